@@ -1,0 +1,17 @@
+# Compiler flags of every target of ours. Contraction into fused multiply-adds is off, so that the same seed
+# gives the same bits on machines with and without them.
+add_library(sd_flags INTERFACE)
+target_compile_options(sd_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
+  -Wno-interference-size -ffp-contract=off -fno-math-errno)
+if(SNAKE_DDP_MARCH)
+  target_compile_options(sd_flags INTERFACE -march=${SNAKE_DDP_MARCH})
+endif()
+if(SNAKE_DDP_SANITIZE)
+  target_compile_options(sd_flags INTERFACE
+    -fsanitize=${SNAKE_DDP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g)
+  target_link_options(sd_flags INTERFACE -fsanitize=${SNAKE_DDP_SANITIZE})
+endif()
+# LibTorch brings an fmt of its own version; header-only, each translation unit is consistent with what it sees.
+target_compile_definitions(sd_flags INTERFACE FMT_HEADER_ONLY)
+target_include_directories(sd_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)

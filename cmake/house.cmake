@@ -1,0 +1,49 @@
+# sd_room(<name> NEEDS <rooms and libraries> [TORCH]): one folder of the house, all its .cpp files, is one library.
+function(sd_room name)
+  cmake_parse_arguments(R "TORCH" "" "NEEDS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  add_library(snake_ddp_${name} STATIC ${sources})
+  target_link_libraries(snake_ddp_${name} PUBLIC sd_flags ${R_NEEDS})
+  if(R_TORCH)
+    target_link_libraries(snake_ddp_${name} PUBLIC sd_torch)
+    target_precompile_headers(snake_ddp_${name} REUSE_FROM sd_torch_pch)
+  endif()
+endfunction()
+
+# sd_test(<name> NEEDS ... LABELS unit property ... [TORCH]): all test_*.cpp here are one program test_<name>; for each
+# label one ctest entry <name>.<label> that runs the cases tagged [label] and writes a JUnit report. An entry that
+# finds no case fails.
+function(sd_test name)
+  cmake_parse_arguments(T "TORCH" "TIMEOUT" "NEEDS;LABELS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/test_*.cpp)
+  add_executable(test_${name} ${sources})
+  target_link_libraries(test_${name} PRIVATE sd_flags sd_catch_main ${T_NEEDS})
+  target_compile_definitions(test_${name} PRIVATE SD_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
+  if(T_TORCH)
+    target_link_libraries(test_${name} PRIVATE sd_torch)
+    target_precompile_headers(test_${name} REUSE_FROM sd_torch_pch)
+  endif()
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 600)
+  endif()
+  foreach(label ${T_LABELS})
+    add_test(NAME ${name}.${label}
+      COMMAND test_${name} "[${label}]" -w NoTests -r junit -o ${SD_JUNIT_DIR}/${name}.${label}.xml)
+    set_tests_properties(${name}.${label} PROPERTIES LABELS ${label} TIMEOUT ${T_TIMEOUT})
+  endforeach()
+endfunction()
+
+# sd_pytest(<file without .py> LABEL <label>): a pytest file that drives the built programs.
+function(sd_pytest name)
+  cmake_parse_arguments(T "" "LABEL;TIMEOUT" "" ${ARGN})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 600)
+  endif()
+  add_test(NAME ${name}.${T_LABEL}
+    COMMAND ${Python3_EXECUTABLE} -m pytest -q -p no:cacheprovider ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py
+      --junitxml=${SD_JUNIT_DIR}/${name}.${T_LABEL}.xml
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name}.${T_LABEL} PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT} RUN_SERIAL ON
+    ENVIRONMENT "SD_BUILD_DIR=${PROJECT_BINARY_DIR};SD_SOURCE_DIR=${PROJECT_SOURCE_DIR}")
+endfunction()

@@ -1,0 +1,44 @@
+# LibTorch from the Python wheel, linked directly: PyTorch's own CMake package asks for nvcc as soon as the wheel
+# has CUDA, and we need none to compile host code against it.
+execute_process(
+  COMMAND ${Python3_EXECUTABLE} -c
+    "import importlib.util, os; s = importlib.util.find_spec('torch'); print(os.path.dirname(s.origin) if s else '')"
+  OUTPUT_VARIABLE SD_TORCH_DIR OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+if(NOT SD_TORCH_DIR)
+  message(FATAL_ERROR "${Python3_EXECUTABLE} has no torch: run ./train_ddp.sh or ./test.sh, which install it, "
+    "or name another interpreter with -DPython3_EXECUTABLE=")
+endif()
+get_filename_component(SD_SITE_DIR ${SD_TORCH_DIR} DIRECTORY)
+
+add_library(sd_torch INTERFACE)
+target_include_directories(sd_torch SYSTEM INTERFACE
+  ${SD_TORCH_DIR}/include ${SD_TORCH_DIR}/include/torch/csrc/api/include)
+target_link_libraries(sd_torch INTERFACE
+  -Wl,--no-as-needed ${SD_TORCH_DIR}/lib/libtorch_cpu.so ${SD_TORCH_DIR}/lib/libc10.so Threads::Threads)
+
+set(SD_HAVE_CUDA OFF)
+if(EXISTS ${SD_TORCH_DIR}/lib/libtorch_cuda.so)
+  # The runtime's headers and library come with the wheel's dependencies, or from a toolkit on the machine.
+  find_path(SD_CUDA_INCLUDE cuda_runtime.h
+    PATHS ${SD_SITE_DIR}/nvidia/cu13/include /usr/local/cuda/include NO_DEFAULT_PATH)
+  find_path(SD_NCCL_INCLUDE nccl.h
+    PATHS ${SD_SITE_DIR}/nvidia/nccl/include /usr/include /usr/local/cuda/include NO_DEFAULT_PATH)
+  find_file(SD_CUDART libcudart.so.13
+    PATHS ${SD_SITE_DIR}/nvidia/cu13/lib /usr/local/cuda/lib64 NO_DEFAULT_PATH)
+  if(SD_CUDA_INCLUDE AND SD_NCCL_INCLUDE AND SD_CUDART AND EXISTS ${SD_CUDA_INCLUDE}/crt/host_config.h)
+    set(SD_HAVE_CUDA ON)
+    target_include_directories(sd_torch SYSTEM INTERFACE ${SD_CUDA_INCLUDE} ${SD_NCCL_INCLUDE})
+    target_link_libraries(sd_torch INTERFACE
+      ${SD_TORCH_DIR}/lib/libtorch_cuda.so ${SD_TORCH_DIR}/lib/libc10_cuda.so ${SD_CUDART})
+    target_compile_definitions(sd_torch INTERFACE SD_HAVE_CUDA USE_C10D_NCCL)
+  endif()
+endif()
+target_compile_definitions(sd_torch INTERFACE USE_C10D_GLOO)
+target_link_options(sd_torch INTERFACE -Wl,--allow-shlib-undefined)
+message(STATUS "LibTorch: ${SD_TORCH_DIR}, CUDA and NCCL: ${SD_HAVE_CUDA}")
+
+# One precompiled header serves every room that includes tensors: it saves about half of their build time.
+file(WRITE ${PROJECT_BINARY_DIR}/sd_torch_pch.cpp "namespace snake_ddp { int torch_pch_anchor(); int torch_pch_anchor() { return 0; } }\n")
+add_library(sd_torch_pch STATIC ${PROJECT_BINARY_DIR}/sd_torch_pch.cpp)
+target_link_libraries(sd_torch_pch PUBLIC sd_flags sd_torch)
+target_precompile_headers(sd_torch_pch PRIVATE <ATen/ATen.h> <string> <vector> <map> <optional> <chrono>)

@@ -1,0 +1,62 @@
+// The four kinds of failure and their exit codes. Nobody catches them but `main`, thread entries, and code that
+// can add what it knows and throw again.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace snake_ddp::base {
+
+/// What `main` returns for each kind; part of the interface, see README_DDP.md.
+enum ExitCode : int {
+  kExitDone = 0,
+  kExitBug = 1,
+  kExitUsage = 2,
+  kExitDist = 3,
+  kExitFile = 4,
+  kExitResumable = 75,
+};
+
+/// The message says what happened, where, and what to do.
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  [[nodiscard]] ExitCode exit_code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+/// A flag, key, value or variable that the user can mend.
+struct UsageError : Error {
+  explicit UsageError(const std::string& message) : Error(kExitUsage, message) {}
+};
+
+/// A rank lost, late, or in disagreement. `peer_only` tells that this rank merely noticed another one's death.
+struct DistError : Error {
+  explicit DistError(const std::string& message, bool peer_only_ = false)
+      : Error(kExitDist, message), peer_only(peer_only_) {}
+  bool peer_only;
+};
+
+/// A file, checkpoint or disk.
+struct FileError : Error {
+  explicit FileError(const std::string& message) : Error(kExitFile, message) {}
+};
+
+/// An invariant of ours does not hold.
+struct Bug : Error {
+  explicit Bug(const std::string& message) : Error(kExitBug, message) {}
+};
+
+/// Throws Bug with file, line and the condition's text. Used by SD_CHECK.
+[[noreturn]] void fail_check(const char* file, int line, const char* condition, const std::string& detail);
+
+}  // namespace snake_ddp::base
+
+/// Always compiled. SD_CHECK(n > 0, "n is " + std::to_string(n));
+#define SD_CHECK(condition, detail)                                                      \
+  do {                                                                                   \
+    if (!(condition)) [[unlikely]]                                                       \
+      ::snake_ddp::base::fail_check(__FILE__, __LINE__, #condition, std::string(detail)); \
+  } while (false)
