@@ -1,0 +1,32 @@
+// Where a run keeps its files, and where an earlier run left its weights.
+#pragma once
+
+#include <string>
+
+namespace snake_ddp::io {
+
+struct RunFolder {
+  std::string path;  // <runs_dir>/<game_name>/run{number}_{YYYYMMDD_HHMMSS}
+  int number = 0;
+};
+
+/// Makes the folder of a new run, with trained_model/ in it, and the folders above it where missing. The
+/// number is the highest in <runs_dir>/<game_name> plus one, plain run{N} of older programs included.
+/// Processes that start together get different numbers, on network file systems too: mkdir decides. Throws
+/// FileError if the place is read-only, full, or not a folder.
+RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name);
+
+/// Paths of two weights files that exist.
+struct RunModel {
+  std::string actor;
+  std::string critic;
+};
+
+/// Finds trained_model/actor_{episode}.pth and critic_{episode}.pth of run `number`: a folder run{number} or
+/// run{number}_*, first in <runs_dir>/<game_name>, then in <old_models_dir>/<game_name>; of several that have
+/// both files, the latest by name in the first place. Throws  FileError that lists the places, the runs there
+/// and their episodes.
+RunModel find_run_model(const std::string& runs_dir, const std::string& game_name, int number, int episode,
+                        const std::string& old_models_dir = "rl_trainer/models");
+
+}  // namespace snake_ddp::io
