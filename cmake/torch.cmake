@@ -12,7 +12,8 @@ get_filename_component(SD_SITE_DIR ${SD_TORCH_DIR} DIRECTORY)
 
 add_library(sd_torch INTERFACE)
 target_include_directories(sd_torch SYSTEM INTERFACE
-  ${SD_TORCH_DIR}/include ${SD_TORCH_DIR}/include/torch/csrc/api/include)
+  ${SD_TORCH_DIR}/include ${SD_TORCH_DIR}/include/torch/csrc/api/include
+  ${PROJECT_SOURCE_DIR}/cmake/gloo_stubs)
 target_link_libraries(sd_torch INTERFACE
   -Wl,--no-as-needed ${SD_TORCH_DIR}/lib/libtorch_cpu.so ${SD_TORCH_DIR}/lib/libc10.so Threads::Threads)
 

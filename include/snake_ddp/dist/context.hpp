@@ -1,0 +1,102 @@
+// The process group of a run: joining, collectives with deadlines, and errors that name the ranks that are
+// missing.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "snake_ddp/base/deadline.hpp"
+#include "snake_ddp/dist/world.hpp"
+
+namespace snake_ddp::dist {
+
+struct Options {
+  std::string backend = "auto";  // auto, nccl, gloo
+  std::string device = "auto";   // auto, cpu, cuda
+  std::chrono::milliseconds join_timeout{300'000};
+  std::chrono::milliseconds timeout{600'000};
+  std::string fingerprint;  // of the build; ranks with different ones are refused
+};
+
+/// What a rank computes on and talks through.
+struct Placement {
+  std::string backend;  // "nccl", "gloo", or "none" for one rank
+  at::Device device;
+};
+
+/// Settles the two "auto"s. With NCCL or CUDA each rank takes GPU `local_rank` of those it sees, or its only
+/// one. Throws   UsageError: an unknown name, or CUDA or NCCL where there is none (says which part is
+/// missing).
+Placement choose_placement(const World& world, const Options& options, int gpu_count);
+
+/// The GPUs that this process can use; 0 in a build without CUDA or where no driver answers.
+int visible_gpus();
+
+/// Membership in the group. With one rank there is no group and no store, and every call returns at once.
+/// Owner       joins in the constructor, leaves in the destructor; a rank 0 that hosts the store leaves last.
+/// Threads     one thread calls it.
+/// Collective  each member function that takes a Deadline: each rank calls it as often and in the same order.
+/// Waits       until the given deadline, then throws and names the ranks that are missing.
+/// Throws      DistError, `peer_only` set if this rank merely noticed that another one was lost; the group is
+///             unusable then, and every later call throws as well.
+class DistContext {
+ public:
+  /// Waits    until all ranks are there, at most `options.join_timeout`.
+  /// Throws   DistError: ranks missing, a rank claimed twice, another world size or build, port taken, master
+  /// out of
+  ///          reach. UsageError: from choose_placement, or two ranks on one GPU with NCCL.
+  DistContext(World world, Options options);
+  ~DistContext();
+  DistContext(const DistContext&) = delete;
+  DistContext& operator=(const DistContext&) = delete;
+
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int size() const;
+  [[nodiscard]] int local_rank() const;
+  [[nodiscard]] int local_size() const;
+  [[nodiscard]] bool is_main() const { return rank() == 0; }
+  [[nodiscard]] std::string backend() const;                    // "nccl", "gloo" or "none"
+  [[nodiscard]] at::Device device() const;                      // where this rank's tensors live
+  [[nodiscard]] const std::vector<std::string>& hosts() const;  // of each rank
+
+  /// `options.timeout` from now.
+  [[nodiscard]] base::Deadline deadline() const;
+
+  /// Replaces `tensor` by its sum over all ranks: the same bits on each.
+  /// Shapes   same length and type on each rank, contiguous; written in place.
+  /// Waits    Gloo: until the result is there. NCCL: not at all, the sum is ordered on the current stream (so
+  /// that a
+  ///          CUDA graph can capture it); the group's timeout and the Watchdog end a rank whose peers do not
+  ///          come.
+  void all_reduce_sum(at::Tensor& tensor, base::Deadline deadline);
+
+  /// The sum, then divided by the number of ranks. Otherwise as all_reduce_sum.
+  void all_reduce_mean(at::Tensor& tensor, base::Deadline deadline);
+
+  /// Replaces `tensor` by that of rank `root`. Otherwise as all_reduce_sum.
+  void broadcast(at::Tensor& tensor, int root, base::Deadline deadline);
+
+  /// Returns when all ranks are here. `where` goes into the error's text.
+  void barrier(std::string_view where, base::Deadline deadline);
+
+  /// All ranks' records in rank order on rank 0, an empty list on the others. For small texts; any bytes.
+  std::vector<std::string> gather(const std::string& record, base::Deadline deadline);
+
+  /// Rank 0's text on all ranks.
+  std::string broadcast_text(const std::string& text, base::Deadline deadline);
+
+  /// Compares `value` (or a hash of it) with rank 0's.
+  /// Throws   DistError on all ranks if any rank differs; names those ranks, their hosts and values.
+  void check_same(std::string_view what, const std::string& value, base::Deadline deadline);
+
+ private:
+  struct Group;
+  std::unique_ptr<Group> group_;
+};
+
+}  // namespace snake_ddp::dist

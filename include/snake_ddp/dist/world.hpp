@@ -1,0 +1,48 @@
+// The environment contract: who this process is among its fellows, as torchrun, srun or a person says it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace snake_ddp::dist {
+
+enum class Launcher {
+  kSingle,    // none of the variables: one process
+  kTorchrun,  // RANK, WORLD_SIZE, MASTER_ADDR ...: torchrun, Kubernetes, our own launcher, or set by hand
+  kSlurm,     // a task of srun
+};
+
+struct World {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;  // among the ranks of this machine
+  int local_size = 1;
+  int restart_count = 0;     // of the launcher; may differ between machines, so no key is built from it
+  bool agent_store = false;  // torchrun's agent hosts the store; otherwise rank 0 does
+  Launcher launcher = Launcher::kSingle;
+  std::string master_addr = "127.0.0.1";  // without the brackets of [::1]
+  std::uint16_t master_port = 29500;
+  int store_fd = -1;  // a listening socket at master_port inherited from launch_local_ranks; rank 0 only
+};
+
+/// Looks up a variable, null if unset; empty counts as unset. `std::getenv` fits.
+using Environment = std::function<const char*(const char*)>;
+
+/// Reads the world from the environment. RANK and its family first, then SLURM's variables (only inside an
+/// srun step: a batch shell has SLURM_PROCID as well), else one process. Throws   UsageError: some variables
+/// set and others not (lists both), no number, a rank outside of its world. Follows  torchrun 2.11;
+/// SLURM 22.05; MASTER_ADDR and MASTER_PORT win over what SLURM's variables say.
+World world_from_env(const Environment& env);
+
+/// The hosts of a SLURM node list: "n[03-05,7]-ib,login" is n03-ib, n04-ib, n05-ib, n7-ib, login.
+/// Throws   UsageError on brackets that do not match or ranges that run backwards.
+std::vector<std::string> slurm_hosts(std::string_view node_list);
+
+/// Entry `node` of SLURM's repeated counts: "8(x2),4" is 8, 8, 4.
+/// Throws   UsageError if it cannot be read or has no such entry.
+int slurm_tasks_on_node(std::string_view counts, int node);
+
+}  // namespace snake_ddp::dist
