@@ -1,0 +1,33 @@
+// Which opponent an episode meets.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "snake_ddp/agents/opponents.hpp"
+
+namespace snake_ddp::agents {
+
+struct Curriculum {
+  enum class Kind { kCurriculum, kLinear, kExponential, kFixed };
+  Kind kind = Kind::kCurriculum;
+  Opponent fixed = Opponent::kLevel0;  // read for kFixed only
+
+  bool operator==(const Curriculum&) const = default;
+};
+
+/// "curriculum", "linear", "exponential" or "fixed:LEVEL" with LEVEL 0..4 or evasion.
+/// Throws  UsageError with the allowed forms.
+Curriculum parse_curriculum(const std::string& text);
+std::string to_string(const Curriculum& curriculum);
+
+/// The level 0..4 by progress p = episode / max_episodes, episodes counted from 1: linear floor(4 p),
+/// exponential floor(4 p^1.5), curriculum 0 below 0.10, 1 below 0.30, 2 below 0.60, 3 below 0.85, then 4. A
+/// fixed level is itself; fixed evasion counts as 5. Throws  Bug where max_episodes or episode is below 1.
+int difficulty_at(const Curriculum& curriculum, std::int64_t episode, std::int64_t max_episodes);
+
+/// The opponent of that difficulty; evasion from `evasion_start_episode` on where it is enabled.
+Opponent opponent_at(const Curriculum& curriculum, std::int64_t episode, std::int64_t max_episodes,
+                     bool evasion_enabled, std::int64_t evasion_start_episode);
+
+}  // namespace snake_ddp::agents

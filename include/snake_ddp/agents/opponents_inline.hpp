@@ -1,0 +1,133 @@
+// The moves behind opponents.hpp. Included by it, at its end.
+#pragma once
+
+#include <cmath>
+
+#include "snake_ddp/agents/opponents.hpp"
+
+namespace snake_ddp::agents {
+
+namespace moves {
+
+SD_HD inline int squared_distance(int a, int b) {
+  const int dy = game::row_of(a) - game::row_of(b), dx = game::column_of(a) - game::column_of(b);
+  return dy * dy + dx * dx;
+}
+
+/// The first nearest bean's place in the list among those not in the bit set `taken`; -1 where there is none.
+SD_HD inline int nearest_bean(const game::State& state, int head, int taken) {
+  int best = -1, best_distance = 1 << 20;
+  for (int b = 0; b < state.bean_count(); ++b) {
+    if (((taken >> b) & 1) != 0) continue;
+    const int distance = squared_distance(head, state.bean(b));
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = b;
+    }
+  }
+  return best;
+}
+
+/// What the four moves of a snake lead to: squared distances to the target (0 without one), and which are
+/// blocked.
+struct Outlook {
+  int cell[4];
+  int distance[4];
+  bool blocked[4];
+};
+
+SD_HD inline Outlook look(const game::State& state, int head, int target_bean) {
+  Outlook o;
+  for (int d = 0; d < 4; ++d) {
+    o.cell[d] = game::follow(head, d);
+    o.distance[d] = target_bean < 0 ? 0 : squared_distance(o.cell[d], state.bean(target_bean));
+    o.blocked[d] = state.code(o.cell[d]) > 1;
+  }
+  return o;
+}
+
+/// The lowest score's first place.
+template <class Number>
+SD_HD inline std::uint8_t lowest(const Number (&score)[4]) {
+  int best = 0;
+  for (int d = 1; d < 4; ++d) best = score[d] < score[best] ? d : best;
+  return static_cast<std::uint8_t>(best);
+}
+
+SD_HD inline std::uint8_t nearest(const Outlook& o) { return lowest(o.distance); }
+
+SD_HD inline std::uint8_t nearest_unblocked(const Outlook& o) {
+  int score[4];
+  for (int d = 0; d < 4; ++d) score[d] = o.blocked[d] ? 1 << 20 : o.distance[d];
+  return lowest(score);
+}
+
+/// Level 3. The term for blocked neighbours is the same for all four moves and cannot decide: distances
+/// between cells are square roots of integers below 443, of which no two differ by 5 without being exact.
+SD_HD inline std::uint8_t nearest_with_penalty(const Outlook& o) {
+  double score[4];
+  for (int d = 0; d < 4; ++d)
+    score[d] = std::sqrt(static_cast<double>(o.distance[d])) + (o.blocked[d] ? 5.0 : 0.0);
+  return lowest(score);
+}
+
+/// Evasion: the moves that begin a walk of two unblocked cells, each second cell counting for the walk that
+/// reaches it first. Two different first moves reach the same second cell only around a corner.
+SD_HD inline std::uint8_t nearest_with_a_way_on(const game::State& state, const Outlook& o) {
+  int score[4];
+  bool any = false;
+  for (int d = 0; d < 4; ++d) {
+    bool way_on = false;
+    for (int e = 0; e < 4 && !o.blocked[d]; ++e) {
+      if (e == (d ^ 1)) continue;  // back onto the head, which is blocked
+      // Around a corner the earlier first move e has been there already, if it could be made at all.
+      const bool seen = (e >> 1) != (d >> 1) && e < d && !o.blocked[e];
+      way_on = way_on || (!seen && state.code(game::follow(o.cell[d], e)) <= 1);
+    }
+    any = any || way_on;
+    score[d] = way_on ? o.distance[d] : 1 << 20;
+  }
+  return any ? lowest(score) : nearest(o);
+}
+
+}  // namespace moves
+
+SD_HD inline void act(Opponent opponent, const game::State& state, int team, game::Actions& out,
+                      std::uint64_t seed, std::uint64_t stream) {
+  const int first = team * game::kTeamSize;
+  if (opponent == Opponent::kLevel0) {
+    const base::RandomBlock block =
+        base::random_block(seed, stream, static_cast<std::uint32_t>(state.step()), base::Purpose::kOpponent);
+    for (int i = 0; i < game::kTeamSize; ++i)
+      out.of[first + i] = static_cast<std::uint8_t>(block.word[team] >> (30 - 2 * i) & 3U);
+    return;
+  }
+  int taken = 0;
+  for (int i = first; i < first + game::kTeamSize; ++i) {
+    const int head = state.head(i);
+    const int target = moves::nearest_bean(state, head, taken);
+    const moves::Outlook outlook = moves::look(state, head, target);
+    switch (opponent) {
+      case Opponent::kLevel1:
+        out.of[i] = moves::nearest(outlook);
+        break;
+      case Opponent::kLevel2:
+        out.of[i] = moves::nearest_unblocked(outlook);
+        taken |= target < 0 ? 0 : 1 << target;
+        break;
+      case Opponent::kLevel3:
+        out.of[i] = moves::nearest_with_penalty(outlook);
+        break;
+      // Level 4 scales the distance by a positive factor, adds a term that is the same for all moves, and
+      // puts blocked moves above all others: the order is that of the unblocked distances.
+      case Opponent::kLevel4:
+        out.of[i] = moves::nearest_unblocked(outlook);
+        break;
+      default:
+        out.of[i] = moves::nearest_with_a_way_on(state, outlook);
+        break;
+    }
+  }
+}
+
+}  // namespace snake_ddp::agents

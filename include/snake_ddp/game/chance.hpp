@@ -1,0 +1,87 @@
+// Sources of chance for the game. A Chance offers, in the order in which the rules ask:
+//   void  begin_reset()                            a new board is dealt
+//   Start start(state, snake)                      a tail cell and a direction to grow in; asked again while
+//   they don't fit void  begin_step(state)                        a step begins uint8 turn(snake, forbidden)
+//   a direction other than `forbidden`; asked for every snake, used only
+//                                                  where the snake's action is a reversal
+//   int   bean(state)                              a free cell for a new bean
+#pragma once
+
+#include <cstdint>
+
+#include "snake_ddp/base/random.hpp"
+#include "snake_ddp/game/game.hpp"
+
+namespace snake_ddp::game {
+
+struct Start {
+  int cell;
+  std::uint8_t direction;
+};
+
+/// Counter-based chance: the draws are a pure function of (seed, stream, state.step(), purpose), whatever was
+/// drawn before. `stream` names one game. May be made anew for every step.
+class PhiloxChance {
+ public:
+  SD_HD PhiloxChance(std::uint64_t seed, std::uint64_t stream) : seed_(seed), stream_(stream) {}
+
+  SD_HD void begin_reset() { begin(0, base::Purpose::kReset); }
+  SD_HD Start start(const State&, int /*snake*/) {
+    const std::uint32_t draw = base::below(word(), kCells * 4);
+    return {static_cast<int>(draw >> 2), static_cast<std::uint8_t>(draw & 3)};
+  }
+  SD_HD void begin_step(const State& state) {
+    begin(static_cast<std::uint32_t>(state.step()), base::Purpose::kStep);
+    used_ = 1;  // word 0 is for the turns
+  }
+  /// Digit `snake` of word 0 read as a fraction in base 3.
+  SD_HD std::uint8_t turn(int snake, std::uint8_t forbidden) const {
+    constexpr std::uint32_t kPower[kSnakes] = {1, 3, 9, 27, 81, 243};
+    const std::uint32_t digit = base::below(block_.word[0] * kPower[snake], 3);
+    return static_cast<std::uint8_t>(digit + (digit >= forbidden ? 1 : 0));
+  }
+  SD_HD int bean(const State& state) {
+    return state.nth_free(
+        static_cast<int>(base::below(word(), static_cast<std::uint32_t>(state.free_cells()))));
+  }
+
+ private:
+  SD_HD void begin(std::uint32_t counter, base::Purpose purpose) {
+    counter_ = counter;
+    purpose_ = purpose;
+    used_ = 0;
+    block_ = base::random_block(seed_, stream_, counter_, purpose_);
+  }
+  SD_HD std::uint32_t word() {
+    if (used_ == 4) {
+      counter_ += 1U << 16;  // further blocks of the same step
+      used_ = 0;
+      block_ = base::random_block(seed_, stream_, counter_, purpose_);
+    }
+    return block_.word[used_++];
+  }
+
+  std::uint64_t seed_, stream_;
+  std::uint32_t counter_ = 0;
+  base::Purpose purpose_ = base::Purpose::kReset;
+  std::uint32_t used_ = 0;
+  base::RandomBlock block_{};
+};
+
+/// Chance that was written down, for one step: the directions taken and the new beans. What the rules do not
+/// allow (a direction that is a reversal or above 3, a bean on a taken cell or outside, too few beans) is
+/// noted in `illegal` and replaced, so that the step ends lawfully.
+struct RecordedChance {
+  std::uint8_t turned[kSnakes] = {};
+  const int* new_beans = nullptr;
+  int n_new_beans = 0;
+
+  int beans_used = 0;
+  const char* illegal = nullptr;  // what was wrong first; null where all was right
+
+  void begin_step(const State&) {}
+  std::uint8_t turn(int snake, std::uint8_t forbidden);
+  int bean(const State& state);
+};
+
+}  // namespace snake_ddp::game

@@ -1,0 +1,230 @@
+// The rules behind game.hpp's reset and step. Included by game.hpp, at its end.
+#pragma once
+
+#include "snake_ddp/game/game.hpp"
+
+namespace snake_ddp::game {
+
+namespace rules {
+
+SD_HD inline int count_bits(std::uint64_t bits) {
+#ifdef __CUDA_ARCH__
+  return __popcll(static_cast<unsigned long long>(bits));
+#else
+  return __builtin_popcountll(bits);
+#endif
+}
+
+/// Index of the lowest set bit; bits != 0.
+SD_HD inline int lowest_bit(std::uint64_t bits) {
+#ifdef __CUDA_ARCH__
+  return __ffsll(static_cast<long long>(bits)) - 1;
+#else
+  return __builtin_ctzll(bits);
+#endif
+}
+
+/// The highest bit of each byte of `cells[8 w .. 8 w + 7]` that is zero.
+SD_HD inline std::uint64_t free_bytes(const std::uint8_t* cells, int w) {
+  constexpr std::uint64_t kLow = 0x7f7f7f7f7f7f7f7fULL;
+  std::uint64_t v;
+  memcpy(&v, cells + 8 * w, 8);
+  return ~(((v & kLow) + kLow) | v | kLow);
+}
+
+SD_HD constexpr std::uint8_t code_of(int snake) { return static_cast<std::uint8_t>(snake + 2); }
+SD_HD constexpr std::uint8_t linked(int snake, int link) {
+  return static_cast<std::uint8_t>((snake + 2) | (link << 3));
+}
+
+/// Takes the first bean on `cell` off the list, the later ones move up.
+SD_HD inline void take_bean(State& s, int cell) {
+  int i = 0;
+  while (s.beans[i] != cell) ++i;
+  --s.n_beans;
+  for (; i < s.n_beans; ++i) s.beans[i] = s.beans[i + 1];
+  s.beans[s.n_beans] = 0;
+  s.cells[cell] = 0;
+}
+
+/// As many new beans as are missing, or as there are free cells.
+template <class Chance>
+SD_HD inline void deal_beans(State& s, Chance& chance) {
+  while (s.n_beans < kBeans && s.free_cells() > 0) {
+    const int cell = chance.bean(static_cast<const State&>(s));
+    s.cells[cell] = 1;
+    s.beans[s.n_beans++] = static_cast<std::uint8_t>(cell);
+  }
+}
+
+/// Takes a dead snake's segments off the board. Its head was not put down yet.
+SD_HD inline void clear_body(State& s, int snake) {
+  int c = s.tails[snake];
+  for (int k = s.lengths[snake] - 1; k > 0; --k) {
+    const int link = s.cells[c] >> 3;
+    s.cells[c] = 0;
+    c = follow(c, link);
+  }
+}
+
+/// Puts three cells down, head first; the links are given by those who know how the cells lie.
+SD_HD inline void put_three(State& s, int snake, int head, int neck, int tail, int tail_link, int neck_link,
+                            std::uint8_t direction) {
+  s.cells[tail] = linked(snake, tail_link);
+  s.cells[neck] = linked(snake, neck_link);
+  s.cells[head] = code_of(snake);
+  s.heads[snake] = static_cast<std::uint8_t>(head);
+  s.tails[snake] = static_cast<std::uint8_t>(tail);
+  s.lengths[snake] = kStartLength;
+  s.directions[snake] = direction;
+}
+
+/// Brings a dead snake back on the first free cell, row by row, from which three free cells can be collected
+/// breadth-first (right, down, up, left). A search fails only where fewer than three free cells hang
+/// together, so the cells that it marks could not have served a later search of this snake either, and need
+/// no marks. Returns false where there is no room; the snake is then empty.
+SD_HD inline bool come_back(State& s, int snake) {
+  constexpr std::uint8_t kOrder[4] = {kRight, kDown, kUp, kLeft};
+  for (int c = 0; c < kCells; ++c) {
+    if (s.cells[c] != 0) continue;
+    int found[2];  // directions of the first two free neighbours
+    int n = 0;
+    for (int k = 0; k < 4 && n < 2; ++k)
+      if (s.cells[follow(c, kOrder[k])] == 0) found[n++] = kOrder[k];
+    if (n == 0) continue;
+    const int first = follow(c, found[0]);
+    int head = c, neck = first, tail, tail_link, neck_link = found[0] ^ 1;
+    if (n == 2) {
+      tail = follow(c, found[1]);
+      if ((found[0] >> 1) != (found[1] >> 1)) {  // a bend: the corner goes to the middle
+        head = first;
+        neck = c;
+        neck_link = found[0];
+        tail_link = found[1] ^ 1;
+      } else {  // a line with the head in its middle, listed head, right, left or head, down, up
+        tail_link = found[0] == kRight ? kTwoRight : kTwoDown;
+      }
+    } else {
+      int k = 0;
+      while (k < 4 && (kOrder[k] == (found[0] ^ 1) || s.cells[follow(first, kOrder[k])] != 0)) ++k;
+      if (k == 4) continue;
+      tail = follow(first, kOrder[k]);
+      tail_link = kOrder[k] ^ 1;
+    }
+    const bool same_row = row_of(head) == row_of(neck);
+    const std::uint8_t direction = same_row ? (head > neck ? kRight : kLeft) : (head > neck ? kDown : kUp);
+    put_three(s, snake, head, neck, tail, tail_link, neck_link, direction);
+    return true;
+  }
+  s.heads[snake] = s.tails[snake] = s.lengths[snake] = 0;
+  return false;
+}
+
+}  // namespace rules
+
+SD_HD inline int State::nth_free(int r) const {
+  for (int w = 0; w < kCells / 8; ++w) {
+    std::uint64_t bytes = rules::free_bytes(cells, w);
+    const int n = rules::count_bits(bytes);
+    if (r < n) {
+      for (; r > 0; --r) bytes &= bytes - 1;
+      return 8 * w + (rules::lowest_bit(bytes) >> 3);
+    }
+    r -= n;
+  }
+  return -1;
+}
+
+template <class Chance>
+SD_HD inline void reset(State& s, Chance& chance) {
+  s = State{};
+  chance.begin_reset();
+  for (int i = 0; i < kSnakes; ++i) {
+    for (;;) {
+      const auto [tail, direction] = chance.start(static_cast<const State&>(s), i);
+      const int neck = follow(tail, direction), head = follow(neck, direction);
+      if ((s.cells[tail] | s.cells[neck] | s.cells[head]) != 0) continue;
+      rules::put_three(s, i, head, neck, tail, direction, direction, direction);
+      break;
+    }
+  }
+  rules::deal_beans(s, chance);
+  s.steps = 1;
+}
+
+template <class Chance>
+SD_HD inline StepResult step(State& s, const Actions& actions, Chance& chance) {
+  StepResult result{};
+  if (s.is_done) {
+    for (int i = 0; i < kSnakes; ++i) result.turned[i] = s.directions[i];
+    result.done = true;
+    return result;
+  }
+#ifndef __CUDA_ARCH__
+  int all = 0;
+  for (int i = 0; i < kSnakes; ++i) all |= actions.of[i];
+  SD_CHECK(all < 4, "an action is above 3");
+#endif
+  chance.begin_step(static_cast<const State&>(s));
+
+  // 1 Move, in index order. Heads are put down later: a cell holds at most one segment that is no head.
+  for (int i = 0; i < kSnakes; ++i) {
+    const auto back = static_cast<std::uint8_t>(s.directions[i] ^ 1);
+    const std::uint8_t instead = chance.turn(i, back);
+    const std::uint8_t direction = actions.of[i] == back ? instead : actions.of[i];
+    const int old_head = s.heads[i], head = follow(old_head, direction), tail = s.tails[i];
+    result.turned[i] = s.directions[i] = direction;
+    s.heads[i] = static_cast<std::uint8_t>(head);
+    s.cells[old_head] = rules::linked(i, direction);
+    if (s.cells[head] == 1) {
+      rules::take_bean(s, head);
+      result.reward[i] = 1;
+      ++s.lengths[i];
+    } else {
+      s.tails[i] = static_cast<std::uint8_t>(follow(tail, s.cells[tail] >> 3));
+      s.cells[tail] = 0;
+    }
+  }
+
+  // 2 Collide: a head on any other segment, or on another head.
+  int dead = 0;
+  for (int i = 0; i < kSnakes; ++i) {
+    dead |= static_cast<int>(s.cells[s.heads[i]] != 0) << i;
+    for (int j = 0; j < i; ++j) {
+      const int both = (1 << i) | (1 << j);
+      dead |= s.heads[i] == s.heads[j] ? both : 0;
+    }
+  }
+
+  bool no_room = false;
+  if (dead == 0) {
+    for (int i = 0; i < kSnakes; ++i) s.cells[s.heads[i]] = rules::code_of(i);
+  } else {
+    // 3 Die: all leave the board before any comes back.
+    for (int i = 0; i < kSnakes; ++i) {
+      if (((dead >> i) & 1) == 0) continue;
+      result.hit[i] = 1;
+      result.reward[i] = static_cast<std::int16_t>(result.reward[i] + kStartLength - s.lengths[i]);
+      rules::clear_body(s, i);
+    }
+    for (int i = 0; i < kSnakes; ++i)
+      if (((dead >> i) & 1) == 0) s.cells[s.heads[i]] = rules::code_of(i);
+    // 4 Come back, in index order. A dead snake has no length until it is back.
+    for (int i = 0; i < kSnakes; ++i)
+      if (((dead >> i) & 1) != 0) s.lengths[i] = 0;
+    for (int i = 0; i < kSnakes; ++i)
+      if (((dead >> i) & 1) != 0) no_room = !rules::come_back(s, i) || no_room;
+  }
+
+  // 5 Beans.
+  if (s.n_beans < kBeans) rules::deal_beans(s, chance);
+
+  // 6 Count, and see whether the game is over.
+  ++s.steps;
+  for (int i = 0; i < kSnakes; ++i) s.returns[i / kTeamSize] += result.reward[i];
+  s.is_done = s.steps > kMaxSteps || kBeans + s.segments() > kCells || no_room;
+  result.done = s.is_done;
+  return result;
+}
+
+}  // namespace snake_ddp::game
