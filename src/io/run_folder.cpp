@@ -1,0 +1,176 @@
+#include "snake_ddp/io/run_folder.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "snake_ddp/io/file_error.hpp"
+
+namespace snake_ddp::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRun = "run";
+constexpr std::string_view kModelFolder = "trained_model";
+
+// The number between `before` and `after`, if `name` is nothing else.
+std::optional<int> number_within(std::string_view name, std::string_view before, std::string_view after) {
+  if (!name.starts_with(before) || !name.ends_with(after) || name.size() <= before.size() + after.size())
+    return {};
+  const std::string_view digits = name.substr(before.size(), name.size() - before.size() - after.size());
+  int number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size() || number < 0) return {};
+  return number;
+}
+
+// 12 of "run12" and "run12_20260131_235959".
+std::optional<int> run_number(std::string_view name) {
+  return number_within(name.substr(0, name.find('_')), kRun, "");
+}
+
+// A number that somebody is just taking: ".run12".
+std::optional<int> claimed_number(std::string_view name) {
+  return name.starts_with('.') ? number_within(name.substr(1), kRun, "") : std::nullopt;
+}
+
+// Names in a folder, sorted; empty where it does not exist.
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator it(folder, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error))
+    names.push_back(it->path().filename().string());
+  if (error && error.value() != ENOENT) throw file_error("list", folder.string(), error.value());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string time_stamp() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y%m%d_%H%M%S", &local);
+  return text.data();
+}
+
+void make_folders(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw file_error("make folder", path.string(), error.value());
+}
+
+int highest_number(const fs::path& runs) {
+  int highest = 0;
+  for (const std::string& name : names_in(runs)) {
+    highest = std::max({highest, run_number(name).value_or(0), claimed_number(name).value_or(0)});
+  }
+  return highest;
+}
+
+bool has_run(const fs::path& runs, int number) {
+  const auto names = names_in(runs);
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return run_number(name) == number; });
+}
+
+std::string run_text(int number) { return std::string(kRun) + std::to_string(number); }
+
+fs::path model_file(const fs::path& run, std::string_view network, int episode) {
+  return run / kModelFolder / (std::string(network) + "_" + std::to_string(episode) + ".pth");
+}
+
+std::string joined(const std::vector<std::string>& items, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(items.size(), most); ++i) text += (i == 0 ? "" : ", ") + items[i];
+  if (items.size() > most) text += " and " + std::to_string(items.size() - most) + " more";
+  return text;
+}
+
+// "run2_20260131_235959 (episodes 1000, 2000)"
+std::string describe_run(const fs::path& run) {
+  std::vector<int> episodes;
+  for (const std::string& name : names_in(run / kModelFolder)) {
+    const auto episode = number_within(name, "actor_", ".pth");
+    if (episode && fs::exists(model_file(run, "critic", *episode))) episodes.push_back(*episode);
+  }
+  std::sort(episodes.begin(), episodes.end());
+  std::vector<std::string> texts;
+  for (const int episode : episodes) texts.push_back(std::to_string(episode));
+  return run.filename().string() +
+         (texts.empty() ? " (no weights)" : " (episodes " + joined(texts, 20) + ")");
+}
+
+std::string describe_runs(const fs::path& runs) {
+  std::vector<std::string> texts;
+  for (const std::string& name : names_in(runs)) {
+    if (run_number(name)) texts.push_back(describe_run(runs / name));
+  }
+  return "\n  " + runs.string() + ": " + (texts.empty() ? "no runs" : joined(texts, 20));
+}
+
+}  // namespace
+
+RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name) {
+  const fs::path runs = fs::path(runs_dir) / game_name;
+  make_folders(runs);
+  // The final name holds the time, so two processes could make run3_..58 and run3_..59. Both first make
+  // .run3, which only one can; whoever comes later, with an old listing, finds the renamed folder and tries
+  // the next number.
+  for (;;) {
+    const int number = highest_number(runs) + 1;
+    const fs::path claim = runs / (std::string(".") + run_text(number));
+    if (::mkdir(claim.c_str(), 0777) != 0) {
+      if (errno == EEXIST) continue;
+      throw file_error("make folder", claim.string(), errno);
+    }
+    if (has_run(runs, number)) {
+      ::rmdir(claim.c_str());
+      continue;
+    }
+    const fs::path models = claim / kModelFolder;
+    const fs::path final_path = runs / (run_text(number) + "_" + time_stamp());
+    if (::mkdir(models.c_str(), 0777) != 0 || ::rename(claim.c_str(), final_path.c_str()) != 0) {
+      const int error = errno;
+      ::rmdir(models.c_str());
+      ::rmdir(claim.c_str());
+      throw file_error("make folder", final_path.string(), error);
+    }
+    return {final_path.string(), number};
+  }
+}
+
+RunModel find_run_model(const std::string& runs_dir, const std::string& game_name, int number, int episode,
+                        const std::string& old_models_dir) {
+  const std::array<fs::path, 2> places{fs::path(runs_dir) / game_name, fs::path(old_models_dir) / game_name};
+  for (const fs::path& runs : places) {
+    const auto names = names_in(runs);
+    for (auto name = names.rbegin(); name != names.rend(); ++name) {
+      if (run_number(*name) != number) continue;
+      const fs::path actor = model_file(runs / *name, "actor", episode);
+      const fs::path critic = model_file(runs / *name, "critic", episode);
+      if (fs::exists(actor) && fs::exists(critic)) return {actor.string(), critic.string()};
+    }
+  }
+  std::string message = "no weights of run " + std::to_string(number) + ", episode " +
+                        std::to_string(episode) + " (" + std::string(kModelFolder) + "/actor_" +
+                        std::to_string(episode) + ".pth and critic_" + std::to_string(episode) +
+                        ".pth). Looked in:";
+  for (const fs::path& runs : places) message += describe_runs(runs);
+  throw base::FileError(message + "\nChoose others with --load_model_run and --load_model_run_episode.");
+}
+
+}  // namespace snake_ddp::io

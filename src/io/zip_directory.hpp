@@ -1,0 +1,27 @@
+// Reads zip archives as torch.save writes them: every entry stored, none compressed. LibTorch's own reader is
+// built without checksum tests: it loads a file with a flipped bit as if nothing were wrong.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string_view>
+
+namespace snake_ddp::io {
+
+struct ZipEntry {
+  std::string_view bytes;
+  std::uint32_t crc32 =
+      0;  // 0 where the writer was told to leave it out (torch.serialization.set_crc32_options)
+};
+
+using ZipDirectory = std::map<std::string_view, ZipEntry>;
+
+/// Owner   names and bytes are views of `archive`.
+/// Throws  FileError if the directory is damaged or an entry is compressed or encrypted.
+ZipDirectory read_zip_directory(std::string_view archive);
+
+/// The entry's bytes, after a look at their checksum.
+/// Throws  FileError.
+std::string_view checked_bytes(const ZipDirectory::value_type& entry);
+
+}  // namespace snake_ddp::io
