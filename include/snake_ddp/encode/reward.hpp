@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "snake_ddp/base/host_device.hpp"
 #include "snake_ddp/game/game.hpp"
@@ -14,6 +16,10 @@ namespace snake_ddp::encode {
 /// kV12   what that variant's text intends: living pays 0.1, dying costs 50.
 /// kScore the game's own reward.
 enum class RewardRule { k2021, kV11, kV12, kScore };
+
+/// "2021", "v1_1", "v1_2", "score".
+std::optional<RewardRule> try_reward_rule(std::string_view name);
+std::string_view name(RewardRule rule);
 
 /// How the team stands by the running sums of game rewards: at the end 1 won, 2 lost, 0 drawn; before, 3
 /// ahead, 4 behind, 0 level.

@@ -1,0 +1,67 @@
+#include "snake_ddp/agents/curriculum.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace snake_ddp::agents {
+
+Curriculum parse_curriculum(const std::string& text) {
+  using Kind = Curriculum::Kind;
+  if (text == "curriculum") return {Kind::kCurriculum};
+  if (text == "linear") return {Kind::kLinear};
+  if (text == "exponential") return {Kind::kExponential};
+  constexpr std::string_view kFixed = "fixed:";
+  if (text.starts_with(kFixed)) {
+    const std::string level = text.substr(kFixed.size());
+    const bool digit = level.size() == 1 && level[0] >= '0' && level[0] <= '4';
+    if (digit) return {Kind::kFixed, static_cast<Opponent>(level[0] - '0')};
+    if (level == "evasion") return {Kind::kFixed, Opponent::kEvasion};
+  }
+  throw base::UsageError(
+      fmt::format("\"{}\" is no opponent schedule: use curriculum, linear, exponential, or fixed:LEVEL with "
+                  "LEVEL 0, 1, 2, 3, 4 "
+                  "or evasion",
+                  text));
+}
+
+std::string to_string(const Curriculum& curriculum) {
+  switch (curriculum.kind) {
+    case Curriculum::Kind::kCurriculum:
+      return "curriculum";
+    case Curriculum::Kind::kLinear:
+      return "linear";
+    case Curriculum::Kind::kExponential:
+      return "exponential";
+    case Curriculum::Kind::kFixed:
+      break;
+  }
+  if (curriculum.fixed == Opponent::kEvasion) return "fixed:evasion";
+  return fmt::format("fixed:{}", static_cast<int>(curriculum.fixed));
+}
+
+int difficulty_at(const Curriculum& curriculum, std::int64_t episode, std::int64_t max_episodes) {
+  SD_CHECK(episode >= 1 && max_episodes >= 1, fmt::format("episode {} of {}", episode, max_episodes));
+  // Double arithmetic, in the reference's order: its results at the boundaries are part of the behaviour.
+  const double progress = static_cast<double>(episode) / static_cast<double>(max_episodes);
+  switch (curriculum.kind) {
+    case Curriculum::Kind::kLinear:
+      return static_cast<int>(std::min(4.0, std::floor(4.0 * progress)));
+    case Curriculum::Kind::kExponential:
+      return static_cast<int>(std::min(4.0, std::floor(4.0 * std::pow(progress, 1.5))));
+    case Curriculum::Kind::kCurriculum:
+      return (progress >= 0.10) + (progress >= 0.30) + (progress >= 0.60) + (progress >= 0.85);
+    case Curriculum::Kind::kFixed:
+      break;
+  }
+  return static_cast<int>(curriculum.fixed);
+}
+
+Opponent opponent_at(const Curriculum& curriculum, std::int64_t episode, std::int64_t max_episodes,
+                     bool evasion_enabled, std::int64_t evasion_start_episode) {
+  if (evasion_enabled && episode >= evasion_start_episode) return Opponent::kEvasion;
+  return static_cast<Opponent>(difficulty_at(curriculum, episode, max_episodes));
+}
+
+}  // namespace snake_ddp::agents

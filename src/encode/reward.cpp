@@ -1,0 +1,20 @@
+#include "snake_ddp/encode/reward.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace snake_ddp::encode {
+
+namespace {
+constexpr std::string_view kNames[] = {"2021", "v1_1", "v1_2", "score"};  // by RewardRule
+}
+
+std::optional<RewardRule> try_reward_rule(std::string_view name) {
+  const auto at = std::find(std::begin(kNames), std::end(kNames), name);
+  if (at == std::end(kNames)) return std::nullopt;
+  return static_cast<RewardRule>(at - std::begin(kNames));
+}
+
+std::string_view name(RewardRule rule) { return kNames[static_cast<int>(rule)]; }
+
+}  // namespace snake_ddp::encode
