@@ -4,6 +4,10 @@ add_library(sd_flags INTERFACE)
 target_compile_options(sd_flags INTERFACE
   -Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
   -Wno-interference-size -ffp-contract=off -fno-math-errno)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 reports these for correct uses of std::string (GCC bugs 105329 and 105651).
+  target_compile_options(sd_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
+endif()
 if(SNAKE_DDP_MARCH)
   target_compile_options(sd_flags INTERFACE -march=${SNAKE_DDP_MARCH})
 endif()

@@ -1,5 +1,5 @@
-// The four kinds of failure and their exit codes. Nobody catches them but `main`, thread entries, and code that
-// can add what it knows and throw again.
+// The four kinds of failure and their exit codes. Nobody catches them but `main`, thread entries, and code
+// that can add what it knows and throw again.
 #pragma once
 
 #include <stdexcept>
@@ -32,7 +32,8 @@ struct UsageError : Error {
   explicit UsageError(const std::string& message) : Error(kExitUsage, message) {}
 };
 
-/// A rank lost, late, or in disagreement. `peer_only` tells that this rank merely noticed another one's death.
+/// A rank lost, late, or in disagreement. `peer_only` tells that this rank merely noticed another one's
+/// death.
 struct DistError : Error {
   explicit DistError(const std::string& message, bool peer_only_ = false)
       : Error(kExitDist, message), peer_only(peer_only_) {}
@@ -55,8 +56,8 @@ struct Bug : Error {
 }  // namespace snake_ddp::base
 
 /// Always compiled. SD_CHECK(n > 0, "n is " + std::to_string(n));
-#define SD_CHECK(condition, detail)                                                      \
-  do {                                                                                   \
-    if (!(condition)) [[unlikely]]                                                       \
+#define SD_CHECK(condition, detail)                                                       \
+  do {                                                                                    \
+    if (!(condition)) [[unlikely]]                                                        \
       ::snake_ddp::base::fail_check(__FILE__, __LINE__, #condition, std::string(detail)); \
   } while (false)

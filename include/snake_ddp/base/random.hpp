@@ -1,5 +1,5 @@
-// Counter-based random streams: a block of four words is a pure function of (seed, stream, counter, purpose), so
-// boards, ranks and steps can be drawn in any order, on the host and on the device, with the same result.
+// Counter-based random streams: a block of four words is a pure function of (seed, stream, counter, purpose),
+// so boards, ranks and steps can be drawn in any order, on the host and on the device, with the same result.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,17 @@
 
 namespace snake_ddp::base {
 
-/// What a draw is for. Each purpose is a stream of its own; values are part of reproducibility, never renumber.
+/// What a draw is for. Each purpose is a stream of its own; values are part of reproducibility, never
+/// renumber.
 enum class Purpose : std::uint32_t {
-  kReset = 1,      // first positions and beans of a game
-  kStep = 2,       // replaced reversals and new beans
-  kOpponent = 3,   // moves of random opponents
-  kAct = 4,        // moves sampled from the policy
-  kExplore = 5,    // epsilon draws and random action vectors
-  kSample = 6,     // replay sampling
-  kInit = 7,       // initial weights
-  kTest = 8,       // tests and benches
+  kReset = 1,     // first positions and beans of a game
+  kStep = 2,      // replaced reversals and new beans
+  kOpponent = 3,  // moves of random opponents
+  kAct = 4,       // moves sampled from the policy
+  kExplore = 5,   // epsilon draws and random action vectors
+  kSample = 6,    // replay sampling
+  kInit = 7,      // initial weights
+  kTest = 8,      // tests and benches
 };
 
 struct RandomBlock {
@@ -35,10 +36,12 @@ struct RandomBlock {
 /// Cost  about 40 cycles.
 SD_HD inline RandomBlock random_block(std::uint64_t seed, std::uint64_t stream, std::uint32_t counter,
                                       Purpose purpose) {
-  const r123::Philox4x32::ctr_type c{{static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32),
-                                      counter, static_cast<std::uint32_t>(purpose)}};
-  const r123::Philox4x32::key_type k{{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
-  const r123::Philox4x32::ctr_type r = r123::philox4x32(c, k);
+  const r123::Philox4x32::ctr_type c{{static_cast<std::uint32_t>(stream),
+                                      static_cast<std::uint32_t>(stream >> 32), counter,
+                                      static_cast<std::uint32_t>(purpose)}};
+  const r123::Philox4x32::key_type k{
+      {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
+  const r123::Philox4x32::ctr_type r = r123::Philox4x32()(c, k);
   return {{r[0], r[1], r[2], r[3]}};
 }
 

@@ -1,5 +1,5 @@
-// A fixed affine map that brings every feature near [-1, 1]. Being affine it folds into a network's first layer, so an
-// actor trained on scaled features is exported as one that reads raw features.
+// A fixed affine map that brings every feature near [-1, 1]. Being affine it folds into a network's first
+// layer, so an actor trained on scaled features is exported as one that reads raw features.
 #pragma once
 
 #include "snake_ddp/encode/observation.hpp"

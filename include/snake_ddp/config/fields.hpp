@@ -1,0 +1,55 @@
+// One list of fields per options struct: the flag parser, the JSON reader and writer, `--help` and the range
+// checks all read the same list, so they cannot drift apart.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace snake_ddp::config {
+
+/// One setting. `target` points into the options struct that the list was made for, which must outlive the
+/// list.
+struct Field {
+  std::string name;  // as in the flag, with underscores, and in JSON
+  std::variant<bool*, std::int64_t*, double*, std::string*> target;
+  std::string help;
+  double least = -std::numeric_limits<double>::infinity();  // numbers only, inclusive
+  double most = std::numeric_limits<double>::infinity();
+  std::vector<std::string> choices;  // texts only; empty: any
+};
+using Fields = std::vector<Field>;
+
+/// The value as text, as `--help` and messages show it.
+std::string value_text(const Field& field);
+
+/// Reads `text` into the field's target.
+/// Throws  UsageError that names the field, the text, and the allowed range or choices.
+void set_from_text(const Field& field, const std::string& text);
+
+/// Merges a JSON object into the targets; keys may use '-' or '_'. Null leaves a value as it is.
+/// Throws  UsageError for an unknown key (nearest known name shown), a wrong type, or a value out of range;
+///         `where` (a file's name) starts the message.
+void set_from_json(const Fields& fields, const nlohmann::json& object, const std::string& where);
+
+/// Reads a JSON file (comments allowed) and merges it.
+/// Throws  FileError when it cannot be read; UsageError as set_from_json, and for text that is not JSON.
+void set_from_file(const Fields& fields, const std::string& path);
+
+/// All values, in list order.
+nlohmann::ordered_json to_json(const Fields& fields);
+
+/// Throws  UsageError when a value is outside its range or choices.
+void check(const Fields& fields);
+
+/// The known name with the smallest edit distance to `name`; empty when none is near (more than half
+/// differs).
+std::string nearest_name(const std::string& name, const std::vector<std::string>& known);
+
+/// 64-bit FNV-1a of the JSON text, as 16 hexadecimal digits: for comparing settings between ranks.
+std::string settings_hash(const nlohmann::ordered_json& settings);
+
+}  // namespace snake_ddp::config

@@ -1,0 +1,84 @@
+// What every learner is to the training loop. A learner knows batches and gradients; it never sees games or
+// ranks.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/nets/flat_parameters.hpp"
+#include "snake_ddp/nets/policy.hpp"
+#include "snake_ddp/replay/buffer.hpp"
+
+namespace snake_ddp::learners {
+
+/// Replaces a flat gradient by its mean over all ranks; lent by the training loop. With one rank it does
+/// nothing.
+using Average = std::function<void(at::Tensor& flat_gradient)>;
+
+/// What all learners are told. The loop fills it from the flags.
+struct LearnerOptions {
+  std::string algo = "ddpg";
+  std::int64_t features = 30;
+  std::int64_t hidden_size = 256;
+  std::string output_activation = "softmax";
+  double tau = 0.01;
+  double a_lr = 3e-4;
+  double c_lr = 3e-4;
+  bool layer_norm = false;
+  std::int64_t actor_interval = 1;  // critic updates for each update of the actor and the targets
+  std::uint64_t seed = 1;           // of the initial weights; the same on every rank
+  at::Device device = at::kCPU;
+};
+
+/// Numbers of the last update, for reports.
+struct UpdateStats {
+  double actor_loss = 0;
+  double critic_loss = 0;
+  double actor_grad_norm = 0;  // before clipping
+  double critic_grad_norm = 0;
+  double q_mean = 0;
+};
+
+class Learner {
+ public:
+  virtual ~Learner() = default;
+
+  /// What replay must store, in the order that `update` expects.
+  [[nodiscard]] virtual std::vector<replay::Column> columns() const = 0;
+
+  [[nodiscard]] virtual nets::Policy& policy() = 0;
+
+  /// One optimizer step of each network on this rank's batch.
+  /// Collective  calls `average` the same number of times on every rank.
+  virtual void update(const replay::Batch& batch, const Average& average) = 0;
+
+  /// Of the last update. Cost  waits for the device.
+  [[nodiscard]] virtual UpdateStats stats() const = 0;
+
+  /// Everything that a bit-exact continuation needs: weights, targets, moments, step counters. Views; Owner:
+  /// learner.
+  [[nodiscard]] virtual nets::NamedTensors state() = 0;
+  /// Must be called after tensors from `state()` were written.
+  virtual void state_changed() = 0;
+
+  /// What goes into actor_N.pth and critic_N.pth, under the reference's names. Views; Owner: learner.
+  [[nodiscard]] virtual nets::NamedTensors exported_actor() = 0;
+  [[nodiscard]] virtual nets::NamedTensors exported_critic() = 0;
+};
+
+/// The registry: one line a learner.
+struct LearnerEntry {
+  std::string name;
+  std::unique_ptr<Learner> (*make)(const LearnerOptions&);
+};
+const std::vector<LearnerEntry>& registry();
+
+/// Throws  UsageError for an unknown options.algo, listing the known ones.
+std::unique_ptr<Learner> make_learner(const LearnerOptions& options);
+
+}  // namespace snake_ddp::learners

@@ -1,0 +1,96 @@
+// The reference's actor and critic: Linear(in, hidden), Linear(hidden, hidden), ReLU, Linear(hidden, out),
+// head. There is no activation after the first layer (an oddity of the reference, kept), so the first two
+// layers are one linear map: forward and backward multiply by their product W1*W0 [hidden, in] instead of by
+// both. With 30 features and 256 hidden units that is an eighth of the arithmetic, and the parameters stay
+// those of the reference.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "snake_ddp/nets/flat_parameters.hpp"
+
+namespace snake_ddp::nets {
+
+/// What is applied to the last layer's output.
+enum class Head { kIdentity, kSoftmax, kTanh };
+
+/// Throws  UsageError for anything but "softmax" and "tanh".
+Head head_from_name(const std::string& name);
+
+struct DenseShape {
+  std::int64_t in = 0;  // features, without the constant
+  std::int64_t hidden = 256;
+  std::int64_t out = 1;
+  Head head = Head::kIdentity;
+  bool layer_norm = false;  // before the ReLU; ours, off in the reference
+};
+
+/// The parameters of one network. Rows of inputs carry a constant 1 after the features: [R, in + 1].
+class DenseNet {
+ public:
+  DenseNet(DenseShape shape, at::Device device);
+
+  [[nodiscard]] const DenseShape& shape() const { return shape_; }
+  [[nodiscard]] FlatParameters& parameters() { return parameters_; }
+  [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
+
+  /// torch.nn.Linear's default: uniform in +-1/sqrt(fan_in) for weights and biases. A function of `seed`
+  /// alone.
+  void init(std::uint64_t seed);
+
+  /// Views under the reference's names: prev_dense.0.*, post_dense.0.*, post_dense.2.*, and with layer norm
+  /// post_norm.*. Owner: this network.
+  [[nodiscard]] NamedTensors named() const { return named_views(parameters_); }
+  /// The same names over another tensor of this layout (gradients, moments).
+  [[nodiscard]] NamedTensors named_views(const FlatParameters& of) const;
+
+ private:
+  DenseShape shape_;
+  FlatParameters parameters_;
+};
+
+/// The product of the first two layers for the parameters as they are now. Valid until they change.
+class Folded {
+ public:
+  explicit Folded(const DenseShape& shape, at::Device device);
+  /// Cost  one [hidden, hidden] x [hidden, in + 1] product.
+  void refresh(const DenseNet& net);
+  at::Tensor map;  // [hidden, in + 1]; the last column is the bias
+};
+
+/// One forward pass and what its backward pass needs. Reused from call to call: no allocation while the
+/// number of rows stays the same.
+struct Pass {
+  at::Tensor hidden;  // [R, hidden] after the ReLU
+  at::Tensor output;  // [R, out] after the head
+  // With layer norm only.
+  at::Tensor before_norm, mean, inverse_deviation;
+  // Scratch of the backward pass.
+  at::Tensor d_logits, d_hidden, d_folded;
+};
+
+/// Shapes  input [R, in + 1] whose last column is 1; fills pass.hidden and pass.output.
+void forward(const DenseNet& net, const Folded& folded, const at::Tensor& input, Pass& pass);
+
+/// Gradients of a scalar loss with respect to the parameters.
+/// Shapes  d_output [R, out] = dL/d(output); `gradients` has the network's layout and is overwritten.
+void backward_parameters(const DenseNet& net, const at::Tensor& input, const at::Tensor& d_output, Pass& pass,
+                         FlatParameters& gradients);
+
+/// The gradient with respect to `count` input columns from `first` on; no parameter gradient is computed.
+/// Shapes  returns into `d_columns` [R, count].
+void backward_input(const DenseNet& net, const Folded& folded, const at::Tensor& d_output, Pass& pass,
+                    std::int64_t first, std::int64_t count, at::Tensor& d_columns);
+
+/// Folds x' = (x - shift) * scale of the first n input features into the first layer, so that a network
+/// trained on scaled features answers the same on raw ones. Shapes  shift, scale [n]; returns the tensors
+/// under the same names, not aliasing `scaled`.
+NamedTensors fold_input_scale(const NamedTensors& scaled, const at::Tensor& shift, const at::Tensor& scale);
+
+/// The inverse: weights for raw features become weights for scaled ones.
+NamedTensors unfold_input_scale(const NamedTensors& raw, const at::Tensor& shift, const at::Tensor& scale);
+
+}  // namespace snake_ddp::nets

@@ -1,0 +1,48 @@
+// All parameters of a network in one contiguous tensor: averaging is one all-reduce, clipping one norm, Adam
+// one fused kernel, the Polyak update one lerp. Names and shapes for files come from views.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace snake_ddp::nets {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// A matrix (or vector: `columns` 0) of the network as it lies in memory.
+struct Block {
+  std::int64_t rows;
+  std::int64_t columns;
+};
+
+/// Blocks laid out one after the other, each aligned to 64 bytes; what lies between is zero and stays zero.
+class FlatParameters {
+ public:
+  /// Shapes  flat [n] float32, zeroed.
+  FlatParameters(std::vector<Block> blocks, at::Device device);
+
+  /// The same layout, zeroed: for gradients, moments and targets.
+  [[nodiscard]] FlatParameters like() const { return {blocks_, flat_.device()}; }
+
+  [[nodiscard]] const at::Tensor& flat() const { return flat_; }
+  [[nodiscard]] at::Tensor& flat() { return flat_; }
+  /// Block `i` as a view, [rows, columns] or [rows].
+  [[nodiscard]] const at::Tensor& block(std::size_t i) const { return views_.at(i); }
+
+ private:
+  std::vector<Block> blocks_;
+  at::Tensor flat_;
+  std::vector<at::Tensor> views_;
+};
+
+/// Copies tensors from a state dict into views of a network, by name.
+/// Throws  FileError that lists the first difference in names or shapes; nothing is copied then. `what` names
+/// the
+///         source in the message.
+void copy_state(const NamedTensors& source, const NamedTensors& views, const std::string& what);
+
+}  // namespace snake_ddp::nets

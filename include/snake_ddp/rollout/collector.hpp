@@ -1,0 +1,91 @@
+// Many boards stepped together: the policy plays team A on all of them in one batch, a scripted opponent
+// plays team B, and what happened goes into replay.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/encode/reward.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/nets/policy.hpp"
+#include "snake_ddp/replay/buffer.hpp"
+#include "snake_ddp/rollout/sight.hpp"
+
+namespace snake_ddp::rollout {
+
+struct CollectorOptions {
+  std::int64_t num_envs = 1;
+  Sight sight;
+  encode::RewardRule reward = encode::RewardRule::kV12;
+  double reward_scale = 1.0;
+  double epsilon = 0.5;
+  double epsilon_speed = 0.9995;  // factor on epsilon at every choice of one board
+  double epsilon_min =
+      0.0;  // > 0: no decay; the boards' epsilons form a geometric ladder from this to epsilon
+  double random_low = 0.0;    // exploring action vectors are uniform in (random_low, 1)
+  bool store_played = false;  // the action stored is the played move, one-hot, instead of the actor's output
+  std::int64_t n_step = 1;
+  double gamma = 0.99;
+  std::uint64_t seed = 1;  // rank included
+  /// The opponent of the n-th game that this rank starts, from 1.
+  std::function<agents::Opponent(std::int64_t)> opponent;
+};
+
+/// A game that ended.
+struct Episode {
+  std::int64_t number = 0;                 // of this rank, from 1, in the order of ending
+  std::int64_t started = 0;                // number by the order of starting, the one that chose the opponent
+  int snake_return[game::kTeamSize] = {};  // sums of the game's own rewards
+  int team_return[2] = {};
+  int steps = 0;
+  double epsilon = 0;
+  agents::Opponent opponent = agents::Opponent::kLevel0;
+};
+
+class Collector {
+ public:
+  /// `replay` gets the columns observation, action, reward, next_observation, discount as learners::Ddpg
+  /// lists them; it must outlive the collector.
+  Collector(CollectorOptions options, replay::Buffer& replay);
+
+  /// One move on every board. Boards whose game ended are dealt anew.
+  /// Shapes  appends num_envs transitions less those still waiting for their n-th reward; ended games go to
+  /// the end of
+  ///         `episodes`.
+  void step(nets::Policy& policy, std::vector<Episode>& episodes);
+
+  [[nodiscard]] double epsilon() const { return epsilon_; }
+  [[nodiscard]] std::int64_t episodes_ended() const { return ended_; }
+  [[nodiscard]] const std::vector<game::State>& boards() const { return boards_; }
+  /// Hash over all boards, for tests of determinism.
+  [[nodiscard]] std::uint64_t hash() const;
+
+ private:
+  void deal(std::size_t board);
+  void choose(std::size_t board, const float* values, game::Actions& actions, float* stored);
+  void remember(std::size_t board, const float* observation, const float* action, const float* reward,
+                const float* next_observation, bool done);
+  void emit(std::size_t board, std::int64_t oldest, std::int64_t count, const float* next_observation,
+            bool done);
+  [[nodiscard]] double board_epsilon(std::size_t board) const;
+  [[nodiscard]] std::uint64_t stream(std::size_t board) const;
+
+  CollectorOptions options_;
+  replay::Buffer& replay_;
+  std::vector<game::State> boards_;
+  std::vector<std::uint32_t> games_;  // dealt so far, by board
+  std::vector<Episode> running_;
+  at::Tensor observations_, next_observations_;  // [num_envs, 3, D + 1]
+  // The last n transitions of each board, a ring by board: [num_envs, n, width].
+  std::vector<float> window_;
+  std::vector<std::int64_t> window_size_, window_next_;
+  std::int64_t row_width_, window_width_;
+  double epsilon_;
+  std::int64_t started_ = 0, ended_ = 0;
+};
+
+}  // namespace snake_ddp::rollout

@@ -1,0 +1,223 @@
+#include "snake_ddp/config/fields.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+#include "snake_ddp/base/error.hpp"
+
+namespace snake_ddp::config {
+namespace {
+
+using base::UsageError;
+
+std::string range_text(const Field& f) {
+  const bool low = std::isfinite(f.least);
+  const bool high = std::isfinite(f.most);
+  if (low && high) return fmt::format("from {:g} to {:g}", f.least, f.most);
+  if (low) return fmt::format("at least {:g}", f.least);
+  if (high) return fmt::format("at most {:g}", f.most);
+  return "any number";
+}
+
+void check_number(const Field& f, double value, const std::string& shown) {
+  if (!(value >= f.least && value <= f.most)) {
+    throw UsageError(fmt::format("--{} {}: out of range; allowed: {}", f.name, shown, range_text(f)));
+  }
+}
+
+void check_choice(const Field& f, const std::string& value) {
+  if (f.choices.empty() || std::find(f.choices.begin(), f.choices.end(), value) != f.choices.end()) return;
+  throw UsageError(
+      fmt::format("--{} {}: not a known value; allowed: {}", f.name, value, fmt::join(f.choices, ", ")));
+}
+
+template <class Number>
+bool parse_whole(const std::string& text, Number& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+struct TextSetter {
+  const Field& f;
+  const std::string& text;
+
+  void operator()(bool* target) const {
+    if (text == "true" || text == "on" || text == "1" || text == "yes") {
+      *target = true;
+    } else if (text == "false" || text == "off" || text == "0" || text == "no") {
+      *target = false;
+    } else {
+      throw UsageError(fmt::format("--{} {}: expected on or off", f.name, text));
+    }
+  }
+  void operator()(std::int64_t* target) const {
+    std::int64_t value = 0;
+    if (!parse_whole(text, value)) {
+      throw UsageError(fmt::format("--{} {}: not a whole number; allowed: {}", f.name, text, range_text(f)));
+    }
+    check_number(f, static_cast<double>(value), text);
+    *target = value;
+  }
+  void operator()(double* target) const {
+    double value = 0;
+    if (!parse_whole(text, value)) {
+      throw UsageError(fmt::format("--{} {}: not a number; allowed: {}", f.name, text, range_text(f)));
+    }
+    check_number(f, value, text);
+    *target = value;
+  }
+  void operator()(std::string* target) const {
+    check_choice(f, text);
+    *target = text;
+  }
+};
+
+std::string with_underscores(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+void set_one_from_json(const Field& f, const nlohmann::json& value, const std::string& where) {
+  const auto wrong_type = [&](const char* expected) {
+    return UsageError(fmt::format("{}: \"{}\": {} is not {}", where, f.name, value.dump(), expected));
+  };
+  try {
+    if (auto* const* flag = std::get_if<bool*>(&f.target)) {
+      if (!value.is_boolean()) throw wrong_type("true or false");
+      **flag = value.get<bool>();
+    } else if (auto* const* whole = std::get_if<std::int64_t*>(&f.target)) {
+      if (!value.is_number_integer()) throw wrong_type("a whole number");
+      check_number(f, value.get<double>(), value.dump());
+      **whole = value.get<std::int64_t>();
+    } else if (auto* const* real = std::get_if<double*>(&f.target)) {
+      if (!value.is_number()) throw wrong_type("a number");
+      check_number(f, value.get<double>(), value.dump());
+      **real = value.get<double>();
+    } else {
+      // A text field also takes a bare number, so that "obs": 30 works as --obs 30 does.
+      if (!value.is_string() && !value.is_number()) throw wrong_type("a text");
+      const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+      check_choice(f, text);
+      *std::get<std::string*>(f.target) = text;
+    }
+  } catch (const UsageError& e) {
+    const std::string what = e.what();
+    if (what.rfind(where, 0) == 0) throw;
+    throw UsageError(where + ": " + what);
+  }
+}
+
+}  // namespace
+
+std::string value_text(const Field& field) {
+  return std::visit(
+      [](const auto* target) -> std::string {
+        using T = std::remove_cvref_t<decltype(*target)>;
+        if constexpr (std::is_same_v<T, bool>) {
+          return *target ? "on" : "off";
+        } else if constexpr (std::is_same_v<T, double>) {
+          return fmt::format("{:g}", *target);
+        } else {
+          return fmt::format("{}", *target);
+        }
+      },
+      field.target);
+}
+
+void set_from_text(const Field& field, const std::string& text) {
+  std::visit([&](auto* target) { TextSetter{field, text}(target); }, field.target);
+}
+
+void set_from_json(const Fields& fields, const nlohmann::json& object, const std::string& where) {
+  if (!object.is_object()) throw UsageError(where + ": expected one JSON object with settings");
+  for (const auto& [key, value] : object.items()) {
+    const std::string name = with_underscores(key);
+    const auto field =
+        std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == name; });
+    if (field == fields.end()) {
+      std::vector<std::string> known;
+      for (const Field& f : fields) known.push_back(f.name);
+      const std::string near = nearest_name(name, known);
+      throw UsageError(
+          fmt::format("{}: unknown key \"{}\"{}", where, key,
+                      near.empty() ? "; see --help" : fmt::format("; did you mean \"{}\"?", near)));
+    }
+    if (!value.is_null()) set_one_from_json(*field, value, where);
+  }
+}
+
+void set_from_file(const Fields& fields, const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw base::FileError("--config " + path + ": cannot be opened; is the path right?");
+  std::stringstream text;
+  text << file.rdbuf();
+  if (file.bad()) throw base::FileError("--config " + path + ": cannot be read");
+  nlohmann::json object;
+  try {
+    object = nlohmann::json::parse(text.str(), nullptr, true, true);
+  } catch (const nlohmann::json::parse_error& e) {
+    throw UsageError(fmt::format("{}: not valid JSON at byte {}: {}", path, e.byte, e.what()));
+  }
+  set_from_json(fields, object, path);
+}
+
+nlohmann::ordered_json to_json(const Fields& fields) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  for (const Field& f : fields) {
+    std::visit([&](const auto* target) { out[f.name] = *target; }, f.target);
+  }
+  return out;
+}
+
+void check(const Fields& fields) {
+  for (const Field& f : fields) {
+    if (const auto* const* whole = std::get_if<std::int64_t*>(&f.target)) {
+      check_number(f, static_cast<double>(**whole), value_text(f));
+    } else if (const auto* const* real = std::get_if<double*>(&f.target)) {
+      check_number(f, **real, value_text(f));
+    } else if (const auto* const* text = std::get_if<std::string*>(&f.target)) {
+      check_choice(f, **text);
+    }
+  }
+}
+
+std::string nearest_name(const std::string& name, const std::vector<std::string>& known) {
+  std::string best;
+  std::size_t best_distance = std::numeric_limits<std::size_t>::max();
+  for (const std::string& candidate : known) {
+    // Levenshtein distance, one row at a time.
+    std::vector<std::size_t> row(candidate.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 1; i <= name.size(); ++i) {
+      std::size_t diagonal = row[0];
+      row[0] = i;
+      for (std::size_t j = 1; j <= candidate.size(); ++j) {
+        const std::size_t substituted = diagonal + (name[i - 1] == candidate[j - 1] ? 0 : 1);
+        diagonal = row[j];
+        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+      }
+    }
+    if (row.back() < best_distance) {
+      best_distance = row.back();
+      best = candidate;
+    }
+  }
+  return best_distance * 2 <= std::max<std::size_t>(name.size(), 4) ? best : std::string();
+}
+
+std::string settings_hash(const nlohmann::ordered_json& settings) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const char c : settings.dump()) {
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 1099511628211ULL;
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+}  // namespace snake_ddp::config

@@ -1,0 +1,202 @@
+#include "snake_ddp/nets/dense.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+
+#include "snake_ddp/base/error.hpp"
+
+namespace snake_ddp::nets {
+namespace {
+
+enum BlockIndex : std::size_t {
+  kPrev,
+  kPost0Weight,
+  kPost0Bias,
+  kPost2Weight,
+  kPost2Bias,
+  kNormWeight,
+  kNormBias
+};
+
+constexpr double kNormEpsilon = 1e-5;
+
+std::vector<Block> blocks_of(const DenseShape& s) {
+  std::vector<Block> blocks = {
+      {s.hidden, s.in + 1}, {s.hidden, s.hidden}, {s.hidden, 0}, {s.out, s.hidden}, {s.out, 0}};
+  if (s.layer_norm) {
+    blocks.push_back({s.hidden, 0});
+    blocks.push_back({s.hidden, 0});
+  }
+  return blocks;
+}
+
+void fit(at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& like) {
+  if (!t.defined() || t.sizes() != sizes) t = at::empty(sizes, like.options());
+}
+
+// d_output -> d_logits -> gradient at the hidden layer's output, masked by the ReLU, and through the layer
+// norm. Layer norm's own parameter gradients are written where asked for.
+at::Tensor gradient_before_hidden(const DenseNet& net, const at::Tensor& d_output, Pass& pass,
+                                  FlatParameters* gradients) {
+  const FlatParameters& p = net.parameters();
+  at::Tensor d_logits = d_output;
+  if (net.shape().head == Head::kSoftmax) {
+    fit(pass.d_logits, d_output.sizes(), d_output);
+    at::_softmax_backward_data_out(pass.d_logits, d_output, pass.output, 1, at::kFloat);
+    d_logits = pass.d_logits;
+  } else if (net.shape().head == Head::kTanh) {
+    fit(pass.d_logits, d_output.sizes(), d_output);
+    at::tanh_backward_out(pass.d_logits, d_output, pass.output);
+    d_logits = pass.d_logits;
+  }
+  if (gradients != nullptr) {
+    at::Tensor d_weight = gradients->block(kPost2Weight);
+    at::Tensor d_bias = gradients->block(kPost2Bias);
+    at::mm_out(d_weight, d_logits.t(), pass.hidden);
+    at::sum_out(d_bias, d_logits, {0});
+  }
+  fit(pass.d_hidden, pass.hidden.sizes(), pass.hidden);
+  at::mm_out(pass.d_hidden, d_logits, p.block(kPost2Weight));
+  at::threshold_backward_out(pass.d_hidden, pass.d_hidden, pass.hidden, 0);
+  if (!net.shape().layer_norm) return pass.d_hidden;
+  auto [d_before, d_scale, d_shift] = at::native_layer_norm_backward(
+      pass.d_hidden, pass.before_norm, {net.shape().hidden}, pass.mean, pass.inverse_deviation,
+      p.block(kNormWeight), p.block(kNormBias), {true, gradients != nullptr, gradients != nullptr});
+  if (gradients != nullptr) {
+    at::Tensor(gradients->block(kNormWeight)).copy_(d_scale);
+    at::Tensor(gradients->block(kNormBias)).copy_(d_shift);
+  }
+  return d_before;
+}
+
+NamedTensors map_first_layer(const NamedTensors& from, const at::Tensor& shift, const at::Tensor& scale,
+                             bool fold) {
+  NamedTensors to;
+  for (const auto& [name, tensor] : from) to.emplace_back(name, tensor.detach().clone());
+  at::Tensor weight, bias;
+  for (auto& [name, tensor] : to) {
+    if (name == "prev_dense.0.weight") weight = tensor;
+    if (name == "prev_dense.0.bias") bias = tensor;
+  }
+  SD_CHECK(weight.defined() && bias.defined(), "a network without prev_dense.0");
+  const std::int64_t n = scale.size(0);
+  const at::Tensor columns = weight.narrow(1, 0, n);
+  // In double: the bias is a sum over all columns.
+  const at::Tensor scale64 = scale.to(at::kDouble);
+  const at::Tensor shift64 = shift.to(at::kDouble);
+  const at::Tensor raw = fold ? columns.to(at::kDouble) * scale64 : columns.to(at::kDouble);
+  const at::Tensor offset = at::mv(raw, shift64);
+  bias.copy_(fold ? bias.to(at::kDouble) - offset : bias.to(at::kDouble) + offset);
+  columns.copy_(fold ? raw : raw / scale64);
+  return to;
+}
+
+}  // namespace
+
+Head head_from_name(const std::string& name) {
+  if (name == "softmax") return Head::kSoftmax;
+  if (name == "tanh") return Head::kTanh;
+  throw base::UsageError("--output_activation " + name + ": not known; allowed: softmax, tanh");
+}
+
+DenseNet::DenseNet(DenseShape shape, at::Device device)
+    : shape_(shape), parameters_(blocks_of(shape), device) {
+  if (shape_.layer_norm) at::Tensor(parameters_.block(kNormWeight)).fill_(1.0F);
+}
+
+void DenseNet::init(std::uint64_t seed) {
+  const c10::NoGradGuard no_grad;
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  const auto fill = [&](const at::Tensor& t, std::int64_t fan_in) {
+    const double bound = 1.0 / std::sqrt(static_cast<double>(fan_in));
+    at::Tensor drawn = at::empty(t.sizes(), at::kFloat);
+    drawn.uniform_(-bound, bound, generator);
+    at::Tensor(t).copy_(drawn);
+  };
+  fill(parameters_.block(kPrev), shape_.in);
+  fill(parameters_.block(kPost0Weight), shape_.hidden);
+  fill(parameters_.block(kPost0Bias), shape_.hidden);
+  fill(parameters_.block(kPost2Weight), shape_.hidden);
+  fill(parameters_.block(kPost2Bias), shape_.hidden);
+}
+
+NamedTensors DenseNet::named_views(const FlatParameters& of) const {
+  const at::Tensor& prev = of.block(kPrev);
+  NamedTensors out = {
+      {"prev_dense.0.weight", prev.narrow(1, 0, shape_.in)}, {"prev_dense.0.bias", prev.select(1, shape_.in)},
+      {"post_dense.0.weight", of.block(kPost0Weight)},       {"post_dense.0.bias", of.block(kPost0Bias)},
+      {"post_dense.2.weight", of.block(kPost2Weight)},       {"post_dense.2.bias", of.block(kPost2Bias)}};
+  if (shape_.layer_norm) {
+    out.emplace_back("post_norm.weight", of.block(kNormWeight));
+    out.emplace_back("post_norm.bias", of.block(kNormBias));
+  }
+  return out;
+}
+
+Folded::Folded(const DenseShape& shape, at::Device device)
+    : map(at::zeros({shape.hidden, shape.in + 1}, at::TensorOptions().dtype(at::kFloat).device(device))) {}
+
+void Folded::refresh(const DenseNet& net) {
+  const FlatParameters& p = net.parameters();
+  at::mm_out(map, p.block(kPost0Weight), p.block(kPrev));
+  map.select(1, net.shape().in).add_(p.block(kPost0Bias));
+}
+
+void forward(const DenseNet& net, const Folded& folded, const at::Tensor& input, Pass& pass) {
+  const FlatParameters& p = net.parameters();
+  const std::int64_t rows = input.size(0);
+  fit(pass.hidden, {rows, net.shape().hidden}, input);
+  fit(pass.output, {rows, net.shape().out}, input);
+  if (net.shape().layer_norm) {
+    fit(pass.before_norm, pass.hidden.sizes(), input);
+    at::mm_out(pass.before_norm, input, folded.map.t());
+    std::tie(pass.hidden, pass.mean, pass.inverse_deviation) = at::native_layer_norm(
+        pass.before_norm, {net.shape().hidden}, p.block(kNormWeight), p.block(kNormBias), kNormEpsilon);
+  } else {
+    at::mm_out(pass.hidden, input, folded.map.t());
+  }
+  pass.hidden.relu_();
+  fit(pass.d_logits, pass.output.sizes(), input);  // scratch here: the backward pass overwrites it
+  const at::Tensor post2 = p.block(kPost2Weight).t();
+  if (net.shape().head == Head::kSoftmax) {
+    at::addmm_out(pass.d_logits, p.block(kPost2Bias), pass.hidden, post2);
+    at::_softmax_out(pass.output, pass.d_logits, 1, false);
+  } else {
+    at::addmm_out(pass.output, p.block(kPost2Bias), pass.hidden, post2);
+    if (net.shape().head == Head::kTanh) pass.output.tanh_();
+  }
+}
+
+void backward_parameters(const DenseNet& net, const at::Tensor& input, const at::Tensor& d_output, Pass& pass,
+                         FlatParameters& gradients) {
+  const FlatParameters& p = net.parameters();
+  const at::Tensor d_before = gradient_before_hidden(net, d_output, pass, &gradients);
+  // With M = d_before^T * input: dW1 = M * W0^T, dW0 = W1^T * M; the constant column carries the biases.
+  fit(pass.d_folded, {net.shape().hidden, net.shape().in + 1}, input);
+  at::mm_out(pass.d_folded, d_before.t(), input);
+  at::Tensor d_post0 = gradients.block(kPost0Weight);
+  at::Tensor d_prev = gradients.block(kPrev);
+  at::mm_out(d_post0, pass.d_folded, p.block(kPrev).t());
+  at::mm_out(d_prev, p.block(kPost0Weight).t(), pass.d_folded);
+  at::Tensor(gradients.block(kPost0Bias)).copy_(pass.d_folded.select(1, net.shape().in));
+}
+
+void backward_input(const DenseNet& net, const Folded& folded, const at::Tensor& d_output, Pass& pass,
+                    std::int64_t first, std::int64_t count, at::Tensor& d_columns) {
+  const at::Tensor d_before = gradient_before_hidden(net, d_output, pass, nullptr);
+  fit(d_columns, {d_output.size(0), count}, d_output);
+  at::mm_out(d_columns, d_before, folded.map.narrow(1, first, count));
+}
+
+NamedTensors fold_input_scale(const NamedTensors& scaled, const at::Tensor& shift, const at::Tensor& scale) {
+  return map_first_layer(scaled, shift, scale, true);
+}
+
+NamedTensors unfold_input_scale(const NamedTensors& raw, const at::Tensor& shift, const at::Tensor& scale) {
+  return map_first_layer(raw, shift, scale, false);
+}
+
+}  // namespace snake_ddp::nets

@@ -1,0 +1,60 @@
+#include "snake_ddp/nets/flat_parameters.hpp"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "snake_ddp/base/error.hpp"
+
+namespace snake_ddp::nets {
+namespace {
+
+constexpr std::int64_t kAlignFloats = 16;
+
+std::int64_t length_of(const Block& b) { return b.rows * std::max<std::int64_t>(b.columns, 1); }
+
+}  // namespace
+
+FlatParameters::FlatParameters(std::vector<Block> blocks, at::Device device) : blocks_(std::move(blocks)) {
+  std::int64_t total = 0;
+  for (const Block& b : blocks_) total += (length_of(b) + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
+  flat_ = at::zeros({total}, at::TensorOptions().dtype(at::kFloat).device(device));
+  std::int64_t offset = 0;
+  for (const Block& b : blocks_) {
+    const at::Tensor slice = flat_.narrow(0, offset, length_of(b));
+    views_.push_back(b.columns == 0 ? slice : slice.view({b.rows, b.columns}));
+    offset += (length_of(b) + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
+  }
+}
+
+void copy_state(const NamedTensors& source, const NamedTensors& views, const std::string& what) {
+  const auto find = [](const NamedTensors& in, const std::string& name) {
+    return std::find_if(in.begin(), in.end(), [&](const auto& item) { return item.first == name; });
+  };
+  for (const auto& [name, view] : views) {
+    const auto found = find(source, name);
+    if (found == source.end()) {
+      throw base::FileError(
+          fmt::format("{} has no tensor \"{}\": it belongs to another network or algorithm", what, name));
+    }
+    if (found->second.sizes() != view.sizes()) {
+      throw base::FileError(fmt::format(
+          "{}: \"{}\" has shape [{}], this network needs [{}]; check --obs, --hidden_size and --algo", what,
+          name, fmt::join(found->second.sizes(), ", "), fmt::join(view.sizes(), ", ")));
+    }
+  }
+  for (const auto& [name, tensor] : source) {
+    if (find(views, name) == views.end()) {
+      throw base::FileError(
+          fmt::format("{} has a tensor \"{}\" that this network does not know; check --algo and --layer_norm",
+                      what, name));
+    }
+  }
+  const c10::NoGradGuard no_grad;
+  for (const auto& [name, view] : views) at::Tensor(view).copy_(find(source, name)->second);
+}
+
+}  // namespace snake_ddp::nets

@@ -1,0 +1,99 @@
+// Five updates of the reference, recorded from its PyTorch implementation: see tests/data/README.md.
+#include <ATen/ATen.h>
+
+#include <catch2/catch.hpp>
+
+#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/learners/ddpg.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+
+io::NamedTensors part(const io::NamedTensors& all, const std::string& prefix) {
+  io::NamedTensors out;
+  for (const auto& [name, tensor] : all) {
+    if (name.rfind(prefix, 0) == 0) out.emplace_back(name.substr(prefix.size()), tensor);
+  }
+  REQUIRE_FALSE(out.empty());
+  return out;
+}
+
+at::Tensor one(const io::NamedTensors& all, const std::string& wanted) {
+  for (const auto& [name, tensor] : all) {
+    if (name == wanted) return tensor;
+  }
+  FAIL("the recording has no " + wanted);
+  return {};
+}
+
+at::Tensor with_one(const at::Tensor& features) {
+  return at::cat({features, at::ones({features.size(0), 3, 1})}, 2);
+}
+
+double relative_difference(const at::Tensor& got, const at::Tensor& expected) {
+  return ((got - expected).abs().max() / expected.abs().max()).item<double>();
+}
+
+void require_equal_state(const nets::NamedTensors& got, const io::NamedTensors& expected) {
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    CAPTURE(got[i].first);
+    REQUIRE(got[i].first == expected[i].first);
+    REQUIRE(got[i].second.sizes() == expected[i].second.sizes());
+    CHECK(relative_difference(got[i].second, expected[i].second) < 1e-5);
+  }
+}
+
+void check_recording(const std::string& activation) {
+  const auto recorded =
+      io::load_state_dict(std::string(SD_TEST_DATA) + "/ddpg_" + activation + "_updates.pth");
+  learners::LearnerOptions options;
+  options.hidden_size = 32;
+  options.output_activation = activation;
+  learners::Ddpg learner(options);
+  nets::copy_state(part(recorded, "actor0."), learner.actor().named(), "actor0");
+  nets::copy_state(part(recorded, "critic0."), learner.critic().named(), "critic0");
+  nets::copy_state(part(recorded, "actor0."), learner.actor_target().named(), "actor0");
+  nets::copy_state(part(recorded, "critic0."), learner.critic_target().named(), "critic0");
+  learner.state_changed();
+
+  const at::Tensor obs = one(recorded, "obs");
+  CHECK(relative_difference(learner.policy().action_values(with_one(obs)), one(recorded, "actor_out")) <
+        1e-5);
+
+  const double gamma = 0.99;
+  for (int u = 0; u < 5; ++u) {
+    CAPTURE(u);
+    const std::string prefix = "update" + std::to_string(u) + ".";
+    replay::Batch batch;
+    batch.columns = {one(recorded, prefix + "state"), one(recorded, prefix + "action"),
+                     one(recorded, prefix + "reward").squeeze(2), one(recorded, prefix + "next_state"),
+                     (1.0 - one(recorded, prefix + "done").squeeze(2)) * gamma};
+    for (const auto c : {learners::kObservation, learners::kNextObservation})
+      batch.columns[c] = with_one(batch.columns[c]);
+    for (at::Tensor& c : batch.columns) c = c.to(at::kFloat).contiguous();
+    learner.update(batch, [](at::Tensor&) {});
+    const learners::UpdateStats stats = learner.stats();
+    CHECK(stats.critic_loss == Approx(one(recorded, prefix + "critic_loss").item<double>()).epsilon(1e-5));
+    CHECK(stats.actor_loss == Approx(one(recorded, prefix + "actor_loss").item<double>()).epsilon(1e-5));
+    CHECK(stats.critic_grad_norm ==
+          Approx(one(recorded, prefix + "critic_grad_norm").item<double>()).epsilon(1e-5));
+    CHECK(stats.actor_grad_norm ==
+          Approx(one(recorded, prefix + "actor_grad_norm").item<double>()).epsilon(1e-5));
+  }
+  require_equal_state(learner.actor().named(), part(recorded, "actor5."));
+  require_equal_state(learner.critic().named(), part(recorded, "critic5."));
+  require_equal_state(learner.actor_target().named(), part(recorded, "actor_target5."));
+  require_equal_state(learner.critic_target().named(), part(recorded, "critic_target5."));
+}
+
+}  // namespace
+
+TEST_CASE("five DDPG updates with a softmax actor equal the reference's", "[golden]") {
+  check_recording("softmax");
+}
+
+TEST_CASE("five DDPG updates with a tanh actor equal the reference's", "[golden]") {
+  check_recording("tanh");
+}
