@@ -101,12 +101,8 @@ ZipDirectory read_zip_directory(std::string_view archive) {
     const std::string_view name = in.take(name_bytes);
     widen(in.take(extra_bytes), size, stored_size, offset);
     in.take(comment_bytes);
-    if (method != 0 || (flags & 1) != 0 || size != stored_size) {
-      throw base::FileError(
-          "entry '" + std::string(name) +
-          "' is compressed or encrypted, which torch.save never does: save the weights again");
-    }
-    if (!entries.emplace(name, ZipEntry{stored_bytes(archive, offset, size), crc32}).second) {
+    const bool plain = method == 0 && (flags & 1) == 0 && size == stored_size;
+    if (!entries.emplace(name, ZipEntry{stored_bytes(archive, offset, stored_size), crc32, plain}).second) {
       throw damaged("entry '" + std::string(name) + "' comes twice");
     }
   }
@@ -115,6 +111,11 @@ ZipDirectory read_zip_directory(std::string_view archive) {
 
 std::string_view checked_bytes(const ZipDirectory::value_type& entry) {
   const auto& [name, content] = entry;
+  if (!content.plain) {
+    throw base::FileError(
+        "entry '" + std::string(name) +
+        "' is compressed or encrypted, which torch.save never does: save the weights again");
+  }
   const auto* data = reinterpret_cast<const Bytef*>(content.bytes.data());
   if (content.crc32 != 0 && ::crc32_z(0, data, content.bytes.size()) != content.crc32) {
     throw damaged("checksum of entry '" + std::string(name) + "' is wrong");
