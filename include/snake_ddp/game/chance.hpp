@@ -68,19 +68,18 @@ class PhiloxChance {
   base::RandomBlock block_{};
 };
 
-/// Chance that was written down, for one step: the directions taken and the new beans. What the rules do not
-/// allow (a direction that is a reversal or above 3, a bean on a taken cell or outside, too few beans) is
-/// noted in `illegal` and replaced, so that the step ends lawfully.
+/// Chance that was written down, for one step: the directions taken and the list of beans after the step, at
+/// whose end the new ones are. What the rules do not allow (a bean on a taken cell or outside, too few beans)
+/// is noted in `illegal` and replaced, as is a direction that is a reversal or above 3, so that the step ends
+/// lawfully; the caller sees replaced directions by comparing `turned` with the step's result.
 struct RecordedChance {
   std::uint8_t turned[kSnakes] = {};
-  const int* new_beans = nullptr;
-  int n_new_beans = 0;
-
-  int beans_used = 0;
-  const char* illegal = nullptr;  // what was wrong first; null where all was right
+  const int* beans = nullptr;
+  int n_beans = 0;
+  const char* illegal = nullptr;  // what was wrong first; null where nothing was
 
   void begin_step(const State&) {}
-  std::uint8_t turn(int snake, std::uint8_t forbidden);
+  std::uint8_t turn(int snake, std::uint8_t forbidden) const;
   int bean(const State& state);
 };
 
