@@ -5,7 +5,6 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace snake_ddp::dist {
 
@@ -37,9 +36,9 @@ using Environment = std::function<const char*(const char*)>;
 /// SLURM 22.05; MASTER_ADDR and MASTER_PORT win over what SLURM's variables say.
 World world_from_env(const Environment& env);
 
-/// The hosts of a SLURM node list: "n[03-05,7]-ib,login" is n03-ib, n04-ib, n05-ib, n7-ib, login.
-/// Throws   UsageError on brackets that do not match or ranges that run backwards.
-std::vector<std::string> slurm_hosts(std::string_view node_list);
+/// The first host of a SLURM node list: "n[03-05,7]-ib,login" begins with n03-ib.
+/// Throws   UsageError on an empty list or brackets that do not match.
+std::string slurm_first_host(std::string_view node_list);
 
 /// Entry `node` of SLURM's repeated counts: "8(x2),4" is 8, 8, 4.
 /// Throws   UsageError if it cannot be read or has no such entry.

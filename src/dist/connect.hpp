@@ -1,0 +1,37 @@
+// From a meeting to process groups: Gloo for control and CPU tensors, NCCL for tensors on GPUs.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#ifdef SD_HAVE_CUDA
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#endif
+
+#include <chrono>
+#include <string>
+
+#include "rendezvous.hpp"
+#include "snake_ddp/base/deadline.hpp"
+
+namespace snake_ddp::dist {
+
+/// Log level and watchdog settings of the libraries; the user's environment wins. Call before the first
+/// store.
+void set_library_defaults(int rank);
+
+/// Connects every rank to every other. On loopback if all ranks share a machine and meet there, else on the
+/// interface that leads to the master; GLOO_SOCKET_IFNAME wins. Waits   until `deadline`. `timeout` is the
+/// group's own, for operations that bring none. Throws  DistError, and the libraries' own errors.
+c10::intrusive_ptr<c10d::ProcessGroupGloo> connect_gloo(const Meeting& meeting, int rank,
+                                                        base::Deadline deadline,
+                                                        std::chrono::milliseconds timeout);
+
+#ifdef SD_HAVE_CUDA
+/// Something that no two GPUs share.
+std::string gpu_identity(at::Device device);
+
+/// Makes the communicator now rather than within the first update. Has no deadline of its own.
+c10::intrusive_ptr<c10d::ProcessGroupNCCL> connect_nccl(const Meeting& meeting, int rank, at::Device device,
+                                                        std::chrono::milliseconds timeout);
+#endif
+
+}  // namespace snake_ddp::dist

@@ -1,0 +1,497 @@
+#include "snake_ddp/dist/context.hpp"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <map>
+#include <thread>
+#ifdef SD_HAVE_CUDA
+#include <c10/cuda/CUDAFunctions.h>
+#endif
+
+#include "bounded.hpp"
+#include "connect.hpp"
+#include "rendezvous.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/host.hpp"
+
+namespace snake_ddp::dist {
+namespace {
+
+using base::Deadline;
+using base::DistError;
+using base::UsageError;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kNap{10};
+constexpr milliseconds kMoment{1'500};  // for a bounded wait's own message to come before that of its guard
+constexpr milliseconds kFarewell{10'000};         // for the others to leave after this rank has
+constexpr milliseconds kLongest{24 * 3'600'000};  // the libraries count nanoseconds in places
+
+// Keys in the group's own corner of the store.
+const std::string kLost = "lost/";  // + rank: the call that failed
+const std::string kLeft = "left/";  // + rank: "in order" or "after an error"
+const std::string kGone = "gone/";  // + rank: it needs the store no more
+
+double seconds(Clock::duration span) { return std::chrono::duration<double>(span).count(); }
+
+milliseconds usable(milliseconds span) { return std::clamp(span, milliseconds(1), kLongest); }
+
+// A library's text on one line, without its stack trace.
+std::string brief(const std::exception& error) {
+  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+  std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  constexpr std::size_t kEnough = 300;
+  return text.size() > kEnough ? text.substr(0, kEnough) + " ..." : text;
+}
+
+// What the system knows of a process on this machine.
+std::string process_state(long pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  if (!std::getline(file, line)) return "has ended";
+  const std::size_t name_end = line.rfind(')');  // the name may hold blanks and brackets itself
+  const char state = name_end != std::string::npos && name_end + 2 < line.size() ? line[name_end + 2] : '?';
+  if (state == 'Z' || state == 'X') return "has ended";
+  if (state == 'T' || state == 't') return "is stopped by a signal";
+  return "is alive but was not at this call";
+}
+
+std::string describe(const Hello& member) {
+  if (member.host != base::host_name()) return member.describe();
+  return fmt::format("{}, which {}", member.describe(), process_state(member.pid));
+}
+
+std::string describe(const at::Tensor& t) {
+  return fmt::format("{} {} values", t.numel(), c10::toString(t.scalar_type()));
+}
+
+// What the survivors of a failed call learn from each other.
+struct Findings {
+  std::vector<int> lost;
+  std::string text;
+};
+
+// Tells the others that this rank's call failed, and hears who else is there.
+Findings hear_survivors(c10d::Store& store, const std::vector<Hello>& members, int rank,
+                        const std::string& call, milliseconds patience) {
+  store.set(kLost + std::to_string(rank), call);
+  const Deadline deadline = Deadline::in(patience);
+  std::map<int, std::string> reports{{rank, call}};
+  std::map<int, std::string> leavers;
+  const int size = static_cast<int>(members.size());
+  while (static_cast<int>(reports.size() + leavers.size()) < size && !deadline.passed()) {
+    std::this_thread::sleep_for(kNap);
+    for (int r = 0; r < size; ++r) {
+      if (reports.contains(r) || leavers.contains(r)) continue;
+      const std::string number = std::to_string(r);
+      if (store.check({kLost + number}))
+        reports[r] = store.get_to_str(kLost + number);
+      else if (store.check({kLeft + number}))
+        leavers[r] = store.get_to_str(kLeft + number);
+    }
+  }
+  Findings f;
+  std::vector<std::string> parts;
+  for (const Hello& m : members) {
+    if (leavers.contains(m.rank))
+      parts.push_back(fmt::format("{} had left {}", m.describe(), leavers[m.rank]));
+    else if (!reports.contains(m.rank))
+      parts.push_back(fmt::format("no word from {}", describe(m)));
+    else if (reports[m.rank] != call)
+      parts.push_back(fmt::format("{} was in {}", m.describe(), reports[m.rank]));
+    if (!reports.contains(m.rank)) f.lost.push_back(m.rank);
+  }
+  f.text = parts.empty() ? "every rank is alive and in the same call: look at the network between the hosts"
+                         : fmt::format("{}", fmt::join(parts, "; "));
+  return f;
+}
+
+void await_keys(c10d::Store& store, const std::string& prefix, const std::vector<int>& ranks,
+                Deadline deadline) {
+  for (const int r : ranks)
+    while (!store.check({prefix + std::to_string(r)}) && !deadline.passed())
+      std::this_thread::sleep_for(kNap);
+}
+
+}  // namespace
+
+struct DistContext::Group {
+  World world;
+  Options options;
+  Placement placement;
+  int exceptions_at_start = std::uncaught_exceptions();
+  Meeting meeting{};
+  std::vector<std::string> hosts{base::host_name()};
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo{};
+#ifdef SD_HAVE_CUDA
+  c10::intrusive_ptr<c10d::ProcessGroupNCCL> nccl{};
+#endif
+  long calls = 0;
+  std::string failure{};    // why the group is unusable
+  std::vector<int> lost{};  // the ranks that were missing then
+
+  [[nodiscard]] bool alone() const { return world.size == 1; }
+  [[nodiscard]] std::string self() const {
+    return fmt::format("rank {} on {}", world.rank, base::host_name());
+  }
+
+  void join();
+  void connect(Deadline deadline);
+  void leave() noexcept;
+  void close_connections();
+
+  template <typename Body>
+  void guarded(const std::string& what, Deadline deadline, Body body);
+  template <typename Start>
+  void run(const std::string& what, Deadline deadline, Start start);
+  template <typename Start>
+  void run_on(at::Tensor& tensor, const std::string& what, Deadline deadline, Start start);
+  [[noreturn]] void fail(const std::string& what, Clock::time_point begun, milliseconds limit,
+                         const std::string& library_text);
+
+  std::vector<std::string> gather(const std::string& record, Deadline deadline);
+  std::string broadcast_text(const std::string& text, Deadline deadline);
+};
+
+void DistContext::Group::join() {
+  set_library_defaults(world.rank);
+  const Deadline deadline = Deadline::in(options.join_timeout);
+  const std::string prefix = fmt::format("{}: cannot join the group of {} at {}:{}: ", self(), world.size,
+                                         world.master_addr, world.master_port);
+  try {
+    const auto met = std::make_shared<Meeting>();
+    const auto work = [met, w = world, o = options, deadline] {
+      *met = meet(w, o.fingerprint, o.join_timeout, deadline);
+    };
+    if (!finishes_by(Deadline::in(options.join_timeout + kMoment), work))
+      throw DistError(fmt::format("the store did not answer within {:.0f} s: rank 0's process may be stopped",
+                                  seconds(options.join_timeout)));
+    meeting = *met;
+    hosts.clear();
+    for (const Hello& m : meeting.members) hosts.push_back(m.host);
+    connect(deadline);
+  } catch (const DistError& error) {
+    throw DistError(prefix + error.what(), error.peer_only);
+  } catch (const base::Error&) {
+    throw;
+  } catch (const std::exception& error) {  // c10d and Gloo throw kinds of their own
+    throw DistError(prefix + "the store or another rank was lost: " + brief(error), true);
+  }
+}
+
+void DistContext::Group::connect(Deadline deadline) {
+  const auto made = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroupGloo>>();
+  const auto work = [made, m = meeting, rank = world.rank, deadline, timeout = usable(options.timeout)] {
+    *made = connect_gloo(m, rank, deadline, timeout);
+  };
+  if (!finishes_by(Deadline::in(deadline.left() + kMoment), work))
+    throw DistError(
+        "all ranks met, but the connections between them did not come up. If the machines have several "
+        "networks, set GLOO_SOCKET_IFNAME");
+  gloo = *made;
+#ifdef SD_HAVE_CUDA
+  if (placement.backend != "nccl") return;
+  // Two ranks on one GPU would hang or fail deep inside NCCL.
+  std::map<std::string, int> owner;
+  std::string clash;
+  const auto gpus = gather(gpu_identity(placement.device), deadline);
+  for (std::size_t r = 0; r < gpus.size(); ++r)
+    if (const auto [first, fresh] = owner.emplace(gpus[r], static_cast<int>(r)); !fresh)
+      clash = fmt::format(
+          "ranks {} and {} on {} share a GPU: NCCL needs one for each. Start fewer ranks (NPROC=, "
+          "--nproc_per_node=), or use --dist_backend gloo",
+          first->second, r, hosts[r]);
+  clash = broadcast_text(clash, deadline);
+  if (!clash.empty()) throw UsageError(clash);
+  const auto made_nccl = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroupNCCL>>();
+  const auto work_nccl = [made_nccl, m = meeting, rank = world.rank, d = placement.device,
+                          timeout = usable(options.timeout)] {
+    *made_nccl = connect_nccl(m, rank, d, timeout);
+  };
+  if (!finishes_by(deadline, work_nccl))
+    throw DistError(
+        "NCCL's connections did not come up. If the machines have several networks, set NCCL_SOCKET_IFNAME; "
+        "NCCL_DEBUG=INFO tells more");
+  nccl = *made_nccl;
+#endif
+}
+
+// Ends the connections, so that peers that wait for this rank notice at once. On a thread of its own: the
+// libraries' destructors may wait.
+void DistContext::Group::close_connections() {
+#ifdef SD_HAVE_CUDA
+  // Without a shutdown before, its destructor aborts and may wait for the group's timeout; the process ends
+  // anyway.
+  [[maybe_unused]] auto* leaked = nccl.release();
+#endif
+  const auto held = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroupGloo>>(std::move(gloo));
+  gloo.reset();
+  finishes_by(Deadline::in(kMoment), [held] { held->reset(); });
+}
+
+void DistContext::Group::leave() noexcept {
+  try {
+    const bool in_order = failure.empty() && std::uncaught_exceptions() <= exceptions_at_start;
+#ifdef SD_HAVE_CUDA
+    if (in_order && nccl) {
+      const auto shutdown = [n = nccl, d = placement.device] {
+        c10::cuda::set_device(d.index());
+        n->shutdown();
+      };
+      if (finishes_by(Deadline::in(usable(options.timeout)), shutdown)) nccl.reset();
+    }
+#endif
+    if (!in_order) close_connections();
+    std::vector<int> others;
+    for (int r = 0; r < world.size; ++r)
+      if (r != world.rank && std::find(lost.begin(), lost.end(), r) == lost.end()) others.push_back(r);
+    const milliseconds patience = in_order ? kFarewell : 2 * kMoment;
+    const auto farewell = [store = meeting.store, hosting = meeting.hosting, others, patience, in_order,
+                           self = std::to_string(world.rank)] {
+      const Deadline deadline = Deadline::in(patience);
+      store->set(kLeft + self, std::string(in_order ? "in order" : "after an error of its own"));
+      if (in_order) await_keys(*store, kLeft, others, deadline);  // nobody still reads from a peer
+      store->set(kGone + self, std::string("1"));
+      if (hosting) await_keys(*store, kGone, others, deadline);
+    };
+    finishes_by(Deadline::in(patience + kMoment), farewell);
+    close_connections();
+  } catch (const std::exception&) {
+    // The store went first: nobody is left to say farewell to.
+  }
+}
+
+template <typename Body>
+void DistContext::Group::guarded(const std::string& what, Deadline deadline, Body body) {
+  if (!failure.empty())
+    throw DistError(fmt::format("{}: {} after the group was lost: {}", self(), what, failure), true);
+  ++calls;
+  const auto begun = Clock::now();
+  const milliseconds limit = usable(deadline.left());
+  try {
+    body(limit);
+  } catch (const base::Bug&) {
+    throw;
+  } catch (const std::exception& error) {  // c10d, Gloo and NCCL throw kinds of their own
+    fail(what, begun, limit, brief(error));
+  }
+}
+
+// `start(backend, limit)` starts one operation on the Gloo group.
+template <typename Start>
+void DistContext::Group::run(const std::string& what, Deadline deadline, Start start) {
+  guarded(what, deadline, [&](milliseconds limit) {
+    const c10::intrusive_ptr<c10d::Work> work = start(*gloo, limit);
+    // The operation ends itself at the limit, so that its thread is free when the group is torn down.
+    work->wait(limit + kMoment);
+  });
+}
+
+// `start(backend, tensors, limit)` starts one operation on the group that serves the tensor's device.
+template <typename Start>
+void DistContext::Group::run_on(at::Tensor& tensor, const std::string& what, Deadline deadline, Start start) {
+  SD_CHECK(tensor.defined() && tensor.is_contiguous(), "a collective needs a contiguous tensor: " + what);
+  const at::NoGradGuard no_grad;
+#ifdef SD_HAVE_CUDA
+  if (nccl && tensor.is_cuda()) {
+    guarded(what, deadline, [&](milliseconds limit) {
+      TORCH_CHECK(nccl->getError() == c10d::ErrorType::SUCCESS, "an earlier operation of NCCL failed");
+      std::vector<at::Tensor> tensors{tensor};
+      start(*nccl, tensors, limit);  // on the current stream; returns no work to wait for
+    });
+    return;
+  }
+#endif
+  at::Tensor on_cpu = tensor.cpu();  // the tensor itself if it is there already
+  run(what, deadline, [&](c10d::Backend& backend, milliseconds limit) {
+    std::vector<at::Tensor> tensors{on_cpu};
+    return start(backend, tensors, limit);
+  });
+  if (!on_cpu.is_same(tensor)) tensor.copy_(on_cpu);
+}
+
+void DistContext::Group::fail(const std::string& what, Clock::time_point begun, milliseconds limit,
+                              const std::string& library_text) {
+  const std::string call = fmt::format("{} (call {})", what, calls);
+  const std::string head = fmt::format("{}: {} failed after {:.1f} s (limit {:.1f} s)", self(), call,
+                                       seconds(Clock::now() - begun), seconds(limit));
+  failure = head;
+  close_connections();
+  const milliseconds patience = std::clamp(options.timeout / 4, milliseconds(500), milliseconds(2'000));
+  const auto findings = std::make_shared<Findings>();
+  const auto work = [findings, m = meeting, rank = world.rank, call, patience] {
+    *findings = hear_survivors(*m.store, m.members, rank, call, patience);
+  };
+  bool heard = false;
+  try {
+    heard = finishes_by(Deadline::in(patience + kMoment), work);
+  } catch (const std::exception&) {
+    // The store is gone; said below.
+  }
+  if (!heard) {
+    if (world.agent_store)
+      *findings = {
+          {}, fmt::format("the launcher's store at {}:{} is lost too", world.master_addr, world.master_port)};
+    else
+      *findings = {{0},
+                   fmt::format("no word from {}; it hosts the store", describe(meeting.members.front()))};
+  }
+  lost = findings->lost;
+  failure = fmt::format("{}: {}. Its own output and that rank's tell more. The library says: {}", head,
+                        findings->text, library_text);
+  throw DistError(failure, true);
+}
+
+std::vector<std::string> DistContext::Group::gather(const std::string& record, Deadline deadline) {
+  const auto size = static_cast<std::size_t>(world.size);
+  std::vector<at::Tensor> length{at::full({1}, static_cast<std::int64_t>(record.size()), at::kLong)};
+  std::vector<std::vector<at::Tensor>> lengths(1);
+  for (std::size_t r = 0; r < size; ++r) lengths[0].push_back(at::empty({1}, at::kLong));
+  run("gather (lengths)", deadline, [&](c10d::Backend& backend, milliseconds limit) {
+    c10d::AllgatherOptions options_;
+    options_.timeout = limit;
+    return backend.allgather(lengths, length, options_);
+  });
+  std::int64_t longest = 1;
+  for (const at::Tensor& l : lengths[0]) longest = std::max(longest, l.item<std::int64_t>());
+  std::vector<at::Tensor> own{at::zeros({longest}, at::kByte)};
+  std::memcpy(own[0].data_ptr(), record.data(), record.size());
+  std::vector<std::vector<at::Tensor>> all;
+  if (world.rank == 0) {
+    all.emplace_back();
+    for (std::size_t r = 0; r < size; ++r) all[0].push_back(at::empty({longest}, at::kByte));
+  }
+  run("gather", deadline, [&](c10d::Backend& backend, milliseconds limit) {
+    c10d::GatherOptions options_;
+    options_.timeout = limit;
+    options_.rootRank = 0;
+    return backend.gather(all, own, options_);
+  });
+  std::vector<std::string> records;
+  for (std::size_t r = 0; world.rank == 0 && r < size; ++r)
+    records.emplace_back(static_cast<const char*>(all[0][r].const_data_ptr()),
+                         static_cast<std::size_t>(lengths[0][r].item<std::int64_t>()));
+  return records;
+}
+
+std::string DistContext::Group::broadcast_text(const std::string& text, Deadline deadline) {
+  const auto from_main = [&](at::Tensor t) {
+    run("broadcast of a text", deadline, [&](c10d::Backend& backend, milliseconds limit) {
+      std::vector<at::Tensor> tensors{t};
+      c10d::BroadcastOptions options_;
+      options_.timeout = limit;
+      return backend.broadcast(tensors, options_);
+    });
+    return t;
+  };
+  const at::Tensor length = from_main(at::full({1}, static_cast<std::int64_t>(text.size()), at::kLong));
+  const auto bytes = length.item<std::int64_t>();
+  if (bytes == 0) return {};
+  at::Tensor buffer = at::empty({bytes}, at::kByte);
+  if (world.rank == 0) std::memcpy(buffer.data_ptr(), text.data(), text.size());
+  from_main(buffer);
+  return {static_cast<const char*>(buffer.const_data_ptr()), static_cast<std::size_t>(bytes)};
+}
+
+DistContext::DistContext(World world, Options options)
+    : group_(
+          std::make_unique<Group>(Group{world, options, choose_placement(world, options, visible_gpus())})) {
+#ifdef SD_HAVE_CUDA
+  if (device().is_cuda()) c10::cuda::set_device(device().index());
+#endif
+  if (!group_->alone()) group_->join();
+}
+
+DistContext::~DistContext() {
+  if (!group_->alone()) group_->leave();
+}
+
+int DistContext::rank() const { return group_->world.rank; }
+int DistContext::size() const { return group_->world.size; }
+int DistContext::local_rank() const { return group_->world.local_rank; }
+int DistContext::local_size() const { return group_->world.local_size; }
+std::string DistContext::backend() const { return group_->placement.backend; }
+at::Device DistContext::device() const { return group_->placement.device; }
+const std::vector<std::string>& DistContext::hosts() const { return group_->hosts; }
+Deadline DistContext::deadline() const { return Deadline::in(group_->options.timeout); }
+
+void DistContext::all_reduce_sum(at::Tensor& tensor, Deadline deadline) {
+  if (group_->alone()) return;
+  group_->run_on(tensor, fmt::format("all-reduce of {}", describe(tensor)), deadline,
+                 [](c10d::Backend& backend, std::vector<at::Tensor>& tensors, milliseconds limit) {
+                   c10d::AllreduceOptions options;
+                   options.timeout = limit;
+                   options.asyncOp = false;
+                   return backend.allreduce(tensors, options);
+                 });
+}
+
+void DistContext::all_reduce_mean(at::Tensor& tensor, Deadline deadline) {
+  if (group_->alone()) return;
+  SD_CHECK(tensor.is_floating_point(), "the mean of whole numbers");
+  all_reduce_sum(tensor, deadline);
+  const at::NoGradGuard no_grad;
+  tensor.div_(size());
+}
+
+void DistContext::broadcast(at::Tensor& tensor, int root, Deadline deadline) {
+  SD_CHECK(root >= 0 && root < size(), "broadcast from rank " + std::to_string(root));
+  if (group_->alone()) return;
+  group_->run_on(tensor, fmt::format("broadcast of {} from rank {}", describe(tensor), root), deadline,
+                 [root](c10d::Backend& backend, std::vector<at::Tensor>& tensors, milliseconds limit) {
+                   c10d::BroadcastOptions options;
+                   options.rootRank = root;
+                   options.timeout = limit;
+                   options.asyncOp = false;
+                   return backend.broadcast(tensors, options);
+                 });
+}
+
+void DistContext::barrier(std::string_view where, Deadline deadline) {
+  if (group_->alone()) return;
+  group_->run(fmt::format("barrier '{}'", where), deadline, [](c10d::Backend& backend, milliseconds limit) {
+    c10d::BarrierOptions options;
+    options.timeout = limit;
+    return backend.barrier(options);
+  });
+}
+
+std::vector<std::string> DistContext::gather(const std::string& record, Deadline deadline) {
+  if (group_->alone()) return {record};
+  return group_->gather(record, deadline);
+}
+
+std::string DistContext::broadcast_text(const std::string& text, Deadline deadline) {
+  return group_->alone() ? text : group_->broadcast_text(text, deadline);
+}
+
+void DistContext::check_same(std::string_view what, const std::string& value, Deadline deadline) {
+  if (group_->alone()) return;
+  const auto shown = [](const std::string& text) {
+    return text.size() > 80 ? text.substr(0, 80) + "..." : text;
+  };
+  const std::vector<std::string> values = group_->gather(value, deadline);
+  std::vector<int> different;
+  std::vector<std::string> parts;
+  for (std::size_t r = 1; r < values.size(); ++r)
+    if (values[r] != values[0]) {
+      different.push_back(static_cast<int>(r));
+      parts.push_back(fmt::format("rank {} on {}: '{}'", r, hosts()[r], shown(values[r])));
+    }
+  std::string verdict;
+  if (!different.empty())
+    verdict = fmt::format("{} differs between ranks: rank {} from rank 0 on {}, which has '{}'; {}", what,
+                          rank_list(different), hosts()[0], shown(values[0]), fmt::join(parts, ", "));
+  verdict = group_->broadcast_text(verdict, deadline);
+  if (!verdict.empty()) throw DistError(fmt::format("{}: {}", group_->self(), verdict));
+}
+
+}  // namespace snake_ddp::dist

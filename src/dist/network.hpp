@@ -1,0 +1,37 @@
+// Names, addresses and ports, looked at before the library does: it waits long and says little.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/base/deadline.hpp"
+
+namespace snake_ddp::dist {
+
+/// Numeric addresses of `host`, in the resolver's order. A name that is not known yet is asked for again for
+/// a few seconds, within Kubernetes for a minute: a pod can start before its master's name exists. Throws
+/// DistError with the resolver's text.
+std::vector<std::string> resolve(const std::string& host, base::Deadline deadline);
+
+/// The first of `addresses` where something accepts connections at `port`.
+/// Waits   until there is one; throws DistError at the deadline, with the last error.
+std::string wait_for_listener(const std::vector<std::string>& addresses, std::uint16_t port,
+                              base::Deadline deadline);
+
+[[nodiscard]] bool is_loopback(const std::string& address);
+
+/// The address from which this machine reaches `peer`; empty if it has no route.
+std::string local_address_towards(const std::string& peer);
+
+/// The address of this machine's first interface that is up and not loopback; empty if it has none.
+std::string first_outer_address();
+
+/// A listening socket on the loopback device; `port` 0 takes a free one, and `port` is set to it.
+/// Throws  DistError if the port is taken.
+int listen_on_loopback(std::uint16_t& port);
+
+/// What to do about a port that is taken.
+std::string port_taken_message(std::uint16_t port);
+
+}  // namespace snake_ddp::dist

@@ -1,0 +1,65 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <initializer_list>
+#ifdef SD_HAVE_CUDA
+#include <c10/cuda/CUDAFunctions.h>
+#endif
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/dist/context.hpp"
+
+namespace snake_ddp::dist {
+namespace {
+
+using base::UsageError;
+
+#ifdef SD_HAVE_CUDA
+constexpr const char* kWhyNone =
+    "no GPU is visible: is a driver installed, and what does CUDA_VISIBLE_DEVICES hold?";
+#else
+constexpr const char* kWhyNone = "this build has no CUDA: the PyTorch it was built with is for CPUs.";
+#endif
+
+void check_known(const char* flag, const std::string& value, std::initializer_list<const char*> names) {
+  if (std::find(names.begin(), names.end(), value) == names.end())
+    throw UsageError(fmt::format("{} '{}' is none of: {}", flag, value, fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+int visible_gpus() {
+#ifdef SD_HAVE_CUDA
+  return c10::cuda::device_count();  // 0, quietly, where no driver answers
+#else
+  return 0;
+#endif
+}
+
+Placement choose_placement(const World& world, const Options& options, int gpu_count) {
+  check_known("--device", options.device, {"auto", "cpu", "cuda"});
+  check_known("--dist_backend", options.backend, {"auto", "nccl", "gloo"});
+  if (options.device == "cuda" && gpu_count == 0)
+    throw UsageError(fmt::format("--device cuda, but {} Use --device cpu", kWhyNone));
+  if (options.backend == "nccl" && gpu_count == 0)
+    throw UsageError(fmt::format("--dist_backend nccl, but {} Use --dist_backend gloo", kWhyNone));
+  if (options.backend == "nccl" && options.device == "cpu")
+    throw UsageError(
+        "--dist_backend nccl works on GPUs only: leave out --device cpu, or use --dist_backend gloo");
+  const bool cuda = gpu_count > 0 && options.device != "cpu";
+  Placement p{cuda && options.backend != "gloo" ? "nccl" : "gloo", at::Device(at::kCPU)};
+  if (world.size == 1) p.backend = "none";
+  if (!cuda) return p;
+  // A process that sees one GPU may have one of its own, as SLURM binds them; whether it has is checked after
+  // joining.
+  if (p.backend == "nccl" && gpu_count > 1 && world.local_size > gpu_count)
+    throw UsageError(
+        fmt::format("{} ranks on a machine with {} GPUs: NCCL needs one for each. Start fewer ranks (NPROC=, "
+                    "--nproc_per_node=), or use --dist_backend gloo",
+                    world.local_size, gpu_count));
+  p.device = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(world.local_rank % gpu_count));
+  return p;
+}
+
+}  // namespace snake_ddp::dist

@@ -1,0 +1,254 @@
+#include "rendezvous.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <torch/csrc/distributed/c10d/exception.h>
+#include <map>
+#include <optional>
+#include <random>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "network.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/host.hpp"
+
+namespace snake_ddp::dist {
+namespace {
+
+using base::Deadline;
+using base::DistError;
+using std::chrono::milliseconds;
+
+// Keys in the shared store.
+const std::string kLogLength = "snake/join/length";
+const std::string kLog = "snake/join/hello/";        // + index: a greeting
+const std::string kOffer = "snake/join/offer/";      // + token: an id
+const std::string kAnswer = "snake/join/answer/";    // + id/token: present
+const std::string kMissing = "snake/join/missing/";  // + id: the ranks that rank 0 waits for
+const std::string kAnnounced =
+    "snake/join/announced";  // id, "go" and the members, or id, "no" and the reason
+
+constexpr milliseconds kNap{10};
+constexpr milliseconds kLinger{300};  // a store that this process hosts must outlive its bad news
+
+std::string draw_token() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}", device(), device());
+}
+
+double seconds(milliseconds span) { return std::chrono::duration<double>(span).count(); }
+
+std::string read_or_empty(c10d::Store& store, const std::string& key) {
+  return store.check({key}) ? store.get_to_str(key) : std::string();
+}
+
+struct Announcement {
+  std::string id;
+  bool go = false;
+  std::string reason;          // of a "no"
+  std::vector<Hello> members;  // of a "go"
+};
+
+constexpr char kRecordSeparator = '\x1e';
+
+std::string encode(const Announcement& a) {
+  std::string text = a.id + kRecordSeparator + (a.go ? "go" : "no" + (kRecordSeparator + a.reason));
+  for (const Hello& h : a.members) text += kRecordSeparator + encode(h);
+  return text;
+}
+
+Announcement decode_announcement(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(kRecordSeparator, begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  Announcement a;
+  SD_CHECK(words.size() >= 3, "an announcement of " + std::to_string(words.size()) + " words");
+  a.id = words[0];
+  a.go = words[1] == "go";
+  if (!a.go) a.reason = words[2];
+  for (std::size_t i = 2; a.go && i < words.size(); ++i) a.members.push_back(decode_hello(words[i]));
+  return a;
+}
+
+void greet(c10d::Store& store, const Hello& self) {
+  store.set(kLog + std::to_string(store.add(kLogLength, 1)), encode(self));
+}
+
+// Rank 0's side.
+class Host {
+ public:
+  Host(c10d::Store& store, Hello self) : store_(store), self_(std::move(self)), id_(draw_token()) {}
+
+  Announcement gather_members(milliseconds limit, Deadline deadline) {
+    store_.deleteKey(
+        "exception_dump");  // left by a failed NCCL group, it would make healthy ranks dump and abort
+    greet(store_, self_);
+    std::string last_missing;
+    for (;;) {
+      Roll roll = look_around();
+      if (roll.refusal.empty() && roll.missing.empty()) return announce({id_, true, {}, roll.members});
+      const std::string missing = rank_list(roll.missing);
+      if (roll.refusal.empty() && deadline.passed())
+        roll.refusal = fmt::format(
+            "{} of {} ranks did not join within {:.0f} s: rank {}. Look at their output; the others are: {}",
+            roll.missing.size(), self_.size, seconds(limit), missing, describe(roll.members));
+      if (!roll.refusal.empty()) {
+        announce({id_, false, roll.refusal, {}});
+        std::this_thread::sleep_for(kLinger);
+        throw DistError(roll.refusal);
+      }
+      if (missing != last_missing) store_.set(kMissing + id_, last_missing = missing);
+      std::this_thread::sleep_for(kNap);
+    }
+  }
+
+ private:
+  Roll look_around() {
+    const std::int64_t length = store_.add(kLogLength, 0);
+    while (read_ < length) pending_.emplace(++read_, std::nullopt);
+    for (auto entry = pending_.begin(); entry != pending_.end();) {
+      std::optional<Hello>& hello = entry->second;
+      if (!hello) {
+        const std::string text = read_or_empty(store_, kLog + std::to_string(entry->first));
+        if (!text.empty()) hello = decode_hello(text);
+        if (hello && hello->token != self_.token) store_.set(kOffer + hello->token, id_);
+      }
+      const bool is_self = hello && hello->token == self_.token;
+      const bool answered = hello && !is_self && store_.check({kAnswer + id_ + "/" + hello->token});
+      if (answered) answered_.push_back(*hello);
+      entry = is_self || answered ? pending_.erase(entry) : std::next(entry);
+    }
+    // Another living rank 0 offers its id to this one; answering makes both see it.
+    if (const std::string other = read_or_empty(store_, kOffer + self_.token); !other.empty())
+      store_.set(kAnswer + other + "/" + self_.token, std::string("1"));
+    return call_roll(self_, answered_);
+  }
+
+  Announcement announce(Announcement a) {
+    store_.set(kAnnounced, encode(a));
+    return a;
+  }
+
+  static std::string describe(const std::vector<Hello>& members) {
+    std::string text;
+    for (const Hello& h : members) text += (text.empty() ? "" : ", ") + h.describe();
+    return text;
+  }
+
+  c10d::Store& store_;
+  const Hello self_;
+  const std::string id_;
+  std::int64_t read_ = 0;
+  std::map<std::int64_t, std::optional<Hello>> pending_;  // log entries without an answer; most are long dead
+  std::vector<Hello> answered_;
+};
+
+DistError taken(const Hello& self, const Announcement& group) {
+  const int size = static_cast<int>(group.members.size());
+  if (size != self.size)
+    return DistError(
+        fmt::format("{} was started with WORLD_SIZE={}, but a group of {} ranks formed here, led by {}",
+                    self.describe(), self.size, size, group.members.front().describe()));
+  return DistError(
+      fmt::format("two processes claim rank {}: this one on {} (pid {}), and one on {} (pid {}) which is in "
+                  "the group. Give each its own RANK, and look for a process left over from an earlier run",
+                  self.rank, self.host, self.pid, group.members[static_cast<std::size_t>(self.rank)].host,
+                  group.members[static_cast<std::size_t>(self.rank)].pid));
+}
+
+// The side of every other rank.
+Announcement join_host(c10d::Store& store, const Hello& self, const std::string& where, milliseconds limit,
+                       Deadline deadline) {
+  std::string before = read_or_empty(store, kAnnounced);
+  greet(store, self);
+  std::string offered;
+  for (;;) {
+    if (const std::string id = read_or_empty(store, kOffer + self.token); !id.empty() && id != offered) {
+      offered = id;
+      store.set(kAnswer + id + "/" + self.token, std::string("1"));
+    }
+    if (const std::string now = read_or_empty(store, kAnnounced); now != before) {
+      const Announcement a = decode_announcement(now);
+      if (a.go) {
+        const auto place = static_cast<std::size_t>(self.rank);
+        if (place < a.members.size() && a.members[place].token == self.token) return a;
+        throw taken(self, a);
+      }
+      if (a.id == offered) throw DistError(a.reason);
+      before = now;  // the end of an earlier attempt, told late
+    }
+    if (deadline.passed()) {
+      if (!offered.empty())
+        throw DistError(
+            fmt::format("the group was not complete within {:.0f} s: rank 0 at {} still waits for rank {}",
+                        seconds(limit), where, read_or_empty(store, kMissing + offered)));
+      std::string hint = "was it started?";
+      if (!before.empty()) {
+        const Announcement last = decode_announcement(before);
+        if (last.go && self.rank < static_cast<int>(last.members.size()))
+          hint = fmt::format("the group that formed here before has {} ranks, with {}", last.members.size(),
+                             last.members[static_cast<std::size_t>(self.rank)].describe());
+      }
+      throw DistError(fmt::format("rank 0 did not answer at the store {} within {:.0f} s: {}", where,
+                                  seconds(limit), hint));
+    }
+    std::this_thread::sleep_for(kNap);
+  }
+}
+
+c10::intrusive_ptr<c10d::Store> open_store(const World& world, const std::string& address, bool hosting,
+                                           Deadline deadline) {
+  c10d::TCPStoreOptions options;
+  options.port = world.master_port;
+  options.isServer = hosting;
+  options.waitWorkers = false;  // our own meeting waits, and can name who is missing
+  options.timeout = std::max(milliseconds(500), deadline.left() / 2);  // the library tries twice
+  if (hosting && world.store_fd >= 0) options.masterListenFd = world.store_fd;
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(address, options);
+  } catch (const c10d::SocketError& error) {
+    const std::string text = error.what_without_backtrace();
+    if (hosting && text.find("EADDRINUSE") != std::string::npos)
+      throw DistError(port_taken_message(world.master_port));
+    throw DistError(fmt::format("the store at {}:{} cannot be opened: {}", address, world.master_port, text));
+  } catch (const c10::Error& error) {
+    throw DistError(fmt::format(
+        "what listens at {}:{} is no store of a process group{}: {}", address, world.master_port,
+        hosting ? " of this process; is MASTER_ADDR this machine?" : "", error.what_without_backtrace()));
+  }
+}
+
+}  // namespace
+
+Meeting meet(const World& world, const std::string& fingerprint, milliseconds limit, Deadline deadline) {
+  const std::string where = fmt::format("{}:{}", world.master_addr, world.master_port);
+  const Hello self{draw_token(), world.rank, world.size, base::host_name(), ::getpid(), fingerprint};
+  const std::vector<std::string> addresses = resolve(world.master_addr, deadline);
+  Meeting meeting;
+  meeting.hosting = world.rank == 0 && !world.agent_store;
+  meeting.master_address = addresses.front();
+  if (!meeting.hosting) try {
+      meeting.master_address = wait_for_listener(addresses, world.master_port, deadline);
+    } catch (const DistError& error) {
+      throw DistError(
+          fmt::format("nothing answers at {} ({}) after {:.0f} s: {}. Is {} running there, and is the way "
+                      "open?",
+                      where, fmt::join(addresses, ", "), seconds(limit), error.what(),
+                      world.agent_store ? "torchrun's agent" : "rank 0"));
+    }
+  meeting.raw = open_store(world, meeting.master_address, meeting.hosting, deadline);
+  const Announcement group = world.rank == 0 ? Host(*meeting.raw, self).gather_members(limit, deadline)
+                                             : join_host(*meeting.raw, self, where, limit, deadline);
+  meeting.members = group.members;
+  meeting.store = c10::make_intrusive<c10d::PrefixStore>("snake/run/" + group.id, meeting.raw);
+  return meeting;
+}
+
+}  // namespace snake_ddp::dist

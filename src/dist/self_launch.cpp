@@ -1,0 +1,196 @@
+#include "snake_ddp/dist/self_launch.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include "network.hpp"
+#include "snake_ddp/base/deadline.hpp"
+#include "snake_ddp/base/error.hpp"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to the program
+
+namespace snake_ddp::dist {
+namespace {
+
+using base::DistError;
+
+constexpr std::array kForwarded = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+constexpr std::array<std::string_view, 9> kReplaced = {"RANK",
+                                                       "WORLD_SIZE",
+                                                       "LOCAL_RANK",
+                                                       "LOCAL_WORLD_SIZE",
+                                                       "MASTER_ADDR",
+                                                       "MASTER_PORT",
+                                                       "GROUP_RANK",
+                                                       "SNAKE_DDP_STORE_FD",
+                                                       "TORCHELASTIC_USE_AGENT_STORE"};
+
+// Pointers into strings that must outlive them, as exec wants them.
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> p;
+  for (std::string& text : texts) p.push_back(text.data());
+  p.push_back(nullptr);
+  return p;
+}
+
+std::vector<std::string> environment_of(int rank, int world_size, std::uint16_t port, int store_fd) {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (std::find(kReplaced.begin(), kReplaced.end(), name) == kReplaced.end()) all.emplace_back(text);
+  }
+  all.push_back(fmt::format("RANK={}", rank));
+  all.push_back(fmt::format("LOCAL_RANK={}", rank));
+  all.push_back(fmt::format("WORLD_SIZE={}", world_size));
+  all.push_back(fmt::format("LOCAL_WORLD_SIZE={}", world_size));
+  all.emplace_back("MASTER_ADDR=127.0.0.1");
+  all.push_back(fmt::format("MASTER_PORT={}", port));
+  if (rank == 0) all.push_back(fmt::format("SNAKE_DDP_STORE_FD={}", store_fd));
+  return all;
+}
+
+// The signals that this thread waits for instead of being interrupted by them; as before when it goes.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigemptyset(&held_);
+    sigaddset(&held_, SIGCHLD);
+    for (const int s : kForwarded) sigaddset(&held_, s);
+    ::pthread_sigmask(SIG_BLOCK, &held_, &before_);
+  }
+  ~HeldSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  [[nodiscard]] const sigset_t& before() const { return before_; }
+  /// The next signal, or 0 after a tenth of a second.
+  [[nodiscard]] int next() const {
+    const timespec limit{0, 100'000'000};
+    return std::max(0, ::sigtimedwait(&held_, nullptr, &limit));
+  }
+
+ private:
+  sigset_t held_{};
+  sigset_t before_{};
+};
+
+pid_t start(const std::string& program, std::vector<std::string> arguments,
+            std::vector<std::string> environment, int inherited_fd, const sigset_t& mask) {
+  // All memory is taken before the fork.
+  std::vector<char*> argv = pointers(arguments);
+  std::vector<char*> envp = pointers(environment);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) throw DistError(fmt::format("cannot start another process: {}", std::strerror(errno)));
+  if (child > 0) return child;
+  ::setpgid(0, 0);  // a terminal's Ctrl-C reaches the launcher alone, which passes it on once
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(base::kExitDist);  // it died in between
+  if (inherited_fd >= 0) ::fcntl(inherited_fd, F_SETFD, 0);
+  ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  ::execve(program.c_str(), argv.data(), envp.data());
+  ::_exit(127);
+}
+
+class Ranks {
+ public:
+  explicit Ranks(std::chrono::milliseconds kill_after) : kill_after_(kill_after) {}
+  ~Ranks() {  // not empty only if a rank could not be started
+    for (const Rank& r : running_) {
+      ::kill(r.pid, SIGKILL);
+      ::waitpid(r.pid, nullptr, 0);
+    }
+  }
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  void add(int rank, pid_t pid) { running_.push_back({rank, pid}); }
+  [[nodiscard]] bool any() const { return !running_.empty(); }
+  [[nodiscard]] int exit_code() const {
+    return failed_code_ != 0 ? failed_code_ : resumable_ ? base::kExitResumable : 0;
+  }
+
+  void send(int signal_number) const {
+    for (const Rank& r : running_) ::kill(r.pid, signal_number);
+  }
+
+  void reap() {
+    for (auto r = running_.begin(); r != running_.end();) {
+      int status = 0;
+      if (::waitpid(r->pid, &status, WNOHANG) != r->pid) {
+        ++r;
+        continue;
+      }
+      const Rank ended = *r;
+      r = running_.erase(r);
+      note(ended, status);
+    }
+    if (failed_code_ != 0 && kill_at_.passed()) send(SIGKILL);
+  }
+
+ private:
+  struct Rank {
+    int rank;
+    pid_t pid;
+  };
+
+  void note(const Rank& ended, int status) {
+    const bool by_signal = WIFSIGNALED(status);
+    const int code = by_signal ? static_cast<int>(base::kExitDist) : WEXITSTATUS(status);
+    if (code == base::kExitDone) return;
+    if (code == base::kExitResumable) {  // an agreed stop: the others are about to do the same
+      resumable_ = true;
+      return;
+    }
+    if (failed_code_ != 0) return;
+    failed_code_ = code;
+    std::fprintf(stderr, "rank %d (pid %d) %s%s; ending the others\n", ended.rank,
+                 static_cast<int>(ended.pid), by_signal ? "was ended by signal " : "exited with code ",
+                 by_signal ? ::strsignal(WTERMSIG(status)) : std::to_string(code).c_str());
+    send(SIGTERM);
+    kill_at_ = base::Deadline::in(kill_after_);
+  }
+
+  const std::chrono::milliseconds kill_after_;
+  std::vector<Rank> running_;
+  int failed_code_ = 0;
+  bool resumable_ = false;
+  base::Deadline kill_at_ = base::Deadline::in({});
+};
+
+}  // namespace
+
+int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
+                       const std::vector<std::string>& arguments, std::chrono::milliseconds kill_after) {
+  if (world_size < 1) throw base::UsageError(fmt::format("--world_size {} starts no rank", world_size));
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::uint16_t store_port = port.value_or(0);
+  const int store_fd = listen_on_loopback(store_port);
+  const HeldSignals signals;
+  Ranks ranks(kill_after);
+  for (int r = 0; r < world_size; ++r)
+    ranks.add(r, start(program, arguments, environment_of(r, world_size, store_port, store_fd),
+                       r == 0 ? store_fd : -1, signals.before()));
+  ::close(store_fd);  // rank 0 has it now
+  while (ranks.any()) {
+    const int signal_number = signals.next();
+    if (signal_number > 0 && signal_number != SIGCHLD) ranks.send(signal_number);
+    ranks.reap();
+  }
+  return ranks.exit_code();
+}
+
+}  // namespace snake_ddp::dist

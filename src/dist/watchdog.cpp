@@ -1,0 +1,61 @@
+#include "snake_ddp/dist/watchdog.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/host.hpp"
+#include "snake_ddp/dist/error_file.hpp"
+
+namespace snake_ddp::dist {
+
+Watchdog::Watchdog(int rank, Limits limits, std::function<bool()> stopping)
+    : rank_(rank), limits_(limits), stopping_(std::move(stopping)) {
+  tick("the start");
+  thread_ = std::thread([this] { watch(); });
+}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard guard(mutex_);
+    done_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void Watchdog::tick(const char* where) {
+  where_.store(where, std::memory_order_relaxed);
+  ticks_.fetch_add(1, std::memory_order_relaxed);
+  last_tick_.store(Clock::now().time_since_epoch().count(), std::memory_order_release);
+}
+
+void Watchdog::watch() {
+  std::optional<Clock::time_point> stop_seen;
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, std::chrono::milliseconds(100), [this] { return done_; })) {
+    const auto now = Clock::now();
+    const auto idle = now - Clock::time_point(Clock::duration(last_tick_.load(std::memory_order_acquire)));
+    if (idle > limits_.step) end_process("no progress", idle);
+    if (!stop_seen && stopping_ && stopping_()) stop_seen = now;
+    if (stop_seen && now - *stop_seen > limits_.stop)
+      end_process("still busy after a stop signal", now - *stop_seen);
+  }
+}
+
+void Watchdog::end_process(const char* reason, Clock::duration waited) const {
+  const std::string message = fmt::format(
+      "rank {} on {}: {} for {:.1f} s after {} (tick {}). Other ranks' messages tell whether it waited for "
+      "them",
+      rank_, base::host_name(), reason, std::chrono::duration<double>(waited).count(), where_.load(),
+      ticks_.load());
+  std::fprintf(stderr, "%s\n", message.c_str());
+  write_error_file(message, base::kExitDist);
+  ::_exit(base::kExitDist);
+}
+
+}  // namespace snake_ddp::dist

@@ -1,0 +1,197 @@
+#include "snake_ddp/dist/world.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <vector>
+
+#include "snake_ddp/base/error.hpp"
+
+namespace snake_ddp::dist {
+namespace {
+
+using base::UsageError;
+
+std::optional<std::string> lookup(const Environment& env, const char* name) {
+  const char* value = env(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+std::optional<long> to_number(std::string_view text) {
+  long value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<int> number_between(const Environment& env, const char* name, long low, long high) {
+  const auto text = lookup(env, name);
+  if (!text) return std::nullopt;
+  const auto value = to_number(*text);
+  if (!value || *value < low || *value > high)
+    throw UsageError(fmt::format("{}='{}' is not a number from {} to {}", name, *text, low, high));
+  return static_cast<int>(*value);
+}
+
+constexpr long kMaxRanks = 1'000'000;
+
+std::string without_brackets(std::string host) {
+  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; };
+  host.erase(std::remove_if(host.begin(), host.end(), blank), host.end());
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') return host.substr(1, host.size() - 2);
+  return host;
+}
+
+bool is_loopback_name(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
+}
+
+void check_ranks(const World& w, const char* rank_name, const char* size_name) {
+  if (w.rank >= w.size)
+    throw UsageError(fmt::format("{0}={1} does not fit {2}={3}: ranks run from 0 to {2} - 1", rank_name,
+                                 w.rank, size_name, w.size));
+  if (w.local_rank >= w.local_size)
+    throw UsageError(
+        fmt::format("local rank {} does not fit the {} local ranks of rank {}; look at LOCAL_RANK and "
+                    "LOCAL_WORLD_SIZE",
+                    w.local_rank, w.local_size, w.rank));
+}
+
+void read_master(const Environment& env, World& w) {
+  if (const auto host = lookup(env, "MASTER_ADDR")) w.master_addr = without_brackets(*host);
+  if (const auto port = number_between(env, "MASTER_PORT", 1, 65535))
+    w.master_port = static_cast<std::uint16_t>(*port);
+}
+
+World from_rank_variables(const Environment& env) {
+  World w;
+  w.launcher = Launcher::kTorchrun;
+  w.size = *number_between(env, "WORLD_SIZE", 1, kMaxRanks);
+  w.rank = *number_between(env, "RANK", 0, kMaxRanks);
+  read_master(env, w);
+  const auto local_rank = number_between(env, "LOCAL_RANK", 0, kMaxRanks);
+  const auto local_size = number_between(env, "LOCAL_WORLD_SIZE", 1, kMaxRanks);
+  const auto per_pod = lookup(env, "PET_NPROC_PER_NODE");
+  if (!local_rank && per_pod && *per_pod != "1")
+    throw UsageError(fmt::format(
+        "RANK={} numbers pods, not ranks: PET_NPROC_PER_NODE={} is set and LOCAL_RANK is not. Let the "
+        "container's command be 'torchrun --no-python ./snake_ddp'",
+        w.rank, *per_pod));
+  // By hand, one machine's ranks are usually numbered by RANK alone; one process per pod has a machine of its
+  // own.
+  const bool one_machine = is_loopback_name(w.master_addr);
+  w.local_size = local_size.value_or(one_machine ? w.size : local_rank.value_or(0) + 1);
+  w.local_rank = local_rank.value_or(one_machine ? w.rank % w.local_size : 0);
+  w.agent_store = lookup(env, "TORCHELASTIC_USE_AGENT_STORE") == "True";
+  w.restart_count = number_between(env, "TORCHELASTIC_RESTART_COUNT", 0, kMaxRanks).value_or(0);
+  w.store_fd = number_between(env, "SNAKE_DDP_STORE_FD", 3, kMaxRanks).value_or(-1);
+  check_ranks(w, "RANK", "WORLD_SIZE");
+  return w;
+}
+
+World from_slurm(const Environment& env) {
+  World w;
+  w.launcher = Launcher::kSlurm;
+  w.rank = *number_between(env, "SLURM_PROCID", 0, kMaxRanks);
+  auto size = number_between(env, "SLURM_STEP_NUM_TASKS", 1, kMaxRanks);
+  if (!size) size = number_between(env, "SLURM_NTASKS", 1, kMaxRanks);
+  if (!size) throw UsageError("SLURM_PROCID is set and SLURM_NTASKS is not: start with 'srun --ntasks=N'");
+  w.size = *size;
+  w.local_rank = number_between(env, "SLURM_LOCALID", 0, kMaxRanks).value_or(0);
+  const int node = number_between(env, "SLURM_NODEID", 0, kMaxRanks).value_or(0);
+  auto counts = lookup(env, "SLURM_STEP_TASKS_PER_NODE");
+  if (!counts) counts = lookup(env, "SLURM_TASKS_PER_NODE");
+  w.local_size = counts ? slurm_tasks_on_node(*counts, node) : std::max(1, w.local_rank + 1);
+  w.restart_count = number_between(env, "SLURM_RESTART_COUNT", 0, kMaxRanks).value_or(0);
+  for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"})
+    if (const auto nodes = lookup(env, name)) {
+      w.master_addr = slurm_first_host(*nodes);
+      break;
+    }
+  if (const auto job = lookup(env, "SLURM_JOB_ID")) {
+    const auto number = to_number(*job);
+    if (!number || *number < 0) throw UsageError(fmt::format("SLURM_JOB_ID='{}' is not a number", *job));
+    w.master_port = static_cast<std::uint16_t>(20000 + *number % 20000);  // below the ephemeral range
+  }
+  read_master(env, w);
+  check_ranks(w, "SLURM_PROCID", "SLURM_NTASKS");
+  return w;
+}
+
+// The batch shell and the shell of an interactive allocation have SLURM_PROCID=0 too; a lone program there
+// would wait for tasks that nobody starts. Step numbers from 0xfffffffa on are SLURM's own.
+bool is_srun_task(const Environment& env) {
+  const auto step = lookup(env, "SLURM_STEP_ID");
+  if (!step || !lookup(env, "SLURM_PROCID")) return false;
+  const auto number = to_number(*step);
+  return number && *number >= 0 && *number < 0xfffffffaL;
+}
+
+}  // namespace
+
+std::string slurm_first_host(std::string_view list) {
+  std::string host;
+  for (std::size_t i = 0; i < list.size() && list[i] != ','; ++i) {
+    if (list[i] != '[') {
+      host += list[i];
+      continue;
+    }
+    const std::size_t close = list.find(']', i);
+    const std::string_view first = list.substr(i + 1, list.find_first_of(",-]", i) - i - 1);
+    if (close == std::string_view::npos || first.empty())
+      throw UsageError(fmt::format("the SLURM node list '{}' cannot be read; set MASTER_ADDR", list));
+    host += first;
+    i = close;
+  }
+  if (host.empty())
+    throw UsageError(fmt::format("the SLURM node list '{}' names no host; set MASTER_ADDR", list));
+  return host;
+}
+
+int slurm_tasks_on_node(std::string_view counts, int node) {
+  const auto fail = [&]() -> int {
+    throw UsageError(fmt::format("SLURM's tasks per node '{}' have no entry for node {}", counts, node));
+  };
+  for (std::string_view rest = counts; !rest.empty();) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    std::string_view entry = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    long repeats = 1;
+    if (const std::size_t open = entry.find("(x"); open != std::string_view::npos && entry.back() == ')') {
+      repeats = to_number(entry.substr(open + 2, entry.size() - open - 3)).value_or(0);
+      entry = entry.substr(0, open);
+    }
+    const auto tasks = to_number(entry);
+    if (!tasks || *tasks < 1 || *tasks > kMaxRanks || repeats < 1) return fail();
+    if (node < repeats) return static_cast<int>(*tasks);
+    node -= static_cast<int>(repeats);
+  }
+  return fail();
+}
+
+World world_from_env(const Environment& env) {
+  std::vector<std::string> set;
+  std::vector<std::string> missing;
+  const auto note = [&](const char* name) {
+    return (lookup(env, name) ? set : missing).emplace_back(name), 0;
+  };
+  for (const char* name : {"RANK", "WORLD_SIZE"}) note(name);
+  if (set.empty() && is_srun_task(env)) return from_slurm(env);
+  const bool alone = set.size() == 2 && number_between(env, "WORLD_SIZE", 1, kMaxRanks) == 1;
+  note("MASTER_ADDR");
+  const bool whole = missing.empty() || alone;
+  for (const char* name : {"MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
+    if (lookup(env, name)) set.emplace_back(name);
+  if (whole) return from_rank_variables(env);
+  if (set.empty()) return {};
+  throw UsageError(fmt::format(
+      "some variables of the process group are set ({}) and others are not ({}). Start with torchrun, srun "
+      "or --ddp, which set them all; or set all; or unset them to run as one process",
+      fmt::join(set, ", "), fmt::join(missing, ", ")));
+}
+
+}  // namespace snake_ddp::dist
