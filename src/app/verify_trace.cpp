@@ -139,11 +139,9 @@ game::State read_start(const json& line, const Place& place) {
   for (const std::vector<int>& body : position.snakes)
     if (body.size() != game::kStartLength)
       place.fail(fmt::format("a snake starts with {} cells, not 3", body.size()));
-  try {
-    return game::make_state(position);
-  } catch (const base::Bug& e) {
-    place.fail(fmt::format("no start of a game: {}", e.what()));
-  }
+  const std::string fault = game::fault_of(position);
+  if (!fault.empty()) place.fail("no start of a game: " + fault);
+  return game::make_state(position);
 }
 
 // ---- Replaying.
@@ -231,28 +229,26 @@ void verify_file(const std::string& file, TraceReport& report) {
       report.first_mismatch = fmt::format("{}:{}: game {}, step {}, {}: expected {}, got {}", file,
                                           place.reader.line_number(), game, step, d.field, d.expected, d.got);
   };
-  visit_games(file,
-              {.on_start =
-                   [&](const game::State& start, std::int64_t) {
-                     state = start;
-                     skip = false;
-                     ++report.games;
-                   },
-               .on_step =
-                   [&](const StepLine& line, std::int64_t game, std::int64_t step, const Place& place) {
-                     ++report.steps;
-                     if (skip) return;
-                     Difference difference;
-                     if (state.done())
-                       mismatch(game, step, place, {"done", "a step after the end", "a game that is over"});
-                     else if (replay(state, line, difference))
-                       mismatch(game, step, place, difference);
-                   },
-               .on_end =
-                   [&](std::int64_t game, std::int64_t steps, const Place& place) {
-                     if (!skip && !state.done())
-                       mismatch(game, steps, place, {"done", "the end of the record", "a game that goes on"});
-                   }});
+  Visitor visitor;
+  visitor.on_start = [&](const game::State& start, std::int64_t) {
+    state = start;
+    skip = false;
+    ++report.games;
+  };
+  visitor.on_step = [&](const StepLine& line, std::int64_t game, std::int64_t step, const Place& place) {
+    ++report.steps;
+    if (skip) return;
+    Difference difference;
+    if (state.done())
+      mismatch(game, step, place, {"done", "a step after the end", "a game that is over"});
+    else if (replay(state, line, difference))
+      mismatch(game, step, place, difference);
+  };
+  visitor.on_end = [&](std::int64_t game, std::int64_t steps, const Place& place) {
+    if (!skip && !state.done())
+      mismatch(game, steps, place, {"done", "the end of the record", "a game that goes on"});
+  };
+  visit_games(file, visitor);
 }
 
 // ---- Observations, opponents, rewards.
@@ -267,30 +263,27 @@ struct Recorded {
 std::map<Key, Recorded> states_of(const std::string& traces) {
   std::map<Key, Recorded> states;
   game::State last{};
-  visit_games(traces,
-              {.on_start =
-                   [&](const game::State& start, std::int64_t game) {
-                     last = start;
-                     states[{game, 0}] = {start, {}};
-                   },
-               .on_step =
-                   [&](const StepLine& line, std::int64_t game, std::int64_t step, const Place& place) {
-                     game::Position position;
-                     position.snakes = line.after.snakes;
-                     position.directions = line.after.directions;
-                     position.beans = line.after.beans;
-                     position.step = static_cast<int>(step) + 1;
-                     position.done = line.done;
-                     position.returns = {last.team_return(0), last.team_return(1)};
-                     for (int i = 0; i < kSnakes; ++i) position.returns[i / kTeamSize] += line.reward[i];
-                     try {
-                       last = game::make_state(position);
-                     } catch (const base::Bug& e) {
-                       place.fail(fmt::format("not a board: {}", e.what()));
-                     }
-                     states[{game, step}] = {last, line.reward};
-                   },
-               .on_end = [](std::int64_t, std::int64_t, const Place&) {}});
+  Visitor visitor;
+  visitor.on_start = [&](const game::State& start, std::int64_t game) {
+    last = start;
+    states[{game, 0}] = {start, {}};
+  };
+  visitor.on_step = [&](const StepLine& line, std::int64_t game, std::int64_t step, const Place& place) {
+    game::Position position;
+    position.snakes = line.after.snakes;
+    position.directions = line.after.directions;
+    position.beans = line.after.beans;
+    position.step = static_cast<int>(std::min<std::int64_t>(step, INT32_MAX - 1)) + 1;
+    position.done = line.done;
+    position.returns = {last.team_return(0), last.team_return(1)};
+    for (int i = 0; i < kSnakes; ++i) position.returns[i / kTeamSize] += line.reward[i];
+    const std::string fault = game::fault_of(position);
+    if (!fault.empty()) place.fail("not a board: " + fault);
+    last = game::make_state(position);
+    states[{game, step}] = {last, line.reward};
+  };
+  visitor.on_end = [](std::int64_t, std::int64_t, const Place&) {};
+  visit_games(traces, visitor);
   return states;
 }
 

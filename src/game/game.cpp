@@ -17,53 +17,60 @@ int link_between(int tail_side, int head_side) {
 
 std::uint8_t byte(int value) { return static_cast<std::uint8_t>(value); }
 
-void check_cell(int cell, const char* of) {
-  SD_CHECK(cell >= 0 && cell < kCells,
-           fmt::format("{}: cell {} is not on the board (0..{})", of, cell, kCells - 1));
-}
+bool on_board(int cell) { return cell >= 0 && cell < kCells; }
 
-}  // namespace
-
-State make_state(const Position& position) {
-  State s{};
-  bool empty = false;
+/// Builds `s`; what is wrong with the position, or nothing.
+std::string build(const Position& position, State& s) {
+  s = State{};
   for (int i = 0; i < kSnakes; ++i) {
     const std::vector<int>& body = position.snakes[i];
     const int direction = position.directions[i];
-    SD_CHECK(direction >= 0 && direction < 4,
-             fmt::format("snake {}: direction {} is not 0..3", i, direction));
+    if (direction < 0 || direction > 3)
+      return fmt::format("snake {} has direction {}, not 0..3", i, direction);
     s.directions[i] = byte(direction);
-    empty = empty || body.empty();
-    if (body.empty()) continue;
-    SD_CHECK(body.size() >= kStartLength && body.size() <= kCells,
-             fmt::format("snake {} has {} cells, not {} to {}", i, body.size(), kStartLength, kCells));
+    if (body.empty() && position.done) continue;
+    if (body.size() < kStartLength || body.size() > kCells)
+      return fmt::format("snake {} has {} cells, not {} to {}", i, body.size(), kStartLength, kCells);
     for (std::size_t k = 0; k < body.size(); ++k) {
-      check_cell(body[k], "snake");
-      SD_CHECK(s.cells[body[k]] == 0, fmt::format("snake {}: cell {} is taken twice", i, body[k]));
+      if (!on_board(body[k])) return fmt::format("snake {}: cell {} is not on the board", i, body[k]);
+      if (s.cells[body[k]] != 0) return fmt::format("snake {}: cell {} is taken twice", i, body[k]);
       const int link = k == 0 ? 0 : link_between(body[k], body[k - 1]);
-      SD_CHECK(link >= 0, fmt::format("snake {}: cell {} does not touch cell {}", i, body[k], body[k - 1]));
+      if (link < 0) return fmt::format("snake {}: cell {} does not touch cell {}", i, body[k], body[k - 1]);
       s.cells[body[k]] = rules::linked(i, link);
     }
     s.heads[i] = byte(body.front());
     s.tails[i] = byte(body.back());
     s.lengths[i] = byte(static_cast<int>(body.size()));
   }
-  SD_CHECK(!empty || position.done, "a snake is empty on a board that is not done");
-  SD_CHECK(position.beans.size() <= kBeans,
-           fmt::format("{} beans, at most {}", position.beans.size(), kBeans));
+  if (position.beans.size() > kBeans)
+    return fmt::format("{} beans, at most {}", position.beans.size(), kBeans);
   for (const int cell : position.beans) {
-    check_cell(cell, "bean");
-    SD_CHECK(s.cells[cell] == 0, fmt::format("bean: cell {} is taken", cell));
+    if (!on_board(cell)) return fmt::format("bean: cell {} is not on the board", cell);
+    if (s.cells[cell] != 0) return fmt::format("bean: cell {} is taken", cell);
     s.cells[cell] = 1;
     s.beans[s.n_beans++] = byte(cell);
   }
-  SD_CHECK(position.step >= 1 && position.step <= kMaxSteps + 1,
-           fmt::format("step {} is not 1..201", position.step));
+  if (position.step < 1 || position.step > kMaxSteps + 1)
+    return fmt::format("step {} is not 1..201", position.step);
   s.steps = static_cast<std::uint16_t>(position.step);
   s.returns[0] = position.returns[0];
   s.returns[1] = position.returns[1];
   s.is_done = position.done;
-  return s;
+  return {};
+}
+
+}  // namespace
+
+State make_state(const Position& position) {
+  State state;
+  const std::string fault = build(position, state);
+  SD_CHECK(fault.empty(), fault);
+  return state;
+}
+
+std::string fault_of(const Position& position) {
+  State state;
+  return build(position, state);
 }
 
 Position position_of(const State& state) {

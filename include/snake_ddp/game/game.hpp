@@ -158,10 +158,13 @@ struct Position {
   bool done = false;
 };
 
+/// What keeps `position` from being a board, empty where nothing does: cells outside the board or taken
+/// twice, bodies that do not hang together, a wrong direction, too many beans, a snake too short (or empty on
+/// a board not done).
+std::string fault_of(const Position& position);
+
 /// The state that shows `position`.
-/// Throws  Bug where it is none: cells outside the board or taken twice, bodies that do not hang together, a
-/// wrong
-///         direction, too many beans, an empty snake on a board that is not done.
+/// Throws  Bug where it has a fault.
 State make_state(const Position& position);
 Position position_of(const State& state);
 

@@ -1,0 +1,1 @@
+#include "snake_ddp/app/bench_game.hpp"
