@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <fstream>
@@ -137,6 +138,7 @@ struct DistContext::Group {
   long calls = 0;
   std::string failure{};    // why the group is unusable
   std::vector<int> lost{};  // the ranks that were missing then
+  bool store_lost = false;  // it did not answer then
 
   [[nodiscard]] bool alone() const { return world.size == 1; }
   [[nodiscard]] std::string self() const {
@@ -168,12 +170,12 @@ void DistContext::Group::join() {
                                          world.master_addr, world.master_port);
   try {
     const auto met = std::make_shared<Meeting>();
-    const auto work = [met, w = world, o = options, deadline] {
-      *met = meet(w, o.fingerprint, o.join_timeout, deadline);
+    const auto stage = std::make_shared<std::atomic<const char*>>("starting");
+    const auto work = [met, stage, w = world, o = options, deadline] {
+      *met = meet(w, o.fingerprint, o.join_timeout, deadline, *stage);
     };
     if (!finishes_by(Deadline::in(options.join_timeout + kMoment), work))
-      throw DistError(fmt::format("the store did not answer within {:.0f} s: rank 0's process may be stopped",
-                                  seconds(options.join_timeout)));
+      throw DistError(fmt::format("after {:.0f} s still {}", seconds(options.join_timeout), stage->load()));
     meeting = *met;
     hosts.clear();
     for (const Hello& m : meeting.members) hosts.push_back(m.host);
@@ -250,6 +252,7 @@ void DistContext::Group::leave() noexcept {
     }
 #endif
     if (!in_order) close_connections();
+    if (store_lost) return;
     std::vector<int> others;
     for (int r = 0; r < world.size; ++r)
       if (r != world.rank && std::find(lost.begin(), lost.end(), r) == lost.end()) others.push_back(r);
@@ -337,6 +340,7 @@ void DistContext::Group::fail(const std::string& what, Clock::time_point begun, 
     // The store is gone; said below.
   }
   if (!heard) {
+    store_lost = true;
     if (world.agent_store)
       *findings = {
           {}, fmt::format("the launcher's store at {}:{} is lost too", world.master_addr, world.master_port)};
@@ -345,7 +349,7 @@ void DistContext::Group::fail(const std::string& what, Clock::time_point begun, 
                    fmt::format("no word from {}; it hosts the store", describe(meeting.members.front()))};
   }
   lost = findings->lost;
-  failure = fmt::format("{}: {}. Its own output and that rank's tell more. The library says: {}", head,
+  failure = fmt::format("{}: {}. Look at the missing ranks' own output first. The library says: {}", head,
                         findings->text, library_text);
   throw DistError(failure, true);
 }

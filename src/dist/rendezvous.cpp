@@ -227,7 +227,9 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, const std::string
 
 }  // namespace
 
-Meeting meet(const World& world, const std::string& fingerprint, milliseconds limit, Deadline deadline) {
+Meeting meet(const World& world, const std::string& fingerprint, milliseconds limit, Deadline deadline,
+             std::atomic<const char*>& stage) {
+  stage = "looking up MASTER_ADDR's name: ask the resolver";
   const std::string where = fmt::format("{}:{}", world.master_addr, world.master_port);
   const Hello self{draw_token(), world.rank, world.size, base::host_name(), ::getpid(), fingerprint};
   const std::vector<std::string> addresses = resolve(world.master_addr, deadline);
@@ -243,6 +245,8 @@ Meeting meet(const World& world, const std::string& fingerprint, milliseconds li
                       where, fmt::join(addresses, ", "), seconds(limit), error.what(),
                       world.agent_store ? "torchrun's agent" : "rank 0"));
     }
+  stage =
+      "waiting for an answer of the store: its process may be stopped, or another program may hold the port";
   meeting.raw = open_store(world, meeting.master_address, meeting.hosting, deadline);
   const Announcement group = world.rank == 0 ? Host(*meeting.raw, self).gather_members(limit, deadline)
                                              : join_host(*meeting.raw, self, where, limit, deadline);

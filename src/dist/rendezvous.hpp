@@ -12,6 +12,7 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -30,10 +31,12 @@ struct Meeting {
   bool hosting = false;                   // the store lives in this process
 };
 
-/// Waits   until all ranks are there. `limit` is the whole time given for joining, for messages.
+/// Waits   until all ranks are there. `limit` is the whole time given for joining, for messages. `stage`
+/// tells another
+///         thread what a library call without a deadline is busy with.
 /// Throws  DistError: who is missing, claims a taken rank, has another world size or build; port taken; no
 /// listener.
 Meeting meet(const World& world, const std::string& fingerprint, std::chrono::milliseconds limit,
-             base::Deadline deadline);
+             base::Deadline deadline, std::atomic<const char*>& stage);
 
 }  // namespace snake_ddp::dist

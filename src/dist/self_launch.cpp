@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
@@ -191,6 +192,13 @@ int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
     ranks.reap();
   }
   return ranks.exit_code();
+}
+
+void end_with_torchrun() {
+  if (std::getenv("TORCHELASTIC_RUN_ID") == nullptr) return;
+  const pid_t agent = ::getppid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != agent) ::_exit(base::kExitDist);  // it went in between
 }
 
 }  // namespace snake_ddp::dist

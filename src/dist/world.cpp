@@ -156,6 +156,7 @@ int slurm_tasks_on_node(std::string_view counts, int node) {
   const auto fail = [&]() -> int {
     throw UsageError(fmt::format("SLURM's tasks per node '{}' have no entry for node {}", counts, node));
   };
+  int before = 0;
   for (std::string_view rest = counts; !rest.empty();) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
     std::string_view entry = rest.substr(0, comma);
@@ -166,9 +167,9 @@ int slurm_tasks_on_node(std::string_view counts, int node) {
       entry = entry.substr(0, open);
     }
     const auto tasks = to_number(entry);
-    if (!tasks || *tasks < 1 || *tasks > kMaxRanks || repeats < 1) return fail();
-    if (node < repeats) return static_cast<int>(*tasks);
-    node -= static_cast<int>(repeats);
+    if (!tasks || *tasks < 1 || *tasks > kMaxRanks || repeats < 1 || repeats > kMaxRanks) return fail();
+    if (node < before + repeats) return static_cast<int>(*tasks);
+    before += static_cast<int>(repeats);
   }
   return fail();
 }

@@ -23,4 +23,8 @@ int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
                        const std::vector<std::string>& arguments,
                        std::chrono::milliseconds kill_after = std::chrono::seconds(30));
 
+/// Under torchrun: ends this process as soon as the agent that started it is gone. An agent that gets SIGKILL
+/// would otherwise leave its workers behind, on their GPUs.
+void end_with_torchrun();
+
 }  // namespace snake_ddp::dist

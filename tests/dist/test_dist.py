@@ -1,0 +1,436 @@
+"""Real processes: torchrun, hand-set variables and our own launcher, with ranks that die, stop, lie or never come."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PROBE = str(Path(os.environ["SD_BUILD_DIR"]) / "tests" / "dist" / "dist_probe")
+PATIENCE_S = 40  # for anything that should take a few seconds, on a busy machine
+GROUP_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def clean_environment():
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in GROUP_VARIABLES and not name.startswith(("SLURM_", "TORCHELASTIC_", "PET_", "GLOO_", "OMP_"))
+    } | {"OMP_NUM_THREADS": "1"}
+
+
+def free_port(low=0, high=65535):
+    """A port that is free now; within SLURM's range if one is asked for."""
+    for port in range(low, high):
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return s.getsockname()[1]
+            except OSError:
+                continue
+    raise AssertionError("no free port")
+
+
+class Process:
+    def __init__(self, command, folder, name, **variables):
+        self.output = folder / f"{name}.txt"
+        self.begun = time.monotonic()
+        with open(self.output, "wb") as out:
+            self.popen = subprocess.Popen(
+                command,
+                env=clean_environment() | variables,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def wait(self):
+        code = self.popen.wait(PATIENCE_S)
+        self.took_s = time.monotonic() - self.begun
+        return code
+
+    def text(self):
+        return self.output.read_text(errors="replace")
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts processes; ends what is left of them afterwards."""
+    started = []
+
+    def begin(command, name=None, **variables):
+        process = Process(command, tmp_path, name or f"p{len(started)}", **{k: str(v) for k, v in variables.items()})
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.popen.poll() is None:
+            process.popen.kill()
+            process.popen.wait()
+    for path in tmp_path.glob("pid.*"):
+        try:
+            os.kill(int(path.read_text()), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def start_rank(start, rank, size, port, *arguments, join_ms=15000, timeout_ms=3000, **variables):
+    command = [PROBE, *arguments, "--join_timeout_ms", str(join_ms), "--timeout_ms", str(timeout_ms)]
+    return start(command, RANK=rank, WORLD_SIZE=size, MASTER_ADDR="127.0.0.1", MASTER_PORT=port, **variables)
+
+
+def start_ranks(start, size, *arguments, **options):
+    port = free_port()
+    return [start_rank(start, r, size, port, *arguments, **options) for r in range(size)]
+
+
+def torchrun(start, *arguments, **variables):
+    return start([sys.executable, "-m", "torch.distributed.run", *arguments], name="torchrun", **variables)
+
+
+def process_number(path):
+    deadline = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.02)
+    return int(path.read_text())
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+    except FileNotFoundError:
+        return False
+
+
+def wait_until_gone(pids, limit_s):
+    deadline = time.monotonic() + limit_s
+    while any(is_alive(p) for p in pids):
+        assert time.monotonic() < deadline, f"still there: {[p for p in pids if is_alive(p)]}"
+        time.sleep(0.05)
+
+
+# Collectives
+
+
+@pytest.mark.parametrize("ranks, how", [(2, "static"), (4, "--standalone")])
+def test_collectives_are_right_under_torchrun(start, ranks, how):
+    rendezvous = [how] if how != "static" else ["--master-addr=127.0.0.1", f"--master-port={free_port()}"]
+    run = torchrun(start, *rendezvous, f"--nproc_per_node={ranks}", "--no-python", PROBE, "collectives")
+    assert run.wait() == 0, run.text()
+    for r in range(ranks):
+        assert f"rank {r} of {ranks} backend gloo local {r}/{ranks} fine" in run.text()
+
+
+def test_collectives_are_right_under_srun_variables(start):
+    port = free_port(20000, 40000)
+    slurm = dict(SLURM_STEP_ID=0, SLURM_NTASKS=2, SLURM_NODEID=0, SLURM_STEP_TASKS_PER_NODE="2",
+                 SLURM_JOB_NODELIST="localhost", SLURM_JOB_ID=20000 * 7 + port - 20000)
+    tasks = [start([PROBE, "collectives"], SLURM_PROCID=r, SLURM_LOCALID=r, **slurm) for r in range(2)]
+    for r, task in enumerate(tasks):
+        assert task.wait() == 0, task.text()
+        assert f"rank {r} of 2 backend gloo local {r}/2 fine" in task.text()
+
+
+def test_the_users_choice_of_interface_is_honoured(start):
+    for ranks, expected in [(start_ranks(start, 2, "collectives", GLOO_SOCKET_IFNAME="lo"), 0),
+                            (start_ranks(start, 2, "collectives", GLOO_SOCKET_IFNAME="nosuch0"), 3)]:
+        assert [r.wait() for r in ranks] == [expected] * 2, ranks[0].text()
+    assert "nosuch0" in ranks[0].text()
+
+
+def test_a_rank_that_differs_is_named_on_all_ranks(start):
+    ranks = start_ranks(start, 3, "differs", "--victim", "2")
+    for rank in ranks:
+        assert rank.wait() == 3
+        assert "the seed differs between ranks: rank 2 from rank 0" in rank.text()
+        assert f"rank 2 on {socket.gethostname()}: '8'" in rank.text()
+
+
+# Lost ranks
+
+
+def test_a_killed_rank_is_named_by_the_others(start, tmp_path):
+    ranks = start_ranks(start, 4, "for-ever", "--folder", str(tmp_path), timeout_ms=20000)
+    pids = [process_number(tmp_path / f"busy.{r}") for r in range(4)]
+    begun = time.monotonic()
+    os.kill(pids[2], signal.SIGKILL)
+    assert [r.wait() for r in ranks] == [3, 3, -signal.SIGKILL, 3]
+    assert time.monotonic() - begun < 10, "noticed by the closed connection, not by the timeout of 20 s"
+    for r in (0, 1, 3):
+        assert f"rank {r} on {socket.gethostname()}: all-reduce of 1000 Float values" in ranks[r].text()
+        assert f"no word from rank 2 on {socket.gethostname()} (pid {pids[2]}), which has ended" in ranks[r].text()
+
+
+@pytest.mark.parametrize("victim", [0, 1])  # rank 0 hosts the store as well
+def test_a_stopped_rank_is_named_within_the_timeout(start, tmp_path, victim):
+    ranks = start_ranks(start, 3, "for-ever", "--folder", str(tmp_path), timeout_ms=2000)
+    pids = [process_number(tmp_path / f"busy.{r}") for r in range(3)]
+    begun = time.monotonic()
+    os.kill(pids[victim], signal.SIGSTOP)
+    others = [rank for r, rank in enumerate(ranks) if r != victim]
+    assert [rank.wait() for rank in others] == [3, 3]
+    assert time.monotonic() - begun < 10
+    for rank in others:
+        assert "failed after 2." in rank.text() and "(limit 2.0 s)" in rank.text()
+        assert f"no word from rank {victim} on {socket.gethostname()} (pid {pids[victim]}), which is stopped" in rank.text()
+
+
+def test_torchrun_names_the_killed_rank_as_the_root_cause(start, tmp_path):
+    run = torchrun(start, "--standalone", "--nproc_per_node=4", "--no-python", PROBE, "for-ever", "--folder", str(tmp_path))
+    pids = [process_number(tmp_path / f"busy.{r}") for r in range(4)]
+    os.kill(pids[2], signal.SIGKILL)
+    assert run.wait() == 1
+    root_cause = run.text().split("Root Cause")[1]
+    assert "rank      : 2 (local_rank: 2)" in root_cause
+    assert "Signal 9 (SIGKILL)" in root_cause
+    assert run.text().count("no word from rank 2") >= 3, run.text()
+    wait_until_gone(pids, 5)
+
+
+def test_torchrun_shows_the_message_of_the_rank_that_failed(start, tmp_path):
+    run = torchrun(start, "--standalone", "--nproc_per_node=2", "--no-python", PROBE, "throws", "--victim", "1")
+    assert run.wait() == 1
+    root_cause = run.text().split("Root Cause")[1]
+    assert "rank      : 1 (local_rank: 1)" in root_cause
+    assert "exitcode  : 4" in root_cause
+    assert "the disk is full, says the victim" in root_cause
+    assert "had left after an error of its own" in run.text()
+
+
+@pytest.mark.parametrize("how", ["static", "--standalone"])
+def test_a_restart_forgets_the_attempt_before(start, how):
+    rendezvous = [how] if how != "static" else ["--master-addr=127.0.0.1", f"--master-port={free_port()}"]
+    run = torchrun(start, *rendezvous, "--max-restarts=1", "--nproc_per_node=2", "--no-python", PROBE, "fails-once",
+                   "--victim", "1")
+    assert run.wait() == 0, run.text()
+    assert "failing once" in run.text()
+    for r in range(2):
+        assert run.text().count(f"rank {r} of 2 backend gloo local {r}/2 fine") == 2, run.text()
+
+
+def test_workers_end_with_a_killed_torchrun(start, tmp_path):
+    run = torchrun(start, "--standalone", "--nproc_per_node=2", "--no-python", PROBE, "for-ever", "--folder", str(tmp_path))
+    pids = [process_number(tmp_path / f"busy.{r}") for r in range(2)]
+    run.popen.kill()
+    wait_until_gone(pids, 5)
+
+
+def test_tensors_of_different_sizes_end_every_rank(start):
+    ranks = start_ranks(start, 2, "other-size", "--victim", "1")
+    assert [r.wait() for r in ranks] == [3, 3], ranks[0].text() + ranks[1].text()
+
+
+def test_ranks_in_different_calls_are_told_so(start):
+    ranks = start_ranks(start, 2, "other-call", "--victim", "1", timeout_ms=1500)
+    assert [r.wait() for r in ranks] == [3, 3]
+    assert "was in barrier 'of the victim' (call 1)" in ranks[0].text()
+    assert "was in all-reduce of 10 Float values (call 1)" in ranks[1].text()
+
+
+# Joining
+
+
+def test_a_missing_rank_is_named_within_the_join_timeout(start):
+    port = free_port()
+    ranks = [start_rank(start, r, 4, port, "collectives", join_ms=4000) for r in (0, 2)]
+    assert [r.wait() for r in ranks] == [3, 3]
+    for rank in ranks:
+        assert rank.took_s < 12
+        assert f"cannot join the group of 4 at 127.0.0.1:{port}" in rank.text()
+    assert "2 of 4 ranks did not join within 4 s: rank 1, 3" in ranks[0].text()
+    assert "1, 3" in ranks[1].text()
+
+
+def test_a_missing_rank_0_is_told_with_the_address(start):
+    port = free_port()
+    rank = start_rank(start, 1, 2, port, "collectives", join_ms=2000)
+    assert rank.wait() == 3
+    assert rank.took_s < 8
+    assert f"rank 1 on {socket.gethostname()}: cannot join" in rank.text()
+    assert f"nothing answers at 127.0.0.1:{port}" in rank.text()
+    assert "Connection refused" in rank.text()
+
+
+def test_a_name_that_does_not_resolve_is_told(start):
+    rank = start([PROBE, "collectives", "--join_timeout_ms", "8000"], RANK=1, WORLD_SIZE=2, MASTER_ADDR="no-such-host.invalid")
+    assert rank.wait() == 3
+    assert rank.took_s < 15
+    assert "no-such-host.invalid" in rank.text() and ("resolve" in rank.text() or "looking up" in rank.text())
+
+
+def test_a_taken_port_is_told_with_remedies(start):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        by_hand = start_rank(start, 0, 2, port, "collectives")
+        launched = start([PROBE, "collectives", "--launch", "2", "--port", str(port)])
+        # This one is accepted and never answered.
+        client = start_rank(start, 1, 2, port, "collectives", join_ms=2000)
+        for process in (by_hand, launched):
+            assert process.wait() == 3
+            assert process.took_s < 10
+            assert f"port {port} is taken" in process.text() and "MASTER_PORT=" in process.text()
+        assert client.wait() == 3
+        assert client.took_s < 10
+        assert f"127.0.0.1:{port}" in client.text()
+
+
+def test_two_processes_with_one_rank_are_told_so(start):
+    port = free_port()
+    ranks = [start_rank(start, r, 3, port, "collectives") for r in (0, 1, 1)]
+    for rank in ranks:
+        assert rank.wait() == 3
+        assert rank.took_s < 10
+        assert "two processes claim rank 1: " in rank.text()
+        assert all(f"(pid {p.popen.pid})" in rank.text() for p in ranks[1:])
+
+
+def test_a_process_that_comes_too_late_is_told_who_has_its_rank(start, tmp_path):
+    port = free_port()
+    ranks = [start_rank(start, r, 2, port, "stop", "--folder", str(tmp_path), timeout_ms=20000) for r in (0, 1)]
+    pids = [process_number(tmp_path / f"busy.{r}") for r in range(2)]
+    late = start_rank(start, 1, 2, port, "collectives", join_ms=1500)
+    assert late.wait() == 3
+    assert f"the group that formed here before has 2 ranks, with rank 1 on {socket.gethostname()} (pid {pids[1]})" in late.text()
+    os.kill(pids[0], signal.SIGTERM)
+    assert [r.wait() for r in ranks] == [75, 75], "the others went on undisturbed"
+
+
+def test_world_sizes_that_differ_are_told(start):
+    port = free_port()
+    ranks = [start_rank(start, r, size, port, "collectives") for r, size in ((0, 2), (1, 3))]
+    for rank in ranks:
+        assert rank.wait() == 3
+        assert rank.took_s < 10
+        assert "WORLD_SIZE=3" in rank.text() and "WORLD_SIZE=2" in rank.text()
+
+
+def test_builds_that_differ_are_told(start):
+    port = free_port()
+    ranks = [start_rank(start, r, 2, port, "collectives", "--fingerprint", f"build {r}") for r in (0, 1)]
+    for rank in ranks:
+        assert rank.wait() == 3
+        assert "'build 1'" in rank.text() and "'build 0'" in rank.text()
+
+
+def test_variables_set_in_part_exit_with_2(start):
+    process = start([PROBE, "collectives"], RANK=0)
+    assert process.wait() == 2
+    assert "set (RANK)" in process.text() and "WORLD_SIZE, MASTER_ADDR" in process.text()
+
+
+def test_nccl_without_a_gpu_exits_with_2(start):
+    process = start([PROBE, "collectives", "--backend", "nccl"], RANK=0, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1",
+                    CUDA_VISIBLE_DEVICES="")
+    assert process.wait() == 2
+    assert "--dist_backend gloo" in process.text()
+
+
+# Our own launcher
+
+
+def launched(start, tmp_path, count, scenario, *arguments):
+    run = start([PROBE, scenario, "--launch", str(count), "--folder", str(tmp_path), "--timeout_ms", "20000", *arguments])
+    return run, [process_number(tmp_path / f"pid.{r}") for r in range(count)]
+
+
+def test_our_launcher_runs_ranks_to_their_end(start):
+    run = start([PROBE, "collectives", "--launch", "3"])
+    assert run.wait() == 0, run.text()
+    for r in range(3):
+        assert f"rank {r} of 3 backend gloo local {r}/3 fine" in run.text()
+
+
+def test_our_launcher_ends_all_ranks_when_one_fails(start, tmp_path):
+    run, pids = launched(start, tmp_path, 3, "throws", "--victim", "1")
+    assert run.wait() == 4, "the code of the rank that failed first"
+    assert not any(is_alive(p) for p in pids)
+    assert "the disk is full, says the victim" in run.text()
+    assert "rank 1" in run.text() and "exited with code 4" in run.text()
+
+
+def test_our_launcher_says_3_for_a_rank_that_was_killed(start, tmp_path):
+    run, pids = launched(start, tmp_path, 2, "for-ever")
+    process_number(tmp_path / "busy.0")
+    os.kill(pids[0], signal.SIGKILL)
+    assert run.wait() == 3
+    assert not any(is_alive(p) for p in pids)
+    assert "Killed" in run.text()
+
+
+def test_our_launcher_kills_ranks_that_do_not_listen(start, tmp_path):
+    run, pids = launched(start, tmp_path, 2, "deaf", "--victim", "1", "--kill_after_ms", "500")
+    assert run.wait() == 4
+    assert run.took_s < 15
+    assert not any(is_alive(p) for p in pids)
+
+
+def test_our_launcher_passes_stop_signals_on(start, tmp_path):
+    run, pids = launched(start, tmp_path, 2, "stop")
+    for r in range(2):
+        process_number(tmp_path / f"busy.{r}")
+    run.popen.terminate()
+    assert run.wait() == 75
+    assert not any(is_alive(p) for p in pids)
+
+
+def test_ranks_end_with_a_killed_launcher(start, tmp_path):
+    run, pids = launched(start, tmp_path, 2, "for-ever")
+    process_number(tmp_path / "busy.1")
+    run.popen.kill()
+    wait_until_gone(pids, 5)
+
+
+# Watchdog and error file
+
+
+def test_a_rank_without_progress_is_ended(start, tmp_path):
+    error_file = tmp_path / "error.json"
+    process = start([PROBE, "stuck", "--timeout_ms", "1000"], TORCHELASTIC_ERROR_FILE=error_file)
+    assert process.wait() == 3
+    assert process.took_s < 10
+    assert "no progress for 1." in process.text() and "after the start (tick 1)" in process.text()
+    assert "no progress" in json.loads(error_file.read_text())["message"]["message"]
+
+
+def test_a_rank_that_is_busy_after_a_stop_signal_is_ended(start, tmp_path):
+    process = start([PROBE, "stuck", "--timeout_ms", "60000", "--folder", str(tmp_path)])
+    os.kill(process_number(tmp_path / "busy.0"), signal.SIGTERM)
+    assert process.wait() == 3
+    assert "still busy after a stop signal" in process.text()
+
+
+def test_an_exception_in_a_thread_reaches_the_error_file(start, tmp_path):
+    error_file = tmp_path / "error.json"
+    process = start([PROBE, "thread-throws"], TORCHELASTIC_ERROR_FILE=error_file)
+    assert process.wait() == 3
+    message = json.loads(error_file.read_text(encoding="utf-8"))["message"]
+    assert '"quoted"' in message["extraInfo"]["py_callstack"]
+    assert abs(int(message["extraInfo"]["timestamp"]) - time.time()) < 60
+    assert list(tmp_path.glob("error.json.*")) == []
+
+
+def test_a_fatal_signal_reaches_the_error_file(start, tmp_path):
+    error_file = tmp_path / "error.json"
+    process = start([PROBE, "segfault"], TORCHELASTIC_ERROR_FILE=error_file)
+    assert process.wait() == -signal.SIGSEGV
+    document = json.loads(error_file.read_text())
+    assert document["message"] == "fatal signal 11 (Segmentation fault)"
+    assert abs(document["timestamp"] - time.time()) < 60
+
+
+def test_a_rank_that_only_lost_its_peer_writes_the_later_time(start, tmp_path):
+    port = free_port()
+    files = [tmp_path / f"error.{r}.json" for r in range(2)]
+    ranks = [start_rank(start, r, 2, port, "throws", "--victim", "0", TORCHELASTIC_ERROR_FILE=files[r]) for r in range(2)]
+    assert [r.wait() for r in ranks] == [4, 3]
+    stamps = [int(json.loads(f.read_text())["message"]["extraInfo"]["timestamp"]) for f in files]
+    assert 4 <= stamps[1] - stamps[0] <= 12

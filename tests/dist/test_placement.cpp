@@ -1,0 +1,92 @@
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/dist/context.hpp"
+
+using namespace snake_ddp;
+using Catch::Contains;
+using dist::Options;
+using dist::Placement;
+using dist::World;
+
+namespace {
+
+World local_rank_of(int local_rank, int local_size) {
+  World w;
+  w.rank = w.local_rank = local_rank;
+  w.size = w.local_size = local_size;
+  return w;
+}
+
+Options asking(const std::string& device, const std::string& backend) {
+  Options o;
+  o.device = device;
+  o.backend = backend;
+  return o;
+}
+
+std::string usage_error_of(const World& world, const Options& options, int gpus) {
+  try {
+    dist::choose_placement(world, options, gpus);
+  } catch (const base::UsageError& error) {
+    return error.what();
+  }
+  return "no UsageError";
+}
+
+}  // namespace
+
+TEST_CASE("ranks without GPUs meet on Gloo, ranks with one each on NCCL", "[unit]") {
+  const Placement cpu = dist::choose_placement(local_rank_of(1, 2), asking("auto", "auto"), 0);
+  CHECK(cpu.backend == "gloo");
+  CHECK(cpu.device == at::Device(at::kCPU));
+  const Placement gpu = dist::choose_placement(local_rank_of(1, 2), asking("auto", "auto"), 8);
+  CHECK(gpu.backend == "nccl");
+  CHECK(gpu.device == at::Device(at::kCUDA, 1));
+}
+
+TEST_CASE("what is asked for is taken", "[unit]") {
+  CHECK(dist::choose_placement(local_rank_of(1, 2), asking("cpu", "auto"), 8).device.is_cpu());
+  CHECK(dist::choose_placement(local_rank_of(1, 2), asking("cpu", "auto"), 8).backend == "gloo");
+  const Placement shared = dist::choose_placement(local_rank_of(3, 4), asking("cuda", "gloo"), 2);
+  CHECK(shared.backend == "gloo");
+  CHECK(shared.device == at::Device(at::kCUDA, 1));
+}
+
+TEST_CASE("a process that sees only its own GPU takes that", "[unit]") {
+  const Placement p = dist::choose_placement(local_rank_of(3, 4), asking("auto", "nccl"), 1);
+  CHECK(p.device == at::Device(at::kCUDA, 0));
+}
+
+TEST_CASE("one rank has no backend", "[unit]") {
+  CHECK(dist::choose_placement(World{}, asking("auto", "auto"), 0).backend == "none");
+  CHECK(dist::choose_placement(World{}, asking("auto", "auto"), 1).backend == "none");
+}
+
+TEST_CASE("asking for what is not there says what is missing", "[unit]") {
+  const World w = local_rank_of(0, 2);
+  CHECK_THAT(usage_error_of(w, asking("cuda", "auto"), 0), Contains("--device cuda"));
+  CHECK_THAT(usage_error_of(w, asking("auto", "nccl"), 0), Contains("--dist_backend nccl"));
+  CHECK_THAT(usage_error_of(w, asking("cpu", "nccl"), 8), Contains("--device cpu"));
+  CHECK_THAT(usage_error_of(local_rank_of(0, 8), asking("auto", "auto"), 2),
+             Contains("8 ranks") && Contains("2 GPUs") && Contains("--dist_backend gloo"));
+  CHECK_THAT(usage_error_of(w, asking("tpu", "auto"), 0), Contains("'tpu'") && Contains("cuda"));
+  CHECK_THAT(usage_error_of(w, asking("auto", "mpi"), 0), Contains("'mpi'") && Contains("gloo"));
+}
+
+TEST_CASE("a group of one returns from every call at once", "[unit]") {
+  dist::DistContext alone(World{}, asking("cpu", "auto"));
+  const auto passed = base::Deadline::in(std::chrono::milliseconds(0));
+  at::Tensor t = at::ones({3});
+  alone.all_reduce_sum(t, passed);
+  alone.all_reduce_mean(t, passed);
+  alone.broadcast(t, 0, passed);
+  alone.barrier("here", passed);
+  alone.check_same("value", "1", passed);
+  CHECK(at::equal(t, at::ones({3})));
+  CHECK(alone.gather("record", passed) == std::vector<std::string>{"record"});
+  CHECK(alone.broadcast_text("text", passed) == "text");
+  CHECK(alone.hosts().size() == 1);
+  CHECK(alone.is_main());
+}
