@@ -1,0 +1,199 @@
+"""Is the house in order? Reads every file that git tracks."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(os.environ["SD_SOURCE_DIR"]).resolve()
+CODE = (".hpp", ".cpp", ".cu", ".cuh")
+
+
+def tracked_files():
+    done = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=True)
+    names = [name for name in done.stdout.decode().split("\0") if name]
+    assert len(names) > 20, "is this the repository?"
+    return names
+
+
+TRACKED = tracked_files()
+FILES = [name for name in TRACKED if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
+
+
+def text_of(name):
+    """The file's text; None if it is not text."""
+    try:
+        return (ROOT / name).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def lines_with(pattern, names=None):
+    found = []
+    for name in FILES if names is None else names:
+        for number, line in enumerate((text_of(name) or "").splitlines(), start=1):
+            found += [f"{name}:{number}: {match.group()}" for match in re.finditer(pattern, line)]
+    return found
+
+
+# ---- code ----------------------------------------------------------------------------------------------------------
+
+def test_all_code_is_formatted():
+    tool = shutil.which("clang-format-14") or shutil.which("clang-format")
+    assert tool, "clang-format is missing: apt-get install clang-format"
+    code = [name for name in FILES if name.endswith(CODE)]
+    assert len(code) > 10
+    done = subprocess.run([tool, "--dry-run", "--Werror", "--style=file", *code], cwd=ROOT, capture_output=True, text=True)
+    badly = sorted(set(re.findall(r"^(\S+?):\d+:\d+: error", done.stderr, re.M)))
+    version = subprocess.run([tool, "--version"], capture_output=True, text=True).stdout.strip()
+    assert done.returncode == 0, f"run clang-format -i (version 14; this is {version}) on {badly or done.stderr}"
+
+
+def test_the_formatting_check_notices_bad_format(tmp_path):
+    tool = shutil.which("clang-format-14") or shutil.which("clang-format")
+    assert tool, "clang-format is missing: apt-get install clang-format"
+    shutil.copy(ROOT / ".clang-format", tmp_path)
+    (tmp_path / "bad.cpp").write_text("int  main( ){return 0 ;}\n")
+    assert subprocess.run([tool, "--dry-run", "--Werror", "--style=file", "bad.cpp"], cwd=tmp_path,
+                          capture_output=True).returncode != 0
+
+
+def test_each_header_is_guarded():
+    headers = [name for name in FILES if name.endswith((".hpp", ".h", ".cuh"))]
+    assert len(headers) > 10
+    assert [name for name in headers if not re.search(r"^#pragma once$", text_of(name), re.M)] == []
+
+
+def test_shell_scripts_parse():
+    def is_shell(name):
+        text = text_of(name) or ""
+        return name.endswith((".sh", ".sbatch")) or bool(re.match(r"#!.*\b(ba)?sh\b", text))
+
+    scripts = [name for name in FILES if is_shell(name)]
+    assert {"train_ddp.sh", "test.sh"} <= set(scripts)
+    failures = {}
+    for name in scripts:
+        done = subprocess.run(["bash", "-n", str(ROOT / name)], capture_output=True, text=True)
+        if done.returncode != 0 or done.stderr:
+            failures[name] = done.stderr
+    assert failures == {}
+
+
+def test_scripts_that_people_start_may_be_executed():
+    assert [name for name in ("train_ddp.sh", "test.sh") if not os.access(ROOT / name, os.X_OK)] == []
+
+
+# ---- places of one machine -----------------------------------------------------------------------------------------
+
+MACHINE_PATH = r"(?<![\w.$}~*])/(?:work|home|root|Users|mnt|opt/wheels)/[\w.-]+"
+PUBLIC_HOSTS = re.compile(
+    r"(?:[\w-]+\.)*(?:github\.com|githubusercontent\.com|pytorch\.org|arxiv\.org|doi\.org|debian\.org|python\.org|pypi\.org|"
+    r"nvidia\.com|schedmd\.com|kubernetes\.io|kubeflow\.org|jidiai\.cn|tensorflow\.org|w3\.org|json-schema\.org|"
+    r"wikipedia\.org|openreview\.net|mlr\.press|nips\.cc|neurips\.cc|opensource\.org|cppreference\.com)")
+
+
+def foreign_hosts(text):
+    hosts = re.findall(r"https?://([\w.-]+)", text)
+    return [host for host in hosts
+            if not PUBLIC_HOSTS.fullmatch(host) and not re.fullmatch(r"localhost|127\.0\.0\.1|0\.0\.0\.0", host)]
+
+
+def test_no_file_names_a_place_on_one_machine():
+    assert lines_with(MACHINE_PATH) == []
+
+
+def test_no_link_leads_out_of_the_repository():
+    links = [name for name in TRACKED if (ROOT / name).is_symlink()]
+    assert [name for name in links if os.path.isabs(os.readlink(ROOT / name))
+            or not (ROOT / name).resolve().is_relative_to(ROOT)] == []
+
+
+def test_no_file_names_a_host_that_only_some_can_reach():
+    found = {name: foreign_hosts(text_of(name) or "") for name in FILES}
+    assert {name: hosts for name, hosts in found.items() if hosts} == {}
+    assert lines_with(r"(?i)\b[\w.-]*(?:artifactory|nexus|registry|mirror)[\w-]*\.[\w-]+\.[\w.-]+") == []
+
+
+def test_the_checks_for_places_notice_them():
+    for path in ("home/me/x", "work/main", "root/.cache", "Users/me"):
+        assert re.search(MACHINE_PATH, "see /" + path)
+    for fine in ("$HOME/x", "tests/work/x", "~/work/x", "/usr/local/cuda", "${ROOT}/home/x"):
+        assert not re.search(MACHINE_PATH, fine)
+    assert foreign_hosts("pip install -i " + "https" + "://pip.internal.example/simple")
+    assert not foreign_hosts("https://download.pytorch.org/whl/cpu")
+
+
+# ---- test data -----------------------------------------------------------------------------------------------------
+
+def uses(text, data_name):
+    """Does a test's source name the file, whole or as the first and last of several pieces?"""
+    pieces = [piece.lstrip("/") for piece in re.findall(r'"([^"\n]*)"', text)]
+    starts = [piece for piece in pieces if len(piece) >= 4 and data_name.startswith(piece)]
+    ends = [piece for piece in pieces if len(piece) >= 4 and data_name.endswith(piece)]
+    return data_name in text or any(len(a) + len(b) <= len(data_name) for a in starts for b in ends)
+
+
+def test_each_data_file_is_used_by_a_test():
+    data = [name for name in FILES if name.startswith("tests/data/") and not name.endswith("README.md")]
+    assert data
+    tests = [text_of(name) or "" for name in FILES
+             if name.startswith("tests/") and name.endswith((".cpp", ".hpp", ".py", ".txt", ".cmake"))]
+    assert [name for name in data if not any(uses(text, pathlib.PurePath(name).name) for text in tests)] == []
+
+
+def test_the_check_for_data_notices_a_file_that_nobody_names():
+    assert uses('load("x/ddpg_tanh_updates.pth")', "ddpg_tanh_updates.pth")
+    assert uses('load(folder + "/ddpg_" + activation + "_updates.pth")', "ddpg_tanh_updates.pth")
+    assert not uses('load(folder + "/ddpg_" + activation + "_other.pth")', "ddpg_tanh_updates.pth")
+
+
+# ---- the two READMEs -----------------------------------------------------------------------------------------------
+
+READMES = ("README_DDP.md", "README_DDP.zh.md")
+COMMANDS = {"sh", "bash", "shell", "console", "json", "yaml"}
+
+
+def structure(text):
+    """Levels of headings; code blocks as (language, lines without comments or, where prose may be in them, count of
+    lines); per table the first cells that name flags, with their second cells (defaults)."""
+    headings, blocks, tables = [], [], []
+    block = None
+    for line in text.splitlines():
+        fence = re.match(r"\s*```(\w*)", line)
+        if fence and block is None:
+            block = (fence.group(1), [])
+        elif fence:
+            language, lines = block
+            blocks.append((language, lines if language in COMMANDS else len(lines)))
+            block = None
+        elif block is not None:
+            block[1].append(re.sub(r"(^|\s)#.*", "", line).rstrip())
+        elif heading := re.match(r"(#+) ", line):
+            headings.append(len(heading.group(1)))
+        elif line.lstrip().startswith("|"):
+            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            if flags := re.findall(r"`(--[\w-]+)[^`]*`", cells[0]):
+                tables.append((flags, re.findall(r"`([^`]*)`", cells[1]) if len(cells) > 1 else []))
+    assert block is None, "a code block is not closed"
+    return {"headings": headings, "code blocks": blocks, "flags": tables}
+
+
+@pytest.mark.parametrize("part", ["headings", "code blocks", "flags"])
+def test_both_readmes_have_the_same_structure(part):
+    for name in READMES:
+        assert (ROOT / name).is_file(), f"{name} is missing"
+    english, chinese = (structure((ROOT / name).read_text(encoding="utf-8"))[part] for name in READMES)
+    assert english, f"no {part} in {READMES[0]}"
+    assert english == chinese
+
+
+def test_the_comparison_of_readmes_notices_differences():
+    one = "# A\n## B\n```sh\n./train_ddp.sh  # starts\n```\n| flag | default |\n|---|---|\n| `--tau` | `0.01` |\n"
+    same = "# Jia\n## Yi\n```sh\n./train_ddp.sh  # kai shi\n```\n| qi | mo |\n|---|---|\n| `--tau` | `0.01` |\n"
+    assert structure(one) == structure(same)
+    for part, old, new in (("headings", "## B", "### B"), ("code blocks", "./train", "./test"), ("flags", "tau", "gamma"),
+                           ("flags", "0.01", "0.02")):
+        assert structure(one.replace(old, new))[part] != structure(same)[part]
