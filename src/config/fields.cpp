@@ -1,6 +1,7 @@
 #include "snake_ddp/config/fields.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>

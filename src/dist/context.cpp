@@ -349,8 +349,8 @@ void DistContext::Group::fail(const std::string& what, Clock::time_point begun, 
                    fmt::format("no word from {}; it hosts the store", describe(meeting.members.front()))};
   }
   lost = findings->lost;
-  failure = fmt::format("{}: {}. Look at the missing ranks' own output first. The library says: {}", head,
-                        findings->text, library_text);
+  failure = fmt::format("{}: {}.{} The library says: {}", head, findings->text,
+                        lost.empty() ? "" : " Look at the missing ranks' own output first.", library_text);
   throw DistError(failure, true);
 }
 

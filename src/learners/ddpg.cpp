@@ -61,11 +61,21 @@ Ddpg::Ddpg(const LearnerOptions& options)
   const c10::NoGradGuard no_grad;
   actor_.init(options.seed * 2);
   critic_.init(options.seed * 2 + 1);
-  actor_target_.parameters().flat().copy_(actor_.parameters().flat());
-  critic_target_.parameters().flat().copy_(critic_.parameters().flat());
   const auto scalar = at::TensorOptions().dtype(at::kFloat).device(options.device);
   for (at::Tensor* t : {&critic_loss_, &q_mean_, &critic_norm_, &actor_norm_, &actor_loss_})
     *t = at::zeros({}, scalar);
+  start_from_exported();
+}
+
+void Ddpg::start_from_exported() {
+  const c10::NoGradGuard no_grad;
+  actor_target_.parameters().flat().copy_(actor_.parameters().flat());
+  critic_target_.parameters().flat().copy_(critic_.parameters().flat());
+  for (Adam* adam : {&actor_adam_, &critic_adam_}) {
+    adam->first_moment.flat().zero_();
+    adam->second_moment.flat().zero_();
+    adam->steps.zero_();
+  }
   state_changed();
 }
 

@@ -107,10 +107,12 @@ void Collector::step(nets::Policy& policy, std::vector<Episode>& episodes) {
           static_cast<float>(options_.reward_scale);
     }
     ++running_[b].steps;
+    const bool truncated = !result.done && running_[b].steps >= options_.episode_length;
     float* next = next_observations_.data_ptr<float>() + row;
     options_.sight.write(board, 0, next);
-    remember(b, observations_.data_ptr<float>() + row, stored.data(), reward.data(), next, result.done);
-    if (result.done) {
+    remember(b, observations_.data_ptr<float>() + row, stored.data(), reward.data(), next, result.done,
+             truncated);
+    if (result.done || truncated) {
       running_[b].number = ++ended_;
       for (int team = 0; team < 2; ++team) running_[b].team_return[team] = board.team_return(team);
       episodes.push_back(running_[b]);
@@ -122,7 +124,8 @@ void Collector::step(nets::Policy& policy, std::vector<Episode>& episodes) {
 }
 
 void Collector::remember(std::size_t board, const float* observation, const float* action,
-                         const float* reward, const float* next_observation, bool done) {
+                         const float* reward, const float* next_observation, bool terminated,
+                         bool truncated) {
   const std::int64_t n = options_.n_step;
   float* rows = window_.data() + static_cast<std::int64_t>(board) * n * window_width_;
   float* row = rows + window_next_[board] * window_width_;
@@ -132,18 +135,18 @@ void Collector::remember(std::size_t board, const float* observation, const floa
   window_next_[board] = (window_next_[board] + 1) % n;
   window_size_[board] = std::min(window_size_[board] + 1, n);
   const auto oldest = [&] { return (window_next_[board] - window_size_[board] + n) % n; };
-  if (!done) {
+  if (!terminated && !truncated) {
     if (window_size_[board] == n) emit(board, oldest(), n, next_observation, false);
     if (window_size_[board] == n) --window_size_[board];
     return;
   }
   for (; window_size_[board] > 0; --window_size_[board]) {
-    emit(board, oldest(), window_size_[board], next_observation, true);
+    emit(board, oldest(), window_size_[board], next_observation, terminated);
   }
 }
 
 void Collector::emit(std::size_t board, std::int64_t oldest, std::int64_t count,
-                     const float* next_observation, bool done) {
+                     const float* next_observation, bool terminated) {
   const float* rows = window_.data() + static_cast<std::int64_t>(board) * options_.n_step * window_width_;
   const float* first = rows + oldest * window_width_;
   std::array<float, kTeam> sum{};
@@ -155,7 +158,7 @@ void Collector::emit(std::size_t board, std::int64_t oldest, std::int64_t count,
     factor *= options_.gamma;
   }
   std::array<float, kTeam> discount;
-  discount.fill(done ? 0.0F : static_cast<float>(factor));
+  discount.fill(terminated ? 0.0F : static_cast<float>(factor));
   const std::array<const float*, 5> values = {first, first + row_width_, sum.data(), next_observation,
                                               discount.data()};
   replay_.append(values);

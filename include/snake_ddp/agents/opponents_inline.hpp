@@ -9,6 +9,13 @@ namespace snake_ddp::agents {
 
 namespace moves {
 
+// Choices are minima over "score, then index", free of branches: which move is best is as good as random to a
+// branch predictor.
+
+inline constexpr int kNever = 1 << 20;  // above every squared distance
+
+SD_HD constexpr int smaller(int a, int b) { return b < a ? b : a; }
+
 SD_HD inline int squared_distance(int a, int b) {
   const int dy = game::row_of(a) - game::row_of(b), dx = game::column_of(a) - game::column_of(b);
   return dy * dy + dx * dx;
@@ -16,16 +23,13 @@ SD_HD inline int squared_distance(int a, int b) {
 
 /// The first nearest bean's place in the list among those not in the bit set `taken`; -1 where there is none.
 SD_HD inline int nearest_bean(const game::State& state, int head, int taken) {
-  int best = -1, best_distance = 1 << 20;
-  for (int b = 0; b < state.bean_count(); ++b) {
-    if (((taken >> b) & 1) != 0) continue;
-    const int distance = squared_distance(head, state.bean(b));
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = b;
-    }
+  const int missing = (-1 << state.bean_count()) | taken;
+  int best = kNever * 8;
+  for (int b = 0; b < game::kBeans; ++b) {
+    const int never = kNever * 8 * ((missing >> b) & 1);
+    best = smaller(best, (squared_distance(head, state.beans[b]) * 8 + b) | never);
   }
-  return best;
+  return best < kNever * 8 ? best % 8 : -1;
 }
 
 /// What the four moves of a snake lead to: squared distances to the target (0 without one), and which are
@@ -33,61 +37,64 @@ SD_HD inline int nearest_bean(const game::State& state, int head, int taken) {
 struct Outlook {
   int cell[4];
   int distance[4];
-  bool blocked[4];
+  int blocked[4];  // 0 or 1
 };
 
 SD_HD inline Outlook look(const game::State& state, int head, int target_bean) {
+  const int target = state.beans[target_bean < 0 ? 0 : target_bean], any = target_bean < 0 ? 0 : 1;
   Outlook o;
   for (int d = 0; d < 4; ++d) {
     o.cell[d] = game::follow(head, d);
-    o.distance[d] = target_bean < 0 ? 0 : squared_distance(o.cell[d], state.bean(target_bean));
-    o.blocked[d] = state.code(o.cell[d]) > 1;
+    o.distance[d] = squared_distance(o.cell[d], target) * any;
+    o.blocked[d] = state.code(o.cell[d]) > 1 ? 1 : 0;
   }
   return o;
 }
 
-/// The lowest score's first place.
-template <class Number>
-SD_HD inline std::uint8_t lowest(const Number (&score)[4]) {
-  int best = 0;
-  for (int d = 1; d < 4; ++d) best = score[d] < score[best] ? d : best;
-  return static_cast<std::uint8_t>(best);
+/// The lowest score's first place; scores are not negative and below 2^29.
+SD_HD inline std::uint8_t lowest(const int (&score)[4]) {
+  int best = score[0] * 4;
+  for (int d = 1; d < 4; ++d) best = smaller(best, score[d] * 4 + d);
+  return static_cast<std::uint8_t>(best % 4);
 }
 
 SD_HD inline std::uint8_t nearest(const Outlook& o) { return lowest(o.distance); }
 
 SD_HD inline std::uint8_t nearest_unblocked(const Outlook& o) {
   int score[4];
-  for (int d = 0; d < 4; ++d) score[d] = o.blocked[d] ? 1 << 20 : o.distance[d];
+  for (int d = 0; d < 4; ++d) score[d] = o.distance[d] * (1 - o.blocked[d]) + kNever * o.blocked[d];
   return lowest(score);
 }
 
-/// Level 3. The term for blocked neighbours is the same for all four moves and cannot decide: distances
-/// between cells are square roots of integers below 443, of which no two differ by 5 without being exact.
+/// Level 3. The term for blocked neighbours is the same for all four moves and cannot decide. The distances
+/// are square roots of integers below 443: two of them differ by exactly 5, or by at least 5e-5 more or less,
+/// so whole units of 2^-20 keep the order and the ties.
 SD_HD inline std::uint8_t nearest_with_penalty(const Outlook& o) {
-  double score[4];
+  constexpr double kUnits = 1 << 20;
+  int score[4];
   for (int d = 0; d < 4; ++d)
-    score[d] = std::sqrt(static_cast<double>(o.distance[d])) + (o.blocked[d] ? 5.0 : 0.0);
+    score[d] =
+        static_cast<int>((std::sqrt(static_cast<double>(o.distance[d])) + 5.0 * o.blocked[d]) * kUnits);
   return lowest(score);
 }
 
 /// Evasion: the moves that begin a walk of two unblocked cells, each second cell counting for the walk that
 /// reaches it first. Two different first moves reach the same second cell only around a corner.
 SD_HD inline std::uint8_t nearest_with_a_way_on(const game::State& state, const Outlook& o) {
-  int score[4];
-  bool any = false;
+  int score[4], ways = 0;
   for (int d = 0; d < 4; ++d) {
-    bool way_on = false;
-    for (int e = 0; e < 4 && !o.blocked[d]; ++e) {
+    int way_on = 0;
+    for (int e = 0; e < 4; ++e) {
       if (e == (d ^ 1)) continue;  // back onto the head, which is blocked
       // Around a corner the earlier first move e has been there already, if it could be made at all.
-      const bool seen = (e >> 1) != (d >> 1) && e < d && !o.blocked[e];
-      way_on = way_on || (!seen && state.code(game::follow(o.cell[d], e)) <= 1);
+      const int seen = (e >> 1) != (d >> 1) && e < d ? 1 - o.blocked[e] : 0;
+      way_on |= (1 - seen) & (state.code(game::follow(o.cell[d], e)) <= 1 ? 1 : 0);
     }
-    any = any || way_on;
-    score[d] = way_on ? o.distance[d] : 1 << 20;
+    way_on &= 1 - o.blocked[d];
+    ways |= way_on;
+    score[d] = o.distance[d] + kNever * (1 - way_on);
   }
-  return any ? lowest(score) : nearest(o);
+  return ways != 0 ? lowest(score) : nearest(o);
 }
 
 }  // namespace moves

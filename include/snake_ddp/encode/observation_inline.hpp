@@ -7,100 +7,119 @@ namespace snake_ddp::encode {
 
 namespace features {
 
+// Which bean is nearest changes from board to board, so branches on it would be guessed wrongly half of the
+// time: what follows selects and takes minima instead.
+
 /// A difference of coordinates on a circle: at most half the side stays as it is, a larger one has the side
 /// taken off.
 SD_HD constexpr int around(int difference, int side) {
-  if (difference > side / 2) return difference - side;
-  if (difference < -(side / 2)) return difference + side;
-  return difference;
+  return difference - side * static_cast<int>(difference > side / 2) +
+         side * static_cast<int>(difference < -(side / 2));
+}
+
+SD_HD constexpr int smaller(int a, int b) { return b < a ? b : a; }
+
+inline constexpr int kLanes = 8;  // beans and then places that are never filled, for vector instructions
+inline constexpr int kFarSquared = 1600;  // a missing bean is at distance 40
+
+/// The beans of a board, the same for all who look.
+struct Beans {
+  int row[kLanes], column[kLanes], there[kLanes];
+  float at[2 * game::kBeans];  // row, column in list order, zeros where one is missing
+};
+
+SD_HD inline Beans beans_of(const game::State& state) {
+  Beans beans;
+  for (int b = 0; b < kLanes; ++b) {
+    const int cell = b < game::kBeans ? state.beans[b] : 0;  // cell 0, row 0, column 0 where one is missing
+    beans.row[b] = game::row_of(cell);
+    beans.column[b] = game::column_of(cell);
+    beans.there[b] = b < state.bean_count() ? 1 : 0;
+  }
+  for (int b = 0; b < game::kBeans; ++b) {
+    beans.at[2 * b] = static_cast<float>(beans.row[b]);
+    beans.at[2 * b + 1] = static_cast<float>(beans.column[b]);
+  }
+  return beans;
+}
+
+/// Writes dx, dy, distance of the nearest and of the second nearest bean, the first in list order where they
+/// tie.
+SD_HD inline void two_nearest(const Beans& beans, int row, int column, float* out) {
+  int dx[kLanes], dy[kLanes], key[kLanes];  // key: the squared distance, then the place in the list
+  for (int b = 0; b < kLanes; ++b) {
+    dx[b] = around(beans.column[b] - column, game::kCols) * beans.there[b];
+    dy[b] = around(beans.row[b] - row, game::kRows) * beans.there[b];
+    const int squared = beans.there[b] != 0 ? dx[b] * dx[b] + dy[b] * dy[b] : kFarSquared;
+    key[b] = squared * kLanes + b;
+  }
+  int first = key[0], second = kFarSquared * kLanes + kLanes;
+  for (int b = 1; b < game::kBeans; ++b) {
+    const int larger = key[b] < first ? first : key[b];
+    first = smaller(first, key[b]);
+    second = smaller(second, larger);
+  }
+  for (const int nearest : {first, second}) {
+    out[0] = static_cast<float>(dx[nearest % kLanes]);
+    out[1] = static_cast<float>(dy[nearest % kLanes]);
+    out[2] = std::sqrt(static_cast<float>(nearest / kLanes));
+    out += 3;
+  }
 }
 
 }  // namespace features
 
 SD_HD inline void observe(ObsKind kind, const game::State& state, int team, float* out) {
-  using game::column_of;
   using game::kBeans;
   using game::kCols;
   using game::kRows;
   using game::kSnakes;
   using game::kTeamSize;
-  using game::row_of;
 
-  const int size = obs_size(kind);
-  float bean_at[2 * kBeans] = {};
-  int bean_row[kBeans], bean_column[kBeans];
-  const int n_beans = state.bean_count();
-  for (int b = 0; b < n_beans; ++b) {
-    bean_row[b] = row_of(state.bean(b));
-    bean_column[b] = column_of(state.bean(b));
-    bean_at[2 * b] = static_cast<float>(bean_row[b]);
-    bean_at[2 * b + 1] = static_cast<float>(bean_column[b]);
-  }
+  // What a code looks like from team A and from team B.
+  constexpr float kSeen[2][8] = {{0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 5, 6, 7, 2, 3, 4}};
+  const int size = obs_size(kind), shift = team * kTeamSize;
+  const features::Beans beans = features::beans_of(state);
   int row[kSnakes], column[kSnakes];  // by relabelled index
-  const int shift = team * kTeamSize;
   for (int i = 0; i < kSnakes; ++i) {
-    const int snake = i + shift < kSnakes ? i + shift : i + shift - kSnakes;
-    row[i] = row_of(state.head(snake));
-    column[i] = column_of(state.head(snake));
+    const int head = state.head(i + shift < kSnakes ? i + shift : i + shift - kSnakes);
+    row[i] = game::row_of(head);
+    column[i] = game::column_of(head);
+  }
+  // How near the team mates are to each other: of snakes 0 1, 0 2, 1 2.
+  float nearness[kTeamSize];
+  for (int pair = 0; pair < kTeamSize; ++pair) {
+    const int a = pair / 2, b = pair == 0 ? 1 : 2;
+    const int dx = features::around(column[a] - column[b], kCols),
+              dy = features::around(row[a] - row[b], kRows);
+    const float distance = std::sqrt(static_cast<float>(dx * dx + dy * dy)) + 1e-8F;
+    nearness[pair] = 1.0F / (distance + 1.0F);
   }
 
   for (int i = 0; i < kTeamSize; ++i, out += size) {
     const int head = state.head(i + shift);
     out[0] = static_cast<float>(row[i]);
     out[1] = static_cast<float>(column[i]);
-    for (int d = 0; d < 4; ++d) {
-      int code = state.code(game::follow(head, d));
-      if (team == 1 && code >= 2) code = code < 2 + kTeamSize ? code + kTeamSize : code - kTeamSize;
-      out[2 + d] = static_cast<float>(code);
-    }
+    for (int d = 0; d < 4; ++d) out[2 + d] = kSeen[team][state.code(game::follow(head, d))];
 
     if (kind == ObsKind::k26) {
-      for (int k = 0; k < 2 * kBeans; ++k) out[6 + k] = bean_at[k];
-      float* other_head = out + 16;
-      for (int j = 0; j < kSnakes; ++j) {
-        if (j == i) continue;
-        *other_head++ = static_cast<float>(row[j]);
-        *other_head++ = static_cast<float>(column[j]);
+      for (int k = 0; k < 2 * kBeans; ++k) out[6 + k] = beans.at[k];
+      for (int k = 0; k < kSnakes - 1; ++k) {
+        const int j = k + (k >= i ? 1 : 0);
+        out[16 + 2 * k] = static_cast<float>(row[j]);
+        out[17 + 2 * k] = static_cast<float>(column[j]);
       }
       continue;
     }
 
-    // The nearest and the second nearest bean; the first in list order where they tie.
-    constexpr int kFar = 1600;  // 40 squared, the distance of a missing bean
-    int near_dx[2] = {0, 0}, near_dy[2] = {0, 0}, near_squared[2] = {kFar, kFar};
-    for (int b = 0; b < n_beans; ++b) {
-      const int dx = features::around(bean_column[b] - column[i], kCols);
-      const int dy = features::around(bean_row[b] - row[i], kRows);
-      const int squared = dx * dx + dy * dy;
-      if (squared < near_squared[0]) {
-        near_dx[1] = near_dx[0];
-        near_dy[1] = near_dy[0];
-        near_squared[1] = near_squared[0];
-        near_dx[0] = dx;
-        near_dy[0] = dy;
-        near_squared[0] = squared;
-      } else if (squared < near_squared[1]) {
-        near_dx[1] = dx;
-        near_dy[1] = dy;
-        near_squared[1] = squared;
-      }
-    }
-    for (int k = 0; k < 2; ++k) {
-      out[6 + 3 * k] = static_cast<float>(near_dx[k]);
-      out[7 + 3 * k] = static_cast<float>(near_dy[k]);
-      out[8 + 3 * k] = std::sqrt(static_cast<float>(near_squared[k]));
-    }
-
+    features::two_nearest(beans, row[i], column[i], out + 6);
     for (int k = 0; k < 2; ++k) {
       const int j = k + (k >= i ? 1 : 0);  // the first two others: the team mates
-      const int dx = features::around(column[j] - column[i], kCols),
-                dy = features::around(row[j] - row[i], kRows);
-      const float distance = std::sqrt(static_cast<float>(dx * dx + dy * dy)) + 1e-8F;
-      out[12 + k] = (1.0F / (distance + 1.0F)) * (static_cast<float>(state.length(j + shift)) / 3.0F);
+      out[12 + k] = nearness[i + j - 1] * (static_cast<float>(state.length(j + shift)) / 3.0F);
       out[26 + 2 * k] = static_cast<float>(row[j]);
       out[27 + 2 * k] = static_cast<float>(column[j]);
     }
-    for (int k = 0; k < 2 * kBeans; ++k) out[14 + k] = bean_at[k];
+    for (int k = 0; k < 2 * kBeans; ++k) out[14 + k] = beans.at[k];
     out[24] = 0.0F;
     out[25] = 0.0F;
   }

@@ -43,6 +43,7 @@ class Ddpg final : public Learner, private nets::Policy {
   void state_changed() override;
   [[nodiscard]] nets::NamedTensors exported_actor() override { return actor_.named(); }
   [[nodiscard]] nets::NamedTensors exported_critic() override { return critic_.named(); }
+  void start_from_exported() override;
 
   /// The four networks, for tests: actor, critic, actor target, critic target.
   [[nodiscard]] nets::DenseNet& actor() { return actor_; }

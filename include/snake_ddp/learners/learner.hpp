@@ -69,6 +69,8 @@ class Learner {
   /// What goes into actor_N.pth and critic_N.pth, under the reference's names. Views; Owner: learner.
   [[nodiscard]] virtual nets::NamedTensors exported_actor() = 0;
   [[nodiscard]] virtual nets::NamedTensors exported_critic() = 0;
+  /// Must be called after the exported tensors were written: targets start from them, moments from zero.
+  virtual void start_from_exported() = 0;
 };
 
 /// The registry: one line a learner.

@@ -19,6 +19,7 @@ namespace snake_ddp::rollout {
 
 struct CollectorOptions {
   std::int64_t num_envs = 1;
+  std::int64_t episode_length = game::kMaxSteps;  // a game cut off earlier is truncated, not terminated
   Sight sight;
   encode::RewardRule reward = encode::RewardRule::kV12;
   double reward_scale = 1.0;
@@ -68,7 +69,7 @@ class Collector {
   void deal(std::size_t board);
   void choose(std::size_t board, const float* values, game::Actions& actions, float* stored);
   void remember(std::size_t board, const float* observation, const float* action, const float* reward,
-                const float* next_observation, bool done);
+                const float* next_observation, bool terminated, bool truncated);
   void emit(std::size_t board, std::int64_t oldest, std::int64_t count, const float* next_observation,
             bool done);
   [[nodiscard]] double board_epsilon(std::size_t board) const;

@@ -1,0 +1,33 @@
+// From argv to a subcommand. One file a subcommand; this is the table that binds them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/config/fields.hpp"
+
+namespace snake_ddp::app {
+
+/// Runs the command that `arguments` (argv without the program's name) ask for.
+/// Returns  the exit code of a run that came to an end.
+/// Throws   base::Error of each kind.
+int run_command_line(const std::vector<std::string>& arguments);
+
+/// Adds a flag for each field: `--max_episodes` and `--max-episodes` alike. Given values are kept in `given`,
+/// name and text, and are set by `apply_given`, so that a configuration file can be read first.
+using Given = std::vector<std::pair<std::string, std::string>>;
+void add_fields(CLI::App& command, const config::Fields& fields, Given& given);
+void apply_given(const config::Fields& fields, const Given& given);
+
+/// A subcommand: adds its flags to `command` and returns what to do once they are parsed. `arguments` are the
+/// whole line, for commands that start themselves again.
+using Action = std::function<int()>;
+Action add_train(CLI::App& command, const std::vector<std::string>& arguments);
+Action add_eval(CLI::App& command);
+Action add_info(CLI::App& command);
+Action add_verify_trace(CLI::App& command);
+Action add_bench(CLI::App& command);
+
+}  // namespace snake_ddp::app

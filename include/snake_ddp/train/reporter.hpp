@@ -1,0 +1,64 @@
+// What a person sees of a run: console, progress bar, train.log, TensorBoard. Rank 0 only.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "snake_ddp/io/event_writer.hpp"
+#include "snake_ddp/io/log_file.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/rollout/collector.hpp"
+#include "snake_ddp/rollout/match.hpp"
+
+namespace snake_ddp::train {
+
+/// Rates since the last report.
+struct Pace {
+  double env_steps_per_s = 0;
+  double updates_per_s = 0;
+  double allreduce_ms = 0;  // mean time of one gradient all-reduce, 0 with one rank
+  double gpu_memory_mb = 0;
+};
+
+class Reporter {
+ public:
+  /// Throws  FileError when the run folder cannot be written.
+  Reporter(const std::string& folder, std::int64_t max_episodes, bool every_episode);
+  ~Reporter();
+
+  /// A line on the console and in train.log.
+  void line(const std::string& text);
+
+  /// Whether a report with rates is due (once a second).
+  [[nodiscard]] bool due() const;
+
+  /// An episode that ended: its TensorBoard points, and a console block when one is due. `stats` is null
+  /// before the first update.
+  void episode(const rollout::Episode& episode, int difficulty, bool evasion,
+               const learners::UpdateStats* stats);
+
+  /// Rates and the learner's numbers; call when due().
+  void pace(std::int64_t episode, const Pace& pace, const learners::UpdateStats* stats, double epsilon,
+            int difficulty, std::int64_t replay_size);
+
+  void evaluation(std::int64_t episode, const std::string& opponent, const rollout::MatchResult& result);
+
+  void flush();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void draw_bar(std::int64_t episode);
+  void clear_bar();
+
+  io::LogFile log_;
+  io::EventWriter events_;
+  std::int64_t max_episodes_;
+  bool every_episode_;
+  bool terminal_;
+  bool bar_drawn_ = false;
+  Clock::time_point begin_ = Clock::now(), last_block_{}, last_pace_ = Clock::now();
+};
+
+}  // namespace snake_ddp::train

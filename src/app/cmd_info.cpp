@@ -1,0 +1,118 @@
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "snake_ddp/app/command_line.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/host.hpp"
+#include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/train/run.hpp"
+
+namespace snake_ddp::app {
+namespace {
+
+using nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+ordered_json about_program() {
+  std::vector<std::string> backends = {"gloo"};
+#ifdef USE_C10D_NCCL
+  backends.emplace_back("nccl");
+#endif
+  std::vector<std::string> learners;
+  for (const learners::LearnerEntry& entry : learners::registry()) learners.push_back(entry.name);
+  return {{"version", train::version_text()},
+          {"host", base::host_name()},
+          {"gpus", dist::visible_gpus()},
+          {"backends", backends},
+          {"learners", learners}};
+}
+
+ordered_json about_weights(const fs::path& path) {
+  ordered_json tensors = ordered_json::object();
+  std::int64_t parameters = 0;
+  bool finite = true;
+  for (const auto& [name, tensor] : io::load_state_dict(path.string())) {
+    tensors[name] = {{"shape", tensor.sizes().vec()}, {"dtype", std::string(tensor.dtype().name())}};
+    parameters += tensor.numel();
+    finite = finite && at::isfinite(tensor).all().item<bool>();
+  }
+  return {{"weights", path.string()},
+          {"whole", true},
+          {"finite", finite},
+          {"parameters", parameters},
+          {"tensors", tensors}};
+}
+
+// Every weights file of a run is read, so "whole" means that each can be loaded.
+ordered_json about_run(const fs::path& path) {
+  std::ifstream file(path / "config.json");
+  if (!file) {
+    throw base::FileError(path.string() +
+                          " is not a run folder: it has no config.json; give a run's folder or a .pth file");
+  }
+  ordered_json settings = ordered_json::parse(file, nullptr, false);
+  if (settings.is_discarded())
+    throw base::FileError((path / "config.json").string() + " is not valid JSON: cut short?");
+  std::vector<std::string> models, broken;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(path / "trained_model", none)) {
+    if (entry.path().extension() != ".pth") continue;
+    models.push_back(entry.path().filename().string());
+    try {
+      io::load_state_dict(entry.path().string());
+    } catch (const base::FileError& e) {
+      broken.push_back(e.what());
+    }
+  }
+  std::sort(models.begin(), models.end());
+  return {{"run", path.string()},
+          {"whole", broken.empty()},
+          {"broken", broken},
+          {"models", models},
+          {"settings", settings}};
+}
+
+void print_plain(const ordered_json& about) {
+  for (const auto& [key, value] : about.items()) {
+    if (value.is_object()) {
+      fmt::print("{}:\n", key);
+      for (const auto& [name, item] : value.items()) fmt::print("  {:<32} {}\n", name, item.dump());
+    } else {
+      fmt::print("{:<12} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  }
+}
+
+}  // namespace
+
+Action add_info(CLI::App& command) {
+  struct Line {
+    std::string path;
+    bool json = false;
+  };
+  const auto line = std::make_shared<Line>();
+  command.add_option("path", line->path,
+                     "a run's folder or a weights file; without it: this program and machine");
+  command.add_flag("--json", line->json, "one JSON object on stdout");
+  return [line]() -> int {
+    const ordered_json about = line->path.empty()             ? about_program()
+                               : fs::is_directory(line->path) ? about_run(line->path)
+                                                              : about_weights(line->path);
+    if (line->json) {
+      fmt::print("{}\n", about.dump());
+    } else {
+      print_plain(about);
+    }
+    return about.value("whole", true) ? base::kExitDone : base::kExitFile;
+  };
+}
+
+}  // namespace snake_ddp::app

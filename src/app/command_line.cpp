@@ -1,0 +1,135 @@
+#include "snake_ddp/app/command_line.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/train/run.hpp"
+
+namespace snake_ddp::app {
+namespace {
+
+std::string with(std::string name, char from, char to) {
+  std::replace(name.begin(), name.end(), from, to);
+  return name;
+}
+
+std::string both_spellings(const std::string& name) {
+  const std::string dashed = with(name, '_', '-');
+  return "--" + name + (dashed == name ? "" : ",--" + dashed);
+}
+
+std::vector<std::string> known_flags(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back(name);
+  }
+  return names;
+}
+
+// The message for an argument that the command does not know.
+std::string unknown_argument(const CLI::App& command, const std::string& argument) {
+  const std::string name = argument.substr(0, argument.find('='));
+  if (name.rfind("--", 0) != 0) {
+    return fmt::format("{}: unexpected argument \"{}\"; see snake_ddp {} --help", command.get_name(),
+                       argument, command.get_name());
+  }
+  const std::string near = config::nearest_name(with(name.substr(2), '-', '_'), known_flags(command));
+  return fmt::format("unknown flag {}{}; all flags: snake_ddp {} --help", name,
+                     near.empty() ? "" : fmt::format("; did you mean --{}?", near), command.get_name());
+}
+
+}  // namespace
+
+void add_fields(CLI::App& command, const config::Fields& fields, Given& given) {
+  for (const config::Field& field : fields) {
+    const auto keep = [&given, name = field.name](const std::string& text) {
+      given.emplace_back(name, text);
+    };
+    std::string help = field.help;
+    if (!field.choices.empty()) help += fmt::format(" ({})", fmt::join(field.choices, "|"));
+    if (const auto* const* value = std::get_if<bool*>(&field.target)) {
+      // `--load_model` alone switches on; `--load_model=off` switches off.
+      CLI::Option* option = command.add_flag_callback(
+          both_spellings(field.name), [keep] { keep("on"); }, help);
+      (void)value;
+      option->default_str("off");
+      continue;
+    }
+    CLI::Option* option = command.add_option_function<std::string>(
+        both_spellings(field.name), keep, help + " [" + config::value_text(field) + "]");
+    option->type_name("");
+    option->take_last();
+  }
+}
+
+void apply_given(const config::Fields& fields, const Given& given) {
+  for (const auto& [name, text] : given) {
+    const auto field =
+        std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.name == name; });
+    config::set_from_text(*field, text);
+  }
+}
+
+int run_command_line(const std::vector<std::string>& arguments) {
+  CLI::App program("Distributed trainer for the game snakes 3v3", "snake_ddp");
+  program.set_version_flag("--version", train::version_text());
+  program.require_subcommand(0, 1);
+  program.fallthrough(false);
+
+  struct Command {
+    CLI::App* app;
+    Action action;
+  };
+  const auto add = [&](const char* name, const char* help) {
+    CLI::App* app = program.add_subcommand(name, help);
+    app->allow_extras();
+    return app;
+  };
+  std::vector<Command> commands;
+  CLI::App* train = add("train", "train a team (the default command)");
+  commands.push_back({train, add_train(*train, arguments)});
+  CLI::App* eval = add("eval", "play games between two teams and count");
+  commands.push_back({eval, add_eval(*eval)});
+  CLI::App* verify = add("verify-trace", "replay recorded games and compare every state");
+  commands.push_back({verify, add_verify_trace(*verify)});
+  CLI::App* bench = add("bench", "measure speed against its bounds");
+  commands.push_back({bench, add_bench(*bench)});
+  CLI::App* info = add("info", "versions and devices; what is in a run or weights file");
+  commands.push_back({info, add_info(*info)});
+
+  // Training is the default: flags without a command are its flags.
+  std::vector<std::string> line = arguments;
+  const bool own_flag = !line.empty() && (line[0] == "--help" || line[0] == "-h" || line[0] == "--version");
+  if (line.empty() || (line[0].rfind('-', 0) == 0 && !own_flag)) line.insert(line.begin(), "train");
+  if (!own_flag && line[0].rfind('-', 0) != 0) {
+    std::vector<std::string> names;
+    for (const Command& c : commands) names.push_back(c.app->get_name());
+    if (std::find(names.begin(), names.end(), line[0]) == names.end()) {
+      const std::string near = config::nearest_name(line[0], names);
+      throw base::UsageError(fmt::format("unknown command \"{}\"{}; the commands are {}", line[0],
+                                         near.empty() ? "" : fmt::format("; did you mean {}?", near),
+                                         fmt::join(names, ", ")));
+    }
+  }
+  std::reverse(line.begin(), line.end());  // CLI11 takes the last one first
+  try {
+    program.parse(line);
+  } catch (const CLI::Success& e) {  // --help and --version
+    return program.exit(e);
+  } catch (const CLI::ParseError& e) {
+    throw base::UsageError(e.what());
+  }
+  for (const Command& c : commands) {
+    if (!c.app->parsed()) continue;
+    const std::vector<std::string> rest = c.app->remaining();
+    if (!rest.empty()) throw base::UsageError(unknown_argument(*c.app, rest.front()));
+    return c.action();
+  }
+  return base::kExitDone;
+}
+
+}  // namespace snake_ddp::app

@@ -1,0 +1,44 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/app/command_line.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/host.hpp"
+#include "snake_ddp/dist/error_file.hpp"
+
+namespace {
+
+// With the rank and host where there are several, so that a log of many ranks can be read.
+int report(const std::string& what, int code, bool peer_only) {
+  const char* rank = std::getenv("RANK");
+  const std::string who =
+      rank != nullptr ? fmt::format("rank {} on {}: ", rank, snake_ddp::base::host_name()) : std::string();
+  const std::string message = "snake_ddp: " + who + what;
+  std::fflush(stdout);
+  fmt::print(stderr, "{}\n", message);
+  snake_ddp::dist::write_error_file(message, code, peer_only);
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  snake_ddp::dist::install_failure_handlers();
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  try {
+    return snake_ddp::app::run_command_line(arguments);
+  } catch (const snake_ddp::base::DistError& e) {
+    return report(e.what(), e.exit_code(), e.peer_only);
+  } catch (const snake_ddp::base::Error& e) {
+    return report(e.what(), e.exit_code(), false);
+  } catch (const std::bad_alloc&) {
+    return report("out of memory; lower --buffer_size, --num_envs or the number of ranks",
+                  snake_ddp::base::kExitBug, false);
+  } catch (const std::exception& e) {
+    return report(std::string("unexpected error: ") + e.what(), snake_ddp::base::kExitBug, false);
+  }
+}

@@ -1,0 +1,129 @@
+#include "snake_ddp/train/options.hpp"
+
+#include <fmt/format.h>
+
+#include "snake_ddp/agents/curriculum.hpp"
+#include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/base/error.hpp"
+
+namespace snake_ddp::train {
+
+namespace {
+
+config::Field flag(std::string name, bool* target, std::string help) {
+  config::Field field;
+  field.name = std::move(name);
+  field.target = target;
+  field.help = std::move(help);
+  return field;
+}
+
+config::Field text(std::string name, std::string* target, std::string help,
+                   std::vector<std::string> choices = {}) {
+  config::Field field;
+  field.name = std::move(name);
+  field.target = target;
+  field.help = std::move(help);
+  field.choices = std::move(choices);
+  return field;
+}
+
+template <class Number>
+config::Field number(std::string name, Number* target, std::string help, double least, double most) {
+  return {std::move(name), target, std::move(help), least, most, {}};
+}
+
+constexpr double kMany = 1e15;
+
+}  // namespace
+
+config::Fields fields(TrainOptions& o) {
+  return {
+      text("game_name", &o.game_name, "game; run folders are grouped under it", {"snakes_3v3"}),
+      text("algo", &o.algo, "learner", {"ddpg"}),
+      number("max_episodes", &o.max_episodes, "episodes that each rank plays", 1, kMany),
+      number("episode_length", &o.episode_length,
+             "steps after which a game is cut off; the game itself ends at 200", 1, 200),
+      text("output_activation", &o.output_activation, "last layer of the actor", {"softmax", "tanh"}),
+      number("buffer_size", &o.buffer_size, "transitions that each rank's replay holds", 1, 4e9),
+      number("tau", &o.tau, "Polyak step of the target networks", 0, 1),
+      number("gamma", &o.gamma, "discount of one step", 0, 1),
+      number("seed", &o.seed, "of the weights on all ranks; of a rank's experience with its rank added", 0,
+             4e18),
+      number("a_lr", &o.a_lr, "learning rate of the actor", 0, 1),
+      number("c_lr", &o.c_lr, "learning rate of the critic", 0, 1),
+      number("batch_size", &o.batch_size, "transitions of a rank's batch, three rows each", 1, 1e7),
+      number("epsilon", &o.epsilon, "share of explored choices at the start", 0, 1),
+      number("epsilon_speed", &o.epsilon_speed, "factor on epsilon at every choice", 0, 1),
+      number("save_interval", &o.save_interval, "episodes between two saved actors and critics", 1, kMany),
+      number("model_episode", &o.model_episode, "number of the episode before the first", 0, kMany),
+      text("log_dir", &o.log_dir, "kept in config.json; run folders name themselves"),
+      text("opponent_difficulty_strategy", &o.opponent_difficulty_strategy,
+           "curriculum, linear, exponential, or fixed:LEVEL with 0 to 4 or evasion"),
+      flag("enable_opponent_evasion", &o.enable_opponent_evasion,
+           "from its start episode on the opponent evades"),
+      number("opponent_evasion_start_episode", &o.opponent_evasion_start_episode, "its start episode", 0,
+             kMany),
+      flag("load_model", &o.load_model, "start from a saved actor and critic"),
+      number("load_model_run", &o.load_model_run, "number of the run to load from", 0, kMany),
+      number("load_model_run_episode", &o.load_model_run_episode, "episode to load", 0, kMany),
+      number("local_rank", &o.local_rank, "ignored: LOCAL_RANK decides", 0, kMany),
+      text("runs_dir", &o.runs_dir, "run folders go to <runs_dir>/<game_name>/"),
+      text("obs", &o.obs, "features a snake sees", {"26", "30"}),
+      text("reward", &o.reward, "rule that shapes rewards; score is the game's own",
+           {"2021", "v1_1", "v1_2", "score"}),
+      number("num_envs", &o.num_envs, "boards of a rank, stepped together", 1, 1e6),
+      number("updates_per_step", &o.updates_per_step,
+             "learner updates for each step of one board; may be below 1", 0, 1000),
+      number("hidden_size", &o.hidden_size, "width of the hidden layers", 1, 65536),
+      text("lr_scaling", &o.lr_scaling, "factor on the learning rates in the world size",
+           {"none", "linear", "sqrt"}),
+      text("device", &o.device, "where the learner computes", {"auto", "cpu", "cuda"}),
+      text("dist_backend", &o.dist_backend, "what ranks talk through", {"auto", "nccl", "gloo"}),
+      number("dist_timeout", &o.dist_timeout, "seconds until a collective without an answer ends the run",
+             0.1, 1e6),
+      number("join_timeout", &o.join_timeout, "seconds that ranks wait for each other at the start", 0.1,
+             1e6),
+      number("eval_interval", &o.eval_interval,
+             "episodes between two evaluations, shared by all ranks; 0: none", 0, kMany),
+      number("eval_games", &o.eval_games, "games of an evaluation", 1, 1e9),
+      text("eval_opponent", &o.eval_opponent, "who the actor is judged against",
+           {"level0", "level1", "level2", "level3", "level4", "evasion"}),
+      number("target_win_rate", &o.target_win_rate, "stop when an evaluation reaches it; 0: never", 0, 1),
+      number("check_consistency", &o.check_consistency,
+             "updates between two comparisons of all ranks' weights; 0: never", 0, kMany),
+      number("threads", &o.threads, "of the matrix products; 0: cores / ranks on this machine", 0, 4096),
+      flag("log_every_episode", &o.log_every_episode, "a console block for each episode, not one a second"),
+      number("n_step", &o.n_step, "rewards summed before bootstrapping", 1, 200),
+      flag("scale_features", &o.scale_features,
+           "learn on features scaled to about -1..1; saved files read raw features"),
+      number("reward_scale", &o.reward_scale, "factor on shaped rewards", 1e-6, 1e6),
+      flag("layer_norm", &o.layer_norm, "layer norm in the critic"),
+      number("epsilon_min", &o.epsilon_min,
+             "above 0: epsilon stays, spread over the boards in a geometric ladder from this to --epsilon", 0,
+             1),
+      text("stored_action", &o.stored_action,
+           "what replay holds: the actor's output, or the played move as one-hot", {"output", "played"}),
+      number("actor_interval", &o.actor_interval, "critic updates for each update of actor and targets", 1,
+             1000),
+      number("max_minutes", &o.max_minutes,
+             "stop after so much time, as if the episodes were used up; 0: no limit", 0, 1e6),
+  };
+}
+
+void check_together(const TrainOptions& o) {
+  agents::parse_curriculum(o.opponent_difficulty_strategy);
+  if (o.buffer_size < o.batch_size) {
+    throw base::UsageError(
+        fmt::format("--buffer_size {} is smaller than --batch_size {}: no batch could ever be drawn",
+                    o.buffer_size, o.batch_size));
+  }
+  if (o.epsilon_min > o.epsilon) {
+    throw base::UsageError(fmt::format("--epsilon_min {} is above --epsilon {}", o.epsilon_min, o.epsilon));
+  }
+  if (o.target_win_rate > 0 && o.eval_interval == 0) {
+    throw base::UsageError("--target_win_rate needs evaluations: set --eval_interval too");
+  }
+}
+
+}  // namespace snake_ddp::train

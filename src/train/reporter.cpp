@@ -1,0 +1,125 @@
+#include "snake_ddp/train/reporter.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace snake_ddp::train {
+namespace {
+
+std::string clock_text(double seconds) {
+  const auto s = static_cast<std::int64_t>(seconds);
+  if (s >= 3600) return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+  return fmt::format("{:02}:{:02}", s / 60, s % 60);
+}
+
+}  // namespace
+
+Reporter::Reporter(const std::string& folder, std::int64_t max_episodes, bool every_episode)
+    : log_(folder + "/train.log"),
+      events_(folder),
+      max_episodes_(max_episodes),
+      every_episode_(every_episode),
+      terminal_(isatty(STDOUT_FILENO) == 1) {}
+
+Reporter::~Reporter() { clear_bar(); }
+
+void Reporter::line(const std::string& text) {
+  clear_bar();
+  fmt::print("{}\n", text);
+  std::fflush(stdout);
+  log_.line(text);
+}
+
+bool Reporter::due() const { return Clock::now() - last_pace_ >= std::chrono::seconds(1); }
+
+void Reporter::episode(const rollout::Episode& e, int difficulty, bool evasion,
+                       const learners::UpdateStats* stats) {
+  int total = 0;
+  for (int snake = 0; snake < game::kTeamSize; ++snake) {
+    events_.scalar(fmt::format("reward/snake_{}", snake + 1), e.snake_return[snake], e.number);
+    total += e.snake_return[snake];
+  }
+  events_.scalar("reward/total", total, e.number);
+  if (stats != nullptr) {
+    events_.scalar("loss/actor", stats->actor_loss, e.number);
+    events_.scalar("loss/critic", stats->critic_loss, e.number);
+  }
+  const auto now = Clock::now();
+  if (!every_episode_ && e.number > 1 && now - last_block_ < std::chrono::seconds(1)) return;
+  last_block_ = now;
+  std::string block =
+      fmt::format("[Episode {:05}] total_reward: {} epsilon: {:.2f} [v3.0] difficulty: {}{}\n", e.number,
+                  total, e.epsilon, difficulty, evasion ? " [v3.1] evasion:ON" : "");
+  block += fmt::format("\t\t\t\tsnake_1: {} snake_2: {} snake_3: {}", e.snake_return[0], e.snake_return[1],
+                       e.snake_return[2]);
+  if (stats != nullptr) {
+    block += fmt::format("\n\t\t\t\ta_loss {:.3f} c_loss {:.3f}", stats->actor_loss, stats->critic_loss);
+  }
+  line(block);
+  draw_bar(e.number);
+}
+
+void Reporter::pace(std::int64_t episode, const Pace& pace, const learners::UpdateStats* stats,
+                    double epsilon, int difficulty, std::int64_t replay_size) {
+  last_pace_ = Clock::now();
+  events_.scalar("perf/env_steps_per_second", pace.env_steps_per_s, episode);
+  events_.scalar("perf/updates_per_second", pace.updates_per_s, episode);
+  events_.scalar("perf/allreduce_ms", pace.allreduce_ms, episode);
+  events_.scalar("perf/gpu_memory_mb", pace.gpu_memory_mb, episode);
+  events_.scalar("train/epsilon", epsilon, episode);
+  events_.scalar("train/difficulty", difficulty, episode);
+  events_.scalar("train/buffer_size", static_cast<double>(replay_size), episode);
+  if (stats != nullptr) {
+    events_.scalar("train/actor_grad_norm", stats->actor_grad_norm, episode);
+    events_.scalar("train/critic_grad_norm", stats->critic_grad_norm, episode);
+    events_.scalar("train/q_mean", stats->q_mean, episode);
+  }
+  events_.flush();
+  draw_bar(episode);
+}
+
+void Reporter::evaluation(std::int64_t episode, const std::string& opponent, const rollout::MatchResult& r) {
+  const rollout::Interval ci = rollout::wilson_interval(r.wins, r.games);
+  const double games = static_cast<double>(r.games);
+  line(
+      fmt::format("[Evaluation at episode {}] against {}: won {:.1f} % [{:.1f}, {:.1f}] of {} games, score "
+                  "{:.1f} : {:.1f}, "
+                  "{:.1f} min since the start",
+                  episode, opponent, 100 * r.win_rate(), 100 * ci.low, 100 * ci.high, r.games,
+                  static_cast<double>(r.score_a) / games, static_cast<double>(r.score_b) / games,
+                  std::chrono::duration<double>(Clock::now() - begin_).count() / 60));
+  events_.scalar("eval/win_rate", r.win_rate(), episode);
+  events_.scalar("eval/score", static_cast<double>(r.score_a) / games, episode);
+  events_.scalar("eval/opponent_score", static_cast<double>(r.score_b) / games, episode);
+  events_.flush();
+}
+
+void Reporter::flush() {
+  clear_bar();
+  events_.flush();
+}
+
+void Reporter::draw_bar(std::int64_t episode) {
+  if (!terminal_) return;
+  const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
+  const double done = std::min(1.0, static_cast<double>(episode) / static_cast<double>(max_episodes_));
+  const double rate = static_cast<double>(episode) / std::max(elapsed, 1e-9);
+  const double left = episode > 0 ? elapsed * (1 - done) / std::max(done, 1e-9) : 0;
+  constexpr int kWidth = 30;
+  const int full = static_cast<int>(done * kWidth);
+  fmt::print("\rTraining {:3.0f}% |{}{}| {}/{} [{}<{}, {:.2f} episodes/s]\x1b[K", 100 * done,
+             std::string(full, '#'), std::string(kWidth - full, ' '), episode, max_episodes_,
+             clock_text(elapsed), clock_text(left), rate);
+  std::fflush(stdout);
+  bar_drawn_ = true;
+}
+
+void Reporter::clear_bar() {
+  if (!bar_drawn_) return;
+  fmt::print("\r\x1b[K");
+  bar_drawn_ = false;
+}
+
+}  // namespace snake_ddp::train
