@@ -23,15 +23,15 @@ constexpr int kBoards = 1024;
 /// Keeps a result alive that nobody reads.
 void keep(const void* p) { asm volatile("" : : "r"(p) : "memory"); }
 
-/// Calls `round`, which does `per_round` things, for about `seconds`; things per second in the best of ten
+/// Calls `round`, which does `per_round` things, for about `seconds`; things per second in the best of 100
 /// spans, so that what else runs on the machine counts little. `prepare` is called before each round and not
 /// counted: it brings new boards, as a branch predictor learns even a thousand of them by heart.
 template <class Round, class Prepare>
 double rate(double seconds, double per_round, Round round, Prepare prepare) {
   using Clock = std::chrono::steady_clock;
-  const auto span = std::chrono::duration<double>(seconds / 10);
+  const auto span = std::chrono::duration<double>(seconds / 100);
   double best = 0;
-  for (int k = 0; k < 10; ++k) {
+  for (int k = 0; k < 100; ++k) {
     double n = 0;
     std::chrono::duration<double> took{};
     for (const auto end = Clock::now() + span; Clock::now() < end;) {

@@ -189,6 +189,37 @@ TEST_CASE("a file that is no trace is refused with its line", "[golden]") {
   CHECK_THROWS_AS(app::verify_traces({"/nowhere/games.jsonl"}), base::FileError);
 }
 
+TEST_CASE("a mangled trace is refused or found wrong, whatever the damage", "[property]") {
+  std::vector<std::string> game = lines_of(kTraces);
+  game.resize(201);
+  base::RandomStream random(41, 0, base::Purpose::kTest);
+  const Scratch file;
+  int refused = 0, found = 0;
+  const int n = 500 / boards::kSlowdown;
+  for (int k = 0; k < n; ++k) {
+    std::vector<std::string> lines = game;
+    for (std::uint32_t changes = 1 + random.below(3); changes > 0; --changes) {
+      std::string& line = lines[random.below(static_cast<std::uint32_t>(lines.size()))];
+      const std::size_t at = random.below(static_cast<std::uint32_t>(line.size()));
+      // Digits become digits, so that many files stay JSON; other bytes become anything.
+      const bool digit = std::isdigit(static_cast<unsigned char>(line[at])) != 0;
+      line[at] = static_cast<char>(digit                  ? '0' + random.below(10)
+                                   : random.below(4) == 0 ? random.below(256)
+                                                          : line[at]);
+      if (random.below(8) == 0) line.erase(at, random.below(5));
+      if (random.below(8) == 0) line.insert(at, random.below(2) == 0 ? "-" : "7");
+      if (line.empty()) line = "{}";
+    }
+    try {
+      found += app::verify_traces({file.write(lines)}).mismatches > 0 ? 1 : 0;
+    } catch (const base::FileError&) {
+      ++refused;
+    }
+  }
+  CHECK(refused > n / 10);
+  CHECK(found > n / 4);
+}
+
 TEST_CASE("an altered observation, action or reward is found and named", "[golden]") {
   const std::vector<std::string> all = lines_of(kEncodings);
   const std::vector<std::string> good(all.begin(), all.begin() + 3);

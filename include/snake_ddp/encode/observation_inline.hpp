@@ -59,11 +59,11 @@ SD_HD inline void two_nearest(const Beans& beans, int row, int column, float* ou
     first = smaller(first, key[b]);
     second = smaller(second, larger);
   }
-  for (const int nearest : {first, second}) {
-    out[0] = static_cast<float>(dx[nearest % kLanes]);
-    out[1] = static_cast<float>(dy[nearest % kLanes]);
-    out[2] = std::sqrt(static_cast<float>(nearest / kLanes));
-    out += 3;
+  const int nearest[2] = {first, second};
+  for (int k = 0; k < 2; ++k) {
+    out[3 * k] = static_cast<float>(dx[nearest[k] % kLanes]);
+    out[3 * k + 1] = static_cast<float>(dy[nearest[k] % kLanes]);
+    out[3 * k + 2] = std::sqrt(static_cast<float>(nearest[k] / kLanes));
   }
 }
 
