@@ -57,7 +57,7 @@ TEST_CASE("runs that start together get the numbers from 1 on, each once", "[uni
   const TemporaryFolder folder;
   constexpr int kProcesses = 3;
   constexpr int kThreads = 3;
-  constexpr int kRuns = 8;
+  constexpr int kRuns = 25;
   std::vector<pid_t> children;
   for (int p = 0; p < kProcesses; ++p) {
     const pid_t child = ::fork();
