@@ -163,7 +163,7 @@ int run(const Arguments& a, int argc, char** argv) {
   }
   if (a.scenario == "differs") group.check_same("the seed", here ? "8" : "7", group.deadline());
   if (a.scenario == "other-size") {
-    at::Tensor t = at::ones({here ? 9 : 10}, at::kFloat);
+    at::Tensor t = at::ones({here ? 10 : 1000}, at::kFloat);
     group.all_reduce_sum(t, group.deadline());
     group.barrier("after the sum", group.deadline());
   }
