@@ -22,6 +22,7 @@ struct Line {
   std::uint64_t seed = 1;
   bool swap_sides = true;
   bool json = false;
+  int show = 0;
 };
 
 void print(const Line& line, const rollout::MatchResult& r, double steps_per_second) {
@@ -57,6 +58,8 @@ Action add_eval(CLI::App& command) {
   command.add_option("--seed", line->seed, "game k depends on the seed and k alone")->capture_default_str();
   command.add_flag("--swap_sides,--swap-sides,!--no_swap_sides,!--no-swap-sides", line->swap_sides,
                    "team a plays every second game as team B [on]");
+  command.add_option("--show", line->show, "print the first game's board before this step, 1 to 201")
+      ->check(CLI::Range(1, game::kMaxSteps + 1));
   command.add_flag("--json", line->json, "one JSON object on stdout");
   return [line]() -> int {
     if (line->team_a.empty() || line->team_b.empty())
@@ -68,8 +71,13 @@ Action add_eval(CLI::App& command) {
     dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }),
                               options);
     const auto begin = std::chrono::steady_clock::now();
-    const rollout::MatchResult result =
-        train::judge(a.player, b.player, {line->games, line->seed, line->swap_sides, 0, 1}, context);
+    rollout::MatchOptions match{line->games, line->seed, line->swap_sides, 0, 1};
+    if (line->show > 0) {
+      match.watch = [&](std::int64_t number, const game::State& state) {
+        if (number == 0 && state.step() == line->show) fmt::print("{}\n", game::picture(state));
+      };
+    }
+    const rollout::MatchResult result = train::judge(a.player, b.player, match, context);
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (context.is_main()) print(*line, result, static_cast<double>(result.steps) / passed);
     context.barrier("end of eval", context.deadline());

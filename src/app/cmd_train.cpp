@@ -18,6 +18,7 @@ struct Line {
   Given given;
   std::string config;
   bool ddp = false;
+  bool check_settings = false;
   int world_size = 0;
   int ddp_port = 0;
 };
@@ -27,6 +28,8 @@ struct Line {
 Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
   const auto line = std::make_shared<Line>();
   command.add_option("--config", line->config, "JSON file with the same names; the command line wins");
+  command.add_flag("--check_settings,--check-settings", line->check_settings,
+                   "check flags and configuration file, then exit");
   command.add_flag("--ddp", line->ddp, "start --world_size ranks on this machine without torchrun");
   command.add_option("--world_size,--world-size", line->world_size, "ranks that --ddp starts")
       ->check(CLI::Range(1, 4096));
@@ -38,6 +41,7 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
     if (!line->config.empty()) config::set_from_file(fields, line->config);
     apply_given(fields, line->given);
     train::check_together(line->options);
+    if (line->check_settings) return base::kExitDone;
     const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });
     if (!line->ddp && line->world_size > 0) {
       throw base::UsageError("--world_size is for --ddp; under torchrun it comes from --nproc_per_node");

@@ -25,7 +25,7 @@ class Side {
     rows_ = at::zeros({kBlock, game::kTeamSize, player_.sight.features() + 1}, at::kFloat);
   }
 
-  // Which team this player is on each board: bit k of `team_b` for board k.
+  // `team[k]` is the team that this player is on board k.
   void act(const std::vector<game::State>& boards, const std::vector<std::uint8_t>& team,
            std::int64_t first_game, std::vector<game::Actions>& actions) {
     if (player_.scripted) {
@@ -72,6 +72,7 @@ MatchResult play_block(const Player& a, const Player& b, const MatchOptions& opt
     const std::uint64_t id = static_cast<std::uint64_t>(first) + k;
     game::PhiloxChance chance(options.seed, id);
     game::reset(boards[k], chance);
+    if (options.watch) options.watch(first + static_cast<std::int64_t>(k), boards[k]);
     if (options.swap_sides && id % 2 == 1) std::swap(team_a[k], team_b[k]);
   }
   Side side_a(a, options.seed), side_b(b, options.seed);
@@ -84,6 +85,7 @@ MatchResult play_block(const Player& a, const Player& b, const MatchOptions& opt
       if (boards[k].done()) continue;
       game::PhiloxChance chance(options.seed, static_cast<std::uint64_t>(first) + k);
       game::step(boards[k], actions[k], chance);
+      if (options.watch) options.watch(first + static_cast<std::int64_t>(k), boards[k]);
       ++result.steps;
       if (!boards[k].done()) continue;
       --running;

@@ -149,14 +149,34 @@ void share_weights(learners::Learner& learner, dist::DistContext& context) {
   learner.state_changed();
 }
 
+std::uint64_t add_to_hash(std::uint64_t hash, const at::Tensor& tensor) {
+  const at::Tensor bytes = tensor.to(at::kCPU).contiguous();
+  const auto* word = static_cast<const std::uint32_t*>(bytes.data_ptr());
+  for (std::int64_t i = 0; i < bytes.numel(); ++i) hash = (hash ^ word[i]) * 1099511628211ULL;
+  return hash;
+}
+
+constexpr std::uint64_t kHashStart = 14695981039346656037ULL;
+
 std::string state_hash(learners::Learner& learner) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const auto& [name, tensor] : learner.state()) {
-    const at::Tensor bytes = tensor.to(at::kCPU).contiguous();
-    const auto* word = static_cast<const std::uint32_t*>(bytes.data_ptr());
-    for (std::int64_t i = 0; i < bytes.numel(); ++i) hash = (hash ^ word[i]) * 1099511628211ULL;
-  }
+  std::uint64_t hash = kHashStart;
+  for (const auto& [name, tensor] : learner.state()) hash = add_to_hash(hash, tensor);
   return fmt::format("{:016x}", hash);
+}
+
+// One line from which a person sees that ranks learned the same from different experience, and that two runs
+// are the same run.
+void tell_fingerprints(learners::Learner& learner, const rollout::Collector& collector,
+                       const replay::Batch& batch, dist::DistContext& context,
+                       std::optional<Reporter>& reporter) {
+  std::uint64_t last_batch = kHashStart;
+  for (const at::Tensor& column : batch.columns) last_batch = add_to_hash(last_batch, column);
+  const std::vector<std::string> all = context.gather(
+      fmt::format("boards {:016x} batch {:016x}", collector.hash(), last_batch), context.deadline());
+  if (!reporter) return;
+  std::string line = "Fingerprint: weights " + state_hash(learner);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) line += fmt::format("; rank {} {}", rank, all[rank]);
+  reporter->line(line);
 }
 
 double gpu_memory_mb(const at::Device& device) {
@@ -364,8 +384,9 @@ base::ExitCode run_training(const TrainOptions& o, const dist::World& world) {
                        : fmt::format("Training completed! {} episodes, {} steps, {} updates in {:.1f} min",
                                      collector.episodes_ended(), steps * o.num_envs, updates,
                                      std::chrono::duration<double>(Clock::now() - begin).count() / 60));
-    reporter->flush();
   }
+  tell_fingerprints(*learner, collector, batch, context, reporter);
+  if (reporter) reporter->flush();
   watchdog.tick("leaving");
   context.barrier("end of training", context.deadline());
   return base::kExitDone;

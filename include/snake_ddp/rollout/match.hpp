@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/game/game.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/rollout/sight.hpp"
 
@@ -26,6 +28,8 @@ struct MatchOptions {
   // Shares the games over processes: this one plays the blocks with index part mod parts.
   std::int64_t part = 0;
   std::int64_t parts = 1;
+  /// Called with the game's number after its deal and after each of its steps, where set.
+  std::function<void(std::int64_t game, const game::State&)> watch = {};
 };
 
 /// Sums over games, so results of several parts add up to the same numbers however the games were shared.

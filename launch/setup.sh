@@ -1,0 +1,112 @@
+# Sourced by train_ddp.sh and test.sh: installs what is missing and builds. Each part looks first and does nothing
+# where it finds its work done, so a second call takes seconds.
+#
+#   SNAKE_DDP_PYTHON=/path/to/python3   use this interpreter, which has torch 2.11, instead of the virtual environment
+#   SNAKE_DDP_JOBS=N                    compile N files at a time (default: cores, at most one for 2 GiB of memory)
+
+say() { printf '== %s\n' "$*" >&2; }
+give_up() { printf 'snake_ddp set-up: %s\n' "$*" >&2; exit 1; }
+
+# sd_packages [test]: the names in launch/packages.txt.
+sd_packages() {
+  if [ "${1:-}" = test ]; then
+    awk '!/^#/ && NF {print $1}' launch/packages.txt
+  else
+    awk '!/^#/ && NF && !/\[test\]/ {print $1}' launch/packages.txt
+  fi
+}
+
+# sd_install_packages [test]
+sd_install_packages() {
+  local missing=() name
+  command -v dpkg-query >/dev/null || {
+    say "no dpkg here: assuming that these are installed: $(sd_packages "${1:-}" | tr '\n' ' ')"
+    return 0
+  }
+  for name in $(sd_packages "${1:-}"); do
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null)" = installed ] || missing+=("$name")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  local command="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+  if [ "$(id -u)" != 0 ]; then
+    give_up "these distribution packages are missing and only root can install them. Run this, then call me again:
+  sudo sh -c '$command'"
+  fi
+  say "installing distribution packages: ${missing[*]}"
+  local log
+  log=$(mktemp)
+  if ! { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"; } \
+      >"$log" 2>&1; then
+    tail -n 15 "$log" >&2
+    give_up "apt-get failed (its last lines are above, all of them in $log). If this machine is offline, run this where it
+is not, or with a mirror, then call me again:
+  $command"
+  fi
+  rm -f "$log"
+}
+
+# sd_environment [test]: sets SD_PYTHON and puts cmake, ninja and torchrun first in PATH.
+sd_environment() {
+  local requirements=launch/requirements${1:+-$1}.txt
+  if [ -n "${SNAKE_DDP_PYTHON:-}" ]; then
+    SD_PYTHON=$SNAKE_DDP_PYTHON
+    "$SD_PYTHON" -c 'import torch, sys; sys.exit(not torch.__version__.startswith("2.11."))' ||
+      give_up "SNAKE_DDP_PYTHON=$SNAKE_DDP_PYTHON has no torch 2.11; unset it to let me make a virtual environment"
+    PATH=$(dirname "$(command -v "$SD_PYTHON")"):$PATH
+    return 0
+  fi
+  SD_PYTHON=$PWD/.venv/bin/python3
+  local stamp=.venv/snake_ddp.stamp wanted
+  wanted=$(cat launch/requirements.txt launch/requirements-test.txt | cksum)
+  PATH=$PWD/.venv/bin:$PATH
+  # What the tests need contains what training needs.
+  if [ -x "$SD_PYTHON" ] && grep -qx "$wanted ${1:-train}\|$wanted test" "$stamp" 2>/dev/null; then return 0; fi
+  [ -x "$SD_PYTHON" ] || python3 -m venv .venv || give_up "python3 -m venv .venv failed; is there room on this disk?"
+  say "installing LibTorch and tools into .venv (2.5 GB to fetch, 5 GB on disk; minutes)"
+  "$SD_PYTHON" -m pip install --disable-pip-version-check -q -r "$requirements" ||
+    give_up "pip could not install $requirements. If this machine is offline, run this where it is not and copy .venv, or
+set PIP_INDEX_URL to a mirror:
+  $SD_PYTHON -m pip install -r $requirements"
+  echo "$wanted ${1:-train}" >"$stamp"
+}
+
+sd_jobs() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/MemAvailable/ {print int($2 / 2097152)}' /proc/meminfo 2>/dev/null)
+  [ "${memory:-0}" -ge 1 ] || memory=1
+  echo "${SNAKE_DDP_JOBS:-$((cores < memory ? cores : memory))}"
+}
+
+# sd_build <preset> <target...>
+sd_build() {
+  local preset=$1
+  shift
+  local log=build/$preset.log
+  mkdir -p build
+  # A configured folder that was moved or belongs to another interpreter is made anew.
+  if ! grep -qs "^Python3_EXECUTABLE:.*=$SD_PYTHON\$" "build/$preset/CMakeCache.txt" ||
+     ! grep -qs "^CMAKE_HOME_DIRECTORY:.*=$PWD\$" "build/$preset/CMakeCache.txt"; then
+    rm -rf "build/$preset"
+  fi
+  if [ ! -f "build/$preset/build.ninja" ]; then
+    cmake --preset "$preset" -DPython3_EXECUTABLE="$SD_PYTHON" -DCMAKE_MAKE_PROGRAM="$(command -v ninja)" >"$log" 2>&1 || {
+      tail -n 30 "$log" >&2
+      give_up "cmake could not configure the $preset build (its last lines are above, all in $log)"
+    }
+  fi
+  [ -n "$(ninja -C "build/$preset" -n "$@" 2>/dev/null | grep -v 'no work to do\|Entering')" ] &&
+    say "building $* ($preset; some minutes the first time)"
+  ninja -C "build/$preset" -j "$(sd_jobs)" "$@" >"$log" 2>&1 || {
+    grep -m 5 -A 5 'error' "$log" >&2 || tail -n 30 "$log" >&2
+    give_up "the $preset build failed (all of it in $log)"
+  }
+}
+
+# Two calls at once must not build into one folder.
+sd_lock() {
+  mkdir -p build || give_up "cannot make the folder build here: is $PWD read-only?"
+  exec 9>build/.lock
+  flock -w 1800 9 || give_up "another call has been setting up for half an hour; is it stuck? (build/.lock)"
+}
+sd_unlock() { exec 9>&-; }

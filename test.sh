@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Sets up what is missing, builds, and runs the whole suite. The last line is `N passed, N failed`.
+#
+#   ./test.sh                  everything: the release build, then unit, property and golden tests under ASan and UBSan
+#   ./test.sh release -R dist  only the release build, with ctest's own flags
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+. launch/setup.sh
+
+presets=(release asan)
+if [ $# -gt 0 ]; then presets=("$1"); shift; fi
+
+sd_lock
+sd_install_packages test
+sd_environment test
+reports=()
+for preset in "${presets[@]}"; do
+  if [ "$preset" = release ]; then
+    sd_build "$preset" all
+    select=()
+  else
+    sd_build "$preset" sd_sanitized_tests
+    select=(-L '^(unit|property|golden)$' -E python)
+    # LibTorch's libraries keep memory for the life of the process; leaks of our own are looked for without it.
+    export ASAN_OPTIONS=detect_leaks=0:protect_shadow_gap=0 UBSAN_OPTIONS=print_stacktrace=1
+  fi
+  rm -rf "build/$preset/junit" && mkdir -p "build/$preset/junit"
+  say "testing the $preset build"
+  ctest --test-dir "build/$preset" -j "$(nproc)" --output-on-failure --no-tests=error \
+    --output-junit "$PWD/build/$preset/ctest.xml" "${select[@]}" "$@" >&2 || true  # the report below decides
+  reports+=("build/$preset")
+done
+sd_unlock
+exec "$SD_PYTHON" tests/report.py "${reports[@]}"

@@ -1,0 +1,73 @@
+"""Sums up what ctest and the test programs reported; the last line is `N passed, N failed`.
+
+A ctest entry that failed, or that left no readable report, counts as failed even where no single case did. Skips are
+counted and their number is pinned, so that a suite cannot pass by skipping.
+"""
+import collections
+import pathlib
+import sys
+import xml.etree.ElementTree as xml
+
+ALLOWED_SKIPS = 0
+REQUIRED_LABELS = {"unit", "property", "golden", "dist", "launch", "repo"}
+
+
+def entries(build):
+    """(name, passed) of each ctest entry that ran."""
+    for case in xml.parse(build / "ctest.xml").getroot().iter("testcase"):
+        yield case.get("name"), case.get("status") == "run"
+
+
+def cases(report):
+    """(passed, failed, skipped) of one program's report; None where it cannot be read."""
+    try:
+        root = xml.parse(report).getroot()
+    except (OSError, xml.ParseError):
+        return None
+    passed = failed = skipped = 0
+    for case in root.iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed += 1
+        elif case.find("skipped") is not None:
+            skipped += 1
+        else:
+            passed += 1
+    return passed, failed, skipped
+
+
+def main():
+    totals = collections.defaultdict(lambda: [0, 0, 0])
+    broken = []
+    whole_suite = len(sys.argv) > 2
+    for build in map(pathlib.Path, sys.argv[1:]):
+        for name, entry_passed in entries(build):
+            label = f"{name.rsplit('.', 1)[-1]}" + ("" if build.name == "release" else f" ({build.name})")
+            counts = cases(build / "junit" / f"{name}.xml")
+            if counts is None:  # a plain command without a report of its own
+                counts = (1, 0, 0) if entry_passed else (0, 1, 0)
+            if not entry_passed and counts[1] == 0:
+                counts = (counts[0], 1, counts[2])
+            if not entry_passed:
+                broken.append(f"{build.name}: {name}")
+            for i, n in enumerate(counts):
+                totals[label][i] += n
+
+    print(f"{'label':<20} {'passed':>7} {'failed':>7} {'skipped':>8}")
+    for label, (passed, failed, skipped) in sorted(totals.items()):
+        print(f"{label:<20} {passed:>7} {failed:>7} {skipped:>8}")
+    passed, failed, skipped = (sum(column) for column in zip(*totals.values())) if totals else (0, 0, 0)
+    for name in broken:
+        print(f"FAILED {name}")
+    if skipped != ALLOWED_SKIPS:
+        print(f"FAILED {skipped} tests were skipped, {ALLOWED_SKIPS} may be")
+        failed += 1
+    if whole_suite:
+        for label in sorted(REQUIRED_LABELS):
+            if totals[label][0] == 0:
+                print(f"FAILED no test with label {label} passed")
+                failed += 1
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+sys.exit(main())

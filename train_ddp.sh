@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Sets up what is missing, then trains on every GPU of this machine, or on its CPU cores. All flags go to snake_ddp.
+#
+#   ./train_ddp.sh --config configs/cpu_fast.json
+#   NPROC=4 ./train_ddp.sh ...           ranks on this machine (default: GPUs, else cores, at most 8)
+#   NNODES=2 MASTER_ADDR=host ./train_ddp.sh ...   on each of two machines; MASTER_PORT defaults to 29500
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+. launch/setup.sh
+
+sd_lock
+sd_install_packages
+sd_environment
+sd_build release snake_ddp
+sd_unlock
+
+# Wrong flags get one message here instead of one from each rank.
+case " $* " in
+  *" --help "* | *" -h "* | *" --version "*) exec ./snake_ddp train "$@" ;;
+esac
+./snake_ddp train --check_settings "$@"
+
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
+if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then gpus=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .); fi
+cores=$(nproc)
+default=$((gpus > 0 ? gpus : (cores < 8 ? cores : 8)))
+nproc_per_node=${NPROC:-$default}
+[[ $nproc_per_node =~ ^[1-9][0-9]*$ ]] || give_up "NPROC=$nproc_per_node is not a number of ranks"
+threads=$((cores / nproc_per_node))
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((threads > 0 ? threads : 1))}
+
+if [ "${NNODES:-1}" = 1 ]; then
+  rendezvous=(--standalone)  # takes a free port
+else
+  [ -n "${MASTER_ADDR:-}" ] || give_up "NNODES=$NNODES needs MASTER_ADDR, the host name of the first machine"
+  rendezvous=(--nnodes="$NNODES" --rdzv-backend=c10d --rdzv-id="${RUN_ID:-snake_ddp}"
+              --rdzv-endpoint="$MASTER_ADDR:${MASTER_PORT:-29500}")
+fi
+# exec: a signal to this script must reach torchrun.
+exec "$SD_PYTHON" -m torch.distributed.run "${rendezvous[@]}" --nproc_per_node="$nproc_per_node" \
+  --signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1 --no-python ./snake_ddp train "$@"
