@@ -223,8 +223,11 @@ TEST_CASE("a mangled trace is refused or found wrong, whatever the damage", "[pr
 TEST_CASE("an altered observation, action or reward is found and named", "[golden]") {
   const std::vector<std::string> all = lines_of(kEncodings);
   const std::vector<std::string> good(all.begin(), all.begin() + 3);
-  const Scratch file;
-  CHECK(app::verify_encodings(file.write(good), kTraces).mismatches == 0);
+  const Scratch file, first_game;
+  std::vector<std::string> game = lines_of(kTraces);
+  game.resize(201);
+  const std::string traces = first_game.write(game);
+  CHECK(app::verify_encodings(file.write(good), traces).mismatches == 0);
   for (const auto& [from, to, name] : std::vector<std::array<std::string, 3>>{
            {"4.123106", "4.12320", "obs30, snake 0, feature 8"},
            {"\"obs26\":[[6.0,", "\"obs26\":[[7.0,", "obs26, snake 0, feature 0"},
@@ -232,15 +235,14 @@ TEST_CASE("an altered observation, action or reward is found and named", "[golde
            {"\"evasion\":[1", "\"evasion\":[0", "evasion, snake 3"}}) {
     std::vector<std::string> lines = good;
     lines[0] = replaced(lines[0], from, to);
-    const app::EncodingReport report = app::verify_encodings(file.write(lines), kTraces);
+    const app::EncodingReport report = app::verify_encodings(file.write(lines), traces);
     CHECK(report.states == 3);
     CHECK(report.mismatches == 1);
     CHECK_THAT(report.first_mismatch, Catch::Contains(name));
   }
   std::vector<std::string> lines = good;
   lines[1] = replaced(lines[1], "\"shaped_v1_1\":[[-50.0", "\"shaped_v1_1\":[[-49.9");
-  CHECK_THAT(app::verify_encodings(file.write(lines), kTraces).first_mismatch,
-             Catch::Contains("shaped_v1_1"));
+  CHECK_THAT(app::verify_encodings(file.write(lines), traces).first_mismatch, Catch::Contains("shaped_v1_1"));
   for (const auto& [from, to] :
        std::vector<std::pair<std::string, std::string>>{{"\"trace_game\":0", "\"trace_game\":40"},
                                                         {"\"step\":11", "\"step\":201"},
@@ -253,7 +255,7 @@ TEST_CASE("an altered observation, action or reward is found and named", "[golde
     lines = good;
     lines[1] = replaced(lines[1], from, to);
     INFO(to);
-    CHECK_THROWS_AS(app::verify_encodings(file.write(lines), kTraces), base::FileError);
+    CHECK_THROWS_AS(app::verify_encodings(file.write(lines), traces), base::FileError);
   }
 }
 
