@@ -13,6 +13,7 @@ if(SNAKE_DDP_MARCH)
 endif()
 if(SNAKE_DDP_SANITIZE)
   target_compile_options(sd_flags INTERFACE
+    -Wno-maybe-uninitialized  # GCC 12 sees phantoms in instrumented code
     -fsanitize=${SNAKE_DDP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g)
   target_link_options(sd_flags INTERFACE -fsanitize=${SNAKE_DDP_SANITIZE})
 endif()

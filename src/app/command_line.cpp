@@ -51,12 +51,11 @@ void add_fields(CLI::App& command, const config::Fields& fields, Given& given) {
     };
     std::string help = field.help;
     if (!field.choices.empty()) help += fmt::format(" ({})", fmt::join(field.choices, "|"));
-    if (const auto* const* value = std::get_if<bool*>(&field.target)) {
-      // `--load_model` alone switches on; `--load_model=off` switches off.
-      CLI::Option* option = command.add_flag_callback(
-          both_spellings(field.name), [keep] { keep("on"); }, help);
-      (void)value;
-      option->default_str("off");
+    if (std::holds_alternative<bool*>(field.target)) {
+      // `--load_model` switches on; `--load_model=off` switches off what a configuration file has on.
+      command.add_flag_function(
+          both_spellings(field.name), [keep](std::int64_t count) { keep(count > 0 ? "on" : "off"); },
+          help + " [off]");
       continue;
     }
     CLI::Option* option = command.add_option_function<std::string>(

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <string>
 #include <vector>
@@ -28,6 +30,7 @@ int report(const std::string& what, int code, bool peer_only) {
 
 int main(int argc, char** argv) {
   snake_ddp::dist::install_failure_handlers();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a failed write, which tells what and where
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
     return snake_ddp::app::run_command_line(arguments);

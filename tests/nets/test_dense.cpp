@@ -1,0 +1,157 @@
+#include <ATen/ATen.h>
+
+#include <catch2/catch.hpp>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/nets/dense.hpp"
+#include "snake_ddp/nets/policy.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+
+at::Tensor find(const nets::NamedTensors& all, const std::string& wanted) {
+  for (const auto& [name, tensor] : all) {
+    if (name == wanted) return tensor;
+  }
+  FAIL("no tensor " + wanted);
+  return {};
+}
+
+// The network as it is written down, layer by layer.
+at::Tensor plain_forward(const nets::NamedTensors& p, const nets::DenseShape& shape, const at::Tensor& features) {
+  const at::Tensor first = at::linear(features, find(p, "prev_dense.0.weight"), find(p, "prev_dense.0.bias"));
+  at::Tensor second = at::linear(first, find(p, "post_dense.0.weight"), find(p, "post_dense.0.bias"));
+  if (shape.layer_norm) {
+    second = at::layer_norm(second, {shape.hidden}, find(p, "post_norm.weight"), find(p, "post_norm.bias"), 1e-5);
+  }
+  const at::Tensor out = at::linear(at::relu(second), find(p, "post_dense.2.weight"), find(p, "post_dense.2.bias"));
+  if (shape.head == nets::Head::kSoftmax) return at::softmax(out, 1);
+  return shape.head == nets::Head::kTanh ? at::tanh(out) : out;
+}
+
+double difference(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>() / (1e-3 + b.abs().max().item<double>());
+}
+
+}  // namespace
+
+TEST_CASE("forward and backward equal automatic differentiation through the plain layers", "[parity]") {
+  at::manual_seed(7);
+  for (const nets::Head head : {nets::Head::kIdentity, nets::Head::kSoftmax, nets::Head::kTanh}) {
+    for (const bool layer_norm : {false, true}) {
+      for (const std::int64_t rows : {1, 3, 65}) {
+        CAPTURE(static_cast<int>(head), layer_norm, rows);
+        const nets::DenseShape shape{11, 24, 4, head, layer_norm};
+        nets::DenseNet net(shape, at::kCPU);
+        net.init(3);
+        if (layer_norm) {
+          find(net.named(), "post_norm.weight").uniform_(0.5, 1.5);
+          find(net.named(), "post_norm.bias").uniform_(-0.5, 0.5);
+        }
+        const at::Tensor features = at::randn({rows, shape.in});
+        const at::Tensor d_output = at::randn({rows, shape.out});
+
+        nets::NamedTensors plain;
+        for (const auto& [name, tensor] : net.named()) {
+          plain.emplace_back(name, tensor.clone().contiguous().set_requires_grad(true));
+        }
+        const at::Tensor plain_features = features.clone().set_requires_grad(true);
+        const at::Tensor expected = plain_forward(plain, shape, plain_features);
+        (expected * d_output).sum().backward();
+
+        nets::Folded folded(shape, at::kCPU);
+        folded.refresh(net);
+        nets::Pass pass;
+        const at::Tensor input = at::cat({features, at::ones({rows, 1})}, 1);
+        nets::forward(net, folded, input, pass);
+        CHECK(difference(pass.output, expected.detach()) < 1e-5);
+
+        nets::FlatParameters gradients = net.parameters().like();
+        nets::backward_parameters(net, input, d_output, pass, gradients);
+        for (const auto& [name, gradient] : net.named_views(gradients)) {
+          CAPTURE(name);
+          CHECK(difference(gradient, find(plain, name).grad()) < 2e-5);
+        }
+        at::Tensor d_columns;
+        nets::backward_input(net, folded, d_output, pass, 2, 5, d_columns);
+        CHECK(difference(d_columns, plain_features.grad().narrow(1, 2, 5)) < 2e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("initial weights are a function of the seed, within torch's bounds", "[unit]") {
+  const nets::DenseShape shape{30, 256, 4, nets::Head::kSoftmax, false};
+  nets::DenseNet a(shape, at::kCPU), b(shape, at::kCPU), c(shape, at::kCPU);
+  a.init(5);
+  b.init(5);
+  c.init(6);
+  CHECK(at::equal(a.parameters().flat(), b.parameters().flat()));
+  CHECK_FALSE(at::equal(a.parameters().flat(), c.parameters().flat()));
+  for (const auto& [name, tensor] : a.named()) {
+    CAPTURE(name);
+    const double bound = 1.0 / std::sqrt(name.rfind("prev_dense", 0) == 0 ? 30.0 : 256.0);
+    CHECK(tensor.abs().max().item<double>() <= bound);
+    CHECK(tensor.abs().max().item<double>() > 0.3 * bound);
+  }
+}
+
+TEST_CASE("names and shapes are those of the reference", "[unit]") {
+  const nets::DenseNet net({30, 256, 4, nets::Head::kSoftmax, false}, at::kCPU);
+  const std::vector<std::pair<std::string, std::vector<std::int64_t>>> expected = {
+      {"prev_dense.0.weight", {256, 30}}, {"prev_dense.0.bias", {256}},  {"post_dense.0.weight", {256, 256}},
+      {"post_dense.0.bias", {256}},       {"post_dense.2.weight", {4, 256}}, {"post_dense.2.bias", {4}}};
+  const nets::NamedTensors got = net.named();
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    CHECK(got[i].first == expected[i].first);
+    CHECK(got[i].second.sizes().vec() == expected[i].second);
+  }
+}
+
+TEST_CASE("a network trained on scaled features answers the same on raw ones after folding, and back", "[unit]") {
+  at::manual_seed(11);
+  const nets::DenseShape shape{6, 16, 2, nets::Head::kIdentity, false};
+  nets::DenseNet net(shape, at::kCPU);
+  net.init(1);
+  const at::Tensor shift = at::randn({4}), scale = at::rand({4}) + 0.5;  // the last two columns are not features
+  const at::Tensor raw = at::randn({9, 6}) * 5;
+  at::Tensor scaled = raw.clone();
+  scaled.narrow(1, 0, 4).copy_((raw.narrow(1, 0, 4) - shift) * scale);
+  const nets::NamedTensors folded = nets::fold_input_scale(net.named(), shift, scale);
+  CHECK(difference(plain_forward(folded, shape, raw), plain_forward(net.named(), shape, scaled)) < 1e-5);
+  const nets::NamedTensors back = nets::unfold_input_scale(folded, shift, scale);
+  for (std::size_t i = 0; i < back.size(); ++i) CHECK(difference(back[i].second, net.named()[i].second) < 1e-5);
+}
+
+TEST_CASE("weights of another shape or with other names are refused and nothing is copied", "[unit]") {
+  nets::DenseNet net({30, 16, 4, nets::Head::kSoftmax, false}, at::kCPU);
+  net.init(1);
+  const at::Tensor before = net.parameters().flat().clone();
+  nets::NamedTensors items;
+  for (const auto& [name, tensor] : net.named()) items.emplace_back(name, at::zeros_like(tensor));
+
+  nets::NamedTensors missing(items.begin(), items.end() - 1);
+  CHECK_THROWS_WITH(nets::copy_state(missing, net.named(), "a.pth"), Catch::Contains("a.pth has no tensor \"post_dense.2.bias\""));
+  nets::NamedTensors wrong = items;
+  wrong[0].second = at::zeros({16, 26});
+  CHECK_THROWS_WITH(nets::copy_state(wrong, net.named(), "a.pth"), Catch::Contains("[16, 26]") && Catch::Contains("[16, 30]"));
+  nets::NamedTensors more = items;
+  more.emplace_back("comm_net.lstm.weight_ih_l0", at::zeros({1}));
+  CHECK_THROWS_AS(nets::copy_state(more, net.named(), "a.pth"), base::FileError);
+  CHECK(at::equal(net.parameters().flat(), before));
+  nets::copy_state(items, net.named(), "a.pth");
+  CHECK(net.parameters().flat().abs().max().item<float>() == 0.0F);
+}
+
+TEST_CASE("an actor from a file tells its features and refuses what is none", "[unit]") {
+  nets::DenseNet net({26, 8, 4, nets::Head::kSoftmax, false}, at::kCPU);
+  net.init(1);
+  nets::ActorPolicy actor(net.named(), nets::Head::kSoftmax, "a.pth");
+  CHECK(actor.features() == 26);
+  const at::Tensor values = actor.action_values(at::ones({5, 3, 27}));
+  CHECK(values.sizes().vec() == std::vector<std::int64_t>{5, 3, 4});
+  CHECK(values.sum(2).sub(1).abs().max().item<float>() < 1e-6F);
+  CHECK_THROWS_AS(nets::ActorPolicy({{"weight", at::zeros({2, 2})}}, nets::Head::kSoftmax, "b.pth"), base::FileError);
+}
