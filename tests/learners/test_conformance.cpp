@@ -1,0 +1,178 @@
+// What every learner in the registry must be, whatever it learns.
+#include <ATen/ATen.h>
+
+#include <catch2/catch.hpp>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/learners/learner.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+
+const learners::Average kAlone = [](at::Tensor&) {};
+
+learners::LearnerOptions small(const std::string& algo, bool layer_norm = false) {
+  learners::LearnerOptions o;
+  o.algo = algo;
+  o.hidden_size = 24;
+  o.layer_norm = layer_norm;
+  return o;
+}
+
+// Made-up transitions in the learner's own columns: inputs in [-1, 1], rewards and discounts in [0, 1].
+replay::Batch random_batch(const learners::Learner& learner, std::int64_t size, std::uint64_t seed) {
+  at::manual_seed(seed);
+  replay::Batch batch;
+  for (const replay::Column& column : learner.columns()) {
+    std::vector<std::int64_t> sizes = {size};
+    sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
+    at::Tensor values = at::rand(sizes);
+    if (column.name.find("observation") != std::string::npos) {
+      values.mul_(2).sub_(1);
+      values.select(-1, -1).fill_(1.0F);
+    }
+    batch.columns.push_back(values);
+  }
+  return batch;
+}
+
+nets::NamedTensors copy_of(const nets::NamedTensors& items) {
+  nets::NamedTensors out;
+  for (const auto& [name, tensor] : items) out.emplace_back(name, tensor.clone());
+  return out;
+}
+
+void require_same(const nets::NamedTensors& a, const nets::NamedTensors& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CAPTURE(a[i].first);
+    REQUIRE(a[i].first == b[i].first);
+    REQUIRE(at::equal(a[i].second, b[i].second));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a learner restored from its state goes on to the same bits", "[conformance]") {
+  for (const auto& entry : learners::registry()) {
+    CAPTURE(entry.name);
+    const auto a = entry.make(small(entry.name)), b = entry.make(small(entry.name));
+    for (std::uint64_t u = 0; u < 5; ++u) a->update(random_batch(*a, 16, u), kAlone);
+    const nets::NamedTensors saved = copy_of(a->state());
+    nets::copy_state(saved, b->state(), "saved");
+    b->state_changed();
+    for (std::uint64_t u = 5; u < 10; ++u) {
+      a->update(random_batch(*a, 16, u), kAlone);
+      b->update(random_batch(*b, 16, u), kAlone);
+    }
+    require_same(a->state(), b->state());
+  }
+}
+
+TEST_CASE("a learner fits one batch", "[conformance]") {
+  for (const auto& entry : learners::registry()) {
+    for (const bool layer_norm : {false, true}) {
+      CAPTURE(entry.name, layer_norm);
+      learners::LearnerOptions options = small(entry.name, layer_norm);
+      options.a_lr = 0;  // a fixed actor gives the critic a fixed target
+      options.tau = 0;
+      options.c_lr = 3e-3;
+      const auto learner = entry.make(options);
+      const replay::Batch batch = random_batch(*learner, 8, 1);
+      learner->update(batch, kAlone);
+      const double first = learner->stats().critic_loss;
+      for (int u = 0; u < 2000; ++u) learner->update(batch, kAlone);
+      CHECK(learner->stats().critic_loss < 0.02 * first);
+    }
+  }
+}
+
+TEST_CASE("the actor climbs what the critic says", "[conformance]") {
+  for (const auto& entry : learners::registry()) {
+    CAPTURE(entry.name);
+    learners::LearnerOptions options = small(entry.name);
+    options.c_lr = 0;
+    const auto learner = entry.make(options);
+    const replay::Batch batch = random_batch(*learner, 32, 1);
+    learner->update(batch, kAlone);
+    const double first = learner->stats().actor_loss;
+    for (int u = 0; u < 300; ++u) learner->update(batch, kAlone);
+    CHECK(learner->stats().actor_loss < first - 1e-3);
+  }
+}
+
+TEST_CASE("every parameter gets a gradient, and targets follow only slowly", "[conformance]") {
+  for (const auto& entry : learners::registry()) {
+    CAPTURE(entry.name);
+    const auto learner = entry.make(small(entry.name, true));
+    const nets::NamedTensors before = copy_of(learner->state());
+    for (std::uint64_t u = 0; u < 3; ++u) learner->update(random_batch(*learner, 64, u), kAlone);
+    for (const auto& [name, old] : before) {
+      CAPTURE(name);
+      const auto now = learner->state();
+      const auto found =
+          std::find_if(now.begin(), now.end(), [&, n = name](const auto& item) { return item.first == n; });
+      const double moved = (found->second - old).abs().max().item<double>();
+      CHECK(moved > 0);
+      if (name.find("_target.") != std::string::npos) CHECK(moved < 3 * 3e-4 * 0.05);
+    }
+  }
+}
+
+TEST_CASE("ranks that average their gradients stay equal and do not follow their own batch alone",
+          "[conformance]") {
+  for (const auto& entry : learners::registry()) {
+    CAPTURE(entry.name);
+    // Two ranks in one process: the average of both gradients is made by running each update up to its
+    // average twice.
+    const auto a = entry.make(small(entry.name)), b = entry.make(small(entry.name)),
+               alone = entry.make(small(entry.name));
+    require_same(a->state(), b->state());
+    for (std::uint64_t u = 0; u < 5; ++u) {
+      const replay::Batch x = random_batch(*a, 16, 2 * u), y = random_batch(*a, 16, 2 * u + 1);
+      replay::Batch both;
+      for (std::size_t c = 0; c < x.columns.size(); ++c)
+        both.columns.push_back(at::cat({x.columns[c], y.columns[c]}));
+      alone->update(both, kAlone);
+      // All gradients of rank b from a copy, then of rank a, are exchanged round by round.
+      std::vector<at::Tensor> of_a, of_b;
+      const nets::NamedTensors start = copy_of(a->state());
+      std::size_t rounds = 1;
+      for (std::size_t known = 0; known < rounds; ++known) {
+        // Gradients before round `known` are averaged already; collect round `known` of both.
+        for (auto* rank : {a.get(), b.get()}) {
+          auto& mine = rank == a.get() ? of_a : of_b;
+          std::size_t round = 0;
+          nets::copy_state(start, rank->state(), "start");
+          rank->state_changed();
+          rank->update(rank == a.get() ? x : y, [&](at::Tensor& gradient) {
+            if (round < known) gradient.copy_((of_a[round] + of_b[round]) / 2);
+            if (round == known) mine.push_back(gradient.clone());
+            ++round;
+          });
+          rounds = round;
+        }
+      }
+      for (auto* rank : {a.get(), b.get()}) {
+        std::size_t round = 0;
+        nets::copy_state(start, rank->state(), "start");
+        rank->state_changed();
+        rank->update(rank == a.get() ? x : y,
+                     [&](at::Tensor& gradient) { gradient.copy_((of_a[round] + of_b[round]) / 2), ++round; });
+      }
+      require_same(a->exported_actor(), b->exported_actor());
+    }
+    const nets::NamedTensors split = a->exported_actor(), whole = alone->exported_actor();
+    for (std::size_t i = 0; i < split.size(); ++i) {
+      CAPTURE(split[i].first);
+      CHECK((split[i].second - whole[i].second).abs().max().item<double>() < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("an unknown learner is a usage error that lists the known ones", "[unit]") {
+  learners::LearnerOptions options;
+  options.algo = "ddgp";
+  CHECK_THROWS_WITH(learners::make_learner(options), Catch::Contains("ddgp") && Catch::Contains("ddpg"));
+}

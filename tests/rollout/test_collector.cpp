@@ -1,0 +1,257 @@
+#include <ATen/ATen.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+
+#include "snake_ddp/game/chance.hpp"
+#include "snake_ddp/learners/ddpg.hpp"
+#include "snake_ddp/rollout/collector.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+
+// A policy whose answer is fixed: these weights for every snake.
+class Fixed final : public nets::Policy {
+ public:
+  explicit Fixed(std::array<float, 4> weights) : weights_(weights) {}
+  const at::Tensor& action_values(const at::Tensor& observations) override {
+    out_ = at::from_blob(weights_.data(), {4}, at::kFloat).expand({observations.size(0), 3, 4}).contiguous();
+    return out_;
+  }
+
+ private:
+  std::array<float, 4> weights_;
+  at::Tensor out_;
+};
+
+std::vector<replay::Column> columns(int features) {
+  learners::LearnerOptions options;
+  options.features = features;
+  return learners::Ddpg(options).columns();
+}
+
+rollout::CollectorOptions options_for(std::int64_t boards, std::uint64_t seed = 1) {
+  rollout::CollectorOptions o;
+  o.num_envs = boards;
+  o.seed = seed;
+  o.reward = encode::RewardRule::kScore;
+  o.opponent = [](std::int64_t) { return agents::Opponent::kLevel2; };
+  return o;
+}
+
+struct Played {
+  std::uint64_t hash;
+  at::Tensor rewards;
+  std::vector<rollout::Episode> episodes;
+};
+
+Played play(const rollout::CollectorOptions& options, int steps) {
+  replay::Buffer buffer(columns(30), 20000);
+  rollout::Collector collector(options, buffer);
+  Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
+  std::vector<rollout::Episode> episodes;
+  for (int i = 0; i < steps; ++i) collector.step(policy, episodes);
+  return {collector.hash(), buffer.column(learners::kReward).narrow(0, 0, buffer.size()).clone(), episodes};
+}
+
+}  // namespace
+
+TEST_CASE("the same seed plays the same games, another rank's seed plays others", "[unit]") {
+  const Played a = play(options_for(5, 1), 300), b = play(options_for(5, 1), 300),
+               c = play(options_for(5, 2), 300);
+  CHECK(a.hash == b.hash);
+  CHECK(at::equal(a.rewards, b.rewards));
+  CHECK(a.hash != c.hash);
+}
+
+TEST_CASE("a game of 200 steps is one episode and its returns are sums of the game's rewards", "[unit]") {
+  const Played p = play(options_for(3), 400);
+  REQUIRE(p.episodes.size() == 6);
+  std::int64_t number = 0;
+  for (const rollout::Episode& e : p.episodes) {
+    CHECK(e.number == ++number);
+    CHECK(e.steps == 200);
+    CHECK(e.snake_return[0] + e.snake_return[1] + e.snake_return[2] == e.team_return[0]);
+  }
+  // Reward `score` is what the game pays, so replay's rewards add up to the episodes' returns.
+  std::int64_t total = 0;
+  for (const rollout::Episode& e : p.episodes) total += e.team_return[0];
+  CHECK(p.rewards.sum().item<double>() == static_cast<double>(total));
+}
+
+TEST_CASE("n-step transitions equal the sums made from one-step ones", "[property]") {
+  const int steps = 450;  // two ends of games and a piece of a third
+  rollout::CollectorOptions one = options_for(1), five = options_for(1);
+  five.n_step = 5;
+  one.gamma = five.gamma = 0.9;
+  replay::Buffer buffer1(columns(30), 1000), buffer5(columns(30), 1000);
+  rollout::Collector collector1(one, buffer1), collector5(five, buffer5);
+  Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
+  std::vector<rollout::Episode> episodes;
+  for (int i = 0; i < steps; ++i) {
+    collector1.step(policy, episodes);
+    collector5.step(policy, episodes);
+  }
+  REQUIRE(buffer1.size() == steps);
+  REQUIRE(buffer5.size() == steps - 4);  // the last four wait for their rewards
+  const auto row = [](const replay::Buffer& b, std::size_t column, std::int64_t r) {
+    return b.column(column)[r];
+  };
+  for (std::int64_t t = 0; t < buffer5.size(); ++t) {
+    CAPTURE(t);
+    REQUIRE(at::equal(row(buffer5, learners::kObservation, t), row(buffer1, learners::kObservation, t)));
+    REQUIRE(at::equal(row(buffer5, learners::kAction, t), row(buffer1, learners::kAction, t)));
+    at::Tensor sum = at::zeros({3});
+    double factor = 1.0;
+    std::int64_t last = t;
+    bool ended = false;
+    for (int k = 0; k < 5 && !ended; ++k) {
+      last = t + k;
+      sum += factor * row(buffer1, learners::kReward, last);
+      factor *= 0.9;
+      ended = row(buffer1, learners::kDiscount, last)[0].item<float>() == 0.0F;
+    }
+    REQUIRE(at::allclose(row(buffer5, learners::kReward, t), sum, 1e-5, 1e-6));
+    REQUIRE(at::equal(row(buffer5, learners::kNextObservation, t),
+                      row(buffer1, learners::kNextObservation, last)));
+    REQUIRE(row(buffer5, learners::kDiscount, t)[1].item<double>() ==
+            Approx(ended ? 0.0 : factor).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a game cut off by --episode_length is truncated: its last transition still bootstraps", "[unit]") {
+  rollout::CollectorOptions cut = options_for(1);
+  cut.episode_length = 50;
+  cut.n_step = 3;
+  cut.gamma = 0.5;
+  replay::Buffer buffer(columns(30), 1000);
+  rollout::Collector collector(cut, buffer);
+  Fixed policy({1, 1, 1, 1});
+  std::vector<rollout::Episode> episodes;
+  for (int i = 0; i < 50; ++i) collector.step(policy, episodes);
+  REQUIRE(episodes.size() == 1);
+  CHECK(episodes[0].steps == 50);
+  REQUIRE(buffer.size() == 50);
+  CHECK(buffer.column(learners::kDiscount)[49][0].item<float>() == 0.5F);
+  CHECK(buffer.column(learners::kDiscount)[48][0].item<float>() == 0.25F);
+  CHECK(buffer.column(learners::kDiscount)[10][0].item<float>() == 0.125F);
+}
+
+TEST_CASE("the next observation of a transition is the observation of the one after it within a game",
+          "[property]") {
+  replay::Buffer buffer(columns(30), 1000);
+  rollout::Collector collector(options_for(1), buffer);
+  Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
+  std::vector<rollout::Episode> episodes;
+  for (int i = 0; i < 400; ++i) collector.step(policy, episodes);
+  int ends = 0;
+  for (std::int64_t t = 0; t + 1 < 400; ++t) {
+    const bool end = buffer.column(learners::kDiscount)[t][0].item<float>() == 0.0F;
+    ends += end;
+    const bool same =
+        at::equal(buffer.column(learners::kNextObservation)[t], buffer.column(learners::kObservation)[t + 1]);
+    REQUIRE(same != end);
+  }
+  CHECK(ends == 1);
+}
+
+TEST_CASE("epsilon shrinks at every choice; as a ladder it stays and is spread over the boards", "[unit]") {
+  rollout::CollectorOptions decaying = options_for(4);
+  decaying.epsilon = 0.5;
+  decaying.epsilon_speed = 0.99;
+  replay::Buffer buffer(columns(30), 1000);
+  rollout::Collector collector(decaying, buffer);
+  Fixed policy({1, 1, 1, 1});
+  std::vector<rollout::Episode> episodes;
+  for (int i = 0; i < 10; ++i) collector.step(policy, episodes);
+  CHECK(collector.epsilon() == Approx(0.5 * std::pow(0.99, 40)));
+
+  // A policy that always goes right: moves in other directions come from exploring, more of them up the
+  // ladder.
+  rollout::CollectorOptions ladder = options_for(3);
+  ladder.epsilon = 0.9;
+  ladder.epsilon_min = 0.001;
+  ladder.store_played = true;
+  replay::Buffer played(columns(30), 10000);
+  rollout::Collector climber(ladder, played);
+  Fixed right({0, 0, 0, 1});
+  for (int i = 0; i < 1000; ++i) climber.step(right, episodes);
+  std::array<int, 3> others{};
+  for (std::int64_t t = 0; t < 3000; ++t) {
+    const at::Tensor action = played.column(learners::kAction)[t];
+    REQUIRE(action.sum().item<float>() == 3.0F);  // one-hot for each snake
+    others[static_cast<std::size_t>(t % 3)] += action[0][3].item<float>() != 1.0F;
+  }
+  CHECK(others[0] < 10);
+  CHECK(others[1] < others[2]);
+  CHECK(others[2] > 500);
+}
+
+TEST_CASE("exploring replaces the whole team's vector by numbers in the action's range", "[unit]") {
+  for (const double low : {0.0, -1.0}) {
+    rollout::CollectorOptions o = options_for(1);
+    o.epsilon = 1.0;
+    o.epsilon_speed = 1.0;
+    o.random_low = low;
+    replay::Buffer buffer(columns(30), 1000);
+    rollout::Collector collector(o, buffer);
+    Fixed policy({9, 9, 9, 9});
+    std::vector<rollout::Episode> episodes;
+    for (int i = 0; i < 200; ++i) collector.step(policy, episodes);
+    const at::Tensor actions = buffer.column(learners::kAction).narrow(0, 0, 200);
+    CHECK(actions.min().item<double>() >= low);
+    CHECK(actions.max().item<double>() < 1.0);
+    CHECK(actions.mean().item<double>() == Approx((low + 1) / 2).margin(0.05));
+    CHECK(actions.std().item<double>() > 0.25 * (1 - low));
+  }
+}
+
+TEST_CASE("moves are drawn in proportion to positive weights, uniformly where none is positive",
+          "[property]") {
+  const std::array<float, 4> weights = {1, -5, 2, 1};
+  const std::array<float, 4> none = {-1, 0, -2, -3};
+  std::array<int, 4> count{}, count_none{};
+  base::RandomStream random(1, 1, base::Purpose::kTest);
+  constexpr int kDraws = 40000;
+  for (int i = 0; i < kDraws; ++i) {
+    ++count[rollout::sampled_move(weights.data(), random.unit())];
+    ++count_none[rollout::sampled_move(none.data(), random.unit())];
+  }
+  CHECK(count[1] == 0);
+  CHECK(count[0] == Approx(kDraws / 4).margin(400));
+  CHECK(count[2] == Approx(kDraws / 2).margin(400));
+  for (const int n : count_none) CHECK(n == Approx(kDraws / 4).margin(400));
+  const std::array<float, 4> last_zero = {1, 1, 1, 0};
+  CHECK(rollout::sampled_move(last_zero.data(), 0.99999994F) == 2);
+  CHECK(rollout::best_move(weights.data()) == 2);
+}
+
+TEST_CASE("observations are scaled as the sight says, with the constant 1 last", "[unit]") {
+  game::State state;
+  game::PhiloxChance chance(1, 1);
+  game::reset(state, chance);
+  for (const auto kind : {encode::ObsKind::k26, encode::ObsKind::k30}) {
+    const rollout::Sight plain{kind, encode::no_scaling()}, scaled{kind, encode::feature_scaling(kind)};
+    const int n = plain.features();
+    std::array<float, 93> a{}, b{};
+    plain.write(state, 0, a.data());
+    scaled.write(state, 0, b.data());
+    for (int snake = 0; snake < 3; ++snake) {
+      for (int i = 0; i < n; ++i) {
+        const auto at_i = static_cast<std::size_t>(snake * (n + 1) + i);
+        CHECK(b[at_i] == (a[at_i] - scaled.scaling.shift[i]) * scaled.scaling.scale[i]);
+        CHECK(std::abs(b[at_i]) < 4.0F);
+      }
+      CHECK(a[static_cast<std::size_t>(snake * (n + 1) + n)] == 1.0F);
+      CHECK(b[static_cast<std::size_t>(snake * (n + 1) + n)] == 1.0F);
+    }
+  }
+}
+
+TEST_CASE("100 rollouts have the pinned fingerprint", "[signature]") {
+  rollout::CollectorOptions o = options_for(100, 12345);
+  o.opponent = [](std::int64_t episode) { return static_cast<agents::Opponent>(episode % 6); };
+  CHECK(play(o, 200).hash == 0x736537dd8f6c2844ULL);
+}

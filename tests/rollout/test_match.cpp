@@ -1,0 +1,74 @@
+#include <ATen/ATen.h>
+
+#include <catch2/catch.hpp>
+
+#include "snake_ddp/nets/dense.hpp"
+#include "snake_ddp/rollout/match.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+
+rollout::Player scripted(agents::Opponent who) { return {who, nullptr, {}, false}; }
+
+void require_equal(const rollout::MatchResult& a, const rollout::MatchResult& b) {
+  CHECK(a.games == b.games);
+  CHECK(a.wins == b.wins);
+  CHECK(a.draws == b.draws);
+  CHECK(a.losses == b.losses);
+  CHECK(a.score_a == b.score_a);
+  CHECK(a.score_b == b.score_b);
+  CHECK(a.steps == b.steps);
+}
+
+}  // namespace
+
+TEST_CASE("a match adds up to the same numbers however its games are shared", "[unit]") {
+  nets::DenseNet net({30, 32, 4, nets::Head::kSoftmax, false}, at::kCPU);
+  net.init(1);
+  nets::ActorPolicy actor(net.named(), nets::Head::kSoftmax, "test");
+  const rollout::Player a{std::nullopt, &actor, {}, false};
+  for (const auto who : {agents::Opponent::kLevel0, agents::Opponent::kLevel2}) {
+    rollout::MatchOptions options{200, 9};
+    const rollout::MatchResult whole = rollout::play_match(a, scripted(who), options);
+    CHECK(whole.games == 200);
+    CHECK(whole.wins + whole.draws + whole.losses == 200);
+    for (const std::int64_t parts : {2, 3, 5}) {
+      rollout::MatchResult sum;
+      for (std::int64_t part = 0; part < parts; ++part) {
+        options.part = part;
+        options.parts = parts;
+        sum.add(rollout::play_match(a, scripted(who), options));
+      }
+      require_equal(sum, whole);
+    }
+  }
+}
+
+TEST_CASE("with sides swapped a player wins against itself about as often as it loses", "[property]") {
+  for (const auto who : {agents::Opponent::kLevel0, agents::Opponent::kLevel2}) {
+    const rollout::MatchResult r = rollout::play_match(scripted(who), scripted(who), {2000, 3});
+    const double decided = static_cast<double>(r.wins + r.losses);
+    REQUIRE(decided > 1000);
+    CHECK(static_cast<double>(r.wins) / decided == Approx(0.5).margin(0.06));
+  }
+}
+
+TEST_CASE("level 2 beats level 0 nearly always", "[property]") {
+  const rollout::MatchResult r =
+      rollout::play_match(scripted(agents::Opponent::kLevel2), scripted(agents::Opponent::kLevel0), {500, 1});
+  CHECK(r.win_rate() > 0.95);
+  CHECK(r.score_a > r.score_b);
+}
+
+TEST_CASE("Wilson's interval is that of his paper", "[unit]") {
+  // By hand, z = 1.96: p = 0.5, n = 100.
+  const rollout::Interval half = rollout::wilson_interval(50, 100);
+  CHECK(half.low == Approx(0.40383).margin(1e-4));
+  CHECK(half.high == Approx(0.59617).margin(1e-4));
+  const rollout::Interval none = rollout::wilson_interval(0, 10);
+  CHECK(none.low == 0.0);
+  CHECK(none.high == Approx(0.27753).margin(1e-4));
+  CHECK(rollout::wilson_interval(10, 10).high == Approx(1.0));
+  CHECK(rollout::wilson_interval(0, 0).high == 1.0);
+}
