@@ -26,8 +26,13 @@ if(EXISTS ${SD_TORCH_DIR}/lib/libtorch_cuda.so)
     PATHS ${SD_SITE_DIR}/nvidia/nccl/include /usr/include /usr/local/cuda/include NO_DEFAULT_PATH)
   find_file(SD_CUDART libcudart.so.13
     PATHS ${SD_SITE_DIR}/nvidia/cu13/lib /usr/local/cuda/lib64 NO_DEFAULT_PATH)
-  if(SD_CUDA_INCLUDE AND SD_NCCL_INCLUDE AND SD_CUDART AND EXISTS ${SD_CUDA_INCLUDE}/crt/host_config.h)
+  # cuda_fp16.h includes nv/target, which is CCCL's: a wheel and a folder of its own.
+  find_path(SD_CCCL_INCLUDE nv/target
+    PATHS ${SD_CUDA_INCLUDE} ${SD_CUDA_INCLUDE}/cccl NO_DEFAULT_PATH)
+  if(SD_CUDA_INCLUDE AND SD_NCCL_INCLUDE AND SD_CUDART AND SD_CCCL_INCLUDE
+      AND EXISTS ${SD_CUDA_INCLUDE}/crt/host_config.h)
     set(SD_HAVE_CUDA ON)
+    target_include_directories(sd_torch SYSTEM INTERFACE ${SD_CCCL_INCLUDE})
     target_include_directories(sd_torch SYSTEM INTERFACE ${SD_CUDA_INCLUDE} ${SD_NCCL_INCLUDE})
     target_link_libraries(sd_torch INTERFACE
       ${SD_TORCH_DIR}/lib/libtorch_cuda.so ${SD_TORCH_DIR}/lib/libc10_cuda.so ${SD_CUDART})
@@ -37,6 +42,11 @@ endif()
 target_compile_definitions(sd_torch INTERFACE USE_C10D_GLOO)
 target_link_options(sd_torch INTERFACE -Wl,--allow-shlib-undefined)
 message(STATUS "LibTorch: ${SD_TORCH_DIR}, CUDA and NCCL: ${SD_HAVE_CUDA}")
+if(EXISTS ${SD_TORCH_DIR}/lib/libtorch_cuda.so AND NOT SD_HAVE_CUDA)
+  message(WARNING "this LibTorch has CUDA, but headers are missing and the program will train on CPU only: runtime "
+    "${SD_CUDA_INCLUDE}, NCCL ${SD_NCCL_INCLUDE}, CCCL ${SD_CCCL_INCLUDE}, library ${SD_CUDART}; the wheels "
+    "nvidia-cuda-crt and nvidia-cuda-cccl (13.0) bring what launch/requirements.txt lists")
+endif()
 
 # One precompiled header serves every room that includes tensors: it saves about half of their build time.
 file(WRITE ${PROJECT_BINARY_DIR}/sd_torch_pch.cpp "namespace snake_ddp { int torch_pch_anchor(); int torch_pch_anchor() { return 0; } }\n")
