@@ -19,8 +19,9 @@ namespace snake_ddp::dist {
 void set_library_defaults(int rank);
 
 /// Connects every rank to every other. On loopback if all ranks share a machine and meet there, else on the
-/// interface that leads to the master; GLOO_SOCKET_IFNAME wins. Waits   until `deadline`. `timeout` is the
-/// group's own, for operations that bring none. Throws  DistError, and the libraries' own errors.
+/// interface that leads to the master; GLOO_SOCKET_IFNAME wins.
+/// Waits       until `deadline`. `timeout` is the group's own, for operations that bring none.
+/// Throws      DistError, and the libraries' own errors.
 c10::intrusive_ptr<c10d::ProcessGroupGloo> connect_gloo(const Meeting& meeting, int rank,
                                                         base::Deadline deadline,
                                                         std::chrono::milliseconds timeout);

@@ -19,13 +19,16 @@ at::Tensor find(const nets::NamedTensors& all, const std::string& wanted) {
 }
 
 // The network as it is written down, layer by layer.
-at::Tensor plain_forward(const nets::NamedTensors& p, const nets::DenseShape& shape, const at::Tensor& features) {
+at::Tensor plain_forward(const nets::NamedTensors& p, const nets::DenseShape& shape,
+                         const at::Tensor& features) {
   const at::Tensor first = at::linear(features, find(p, "prev_dense.0.weight"), find(p, "prev_dense.0.bias"));
   at::Tensor second = at::linear(first, find(p, "post_dense.0.weight"), find(p, "post_dense.0.bias"));
   if (shape.layer_norm) {
-    second = at::layer_norm(second, {shape.hidden}, find(p, "post_norm.weight"), find(p, "post_norm.bias"), 1e-5);
+    second =
+        at::layer_norm(second, {shape.hidden}, find(p, "post_norm.weight"), find(p, "post_norm.bias"), 1e-5);
   }
-  const at::Tensor out = at::linear(at::relu(second), find(p, "post_dense.2.weight"), find(p, "post_dense.2.bias"));
+  const at::Tensor out =
+      at::linear(at::relu(second), find(p, "post_dense.2.weight"), find(p, "post_dense.2.bias"));
   if (shape.head == nets::Head::kSoftmax) return at::softmax(out, 1);
   return shape.head == nets::Head::kTanh ? at::tanh(out) : out;
 }
@@ -100,8 +103,9 @@ TEST_CASE("initial weights are a function of the seed, within torch's bounds", "
 TEST_CASE("names and shapes are those of the reference", "[unit]") {
   const nets::DenseNet net({30, 256, 4, nets::Head::kSoftmax, false}, at::kCPU);
   const std::vector<std::pair<std::string, std::vector<std::int64_t>>> expected = {
-      {"prev_dense.0.weight", {256, 30}}, {"prev_dense.0.bias", {256}},  {"post_dense.0.weight", {256, 256}},
-      {"post_dense.0.bias", {256}},       {"post_dense.2.weight", {4, 256}}, {"post_dense.2.bias", {4}}};
+      {"prev_dense.0.weight", {256, 30}},  {"prev_dense.0.bias", {256}},
+      {"post_dense.0.weight", {256, 256}}, {"post_dense.0.bias", {256}},
+      {"post_dense.2.weight", {4, 256}},   {"post_dense.2.bias", {4}}};
   const nets::NamedTensors got = net.named();
   REQUIRE(got.size() == expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
@@ -110,19 +114,22 @@ TEST_CASE("names and shapes are those of the reference", "[unit]") {
   }
 }
 
-TEST_CASE("a network trained on scaled features answers the same on raw ones after folding, and back", "[unit]") {
+TEST_CASE("a network trained on scaled features answers the same on raw ones after folding, and back",
+          "[unit]") {
   at::manual_seed(11);
   const nets::DenseShape shape{6, 16, 2, nets::Head::kIdentity, false};
   nets::DenseNet net(shape, at::kCPU);
   net.init(1);
-  const at::Tensor shift = at::randn({4}), scale = at::rand({4}) + 0.5;  // the last two columns are not features
+  const at::Tensor shift = at::randn({4}),
+                   scale = at::rand({4}) + 0.5;  // the last two columns are not features
   const at::Tensor raw = at::randn({9, 6}) * 5;
   at::Tensor scaled = raw.clone();
   scaled.narrow(1, 0, 4).copy_((raw.narrow(1, 0, 4) - shift) * scale);
   const nets::NamedTensors folded = nets::fold_input_scale(net.named(), shift, scale);
   CHECK(difference(plain_forward(folded, shape, raw), plain_forward(net.named(), shape, scaled)) < 1e-5);
   const nets::NamedTensors back = nets::unfold_input_scale(folded, shift, scale);
-  for (std::size_t i = 0; i < back.size(); ++i) CHECK(difference(back[i].second, net.named()[i].second) < 1e-5);
+  for (std::size_t i = 0; i < back.size(); ++i)
+    CHECK(difference(back[i].second, net.named()[i].second) < 1e-5);
 }
 
 TEST_CASE("weights of another shape or with other names are refused and nothing is copied", "[unit]") {
@@ -133,10 +140,12 @@ TEST_CASE("weights of another shape or with other names are refused and nothing 
   for (const auto& [name, tensor] : net.named()) items.emplace_back(name, at::zeros_like(tensor));
 
   nets::NamedTensors missing(items.begin(), items.end() - 1);
-  CHECK_THROWS_WITH(nets::copy_state(missing, net.named(), "a.pth"), Catch::Contains("a.pth has no tensor \"post_dense.2.bias\""));
+  CHECK_THROWS_WITH(nets::copy_state(missing, net.named(), "a.pth"),
+                    Catch::Contains("a.pth has no tensor \"post_dense.2.bias\""));
   nets::NamedTensors wrong = items;
   wrong[0].second = at::zeros({16, 26});
-  CHECK_THROWS_WITH(nets::copy_state(wrong, net.named(), "a.pth"), Catch::Contains("[16, 26]") && Catch::Contains("[16, 30]"));
+  CHECK_THROWS_WITH(nets::copy_state(wrong, net.named(), "a.pth"),
+                    Catch::Contains("[16, 26]") && Catch::Contains("[16, 30]"));
   nets::NamedTensors more = items;
   more.emplace_back("comm_net.lstm.weight_ih_l0", at::zeros({1}));
   CHECK_THROWS_AS(nets::copy_state(more, net.named(), "a.pth"), base::FileError);
@@ -153,5 +162,6 @@ TEST_CASE("an actor from a file tells its features and refuses what is none", "[
   const at::Tensor values = actor.action_values(at::ones({5, 3, 27}));
   CHECK(values.sizes().vec() == std::vector<std::int64_t>{5, 3, 4});
   CHECK(values.sum(2).sub(1).abs().max().item<float>() < 1e-6F);
-  CHECK_THROWS_AS(nets::ActorPolicy({{"weight", at::zeros({2, 2})}}, nets::Head::kSoftmax, "b.pth"), base::FileError);
+  CHECK_THROWS_AS(nets::ActorPolicy({{"weight", at::zeros({2, 2})}}, nets::Head::kSoftmax, "b.pth"),
+                  base::FileError);
 }

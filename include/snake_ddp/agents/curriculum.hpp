@@ -23,7 +23,8 @@ std::string to_string(const Curriculum& curriculum);
 
 /// The level 0..4 by progress p = episode / max_episodes, episodes counted from 1: linear floor(4 p),
 /// exponential floor(4 p^1.5), curriculum 0 below 0.10, 1 below 0.30, 2 below 0.60, 3 below 0.85, then 4. A
-/// fixed level is itself; fixed evasion counts as 5. Throws  Bug where max_episodes or episode is below 1.
+/// fixed level is itself; fixed evasion counts as 5.
+/// Throws      Bug where max_episodes or episode is below 1.
 int difficulty_at(const Curriculum& curriculum, std::int64_t episode, std::int64_t max_episodes);
 
 /// The opponent of that difficulty; evasion from `evasion_start_episode` on where it is enabled.

@@ -14,9 +14,10 @@ namespace snake_ddp::agents {
 enum class Opponent : std::uint8_t { kLevel0, kLevel1, kLevel2, kLevel3, kLevel4, kEvasion };
 
 /// Writes the actions of the team's three snakes, the others stay. Level 0 draws from (seed, stream,
-/// state.step()); the others do not look at seed and stream. Follows  the reference's rules, ties included.
-/// Distances are Euclidean and not on the torus, a move's next cell is on
-///          the torus, a cell is blocked where a snake is. Without a bean all distances are equal.
+/// state.step()); the others do not look at seed and stream.
+/// Follows     the reference's rules, ties included. Distances are Euclidean and not on the torus, a move's
+///             next cell is on the torus, a cell is blocked where a snake is. Without a bean all distances
+///             are equal.
 SD_HD inline void act(Opponent opponent, const game::State& state, int team, game::Actions& out,
                       std::uint64_t seed, std::uint64_t stream);
 

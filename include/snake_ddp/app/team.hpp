@@ -16,8 +16,8 @@ struct Team {
 
 /// `random`, `level0`..`level4`, `evasion`, a path to an actor_*.pth, or PATH:argmax. The features are told
 /// from the file's shapes; the last layer from the config.json of the run that the file lies in, softmax
-/// without one. Throws  UsageError for a SPEC that is none of these; FileError for a file that cannot be
-/// used.
+/// without one.
+/// Throws      UsageError for a SPEC that is none of these; FileError for a file that cannot be used.
 Team team_from_spec(const std::string& spec);
 
 }  // namespace snake_ddp::app

@@ -29,9 +29,10 @@ struct Placement {
   at::Device device;
 };
 
-/// Settles the two "auto"s. With NCCL or CUDA each rank takes GPU `local_rank` of those it sees, or its only
-/// one. Throws   UsageError: an unknown name, or CUDA or NCCL where there is none (says which part is
-/// missing).
+/// Settles the two "auto"s. With NCCL or CUDA each rank takes GPU `local_rank` of those it sees, or its
+/// only one.
+/// Throws      UsageError: an unknown name, or CUDA or NCCL where there is none (says which part is
+///             missing).
 Placement choose_placement(const World& world, const Options& options, int gpu_count);
 
 /// The GPUs that this process can use; 0 in a build without CUDA or where no driver answers.

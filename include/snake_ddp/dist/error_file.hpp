@@ -7,7 +7,8 @@ namespace snake_ddp::dist {
 
 /// Writes `message` to TORCHELASTIC_ERROR_FILE, whole or not at all; the first error of a process stays.
 /// `peer_only` moves the time stamp five seconds back in line, so that torchrun names the rank that failed
-/// first. Returns  false if the variable is unset, the file is there already, or it cannot be written.
+/// first.
+/// Returns     false if the variable is unset, the file is there already, or it cannot be written.
 bool write_error_file(const std::string& message, int exit_code, bool peer_only = false);
 
 /// Reports exceptions that end a library's thread, aborts and fatal signals the same way. A failure of the

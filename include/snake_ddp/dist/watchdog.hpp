@@ -20,8 +20,9 @@ class Watchdog {
     std::chrono::milliseconds stop{25'000};  // from a stop request to the end; torchrun kills after 30 s
   };
 
-  /// Starts the watch. `stopping` tells whether a stop was requested (empty: never) and is asked from another
-  /// thread. Owner    the watch's thread ends in the destructor.
+  /// Starts the watch. `stopping` tells whether a stop was requested (empty: never) and is asked from
+  /// another thread.
+  /// Owner       the watch's thread ends in the destructor.
   Watchdog(int rank, Limits limits, std::function<bool()> stopping = {});
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -29,7 +30,9 @@ class Watchdog {
 
   /// Progress. If no other tick comes within the limit, the process ends with kExitDist, `where` and the
   /// number of ticks in its message and error file, and without destructors: they would wait for the dead
-  /// collective. Threads  any. Cost  two stores.
+  /// collective.
+  /// Threads     any.
+  /// Cost        two stores.
   void tick(const char* where);  // must outlive the watch: a literal
 
  private:

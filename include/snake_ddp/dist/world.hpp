@@ -31,9 +31,10 @@ struct World {
 using Environment = std::function<const char*(const char*)>;
 
 /// Reads the world from the environment. RANK and its family first, then SLURM's variables (only inside an
-/// srun step: a batch shell has SLURM_PROCID as well), else one process. Throws   UsageError: some variables
-/// set and others not (lists both), no number, a rank outside of its world. Follows  torchrun 2.11;
-/// SLURM 22.05; MASTER_ADDR and MASTER_PORT win over what SLURM's variables say.
+/// srun step: a batch shell has SLURM_PROCID as well), else one process.
+/// Throws      UsageError: some variables set and others not (lists both), no number, a rank outside of its
+///             world.
+/// Follows     torchrun 2.11; SLURM 22.05; MASTER_ADDR and MASTER_PORT win over what SLURM's variables say.
 World world_from_env(const Environment& env);
 
 /// The first host of a SLURM node list: "n[03-05,7]-ib,login" begins with n03-ib.

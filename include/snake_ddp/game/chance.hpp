@@ -1,10 +1,10 @@
 // Sources of chance for the game. A Chance offers, in the order in which the rules ask:
-//   void  begin_reset()                            a new board is dealt
-//   Start start(state, snake)                      a tail cell and a direction to grow in; asked again while
-//   they don't fit void  begin_step(state)                        a step begins uint8 turn(snake, forbidden)
-//   a direction other than `forbidden`; asked for every snake, used only
-//                                                  where the snake's action is a reversal
-//   int   bean(state)                              a free cell for a new bean
+//   void  begin_reset()            a new board is dealt
+//   Start start(state, snake)      a tail cell and a direction to grow in; asked again while they don't fit
+//   void  begin_step(state)        a step begins
+//   uint8 turn(snake, forbidden)   a direction other than `forbidden`; asked for every snake, used only where the
+//                                  snake's action is a reversal
+//   int   bean(state)              a free cell for a new bean
 #pragma once
 
 #include <cstdint>

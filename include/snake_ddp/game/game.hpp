@@ -174,8 +174,8 @@ Position position_of(const State& state);
 std::string picture(const State& state);
 
 /// The state of a drawing as `picture` makes it. Of the lines below the board each may be missing: a head
-/// then looks away from its neck, beans are listed in reading order, the step is 1. Throws  Bug where the
-/// drawing cannot be understood.
+/// then looks away from its neck, beans are listed in reading order, the step is 1.
+/// Throws      Bug where the drawing cannot be understood.
 State drawn(std::string_view picture);
 
 /// A fingerprint of all that the functions of State tell, independent of the layout.

@@ -7,10 +7,10 @@
 
 namespace snake_ddp::io {
 
-/// Replaces `path` by `bytes`: a temporary file in the same folder, fsync, rename, fsync of the folder. On an
-/// error the old file is intact and no temporary file is left. Threads  may be called from several at once;
-/// the last rename wins. Throws   FileError, with what to do about a full disk, a read-only or a missing
-/// folder.
+/// Replaces `path` by `bytes`: a temporary file in the same folder, fsync, rename, fsync of the folder. On
+/// an error the old file is intact and no temporary file is left.
+/// Threads     may be called from several at once; the last rename wins.
+/// Throws      FileError, with what to do about a full disk, a read-only or a missing folder.
 void write_file_atomically(const std::string& path, std::string_view bytes);
 
 /// Indented JSON and a line end, written by write_file_atomically. Bytes that are not UTF-8 become U+FFFD.

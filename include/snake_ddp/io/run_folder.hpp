@@ -22,10 +22,10 @@ struct RunModel {
   std::string critic;
 };
 
-/// Finds trained_model/actor_{episode}.pth and critic_{episode}.pth of run `number`: a folder run{number} or
-/// run{number}_*, first in <runs_dir>/<game_name>, then in <old_models_dir>/<game_name>; of several that have
-/// both files, the latest by name in the first place. Throws  FileError that lists the places, the runs there
-/// and their episodes.
+/// Finds trained_model/actor_{episode}.pth and critic_{episode}.pth of run `number`: a folder run{number}
+/// or run{number}_*, first in <runs_dir>/<game_name>, then in <old_models_dir>/<game_name>; of several that
+/// have both files, the latest by name in the first place.
+/// Throws      FileError that lists the places, the runs there and their episodes.
 RunModel find_run_model(const std::string& runs_dir, const std::string& game_name, int number, int episode,
                         const std::string& old_models_dir = "rl_trainer/models");
 

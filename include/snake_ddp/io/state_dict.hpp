@@ -17,10 +17,10 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 /// save_state_dict did: a dict, OrderedDict or nest of them holding tensors, Parameters and numbers. Inner
 /// dicts and lists are flattened, names joined by dots ("model.fc.weight"); Python's float, int and bool
 /// become 0-dim float64, int64 and bool. Nothing in the file is executed: classes and functions outside a
-/// short list are refused by name. Cost    the file once in memory, the tensors once more; checksums of zip
-/// files are verified. Throws  FileError if the file is missing, cut short, damaged, not a torch.save file,
-/// names a foreign class, or
-///         holds a value that is neither tensor nor number.
+/// short list are refused by name.
+/// Cost        the file once in memory, the tensors once more; checksums of zip files are verified.
+/// Throws      FileError if the file is missing, cut short, damaged, not a torch.save file, names a foreign
+///             class, or holds a value that is neither tensor nor number.
 NamedTensors load_state_dict(const std::string& path);
 
 /// The same from memory. `origin` stands for the path in messages.

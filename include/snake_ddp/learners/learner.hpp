@@ -57,7 +57,8 @@ class Learner {
   /// Collective  calls `average` the same number of times on every rank.
   virtual void update(const replay::Batch& batch, const Average& average) = 0;
 
-  /// Of the last update. Cost  waits for the device.
+  /// Of the last update.
+  /// Cost        waits for the device.
   [[nodiscard]] virtual UpdateStats stats() const = 0;
 
   /// Everything that a bit-exact continuation needs: weights, targets, moments, step counters. Views; Owner:

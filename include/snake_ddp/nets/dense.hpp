@@ -86,8 +86,8 @@ void backward_input(const DenseNet& net, const Folded& folded, const at::Tensor&
                     std::int64_t first, std::int64_t count, at::Tensor& d_columns);
 
 /// Folds x' = (x - shift) * scale of the first n input features into the first layer, so that a network
-/// trained on scaled features answers the same on raw ones. Shapes  shift, scale [n]; returns the tensors
-/// under the same names, not aliasing `scaled`.
+/// trained on scaled features answers the same on raw ones.
+/// Shapes      shift, scale [n]; returns the tensors under the same names, not aliasing `scaled`.
 NamedTensors fold_input_scale(const NamedTensors& scaled, const at::Tensor& shift, const at::Tensor& scale);
 
 /// The inverse: weights for raw features become weights for scaled ones.

@@ -42,8 +42,9 @@ class Buffer {
   /// Shapes  indices [B] int64 on the CPU, each in 0..size-1.
   void gather(const at::Tensor& indices, Batch& out);
 
-  /// Draws `count` rows uniformly with replacement and gathers them. Which rows is a function of (seed, draw,
-  /// size). Throws  Bug when the buffer is empty.
+  /// Draws `count` rows uniformly with replacement and gathers them. Which rows is a function of (seed,
+  /// draw, size).
+  /// Throws      Bug when the buffer is empty.
   void sample(std::int64_t count, std::uint64_t seed, std::uint64_t draw, Batch& out);
 
   /// The storage of column `c`: [capacity, ...]; rows size.. are unspecified.

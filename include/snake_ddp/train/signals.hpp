@@ -7,7 +7,8 @@ namespace snake_ddp::train {
 /// (srun and torchrun deliver each twice), but the third SIGINT ends the process at once. SIGPIPE is ignored.
 void watch_signals();
 
-/// Whether a stop was asked for. Threads  any.
+/// Whether a stop was asked for.
+/// Threads     any.
 bool stop_requested();
 
 }  // namespace snake_ddp::train
