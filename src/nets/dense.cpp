@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/nets/products.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -25,7 +26,7 @@ constexpr double kNormEpsilon = 1e-5;
 
 std::vector<Block> blocks_of(const DenseShape& s) {
   std::vector<Block> blocks = {
-      {s.hidden, s.in + 1}, {s.hidden, s.hidden}, {s.hidden, 0}, {s.out, s.hidden}, {s.out, 0}};
+      {s.in + 1, s.hidden}, {s.hidden, s.hidden}, {s.hidden, 0}, {s.out, s.hidden}, {s.out, 0}};
   if (s.layer_norm) {
     blocks.push_back({s.hidden, 0});
     blocks.push_back({s.hidden, 0});
@@ -37,8 +38,34 @@ void fit(at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& like) {
   if (!t.defined() || t.sizes() != sizes) t = at::empty(sizes, like.options());
 }
 
-// d_output -> d_logits -> gradient at the hidden layer's output, masked by the ReLU, and through the layer
-// norm. Layer norm's own parameter gradients are written where asked for.
+// Our own products serve contiguous floats on the CPU, ATen's everything else.
+bool on_cpu(const at::Tensor& t) { return t.device().is_cpu(); }
+
+MatrixView rows_of(const at::Tensor& t) { return {t.data_ptr<float>(), t.stride(0), t.stride(1)}; }
+MatrixView columns_of(const at::Tensor& t) { return {t.data_ptr<float>(), t.stride(1), t.stride(0)}; }
+
+// out = left * right
+void product(at::Tensor& out, const at::Tensor& left, const at::Tensor& right) {
+  if (on_cpu(out)) {
+    multiply(out.size(0), out.size(1), left.size(1), rows_of(left), rows_of(right), out.data_ptr<float>(),
+             out.stride(0));
+  } else {
+    at::mm_out(out, left, right);
+  }
+}
+
+// out = left^T * right
+void product_of_transposed(at::Tensor& out, const at::Tensor& left, const at::Tensor& right) {
+  if (on_cpu(out)) {
+    multiply(out.size(0), out.size(1), left.size(0), columns_of(left), rows_of(right), out.data_ptr<float>(),
+             out.stride(0));
+  } else {
+    at::mm_out(out, left.t(), right);
+  }
+}
+
+// d_output -> d_logits -> gradient at the hidden layer's output, masked by the ReLU, and through the layer norm.
+// The parameter gradients on the way are written where asked for.
 at::Tensor gradient_before_hidden(const DenseNet& net, const at::Tensor& d_output, Pass& pass,
                                   FlatParameters* gradients) {
   const FlatParameters& p = net.parameters();
@@ -52,15 +79,23 @@ at::Tensor gradient_before_hidden(const DenseNet& net, const at::Tensor& d_outpu
     at::tanh_backward_out(pass.d_logits, d_output, pass.output);
     d_logits = pass.d_logits;
   }
-  if (gradients != nullptr) {
-    at::Tensor d_weight = gradients->block(kPost2Weight);
-    at::Tensor d_bias = gradients->block(kPost2Bias);
-    at::mm_out(d_weight, d_logits.t(), pass.hidden);
-    at::sum_out(d_bias, d_logits, {0});
-  }
   fit(pass.d_hidden, pass.hidden.sizes(), pass.hidden);
-  at::mm_out(pass.d_hidden, d_logits, p.block(kPost2Weight));
-  at::threshold_backward_out(pass.d_hidden, pass.d_hidden, pass.hidden, 0);
+  at::Tensor d_weight = gradients != nullptr ? gradients->block(kPost2Weight) : at::Tensor();
+  at::Tensor d_bias = gradients != nullptr ? gradients->block(kPost2Bias) : at::Tensor();
+  if (on_cpu(pass.hidden)) {
+    last_layer_backward(pass.hidden.size(0), net.shape().hidden, net.shape().out,
+                        pass.hidden.data_ptr<float>(), p.block(kPost2Weight).data_ptr<float>(),
+                        d_logits.data_ptr<float>(), pass.d_hidden.data_ptr<float>(),
+                        gradients != nullptr ? d_weight.data_ptr<float>() : nullptr,
+                        gradients != nullptr ? d_bias.data_ptr<float>() : nullptr);
+  } else {
+    if (gradients != nullptr) {
+      at::mm_out(d_weight, d_logits.t(), pass.hidden);
+      at::sum_out(d_bias, d_logits, {0});
+    }
+    at::mm_out(pass.d_hidden, d_logits, p.block(kPost2Weight));
+    at::threshold_backward_out(pass.d_hidden, pass.d_hidden, pass.hidden, 0);
+  }
   if (!net.shape().layer_norm) return pass.d_hidden;
   auto [d_before, d_scale, d_shift] = at::native_layer_norm_backward(
       pass.d_hidden, pass.before_norm, {net.shape().hidden}, pass.mean, pass.inverse_deviation,
@@ -125,10 +160,12 @@ void DenseNet::init(std::uint64_t seed) {
 
 NamedTensors DenseNet::named_views(const FlatParameters& of) const {
   const at::Tensor& prev = of.block(kPrev);
-  NamedTensors out = {
-      {"prev_dense.0.weight", prev.narrow(1, 0, shape_.in)}, {"prev_dense.0.bias", prev.select(1, shape_.in)},
-      {"post_dense.0.weight", of.block(kPost0Weight)},       {"post_dense.0.bias", of.block(kPost0Bias)},
-      {"post_dense.2.weight", of.block(kPost2Weight)},       {"post_dense.2.bias", of.block(kPost2Bias)}};
+  NamedTensors out = {{"prev_dense.0.weight", prev.narrow(0, 0, shape_.in).t()},
+                      {"prev_dense.0.bias", prev.select(0, shape_.in)},
+                      {"post_dense.0.weight", of.block(kPost0Weight).t()},
+                      {"post_dense.0.bias", of.block(kPost0Bias)},
+                      {"post_dense.2.weight", of.block(kPost2Weight)},
+                      {"post_dense.2.bias", of.block(kPost2Bias)}};
   if (shape_.layer_norm) {
     out.emplace_back("post_norm.weight", of.block(kNormWeight));
     out.emplace_back("post_norm.bias", of.block(kNormBias));
@@ -137,58 +174,71 @@ NamedTensors DenseNet::named_views(const FlatParameters& of) const {
 }
 
 Folded::Folded(const DenseShape& shape, at::Device device)
-    : map(at::zeros({shape.hidden, shape.in + 1}, at::TensorOptions().dtype(at::kFloat).device(device))) {}
+    : map(at::zeros({shape.in + 1, shape.hidden}, at::TensorOptions().dtype(at::kFloat).device(device))) {}
 
 void Folded::refresh(const DenseNet& net) {
   const FlatParameters& p = net.parameters();
-  at::mm_out(map, p.block(kPost0Weight), p.block(kPrev));
-  map.select(1, net.shape().in).add_(p.block(kPost0Bias));
+  product(map, p.block(kPrev), p.block(kPost0Weight));
+  map.select(0, net.shape().in).add_(p.block(kPost0Bias));
 }
 
 void forward(const DenseNet& net, const Folded& folded, const at::Tensor& input, Pass& pass) {
   const FlatParameters& p = net.parameters();
+  const DenseShape& shape = net.shape();
   const std::int64_t rows = input.size(0);
-  fit(pass.hidden, {rows, net.shape().hidden}, input);
-  fit(pass.output, {rows, net.shape().out}, input);
-  if (net.shape().layer_norm) {
-    fit(pass.before_norm, pass.hidden.sizes(), input);
-    at::mm_out(pass.before_norm, input, folded.map.t());
+  fit(pass.output, {rows, shape.out}, input);
+  if (shape.layer_norm) {
+    fit(pass.before_norm, {rows, shape.hidden}, input);
+    product(pass.before_norm, input, folded.map);
     std::tie(pass.hidden, pass.mean, pass.inverse_deviation) = at::native_layer_norm(
-        pass.before_norm, {net.shape().hidden}, p.block(kNormWeight), p.block(kNormBias), kNormEpsilon);
+        pass.before_norm, {shape.hidden}, p.block(kNormWeight), p.block(kNormBias), kNormEpsilon);
   } else {
-    at::mm_out(pass.hidden, input, folded.map.t());
+    fit(pass.hidden, {rows, shape.hidden}, input);
+    product(pass.hidden, input, folded.map);
   }
-  pass.hidden.relu_();
-  fit(pass.d_logits, pass.output.sizes(), input);  // scratch here: the backward pass overwrites it
-  const at::Tensor post2 = p.block(kPost2Weight).t();
-  if (net.shape().head == Head::kSoftmax) {
-    at::addmm_out(pass.d_logits, p.block(kPost2Bias), pass.hidden, post2);
-    at::_softmax_out(pass.output, pass.d_logits, 1, false);
+  // A softmax cannot be done in place; the backward pass overwrites this scratch.
+  if (shape.head == Head::kSoftmax) fit(pass.d_logits, pass.output.sizes(), input);
+  at::Tensor& logits = shape.head == Head::kSoftmax ? pass.d_logits : pass.output;
+  if (on_cpu(input)) {
+    relu_and_last_layer(rows, shape.hidden, shape.out, pass.hidden.data_ptr<float>(),
+                        p.block(kPost2Weight).data_ptr<float>(), p.block(kPost2Bias).data_ptr<float>(),
+                        logits.data_ptr<float>());
   } else {
-    at::addmm_out(pass.output, p.block(kPost2Bias), pass.hidden, post2);
-    if (net.shape().head == Head::kTanh) pass.output.tanh_();
+    pass.hidden.relu_();
+    at::addmm_out(logits, p.block(kPost2Bias), pass.hidden, p.block(kPost2Weight).t());
+  }
+  if (shape.head == Head::kSoftmax) {
+    at::_softmax_out(pass.output, logits, 1, false);
+  } else if (shape.head == Head::kTanh) {
+    pass.output.tanh_();
   }
 }
 
 void backward_parameters(const DenseNet& net, const at::Tensor& input, const at::Tensor& d_output, Pass& pass,
                          FlatParameters& gradients) {
   const FlatParameters& p = net.parameters();
+  const DenseShape& shape = net.shape();
   const at::Tensor d_before = gradient_before_hidden(net, d_output, pass, &gradients);
-  // With M = d_before^T * input: dW1 = M * W0^T, dW0 = W1^T * M; the constant column carries the biases.
-  fit(pass.d_folded, {net.shape().hidden, net.shape().in + 1}, input);
-  at::mm_out(pass.d_folded, d_before.t(), input);
+  // With M = input^T * d_before [in + 1, hidden], and both weights transposed as they lie in memory:
+  // dW1^T = W0 * M with the constant row carrying the biases, dW0^T = M * W1.
+  fit(pass.d_folded, {shape.in + 1, shape.hidden}, input);
+  product_of_transposed(pass.d_folded, input, d_before);
   at::Tensor d_post0 = gradients.block(kPost0Weight);
-  at::Tensor d_prev = gradients.block(kPrev);
-  at::mm_out(d_post0, pass.d_folded, p.block(kPrev).t());
-  at::mm_out(d_prev, p.block(kPost0Weight).t(), pass.d_folded);
-  at::Tensor(gradients.block(kPost0Bias)).copy_(pass.d_folded.select(1, net.shape().in));
+  product_of_transposed(d_post0, p.block(kPrev), pass.d_folded);
+  // M * W1 as (W1^T * M^T)^T: only so are the right side's columns side by side.
+  fit(pass.folded_transposed, {shape.hidden, shape.in + 1}, input);
+  pass.folded_transposed.copy_(pass.d_folded.t());
+  fit(pass.d_prev_transposed, {shape.hidden, shape.in + 1}, input);
+  product(pass.d_prev_transposed, p.block(kPost0Weight), pass.folded_transposed);
+  at::Tensor(gradients.block(kPrev)).copy_(pass.d_prev_transposed.t());
+  at::Tensor(gradients.block(kPost0Bias)).copy_(pass.d_folded.select(0, shape.in));
 }
 
 void backward_input(const DenseNet& net, const Folded& folded, const at::Tensor& d_output, Pass& pass,
                     std::int64_t first, std::int64_t count, at::Tensor& d_columns) {
   const at::Tensor d_before = gradient_before_hidden(net, d_output, pass, nullptr);
   fit(d_columns, {d_output.size(0), count}, d_output);
-  at::mm_out(d_columns, d_before, folded.map.narrow(1, first, count));
+  at::mm_out(d_columns, d_before, folded.map.narrow(0, first, count).t());
 }
 
 NamedTensors fold_input_scale(const NamedTensors& scaled, const at::Tensor& shift, const at::Tensor& scale) {

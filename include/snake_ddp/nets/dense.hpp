@@ -56,9 +56,9 @@ class DenseNet {
 class Folded {
  public:
   explicit Folded(const DenseShape& shape, at::Device device);
-  /// Cost  one [hidden, hidden] x [hidden, in + 1] product.
+  /// Cost  one [in + 1, hidden] x [hidden, hidden] product.
   void refresh(const DenseNet& net);
-  at::Tensor map;  // [hidden, in + 1]; the last column is the bias
+  at::Tensor map;  // [in + 1, hidden]; the last row is the bias
 };
 
 /// One forward pass and what its backward pass needs. Reused from call to call: no allocation while the
@@ -69,7 +69,7 @@ struct Pass {
   // With layer norm only.
   at::Tensor before_norm, mean, inverse_deviation;
   // Scratch of the backward pass.
-  at::Tensor d_logits, d_hidden, d_folded;
+  at::Tensor d_logits, d_hidden, d_folded, folded_transposed, d_prev_transposed;
 };
 
 /// Shapes  input [R, in + 1] whose last column is 1; fills pass.hidden and pass.output.
