@@ -10,8 +10,8 @@
 namespace snake_ddp::dist {
 
 /// Numeric addresses of `host`, in the resolver's order. A name that is not known yet is asked for again for
-/// a few seconds, within Kubernetes for a minute: a pod can start before its master's name exists. Throws
-/// DistError with the resolver's text.
+/// a few seconds, within Kubernetes for a minute: a pod can start before its master's name exists.
+/// Throws  DistError with the resolver's text.
 std::vector<std::string> resolve(const std::string& host, base::Deadline deadline);
 
 /// The first of `addresses` where something accepts connections at `port`.

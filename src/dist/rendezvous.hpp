@@ -5,9 +5,8 @@
 // machines. So nothing here trusts a key that was there before:
 //   - every process draws a token and appends a greeting with it to a log in the store;
 //   - rank 0 draws an id and offers it to each token in the log; only a living process answers its own offer;
-//   - when each rank has answered, rank 0 announces the group: id and members. Who sees another token than
-//   its own at
-//     its place knows that two processes claim one rank.
+//   - when each rank has answered, rank 0 announces the group: id and members. Who
+//     sees another token than its own at its place knows that two processes claim one rank.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -32,10 +31,9 @@ struct Meeting {
 };
 
 /// Waits   until all ranks are there. `limit` is the whole time given for joining, for messages. `stage`
-/// tells another
-///         thread what a library call without a deadline is busy with.
+///         tells another thread what a library call without a deadline is busy with.
 /// Throws  DistError: who is missing, claims a taken rank, has another world size or build; port taken; no
-/// listener.
+///         listener.
 Meeting meet(const World& world, const std::string& fingerprint, std::chrono::milliseconds limit,
              base::Deadline deadline, std::atomic<const char*>& stage);
 

@@ -156,7 +156,11 @@ class Ranks {
       resumable_ = true;
       return;
     }
-    if (failed_code_ != 0) return;
+    if (failed_code_ != 0) {
+      // A rank that merely lost its peer returns kExitDist, at times before the peer itself is gone.
+      if (failed_code_ == base::kExitDist) failed_code_ = code;
+      return;
+    }
     failed_code_ = code;
     std::fprintf(stderr, "rank %d (pid %d) %s%s; ending the others\n", ended.rank,
                  static_cast<int>(ended.pid), by_signal ? "was ended by signal " : "exited with code ",

@@ -49,8 +49,7 @@ class DistContext {
  public:
   /// Waits    until all ranks are there, at most `options.join_timeout`.
   /// Throws   DistError: ranks missing, a rank claimed twice, another world size or build, port taken, master
-  /// out of
-  ///          reach. UsageError: from choose_placement, or two ranks on one GPU with NCCL.
+  ///          out of reach. UsageError: from choose_placement, or two ranks on one GPU with NCCL.
   DistContext(World world, Options options);
   ~DistContext();
   DistContext(const DistContext&) = delete;
@@ -71,9 +70,8 @@ class DistContext {
   /// Replaces `tensor` by its sum over all ranks: the same bits on each.
   /// Shapes   same length and type on each rank, contiguous; written in place.
   /// Waits    Gloo: until the result is there. NCCL: not at all, the sum is ordered on the current stream (so
-  /// that a
-  ///          CUDA graph can capture it); the group's timeout and the Watchdog end a rank whose peers do not
-  ///          come.
+  ///          that a CUDA graph can capture it); the group's timeout and the Watchdog end a rank whose peers
+  ///          do not come.
   void all_reduce_sum(at::Tensor& tensor, base::Deadline deadline);
 
   /// The sum, then divided by the number of ranks. Otherwise as all_reduce_sum.

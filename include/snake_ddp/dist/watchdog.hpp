@@ -15,9 +15,10 @@ namespace snake_ddp::dist {
 class Watchdog {
  public:
   struct Limits {
-    std::chrono::milliseconds step{
-        600'000};  // between two ticks; more than the collectives' timeout, which says more
-    std::chrono::milliseconds stop{25'000};  // from a stop request to the end; torchrun kills after 30 s
+    // Between two ticks. More than the collectives' timeout: their errors say more.
+    std::chrono::milliseconds step{600'000};
+    // From a stop request to the end; torchrun kills after 30 s.
+    std::chrono::milliseconds stop{25'000};
   };
 
   /// Starts the watch. `stopping` tells whether a stop was requested (empty: never) and is asked from
