@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "snake_ddp/learners/ddpg.hpp"
+#include "snake_ddp/nets/products.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -30,34 +31,86 @@ double median_us(double seconds, const std::function<void()>& call) {
   return times[times.size() / 2];
 }
 
+// One product of the update on tensors of its own: by our routine and by the library's.
 struct Product {
-  int times;
-  at::Tensor left, right, out;
+  std::int64_t times;
+  std::function<void()> ours, library;
 };
 
-// Every matrix product of one update, on tensors of their own.
+Product plain(std::int64_t times, std::int64_t m, std::int64_t n, std::int64_t p, bool left_transposed) {
+  const at::Tensor left = left_transposed ? at::randn({p, m}) : at::randn({m, p}), right = at::randn({p, n});
+  at::Tensor out = at::empty({m, n});
+  const nets::MatrixView view = left_transposed ? nets::MatrixView{left.data_ptr<float>(), 1, m}
+                                                : nets::MatrixView{left.data_ptr<float>(), p, 1};
+  return {times,
+          [=] {
+            nets::multiply(m, n, p, view, {right.data_ptr<float>(), n, 1}, out.data_ptr<float>(), n);
+          },
+          [=]() mutable { at::mm_out(out, left_transposed ? left.t() : left, right); }};
+}
+
+Product last_layer(std::int64_t times, std::int64_t rows, std::int64_t width, std::int64_t outputs) {
+  const at::Tensor hidden = at::randn({rows, width}), weight = at::randn({outputs, width}),
+                   bias = at::randn({outputs});
+  at::Tensor out = at::empty({rows, outputs});
+  return {times,
+          [=] {
+            nets::relu_and_last_layer(rows, width, outputs, hidden.data_ptr<float>(),
+                                      weight.data_ptr<float>(), bias.data_ptr<float>(),
+                                      out.data_ptr<float>());
+          },
+          [=]() mutable { at::mm_out(out, hidden, weight.t()); }};
+}
+
+Product last_layer_back(std::int64_t times, std::int64_t rows, std::int64_t width, std::int64_t outputs,
+                        bool weights) {
+  const at::Tensor hidden = at::randn({rows, width}), weight = at::randn({outputs, width});
+  const at::Tensor d_out = at::randn({rows, outputs});
+  at::Tensor d_hidden = at::empty_like(hidden), d_weight = at::empty_like(weight),
+             d_bias = at::empty({outputs});
+  return {times,
+          [=] {
+            nets::last_layer_backward(
+                rows, width, outputs, hidden.data_ptr<float>(), weight.data_ptr<float>(),
+                d_out.data_ptr<float>(), d_hidden.data_ptr<float>(),
+                weights ? d_weight.data_ptr<float>() : nullptr, weights ? d_bias.data_ptr<float>() : nullptr);
+          },
+          [=]() mutable {
+            at::mm_out(d_hidden, d_out, weight);
+            if (weights) at::mm_out(d_weight, d_out.t(), hidden);
+          }};
+}
+
+// Every matrix product of one update.
 std::vector<Product> products_of_update(std::int64_t rows, std::int64_t features, std::int64_t hidden) {
   std::vector<Product> all;
-  const auto add = [&](int times, const at::Tensor& left, const at::Tensor& right) {
-    all.push_back({times, left, right, at::mm(left, right)});
-  };
-  const auto random = [](std::int64_t r, std::int64_t c) { return at::randn({r, c}); };
   const std::int64_t actor = features + 1, critic = features + 5;
   for (const std::int64_t in : {actor, critic}) {
     const std::int64_t out = in == actor ? 4 : 1;
-    const int forwards =
+    const std::int64_t forwards =
         in == actor ? 2 : 3;  // target and online; the critic is asked once more for the actor
-    add(forwards, random(rows, in), random(hidden, in).t());
-    add(forwards, random(rows, hidden), random(out, hidden).t());
-    add(2, random(hidden, hidden), random(hidden, in));                // folding, online and target
-    add(1, random(rows, hidden).t(), random(rows, in));                // gradient of the folded map
-    add(1, random(hidden, in), random(hidden, in).t());                // of the second layer
-    add(1, random(hidden, hidden).t(), random(hidden, in));            // of the first
-    add(1, random(rows, out).t(), random(rows, hidden));               // of the last
-    add(in == actor ? 1 : 2, random(rows, out), random(out, hidden));  // back through the last
+    all.push_back(plain(forwards, rows, hidden, in, false));
+    all.push_back(last_layer(forwards, rows, hidden, out));
+    all.push_back(last_layer_back(1, rows, hidden, out, true));
+    all.push_back(plain(2, in, hidden, hidden, false));  // folding, online and target
+    all.push_back(plain(1, in, hidden, rows, true));     // gradient of the folded map
+    all.push_back(plain(1, hidden, hidden, in, true));   // of the second layer
+    all.push_back(plain(1, hidden, in, hidden, false));  // of the first
   }
-  add(1, random(rows, hidden), random(hidden, 4));  // dQ/da
+  all.push_back(last_layer_back(1, rows, hidden, 1, false));  // dQ/da, and on to the actor's four outputs
+  const at::Tensor d_hidden = at::randn({rows, hidden}), map = at::randn({4, hidden});
+  at::Tensor d_action = at::empty({rows, 4});
+  const auto action = [=]() mutable { at::mm_out(d_action, d_hidden, map.t()); };
+  all.push_back({1, action, action});
   return all;
+}
+
+double time_of(double seconds, const std::vector<Product>& products, bool ours) {
+  return median_us(seconds, [&] {
+    for (const Product& p : products) {
+      for (std::int64_t i = 0; i < p.times; ++i) (ours ? p.ours : p.library)();
+    }
+  });
 }
 
 }  // namespace
@@ -81,13 +134,10 @@ std::vector<BenchRow> bench_update(double seconds, const std::vector<std::int64_
     const double update = median_us(seconds, [&] { learner.update(batch, [](at::Tensor&) {}); });
     const std::vector<Product> products =
         products_of_update(batch_size * 3, options.features, options.hidden_size);
-    const double alone = median_us(seconds, [&] {
-      for (const Product& p : products) {
-        at::Tensor out = p.out;
-        for (int i = 0; i < p.times; ++i) at::mm_out(out, p.left, p.right);
-      }
-    });
-    rows.push_back({fmt::format("ddpg update, batch {}", batch_size), update, "us", alone, update / alone});
+    const double alone = time_of(seconds, products, true), library = time_of(seconds, products, false);
+    rows.push_back({fmt::format("ddpg_update_batch_{}", batch_size), update, "us", alone, update / alone});
+    rows.push_back(
+        {fmt::format("matrix_products_batch_{}", batch_size), alone, "us", library, alone / library});
   }
   at::set_num_threads(threads);
   return rows;

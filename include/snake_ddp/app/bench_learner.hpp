@@ -7,8 +7,8 @@
 
 namespace snake_ddp::app {
 
-/// DDPG updates at hidden 256 for each batch size, one thread. `limit` is the time of the update's matrix
-/// products alone, measured in the same process; `ratio` is value / limit.
+/// Two rows for each batch size, at hidden 256 on one thread. ddpg_update: `limit` is the time of the update's matrix
+/// products alone. matrix_products: theirs, `limit` the time that LibTorch's library takes for the same ones.
 std::vector<BenchRow> bench_update(double seconds, const std::vector<std::int64_t>& batch_sizes);
 
 }  // namespace snake_ddp::app
