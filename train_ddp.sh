@@ -30,7 +30,8 @@ threads=$((cores / nproc_per_node))
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((threads > 0 ? threads : 1))}
 
 if [ "${NNODES:-1}" = 1 ]; then
-  rendezvous=(--standalone)  # takes a free port
+  # As --standalone, which takes a free port, but without asking who "localhost" is: bare systems do not know.
+  rendezvous=(--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --local-addr=127.0.0.1)
 else
   [ -n "${MASTER_ADDR:-}" ] || give_up "NNODES=$NNODES needs MASTER_ADDR, the host name of the first machine"
   rendezvous=(--nnodes="$NNODES" --rdzv-backend=c10d --rdzv-id="${RUN_ID:-snake_ddp}"
