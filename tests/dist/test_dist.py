@@ -133,7 +133,7 @@ def test_collectives_are_right_under_torchrun(start, ranks, how):
 def test_collectives_are_right_under_srun_variables(start):
     port = free_port(20000, 40000)
     slurm = dict(SLURM_STEP_ID=0, SLURM_NTASKS=2, SLURM_NODEID=0, SLURM_STEP_TASKS_PER_NODE="2",
-                 SLURM_JOB_NODELIST="localhost", SLURM_JOB_ID=20000 * 7 + port - 20000)
+                 SLURM_JOB_NODELIST="127.0.0.1", SLURM_JOB_ID=20000 * 7 + port - 20000)
     tasks = [start([PROBE, "collectives"], SLURM_PROCID=r, SLURM_LOCALID=r, **slurm) for r in range(2)]
     for r, task in enumerate(tasks):
         assert task.wait() == 0, task.text()
