@@ -53,9 +53,8 @@ void add_fields(CLI::App& command, const config::Fields& fields, Given& given) {
     if (!field.choices.empty()) help += fmt::format(" ({})", fmt::join(field.choices, "|"));
     if (std::holds_alternative<bool*>(field.target)) {
       // `--load_model` switches on; `--load_model=off` switches off what a configuration file has on.
-      command.add_flag_function(
-          both_spellings(field.name), [keep](std::int64_t count) { keep(count > 0 ? "on" : "off"); },
-          help + " [off]");
+      const std::string shown = help + " [off]";
+      command.add_flag(both_spellings(field.name), shown)->each(keep)->take_last();
       continue;
     }
     CLI::Option* option = command.add_option_function<std::string>(

@@ -11,6 +11,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/dist/error_file.hpp"
+#include "snake_ddp/dist/self_launch.hpp"
 
 namespace {
 
@@ -19,7 +20,8 @@ int report(const std::string& what, int code, bool peer_only) {
   const char* rank = std::getenv("RANK");
   const std::string who =
       rank != nullptr ? fmt::format("rank {} on {}: ", rank, snake_ddp::base::host_name()) : std::string();
-  const std::string message = "snake_ddp: " + who + what;
+  const bool says_who = what.rfind(who, 0) == 0;  // as errors of the group do
+  const std::string message = "snake_ddp: " + (says_who ? "" : who) + what;
   std::fflush(stdout);
   fmt::print(stderr, "{}\n", message);
   snake_ddp::dist::write_error_file(message, code, peer_only);
@@ -30,6 +32,7 @@ int report(const std::string& what, int code, bool peer_only) {
 
 int main(int argc, char** argv) {
   snake_ddp::dist::install_failure_handlers();
+  snake_ddp::dist::end_with_torchrun();
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a failed write, which tells what and where
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {

@@ -138,6 +138,20 @@ void load_weights(const TrainOptions& o, const FeatureMap& map, learners::Learne
   learner.start_from_exported();
 }
 
+// One configuration on all ranks; the error names the settings that differ.
+void check_settings(const nlohmann::ordered_json& settings, dist::DistContext& context) {
+  const auto main =
+      nlohmann::ordered_json::parse(context.broadcast_text(settings.dump(), context.deadline()));
+  std::vector<std::string> differences;
+  for (const auto& [name, value] : settings.items()) {
+    if (main.at(name) != value)
+      differences.push_back(fmt::format("--{} {} (rank 0: {})", name, value.dump(), main.at(name).dump()));
+  }
+  context.check_same("the configuration",
+                     differences.empty() ? "that of rank 0" : fmt::format("{}", fmt::join(differences, ", ")),
+                     context.deadline());
+}
+
 // The same bits on every rank, whatever each one made of the seed.
 void share_weights(learners::Learner& learner, dist::DistContext& context) {
   if (context.size() == 1) return;
@@ -253,7 +267,7 @@ base::ExitCode run_training(const TrainOptions& o, const dist::World& world) {
   TrainOptions shared = o;
   shared.local_rank = 0;  // the one setting that differs by rank
   const nlohmann::ordered_json settings = config::to_json(fields(shared));
-  context.check_same("settings", config::settings_hash(settings), context.deadline());
+  check_settings(settings, context);
 
   const std::unique_ptr<learners::Learner> learner = learners::make_learner(learner_options(o, context));
   if (o.load_model) load_weights(o, FeatureMap(o), *learner);

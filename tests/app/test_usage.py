@@ -1,0 +1,376 @@
+"""What the program says and returns: wrong input of every kind, and the JSON that other programs read."""
+
+import copy
+import ctypes
+import gzip
+import json
+import os
+import resource
+
+import pytest
+import torch
+
+from processes import (BINARY, DATA, TINY, call, flags, only_json, ranks_by_hand, run_folder, starter, torchrun)
+
+LIBC = ctypes.CDLL(None)
+GAMES = DATA / "games.jsonl.gz"
+ENCODINGS = DATA / "encodings.jsonl.gz"
+ACTOR = DATA / "upstream_actor_2000.pth"
+
+
+def write(path, text):
+    path.write_text(text)
+    return path
+
+
+def refused(code, *words, line, **options):
+    """Runs and expects one message with `words` on stderr, nothing on stdout."""
+    done = call(*line, **options)
+    assert done.returncode == code, f"{done.returncode}: {done.stdout}{done.stderr}"
+    for word in words:
+        assert word in done.stderr, f"{word!r} is not in {done.stderr!r}"
+    assert done.stdout == ""
+    assert done.stderr.count("snake_ddp: ") == 1
+    assert "unexpected error" not in done.stderr
+    return done
+
+
+# Flags
+
+USAGE = {
+    "unknown flag, the nearest is named": (["--max_episode", "5"], ["unknown flag --max_episode", "did you mean --max_episodes?"]),
+    "unknown flag with dashes": (["--max-episode=5"], ["unknown flag --max-episode", "--max_episodes"]),
+    "unknown flag like no other": (["--zzzzzzzzzzzz"], ["unknown flag --zzzzzzzzzzzz", "--help"]),
+    "unknown flag of eval": (["eval", "--team_c", "random"], ["unknown flag --team_c", "--team_"]),
+    "stray argument": (["train", "fast"], ['unexpected argument "fast"']),
+    "unknown command": (["evla"], ['unknown command "evla"', "did you mean eval?", "verify-trace"]),
+    "no value": (["--gamma"], ["gamma"]),
+    "word for a whole number": (["--max_episodes", "many"], ["--max_episodes many", "not a whole number", "from 1 to 1e+15"]),
+    "fraction for a whole number": (["--batch_size", "12.5"], ["--batch_size 12.5", "not a whole number"]),
+    "word for a number": (["--gamma", "high"], ["--gamma high", "not a number", "from 0 to 1"]),
+    "not a number": (["--gamma", "nan"], ["--gamma nan", "out of range"]),
+    "above the range": (["--gamma", "1.5"], ["--gamma 1.5", "out of range", "from 0 to 1"]),
+    "below the range": (["--tau", "-0.1"], ["--tau -0.1", "out of range", "from 0 to 1"]),
+    "longer than a game": (["--episode_length", "201"], ["--episode_length 201", "from 1 to 200"]),
+    "beyond 64 bits": (["--seed", "99999999999999999999"], ["--seed 99999999999999999999"]),
+    "unknown choice": (["--output_activation", "relu"], ["--output_activation relu", "softmax, tanh"]),
+    "unknown learner": (["--algo", "ppo"], ["--algo ppo", "ddpg"]),
+    "odd word for on or off": (["--load_model=maybe"], ["--load_model maybe", "on or off"]),
+    "odd word for a switch of eval": (["eval", "--swap_sides=maybe"], ["swap_sides", "maybe"]),
+    "odd word for its opposite": (["eval", "--no_swap_sides=maybe"], ["swap_sides", "maybe"]),
+    "odd word for json": (["info", "--json=maybe"], ["json", "maybe"]),
+    "curriculum": (["--opponent_difficulty_strategy", "fixed:9"], ["fixed:9", "evasion"]),
+    "batch above buffer": (["--buffer_size", "10", "--batch_size", "11"], ["--buffer_size 10", "--batch_size 11"]),
+    "epsilons crossed": (["--epsilon", "0.1", "--epsilon_min", "0.2"], ["--epsilon_min 0.2", "--epsilon 0.1"]),
+    "target without evaluation": (["--target_win_rate", "0.5"], ["--target_win_rate", "--eval_interval"]),
+    "eval without teams": (["eval"], ["--team_a", "--team_b"]),
+    "eval of no game": (["eval", "--team_a", "random", "--team_b", "random", "--games", "0"], ["games"]),
+    "eval with a word for a number": (["eval", "--team_a", "random", "--team_b", "random", "--games", "x"], ["games"]),
+    "unknown team, the nearest is named": (["eval", "--team_a", "levle2", "--team_b", "random"],
+                                           ['team "levle2"', "did you mean level2?"]),
+    "unknown team": (["eval", "--team_a", "random", "--team_b", "somebody"], ['team "somebody"', "level0 to level4"]),
+    "verify-trace without a file": (["verify-trace"], ["verify-trace needs"]),
+    "encodings without games": (["verify-trace", "--encodings", str(ENCODINGS)], ["--traces"]),
+    "unknown bench": (["bench", "speed"], ["speed", "game"]),
+    "bench of no time": (["bench", "game", "--seconds", "0"], ["seconds"]),
+}
+
+
+@pytest.mark.parametrize("line, words", USAGE.values(), ids=USAGE)
+def test_wrong_use_is_told(line, words):
+    refused(2, *words, line=line)
+
+
+CONFIGS = {
+    "unknown key, the nearest is named": ('{"max_episode": 5}', ['unknown key "max_episode"', 'did you mean "max_episodes"?']),
+    "wrong type, a text": ('{"gamma": "high"}', ['"gamma"', "is not a number"]),
+    "wrong type, a fraction": ('{"max_episodes": 2.5}', ['"max_episodes"', "2.5 is not a whole number"]),
+    "wrong type, no boolean": ('{"load_model": 1}', ['"load_model"', "is not true or false"]),
+    "wrong type, a list": ('{"reward": ["score"]}', ['"reward"', "is not a text"]),
+    "out of range": ('{"tau": 2}', ["--tau 2", "out of range", "from 0 to 1"]),
+    "unknown choice": ('{"obs": 27}', ["--obs 27", "26, 30"]),
+    "no object": ("[1]", ["one JSON object"]),
+    "broken": ('{"tau": 0.01,, }', ["not valid JSON at byte"]),
+    "empty": ("", ["not valid JSON"]),
+}
+
+
+@pytest.mark.parametrize("text, words", CONFIGS.values(), ids=CONFIGS)
+def test_wrong_configuration_files_are_told(tmp_path, text, words):
+    path = write(tmp_path / "c.json", text)
+    refused(2, str(path), *words, line=["--config", path, "--check_settings"])
+
+
+def test_a_configuration_file_that_is_missing_is_told(tmp_path):
+    path = tmp_path / "none.json"
+    refused(4, f"--config {path}", line=["--config", path, "--check_settings"])
+
+
+def settings_of(tmp_path, *line):
+    """config.json of a run of one vote."""
+    done = call(*flags(TINY | {"runs_dir": tmp_path / "runs", "max_episodes": 1, "episode_length": 5}), *line)
+    assert done.returncode == 0, done.stderr
+    return json.loads((run_folder(done.stdout) / "config.json").read_text())
+
+
+def test_both_spellings_and_the_order_of_precedence(tmp_path):
+    path = write(tmp_path / "c.json", '{"gamma": 0.5, "a-lr": 0.25, "c_lr": 0.125, "scale_features": true, "layer_norm": true, // yes\n "obs": 26}')
+    used = settings_of(tmp_path, "--config", path, "--c-lr", "0.5", "--gamma=0.75", "--scale-features=off",
+                       "--max-episodes", "2", "--max_episodes", "1")
+    assert used | {"gamma": 0.75, "a_lr": 0.25, "c_lr": 0.5, "scale_features": False, "layer_norm": True, "obs": "26",
+                   "max_episodes": 1, "tau": 0.01} == used
+    assert settings_of(tmp_path, "--scale_features=false", "--layer_norm")["layer_norm"] is True
+
+
+def test_help_shows_every_flag_with_its_default():
+    done = call("train", "--help")
+    assert done.returncode == 0 and done.stderr == ""
+    for words in ("--max_episodes,--max-episodes", "[50000]", "--gamma", "[0.99]", "[curriculum]", "[0.0003]", "[off]"):
+        assert words in done.stdout
+    for command in ("eval", "verify-trace", "bench", "info"):
+        assert call(command, "--help").returncode == 0
+        assert command in call("--help").stdout
+    assert call("--version").stdout.startswith("snake_ddp 1.0.0 with LibTorch 2.11")
+
+
+# Teams
+
+
+class Malicious:
+    def __init__(self, marker):
+        self.marker = str(marker)
+
+    def __reduce__(self):
+        return os.system, (f"touch '{self.marker}'",)
+
+
+def bad_actors(folder):
+    """{what is wrong: (path, words)}"""
+    actor = torch.load(ACTOR, weights_only=True)
+    marker = folder / "executed"
+
+    def saved(name, value):
+        torch.save(value, folder / name)
+        return folder / name
+
+    whole = ACTOR.read_bytes()
+    (folder / "cut.pth").write_bytes(whole[:len(whole) // 2])
+    (folder / "text.pth").write_text("not weights\n")
+    other_width = copy.deepcopy(actor)
+    other_width["prev_dense.0.weight"] = other_width["prev_dense.0.weight"][:, :20].clone()
+    other_hidden = copy.deepcopy(actor)
+    other_hidden["post_dense.0.weight"] = torch.zeros(3, 3)
+    return {
+        "missing": (folder / "missing.pth", ["missing.pth"]),
+        "a folder": (folder, [str(folder)]),
+        "cut short": (folder / "cut.pth", ["cut.pth"]),
+        "no weights": (folder / "text.pth", ["text.pth"]),
+        "features": (saved("20.pth", other_width), ["20.pth", "20 features", "26 or 30"]),
+        "shapes": (saved("shapes.pth", other_hidden), ["shapes.pth", '"post_dense.0.weight"', "[3, 3]"]),
+        "names": (saved("names.pth", {"w": torch.zeros(2)}), ["names.pth", "prev_dense.0.weight"]),
+        "bicnet": (saved("bicnet.pth", actor | {"comm_net.lstm.weight_ih_l0": torch.zeros(2)}), ["BiCNet"]),
+        "foreign class": (saved("evil.pth", actor | {"evil": Malicious(marker)}), ["evil.pth", "system"]),
+    }, marker
+
+
+def test_actors_that_cannot_play_are_told(tmp_path):
+    cases, marker = bad_actors(tmp_path)
+    for path, words in cases.values():
+        for spec in (f"{path}", f"{path}:argmax"):
+            refused(4, *words, line=["eval", "--team_a", spec, "--team_b", "random", "--games", "1"])
+    assert not marker.exists()
+
+
+# Places that cannot be written
+
+
+def tiny(runs_dir):
+    return flags(TINY | {"runs_dir": runs_dir})
+
+
+def test_a_place_for_runs_that_cannot_be_used_is_told(tmp_path):
+    write(tmp_path / "file", "")
+    refused(4, str(tmp_path / "file"), line=tiny(tmp_path / "file"))
+    refused(4, "/proc/snake_ddp_runs", line=tiny("/proc/snake_ddp_runs"))  # even root cannot write there
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+
+    def without_override():  # root, too, is held to the folder's mode
+        pr_capbset_drop, cap_dac_override = 24, 1
+        LIBC.prctl(pr_capbset_drop, cap_dac_override, 0, 0, 0)
+
+    refused(4, str(locked), line=tiny(locked), preexec_fn=without_override)
+
+
+@pytest.mark.parametrize("limit", [0, 100, 3000])
+def test_a_full_disk_is_told_with_the_path(tmp_path, limit):
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = call(*tiny(tmp_path / "runs"), preexec_fn=small_files)
+    assert done.returncode == 4, done.stderr
+    assert str(tmp_path / "runs") in done.stderr
+    assert done.stderr.count("snake_ddp: ") == 1
+    left = [path for path in (tmp_path / "runs").rglob("*") if path.suffix == ".pth"]
+    for path in left:  # whole or not there
+        torch.load(path, weights_only=True)
+
+
+def test_a_full_disk_ends_all_ranks(tmp_path):
+    with starter(tmp_path) as start:
+        ranks = ranks_by_hand(start, 2, *tiny("/proc/snake_ddp_runs"))
+        assert sorted(rank.wait() for rank in ranks) == [3, 4]
+        assert "rank 0" in ranks[1].text()
+
+
+# Recorded games
+
+
+def test_recorded_games_replay_without_a_mismatch():
+    done = call("verify-trace", GAMES, "--json")
+    assert done.returncode == 0, done.stdout
+    told = only_json(done.stdout)
+    assert told == {"games": 40, "steps": told["steps"], "mismatches": 0} and told["steps"] > 4000
+    done = call("verify-trace", "--encodings", ENCODINGS, "--traces", GAMES, "--json")
+    assert done.returncode == 0, done.stdout
+    assert only_json(done.stdout) == {"states": 730, "mismatches": 0}
+    plain = call("verify-trace", GAMES)
+    assert plain.stdout == f"40 games, {told['steps']} steps, 0 mismatches\n"
+
+
+def test_a_changed_record_is_found_and_told(tmp_path):
+    lines = gzip.decompress(GAMES.read_bytes()).decode().splitlines()[:30]
+    step = json.loads(lines[10])
+    step["reward"][4] += 1
+    path = write(tmp_path / "changed.jsonl", "\n".join([*lines[:10], json.dumps(step), *lines[11:]]) + "\n")
+    done = call("verify-trace", path, "--json")
+    assert done.returncode == 1
+    told = only_json(done.stdout)
+    assert told["mismatches"] == 1 and told["games"] == 1
+    assert f"{path}:11: game 0, step 10, reward: expected [" in told["first_mismatch"] and ", got [" in told["first_mismatch"]
+    plain = call("verify-trace", path)
+    assert plain.returncode == 1
+    assert f"first mismatch: {told['first_mismatch']}\n" in plain.stdout
+
+
+def test_a_record_that_cannot_be_read_is_told(tmp_path):
+    packed = GAMES.read_bytes()
+    (tmp_path / "cut.jsonl.gz").write_bytes(packed[:len(packed) // 2])
+    flipped = bytearray(packed)
+    flipped[len(packed) // 2] ^= 0xFF
+    (tmp_path / "flipped.jsonl.gz").write_bytes(flipped)
+    write(tmp_path / "text.jsonl", "hello\n")
+    write(tmp_path / "field.jsonl", '{"game": "snakes_3v3"}\n')
+    for name, words in (("none.jsonl", []), ("cut.jsonl.gz", []), ("text.jsonl", [":1:", "not JSON"]),
+                        ("field.jsonl", [":1:", "is missing"])):
+        refused(4, str(tmp_path / name), *words, line=["verify-trace", tmp_path / name])
+    assert call("verify-trace", tmp_path / "flipped.jsonl.gz").returncode in (1, 4)
+
+
+# JSON for other programs
+
+
+def evaluate(*line):
+    done = call("eval", "--json", *line)
+    assert done.returncode == 0, done.stderr
+    return only_json(done.stdout)
+
+
+EVAL_KEYS = ["games", "wins", "draws", "losses", "win_rate", "win_rate_ci95", "score_a", "score_b", "steps_per_second"]
+
+
+def without_speed(told):
+    return {key: value for key, value in told.items() if key != "steps_per_second"}
+
+
+def test_eval_tells_games_rates_and_scores():
+    told = evaluate("--team_a", "level2", "--team_b", "random", "--games", "100")
+    assert list(told) == EVAL_KEYS
+    assert told["games"] == 100 == told["wins"] + told["draws"] + told["losses"]
+    low, high = told["win_rate_ci95"]
+    assert told["wins"] == 100 * told["win_rate"] > 90
+    assert low < told["win_rate"] <= high <= 1
+    assert told["score_a"] > told["score_b"]
+    assert told["steps_per_second"] > 0
+    mirrored = evaluate("--team_a", "random", "--team_b", "level2", "--games", "100")
+    assert mirrored["losses"] > 90 and mirrored["score_a"] < mirrored["score_b"]
+
+
+@pytest.mark.parametrize("teams", [["level2", "random"], [str(ACTOR), "level0"], [f"{ACTOR}:argmax", str(ACTOR)]])
+def test_eval_is_a_function_of_the_seed(teams):
+    line = ["--team_a", teams[0], "--team_b", teams[1], "--games", "70"]
+    one, again, other = (without_speed(evaluate(*line, "--seed", seed)) for seed in (5, 5, 6))
+    assert one == again != other
+
+
+def test_swapping_sides_can_be_switched_off():
+    line = ["--team_a", "level1", "--team_b", "level1", "--games", "65"]
+    swapped, fixed = evaluate(*line), evaluate(*line, "--no_swap_sides")
+    assert without_speed(swapped) != without_speed(fixed)
+    assert without_speed(evaluate(*line, "--swap_sides")) == without_speed(swapped)
+
+
+def test_eval_has_the_same_sums_for_any_number_of_ranks(tmp_path):
+    line = ["eval", "--json", "--team_a", str(ACTOR), "--team_b", "level0", "--games", "200"]
+    alone = without_speed(only_json(call(*line).stdout))
+    assert alone["games"] == 200
+    with starter(tmp_path) as start:
+        shared = torchrun(start, 2, BINARY, *line)
+        assert shared.wait() == 0, shared.text()
+        assert without_speed(only_json(shared.text())) == alone
+        ranks = ranks_by_hand(start, 3, *line)
+        assert [rank.wait() for rank in ranks] == [0, 0, 0], ranks[0].text()
+        assert without_speed(only_json(ranks[0].text())) == alone
+        assert ranks[1].text() == ranks[2].text() == ""
+
+
+def test_a_game_can_be_looked_at():
+    done = call("eval", "--team_a", "level2", "--team_b", "random", "--games", "1", "--show", "3")
+    assert done.returncode == 0
+    assert sum(len(line) >= 20 for line in done.stdout.splitlines()) >= 10, "ten rows of a board"
+
+
+@pytest.mark.parametrize("what", ["game", "encode", "act", "update"])
+def test_bench_tells_values_with_their_limits(what):
+    line = ["--batch_size", "16"] if what == "update" else []
+    done = call("bench", what, "--seconds", "0.01", "--json", *line)
+    assert done.returncode == 0, done.stderr
+    rows = only_json(done.stdout)["benches"]
+    assert rows
+    for row in rows:
+        assert list(row) == ["name", "value", "unit", "limit", "ratio"]
+        assert row["value"] > 0 and row["limit"] > 0 and row["ratio"] > 0 and row["unit"]
+
+
+def test_info_tells_about_the_program_a_run_and_weights(tmp_path):
+    about = only_json(call("info", "--json").stdout)
+    assert about["version"].startswith("snake_ddp ") and about["learners"] == ["ddpg"] and "gloo" in about["backends"]
+
+    done = call(*tiny(tmp_path), "--save_interval", "1")
+    assert done.returncode == 0, done.stderr
+    folder = run_folder(done.stdout)
+    about = only_json(call("info", folder, "--json").stdout)
+    assert about["whole"] is True and about["settings"]["hidden_size"] == 16
+    assert "actor_4.pth" in about["models"] and "critic_4.pth" in about["models"]
+    weights = folder / "trained_model" / "actor_4.pth"
+    about = only_json(call("info", weights, "--json").stdout)
+    assert about["parameters"] == sum(t.numel() for t in torch.load(weights, weights_only=True).values())
+    assert about["tensors"]["prev_dense.0.weight"]["shape"] == [16, 30]
+
+    weights.write_bytes(weights.read_bytes()[:-100])
+    done = call("info", folder, "--json")
+    assert done.returncode == 4
+    assert only_json(done.stdout)["whole"] is False and str(weights) in only_json(done.stdout)["broken"][0]
+    (folder / "config.json").write_text("{")
+    refused(4, "config.json", line=["info", folder])
+    refused(4, "is not a run folder", line=["info", tmp_path])
+    refused(4, "nowhere.pth", line=["info", tmp_path / "nowhere.pth"])
+
+
+def test_a_reader_that_goes_away_does_no_harm(tmp_path):
+    with starter(tmp_path) as start:
+        run = start(["bash", "-c", f'"$@" | head -n 1; echo "exit ${{PIPESTATUS[0]}}"', "bash", BINARY, *tiny(tmp_path),
+                     "--log_every_episode"])
+        assert run.wait() == 0
+        assert "exit 0" in run.text(), run.text()
+    assert "Training completed!" in next(tmp_path.glob("snakes_3v3/*/train.log")).read_text()

@@ -1,0 +1,170 @@
+"""Starting snake_ddp and its fellows from tests: clean environments, torchrun, patience, and nobody left behind."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+BUILD = pathlib.Path(os.environ["SD_BUILD_DIR"])
+SOURCE = pathlib.Path(os.environ["SD_SOURCE_DIR"]).resolve()
+BINARY = str(BUILD / "src" / "app" / "snake_ddp")
+DATA = SOURCE / "tests" / "data"
+PATIENCE_S = 90  # for anything that takes seconds on an idle machine
+# A run of a second with hundreds of updates.
+TINY = {"hidden_size": 16, "batch_size": 16, "num_envs": 4, "max_episodes": 4, "episode_length": 100, "buffer_size": 1000,
+        "check_consistency": 50, "threads": 1}
+GROUP_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def clean_environment(**variables):
+    kept = {name: value for name, value in os.environ.items()
+            if name not in GROUP_VARIABLES and not name.startswith(("SLURM_", "TORCHELASTIC_", "PET_", "GLOO_", "OMP_"))}
+    return kept | {"OMP_NUM_THREADS": "1"} | {name: str(value) for name, value in variables.items()}
+
+
+def flags(settings):
+    """{"seed": 3, "load_model": True} as a command line."""
+    line = []
+    for name, value in settings.items():
+        line += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    return line
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def call(*arguments, timeout=PATIENCE_S, cwd=None, preexec_fn=None, **variables):
+    """Runs snake_ddp to its end."""
+    return subprocess.run([BINARY, *map(str, arguments)], env=clean_environment(**variables), capture_output=True, text=True,
+                          timeout=timeout, cwd=cwd, preexec_fn=preexec_fn, stdin=subprocess.DEVNULL)
+
+
+class Process:
+    """A program in a session of its own; its output goes to a file."""
+
+    def __init__(self, command, output, **variables):
+        self.output = pathlib.Path(output)
+        self.begun = time.monotonic()
+        with open(self.output, "wb") as out:
+            self.popen = subprocess.Popen([str(word) for word in command], env=clean_environment(**variables), stdout=out,
+                                          stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+
+    def wait(self):
+        code = self.popen.wait(PATIENCE_S)
+        self.took_s = time.monotonic() - self.begun
+        return code
+
+    def text(self):
+        return self.output.read_text(errors="replace")
+
+    def wait_for(self, pattern):
+        """The match of `pattern` in the output, as soon as it is there."""
+        until = time.monotonic() + PATIENCE_S
+        while not (found := re.search(pattern, self.text())):
+            assert self.popen.poll() is None, f"ended before it said {pattern!r}:\n{self.text()}"
+            assert time.monotonic() < until, f"did not say {pattern!r}:\n{self.text()}"
+            time.sleep(0.02)
+        return found
+
+
+@contextlib.contextmanager
+def starter(folder):
+    """Gives a function that starts processes, and ends what is left of them afterwards, children included."""
+    started = []
+
+    def start(command, **variables):
+        started.append(Process(command, folder / f"output{len(started)}.txt", **variables))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for process in started:
+            family = [process.popen.pid, *descendants(process.popen.pid)]
+            if process.popen.poll() is None:
+                for pid in family:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                process.popen.wait()
+
+
+def torchrun(start, ranks, *arguments, **variables):
+    # As --standalone, but without asking who "localhost" is: bare systems do not know.
+    alone = ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
+    return start([sys.executable, "-m", "torch.distributed.run", *alone, f"--nproc_per_node={ranks}", "--no-python", *arguments],
+                 **variables)
+
+
+def ranks_by_hand(start, size, *arguments, each=lambda rank: [], port=None, **variables):
+    """The ranks of one group, as a person would start them."""
+    port = port or free_port()
+    return [start([BINARY, *arguments, *each(rank)], RANK=rank, WORLD_SIZE=size, MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+                  **variables) for rank in range(size)]
+
+
+def descendants(pid):
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for child in map(int, (task / "children").read_text().split()):
+                found += [child, *descendants(child)]
+    return found
+
+
+def worker_pids(process, size):
+    """{rank: pid} of the snake_ddp processes below `process`."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        found = {}
+        for pid in descendants(process.popen.pid):
+            with contextlib.suppress(OSError):
+                if os.path.samefile(f"/proc/{pid}/exe", BINARY):
+                    variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+                    found |= {int(v[5:]): pid for v in variables if v.startswith("RANK=")}
+        if len(found) == size:
+            return found
+        assert process.popen.poll() is None and time.monotonic() < until, f"ranks {sorted(found)} of {size}:\n{process.text()}"
+        time.sleep(0.02)
+
+
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_until_gone(pids, limit_s):
+    until = time.monotonic() + limit_s
+    while any(map(is_alive, pids)):
+        assert time.monotonic() < until, f"still there: {[p for p in pids if is_alive(p)]}"
+        time.sleep(0.05)
+
+
+def fingerprint(text):
+    """{"line", "weights", "ranks": {rank: (boards, batch)}} of the run that printed `text`."""
+    lines = re.findall(r"^Fingerprint: .*$", text, re.M)
+    assert len(lines) == 1, f"{len(lines)} fingerprints in:\n{text}"
+    ranks = {int(rank): (boards, batch)
+             for rank, boards, batch in re.findall(r"rank (\d+) boards (\w{16}) batch (\w{16})", lines[0])}
+    return {"line": lines[0], "weights": re.search(r"weights (\w{16})", lines[0])[1], "ranks": ranks}
+
+
+def run_folder(text):
+    return pathlib.Path(re.search(r"^Run folder: (.+)$", text, re.M)[1])
+
+
+def only_json(text):
+    """The one JSON object that `text` is."""
+    document = json.loads(text)
+    assert isinstance(document, dict) and text.count("\n") == 1, text
+    return document

@@ -1,0 +1,228 @@
+"""Training among processes: what ranks share and what they do not, how they stop, and what ends them."""
+
+import json
+import os
+import re
+import signal
+import socket
+
+import pytest
+import torch
+
+from processes import (BINARY, BUILD, TINY, fingerprint, flags, free_port, ranks_by_hand, run_folder, starter, torchrun,
+                       wait_until_gone, worker_pids)
+
+PROBE = str(BUILD / "tests" / "train" / "train_probe")
+HOST = socket.gethostname()
+ENDLESS = TINY | {"max_episodes": 10**9}
+
+
+@pytest.fixture
+def start(tmp_path):
+    with starter(tmp_path) as begin:
+        yield begin
+
+
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory):
+    """Trains under torchrun; the same question is answered from memory."""
+    known = {}
+
+    def run(ranks, **settings):
+        key = (ranks, *sorted(settings.items()))
+        if key not in known:
+            folder = tmp_path_factory.mktemp("run")
+            with starter(folder) as begin:
+                process = torchrun(begin, ranks, BINARY, *flags(TINY | {"runs_dir": folder} | settings))
+                assert process.wait() == 0, process.text()
+                known[key] = process.text()
+        return known[key]
+
+    return run
+
+
+def train_by_hand(start, tmp_path, size, **settings):
+    ranks = ranks_by_hand(start, size, *flags(TINY | {"runs_dir": tmp_path} | settings))
+    assert [rank.wait() for rank in ranks] == [0] * size, "\n".join(rank.text() for rank in ranks)
+    for other in ranks[1:]:
+        assert other.text() == "", "only rank 0 speaks"
+    return ranks[0].text()
+
+
+# Ranks learn the same from different games
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_under_torchrun_hold_the_same_weights_from_different_games(run_once, ranks):
+    text = run_once(ranks)
+    assert int(re.search(r"(\d+) updates in", text)[1]) >= 200
+    assert f"{ranks} rank(s) on " in text
+    told = fingerprint(text)
+    assert sorted(told["ranks"]) == list(range(ranks))
+    for hashes in zip(*told["ranks"].values()):  # boards, then batches
+        assert len(set(hashes)) == ranks, told["line"]
+
+
+def test_the_same_run_is_the_same_however_it_is_started(run_once, start, tmp_path):
+    first = fingerprint(run_once(2))["line"]
+    assert fingerprint(train_by_hand(start, tmp_path, 2))["line"] == first
+    own = start([BINARY, "--ddp", "--world_size", "2", *flags(TINY | {"runs_dir": tmp_path})])
+    assert own.wait() == 0, own.text()
+    assert fingerprint(own.text())["line"] == first
+
+
+def test_another_seed_and_another_world_size_are_other_runs(run_once, start, tmp_path):
+    two = fingerprint(run_once(2))
+    other_seed = fingerprint(train_by_hand(start, tmp_path, 2, seed=11))
+    assert other_seed["weights"] != two["weights"]
+    assert not set(other_seed["ranks"].values()) & set(two["ranks"].values())
+    weights = {two["weights"], fingerprint(run_once(4))["weights"]}
+    alone = start([BINARY, *flags(TINY | {"runs_dir": tmp_path})])
+    assert alone.wait() == 0, alone.text()
+    weights.add(fingerprint(alone.text())["weights"])
+    assert len(weights) == 3
+
+
+def test_an_evaluation_that_reaches_the_target_stops_every_rank(start, tmp_path):
+    text = train_by_hand(start, tmp_path, 2, max_episodes=10**6, eval_interval=3, eval_games=16, eval_opponent="level0",
+                         target_win_rate=0.01, updates_per_step=0.1)
+    judged = re.findall(r"\[Evaluation at episode (\d+)\] against level0: won ([\d.]+) %", text)
+    assert float(judged[-1][1]) > 0 and all(float(rate) == 0 for _, rate in judged[:-1])
+    assert "Training completed!" in text
+
+
+# The mean over ranks is the gradient of the global batch
+
+
+@pytest.mark.parametrize("head", ["softmax", "tanh"])
+def test_two_ranks_learn_what_one_learns_from_both_batches(start, tmp_path, head):
+    def state(name, run):
+        assert run.wait() == 0, run.text()
+        return torch.load(tmp_path / name, weights_only=True)
+
+    together = state("two.pth", torchrun(start, 2, PROBE, "union", head, tmp_path / "two.pth"))
+    alone = state("one.pth", start([PROBE, "union", head, tmp_path / "one.pth"]))
+    only_x = state("x.pth", start([PROBE, "union", head, tmp_path / "x.pth", "0", "2"]))
+    assert list(together) == list(alone)
+
+    def distance(a, b, part):
+        return max(float((a[name] - b[name]).abs().max()) for name in a if name.startswith(part))
+
+    for network in ("actor.", "critic.", "actor_target.", "critic_target."):
+        assert distance(together, alone, network) < 1e-6
+    for network in ("actor.", "critic."):  # half of the batch is not good enough
+        assert distance(together, only_x, network) > 1e-4
+
+
+# Ends
+
+
+def begin_endless_run(start, tmp_path, ranks, **settings):
+    run = torchrun(start, ranks, BINARY, *flags(ENDLESS | {"runs_dir": tmp_path, "dist_timeout": 20} | settings))
+    run.wait_for(r"\[Episode \d+\]")
+    return run, worker_pids(run, ranks)
+
+
+def test_a_killed_rank_ends_the_others_and_torchrun_names_it(start, tmp_path):
+    run, pids = begin_endless_run(start, tmp_path, 3)
+    os.kill(pids[1], signal.SIGKILL)
+    wait_until_gone(pids.values(), 20)
+    assert run.wait() == 1
+    root_cause = run.text().split("Root Cause")[1]
+    assert "rank      : 1 (local_rank: 1)" in root_cause
+    assert "Signal 9 (SIGKILL)" in root_cause
+    assert run.text().count(f"no word from rank 1 on {HOST} (pid {pids[1]}), which has ended") >= 2, run.text()
+
+
+def saved_weights(folder):
+    models = {path.name for path in (folder / "trained_model").iterdir()}
+    (actor,) = (re.fullmatch(r"actor_(\d+)\.pth", name) for name in models if name.startswith("actor"))
+    assert models == {actor[0], f"critic_{actor[1]}.pth"}
+    for name in models:
+        assert torch.load(folder / "trained_model" / name, weights_only=True)
+    return int(actor[1])
+
+
+def test_a_stopped_torchrun_leaves_saved_weights_and_no_process(start, tmp_path):
+    run, pids = begin_endless_run(start, tmp_path, 2)
+    run.popen.terminate()
+    run.wait()
+    wait_until_gone(pids.values(), 1)
+    folder = run_folder(run.text())
+    episode = saved_weights(folder)
+    log = (folder / "train.log").read_text()
+    assert f"Stopped by a signal at episode {episode};" in log
+    assert "Fingerprint: " in log  # all ranks compared their weights, and none waits for another
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1], ids=lambda s: s.name)
+def test_a_signal_to_any_rank_stops_all_at_the_same_step(start, tmp_path, number):
+    ranks = ranks_by_hand(start, 2, *flags(ENDLESS | {"runs_dir": tmp_path}))
+    ranks[0].wait_for(r"\[Episode \d+\]")
+    for _ in range(2):  # launchers deliver each twice
+        ranks[1].popen.send_signal(number)
+    assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text() + ranks[1].text()
+    assert "Stopped by a signal" in ranks[0].text()
+    assert len(fingerprint(ranks[0].text())["ranks"]) == 2
+    saved_weights(run_folder(ranks[0].text()))
+
+
+def test_ranks_end_with_a_killed_torchrun(start, tmp_path):
+    run, pids = begin_endless_run(start, tmp_path, 2)
+    run.popen.kill()
+    wait_until_gone(pids.values(), 5)
+
+
+# Ranks that do not fit together
+
+
+@pytest.mark.parametrize("name, here, there", [("gamma", 0.99, 0.98), ("seed", 1, 2), ("reward", "v1_2", "score")])
+def test_settings_that_differ_between_ranks_end_all(start, tmp_path, name, here, there):
+    ranks = ranks_by_hand(start, 3, *flags(TINY | {"runs_dir": tmp_path}),
+                          each=lambda rank: [f"--{name}", there if rank == 2 else here])
+    for rank in ranks:
+        assert rank.wait() == 3
+        assert "the configuration differs between ranks: rank 2 from rank 0" in rank.text()
+        assert f"'--{name} {json.dumps(there)} (rank 0: {json.dumps(here)})'" in rank.text()
+        assert rank.text().count("snake_ddp: ") == 1
+    assert not list(tmp_path.glob("snakes_3v3/*")), "nothing was begun"
+
+
+def test_local_rank_may_differ(start, tmp_path):
+    ranks = ranks_by_hand(start, 2, *flags(TINY | {"runs_dir": tmp_path}), each=lambda rank: [f"--local_rank={rank}"])
+    assert [rank.wait() for rank in ranks] == [0, 0], ranks[1].text()
+
+
+def test_variables_set_in_part_are_a_usage_error(start, tmp_path):
+    run = start([BINARY, *flags(TINY | {"runs_dir": tmp_path})], RANK=0, MASTER_ADDR="127.0.0.1")
+    assert run.wait() == 2
+    assert "set (RANK, MASTER_ADDR)" in run.text() and "WORLD_SIZE" in run.text()
+
+
+def test_a_taken_port_is_a_distributed_failure(start, tmp_path):
+    line = flags(TINY | {"runs_dir": tmp_path, "join_timeout": 3})
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        by_hand = start([BINARY, *line], RANK=0, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+        own = start([BINARY, "--ddp", "--world_size", "2", "--ddp_port", port, *line])
+        for run in (by_hand, own):
+            assert run.wait() == 3
+            assert f"port {port} is taken" in run.text()
+
+
+def test_a_master_out_of_reach_is_told_within_the_join_timeout(start, tmp_path):
+    port = free_port()
+    run = start([BINARY, *flags(TINY | {"runs_dir": tmp_path, "join_timeout": 3})], RANK=1, WORLD_SIZE=2,
+                MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    assert run.wait() == 3
+    assert run.took_s < 12
+    assert f"rank 1 on {HOST}: " in run.text() and f"nothing answers at 127.0.0.1:{port}" in run.text()
+
+
+def test_world_size_needs_ddp(start, tmp_path):
+    for line, words in ((["--world_size", "2"], "--world_size is for --ddp"), (["--ddp"], "--ddp needs --world_size")):
+        run = start([BINARY, *line, *flags(TINY | {"runs_dir": tmp_path})])
+        assert run.wait() == 2
+        assert words in run.text()

@@ -1,0 +1,115 @@
+// What the tests of whole runs cannot see from outside: `train_probe MODE ...`, tensors in and out as .pth files.
+//   union HEAD OUT            updates on this rank's share of a global batch; rank 0 writes the learner's state
+//   act HEAD ACTOR OBS OUT    what an actor's file answers to raw features [B, 3, D]
+//   learner SEED HIDDEN OBS OUT   what a fresh learner's policy answers to the same features scaled, as training plays
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/encode/scaling.hpp"
+#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/nets/policy.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+
+constexpr int kUpdates = 8;
+constexpr std::int64_t kGlobalBatch = 24;
+
+at::Tensor with_constant(const at::Tensor& features) {
+  std::vector<std::int64_t> sizes = features.sizes().vec();
+  sizes.back() = 1;
+  return at::cat({features, at::ones(sizes)}, -1).contiguous();
+}
+
+at::Tensor observations_of(const std::string& path) {
+  for (const auto& [name, tensor] : io::load_state_dict(path)) {
+    if (name == "obs") return tensor;
+  }
+  throw base::FileError(path + " has no obs");
+}
+
+// The global batch of an update, and of it the rows of one of `parts` ranks.
+replay::Batch share(const learners::Learner& learner, int update, int part, int parts) {
+  at::manual_seed(static_cast<std::uint64_t>(update) + 100);
+  replay::Batch batch;
+  for (const replay::Column& column : learner.columns()) {
+    std::vector<std::int64_t> sizes = {kGlobalBatch};
+    sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
+    at::Tensor values = at::rand(sizes);
+    if (column.name.find("observation") != std::string::npos) {
+      values.mul_(2).sub_(1);
+      values.select(-1, -1).fill_(1.0F);
+    }
+    const std::int64_t rows = kGlobalBatch / parts;
+    batch.columns.push_back(values.narrow(0, part * rows, rows).contiguous());
+  }
+  return batch;
+}
+
+// With `--share PART PARTS` a single process takes that share alone: the control that shares matter.
+void learn_union(const std::vector<std::string>& a) {
+  dist::Options group_options;
+  group_options.fingerprint = "train_probe";
+  group_options.device = "cpu";
+  dist::DistContext group(dist::world_from_env([](const char* name) { return std::getenv(name); }),
+                          group_options);
+  learners::LearnerOptions options;
+  options.output_activation = a.at(1);
+  options.hidden_size = 16;
+  options.a_lr = options.c_lr = 3e-3;
+  const auto learner = learners::make_learner(options);
+  const learners::Average average = [&](at::Tensor& gradient) {
+    group.all_reduce_mean(gradient, group.deadline());
+  };
+  const bool alone = a.size() > 3;
+  const int part = alone ? std::stoi(a.at(3)) : group.rank();
+  const int parts = alone ? std::stoi(a.at(4)) : group.size();
+  for (int update = 0; update < kUpdates; ++update)
+    learner->update(share(*learner, update, part, parts), average);
+  if (group.is_main()) io::save_state_dict(a.at(2), learner->state());
+  group.barrier("end", group.deadline());
+}
+
+void act(const std::vector<std::string>& a) {
+  nets::ActorPolicy policy(io::load_state_dict(a.at(2)), nets::head_from_name(a.at(1)), a.at(2));
+  io::save_state_dict(a.at(4),
+                      {{"values", policy.action_values(with_constant(observations_of(a.at(3)))).clone()}});
+}
+
+void play_scaled(const std::vector<std::string>& a) {
+  learners::LearnerOptions options;
+  options.seed = std::stoull(a.at(1));
+  options.hidden_size = std::stoll(a.at(2));
+  const auto learner = learners::make_learner(options);
+  encode::Scaling s = encode::feature_scaling(encode::ObsKind::k30);
+  const at::Tensor shift = at::from_blob(s.shift, {30}, at::kFloat);
+  const at::Tensor scale = at::from_blob(s.scale, {30}, at::kFloat);
+  const at::Tensor seen = (observations_of(a.at(3)) - shift) * scale;
+  io::save_state_dict(a.at(4), {{"values", learner->policy().action_values(with_constant(seen)).clone()}});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  try {
+    const std::string& mode = arguments.at(0);
+    SD_CHECK(mode == "union" || mode == "act" || mode == "learner", "unknown mode " + mode);
+    if (mode == "union") learn_union(arguments);
+    if (mode == "act") act(arguments);
+    if (mode == "learner") play_scaled(arguments);
+  } catch (const base::Error& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return e.exit_code();
+  }
+  return 0;
+}
