@@ -27,7 +27,7 @@ for preset in "${presets[@]}"; do
   rm -rf "build/$preset/junit" && mkdir -p "build/$preset/junit"
   say "testing the $preset build"
   ctest --test-dir "build/$preset" -j "$(nproc)" --output-on-failure --no-tests=error \
-    --output-junit "$PWD/build/$preset/ctest.xml" "${select[@]}" "$@" >&2 || true  # the report below decides
+    --output-junit "$PWD/build/$preset/ctest.xml" "${select[@]}" "$@" >&2 9>&- || true  # the report below decides
   reports+=("build/$preset")
 done
 sd_unlock

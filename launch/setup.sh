@@ -84,9 +84,12 @@ sd_build() {
   shift
   local log=build/$preset.log
   mkdir -p build
-  # A configured folder that was moved or belongs to another interpreter is made anew.
-  if ! grep -qs "^Python3_EXECUTABLE:.*=$SD_PYTHON\$" "build/$preset/CMakeCache.txt" ||
-     ! grep -qs "^CMAKE_HOME_DIRECTORY:.*=$PWD\$" "build/$preset/CMakeCache.txt"; then
+  # A configured folder that was moved or belongs to another interpreter is made anew; python and python3 of one
+  # environment are one interpreter.
+  local cache=build/$preset/CMakeCache.txt
+  if [ -f "$cache" ] && ! { grep -qs "^Python3_EXECUTABLE:.*=$(dirname "$SD_PYTHON")/python[0-9.]*\$" "$cache" &&
+                            grep -qs "^CMAKE_HOME_DIRECTORY:.*=$PWD\$" "$cache"; }; then
+    say "build/$preset was configured for another place or interpreter: making it anew"
     rm -rf "build/$preset"
   fi
   if [ ! -f "build/$preset/build.ninja" ]; then
@@ -103,10 +106,17 @@ sd_build() {
   }
 }
 
-# Two calls at once must not build into one folder.
+# Two calls at once must not build into one folder. A call from within one that holds the lock (the tests start
+# ./train_ddp.sh) goes on at once. Programs that run for long get 9>&-, so that what they leave behind holds no lock.
 sd_lock() {
+  [ "${SNAKE_DDP_LOCKED:-}" != "$(pwd -P)" ] || return 0
   mkdir -p build || give_up "cannot make the folder build here: is $PWD read-only?"
   exec 9>build/.lock
   flock -w 1800 9 || give_up "another call has been setting up for half an hour; is it stuck? (build/.lock)"
+  SNAKE_DDP_LOCKED=$(pwd -P)
+  export SNAKE_DDP_LOCKED
 }
-sd_unlock() { exec 9>&-; }
+sd_unlock() {
+  exec 9>&-
+  unset SNAKE_DDP_LOCKED
+}

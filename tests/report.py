@@ -19,11 +19,13 @@ def entries(build):
 
 
 def cases(report):
-    """(passed, failed, skipped) of one program's report; None where it cannot be read."""
+    """(passed, failed, skipped) of one program's report; None where there is none."""
+    if not report.exists():
+        return None
     try:
         root = xml.parse(report).getroot()
-    except (OSError, xml.ParseError):
-        return None
+    except xml.ParseError:
+        return 0, 1, 0
     passed = failed = skipped = 0
     for case in root.iter("testcase"):
         if case.find("failure") is not None or case.find("error") is not None:
@@ -47,7 +49,7 @@ def main():
                 counts = (1, 0, 0) if entry_passed else (0, 1, 0)
             if not entry_passed and counts[1] == 0:
                 counts = (counts[0], 1, counts[2])
-            if not entry_passed:
+            if not entry_passed or counts[1]:
                 broken.append(f"{build.name}: {name}")
             for i, n in enumerate(counts):
                 totals[label][i] += n

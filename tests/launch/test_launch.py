@@ -1,0 +1,389 @@
+"""The scripts that people start, the report that decides, and what the README says."""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from processes import (BINARY, BUILD, PATIENCE_S, SOURCE, TINY, clean_environment, fingerprint, flags, only_json, run_folder,
+                       starter, wait_until_gone, worker_pids)
+
+BUILDING_S = 580  # a first call may have to build
+
+
+def script(*arguments, **variables):
+    return subprocess.run([SOURCE / "train_ddp.sh", *arguments], env=clean_environment(**variables), capture_output=True,
+                          text=True, timeout=BUILDING_S, stdin=subprocess.DEVNULL)
+
+
+@pytest.fixture(scope="module")
+def set_up():
+    """train_ddp.sh has done its set-up once. It builds in build/release, which must be the build that is tested: in any
+    other the script would work on a folder that somebody else may be using."""
+    if not (BUILD.exists() and BUILD.resolve() == SOURCE / "build" / "release"):
+        pytest.fail(f"these tests call train_ddp.sh, which builds in build/release, and this is {BUILD}: run ./test.sh release")
+    done = script("--version")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("snake_ddp ")
+
+
+# train_ddp.sh
+
+
+def test_one_command_trains(set_up, tmp_path):
+    done = script("--config", "configs/smoke.json", "--runs_dir", tmp_path, NPROC=2)
+    assert done.returncode == 0, done.stderr
+    assert "== " not in done.stderr, "a second call installs and builds nothing"
+    assert len(fingerprint(done.stdout)["ranks"]) == 2
+    folder = run_folder(done.stdout)
+    assert folder.parent == tmp_path / "snakes_3v3"
+    names = {path.name for path in (folder / "trained_model").iterdir()}
+    assert {"actor_1.pth", "critic_1.pth", "actor_2.pth", "critic_2.pth"} <= names
+    assert json.loads((folder / "config.json").read_text())["world_size"] == 2
+
+
+def test_it_works_from_another_folder(set_up, tmp_path):
+    done = subprocess.run([SOURCE / "train_ddp.sh", "--help"], cwd=tmp_path, env=clean_environment(), capture_output=True,
+                          text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0 and done.stderr == ""
+    assert "--max_episodes,--max-episodes" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_flag_gives_one_message(set_up):
+    done = script("--max_episode", "5", NPROC=4)
+    assert done.returncode == 2
+    assert done.stderr.strip() == "snake_ddp: unknown flag --max_episode; did you mean --max_episodes?; " \
+        "all flags: snake_ddp train --help"
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("ranks", ["0", "two", "-1", "2x"])
+def test_a_wrong_number_of_ranks_is_told(set_up, ranks):
+    done = script("--config", "configs/smoke.json", NPROC=ranks)
+    assert done.returncode == 1
+    assert f"NPROC={ranks} is not a number of ranks" in done.stderr
+
+
+def test_several_machines_need_the_first_ones_name(set_up):
+    done = script("--config", "configs/smoke.json", NNODES=2, NPROC=1)
+    assert done.returncode == 1
+    assert "NNODES=2 needs MASTER_ADDR" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1], ids=lambda s: s.name)
+def test_a_signal_to_the_script_saves_and_stops(set_up, tmp_path, number, monkeypatch):
+    monkeypatch.setattr("processes.BINARY", str(SOURCE / "snake_ddp"))
+    with starter(tmp_path) as start:
+        run = start([SOURCE / "train_ddp.sh", *flags(TINY | {"max_episodes": 10**9, "runs_dir": tmp_path})], NPROC=2)
+        run.wait_for(r"\[Episode \d+\]")
+        pids = worker_pids(run, 2)
+        run.popen.send_signal(number)
+        run.wait()
+        wait_until_gone(pids.values(), 1)
+    assert "Stopped by a signal" in (run_folder(run.text()) / "train.log").read_text()
+
+
+# Set-up, with faked tools
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """The scripts alone, in a folder of their own, and a folder of tools that come first in PATH."""
+    root = tmp_path / "tree"
+    shutil.copytree(SOURCE / "launch", root / "launch")
+    for name in ("train_ddp.sh", "test.sh"):
+        shutil.copy(SOURCE / name, root / name)
+    (tmp_path / "tools").mkdir()
+    return root
+
+
+def fake(tree, name, text):
+    path = tree.parent / "tools" / name
+    path.write_text("#!/bin/sh\n" + text + "\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def run_faked(tree, name="train_ddp.sh", **variables):
+    environment = clean_environment(PATH=f"{tree.parent / 'tools'}:/usr/bin:/bin", **variables)
+    for variable in ("SNAKE_DDP_PYTHON", "SNAKE_DDP_LOCKED"):
+        if variable not in variables:
+            environment.pop(variable, None)
+    return subprocess.run([tree / name], cwd=tree, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+
+
+INSTALLED = "printf installed"
+PACKAGES = [line.split() for line in (SOURCE / "launch" / "packages.txt").read_text().splitlines() if line[:1] not in ("#", "")]
+
+
+@pytest.mark.parametrize("name", ["train_ddp.sh", "test.sh"])
+def test_without_root_the_exact_command_is_told(tree, name):
+    wanted = " ".join(words[0] for words in PACKAGES if name == "test.sh" or "[test]" not in words)
+    assert ("catch2" in wanted) == (name == "test.sh") and "g++ " in wanted
+    fake(tree, "dpkg-query", "exit 1")
+    fake(tree, "id", "echo 1000")
+    fake(tree, "apt-get", "touch called")
+    done = run_faked(tree, name)
+    assert done.returncode == 1
+    assert f"\n  sudo sh -c 'apt-get update && apt-get install -y --no-install-recommends {wanted}'\n" in done.stderr
+    assert not (tree / "called").exists()
+
+
+def test_only_what_is_missing_is_asked_for(tree):
+    fake(tree, "dpkg-query", 'for last; do :; done; [ "$last" = zlib1g-dev ] && exit 1; printf installed')
+    fake(tree, "id", "echo 1000")
+    assert "--no-install-recommends zlib1g-dev'" in run_faked(tree).stderr
+
+
+def test_packages_that_cannot_be_installed_are_told(tree):
+    fake(tree, "dpkg-query", "exit 1")
+    fake(tree, "id", "echo 0")
+    fake(tree, "apt-get", 'echo "E: no way to the archive"; exit 100')
+    done = run_faked(tree)
+    assert done.returncode == 1
+    assert "E: no way to the archive" in done.stderr and "apt-get failed" in done.stderr and "offline" in done.stderr
+    assert "apt-get update && apt-get install -y --no-install-recommends g++ " in done.stderr
+
+
+VENV = 'if [ "$2" = venv ]; then mkdir -p .venv/bin && cp "$0" .venv/bin/python3; exit; fi\n'
+
+
+def test_libraries_that_cannot_be_installed_are_told(tree):
+    fake(tree, "dpkg-query", INSTALLED)
+    fake(tree, "python3", VENV + 'echo "ERROR: no network" >&2; exit 1')
+    done = run_faked(tree)
+    assert done.returncode == 1
+    assert "installing LibTorch" in done.stderr and "ERROR: no network" in done.stderr
+    assert "pip could not install launch/requirements.txt" in done.stderr
+    assert "-m pip install -r launch/requirements.txt" in done.stderr
+    assert not (tree / ".venv" / "snake_ddp.stamp").exists(), "the next call tries again"
+
+
+def test_a_virtual_environment_that_cannot_be_made_is_told(tree):
+    fake(tree, "dpkg-query", INSTALLED)
+    fake(tree, "python3", "exit 1")
+    done = run_faked(tree)
+    assert done.returncode == 1 and "python3 -m venv .venv failed" in done.stderr
+
+
+def test_an_interpreter_without_torch_is_told(tree):
+    fake(tree, "dpkg-query", INSTALLED)
+    fake(tree, "other_python", "exit 1")
+    done = run_faked(tree, SNAKE_DDP_PYTHON=tree.parent / "tools" / "other_python")
+    assert done.returncode == 1 and "has no torch 2.11" in done.stderr
+
+
+def test_a_build_that_cannot_be_configured_shows_why(tree):
+    fake(tree, "dpkg-query", INSTALLED)
+    fake(tree, "python3", VENV + "exit 0")
+    fake(tree, "cmake", 'echo "CMake Error: no compiler"; exit 1')
+    fake(tree, "ninja", "exit 0")
+    done = run_faked(tree)
+    assert done.returncode == 1
+    assert "CMake Error: no compiler" in done.stderr and "cmake could not configure the release build" in done.stderr
+
+
+@pytest.mark.parametrize("cached, anew", [("python", False), ("python3", False), ("python3.11", False), ("other/python3", True)])
+def test_only_a_build_of_another_interpreter_is_made_anew(tree, cached, anew):
+    fake(tree, "dpkg-query", INSTALLED)
+    fake(tree, "python3", VENV + "exit 0")
+    fake(tree, "cmake", 'mkdir -p build/release; touch build/release/build.ninja')
+    fake(tree, "ninja", "exit 1")  # far enough
+    build = tree / "build" / "release"
+    build.mkdir(parents=True)
+    (build / "CMakeCache.txt").write_text(f"Python3_EXECUTABLE:UNINITIALIZED={tree}/.venv/bin/{cached}\n"
+                                          f"CMAKE_HOME_DIRECTORY:INTERNAL={tree}\n")
+    (build / "work.o").write_text("hours")
+    done = run_faked(tree)
+    assert (build / "work.o").exists() != anew, done.stderr
+    assert ("making it anew" in done.stderr) == anew
+
+
+def test_a_second_call_waits_and_a_call_from_within_does_not(tree):
+    text = """
+    set -euo pipefail; . launch/setup.sh; sd_lock
+    bash -c '. launch/setup.sh; sd_lock; echo within; sd_unlock'
+    env -u SNAKE_DDP_LOCKED bash -c 'exec 9>&-; flock -n build/.lock true && echo unlocked || echo locked'
+    sd_unlock
+    flock -n build/.lock true && echo free
+    """
+    done = subprocess.run(["bash", "-c", text], cwd=tree, env={k: v for k, v in os.environ.items() if k != "SNAKE_DDP_LOCKED"},
+                          capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.stdout.split() == ["within", "locked", "free"], done.stderr
+
+
+def test_tests_do_not_hold_the_lock_of_the_build():
+    lock = SOURCE / "build" / ".lock"
+    held = [fd for fd in pathlib.Path("/proc/self/fd").iterdir() if os.path.exists(fd) and lock.exists() and os.path.samefile(fd, lock)]
+    assert held == []
+
+
+def test_no_cuda_toolkit_is_needed(tmp_path):
+    python = pathlib.Path(sys.executable)
+    environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    assert shutil.which("nvcc", path=environment["PATH"]) is None
+    done = subprocess.run([shutil.which("cmake", path=environment["PATH"]), "-S", SOURCE, "-B", tmp_path / "b", "-G", "Ninja",
+                           f"-DPython3_EXECUTABLE={python}"], env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    assert "LibTorch: " in done.stdout
+    for rules in (tmp_path / "b" / "build.ninja", BUILD / "build.ninja"):
+        text = rules.read_text()
+        assert "libtorch_cpu.so" in text
+        assert "/usr/local/cuda" not in text and "nvcc" not in text
+
+
+# The report
+
+
+def made_up(folder, entries):
+    """entries: {ctest name: (ctest status, its report or None)}"""
+    (folder / "junit").mkdir(parents=True)
+    rows = "".join(f'<testcase name="{name}" status="{status}"/>' for name, (status, _) in entries.items())
+    (folder / "ctest.xml").write_text(f"<testsuite>{rows}</testsuite>")
+    for name, (_, text) in entries.items():
+        if text is not None:
+            (folder / "junit" / f"{name}.xml").write_text(text)
+    return folder
+
+
+def cases(*kinds):
+    return "<testsuites><testsuite>" + "".join(
+        "<testcase/>" if kind == "passed" else f"<testcase><{kind}/></testcase>" for kind in kinds) + "</testsuite></testsuites>"
+
+
+GOOD = ("run", cases("passed", "passed"))
+REPORTS = {
+    "all is well": ({"game.unit": GOOD, "dist.dist": GOOD}, 0, "4 passed, 0 failed"),
+    "a plain command": ({"game.unit": GOOD, "rooms.repo": ("run", None)}, 0, "3 passed, 0 failed"),
+    "a failure": ({"game.unit": ("fail", cases("passed", "failure"))}, 1, "1 passed, 1 failed"),
+    "an error": ({"game.unit": ("fail", cases("passed", "error"))}, 1, "1 passed, 1 failed"),
+    "a failure that ctest did not see": ({"game.unit": ("run", cases("passed", "failure"))}, 1, "1 passed, 1 failed"),
+    "a crash without a report": ({"dist.dist": GOOD, "game.unit": ("fail", None)}, 1, "2 passed, 1 failed"),
+    "a crash with half a report": ({"dist.dist": GOOD, "game.unit": ("fail", "<testsuites><testca")}, 1, "2 passed, 1 failed"),
+    "a crash after the last case": ({"game.unit": ("fail", cases("passed", "passed"))}, 1, "2 passed, 1 failed"),
+    "half a report of a success": ({"dist.dist": GOOD, "game.unit": ("run", "")}, 1, "2 passed, 1 failed"),
+    "not run": ({"dist.dist": GOOD, "game.unit": ("notrun", None)}, 1, "2 passed, 1 failed"),
+    "disabled": ({"dist.dist": GOOD, "game.unit": ("disabled", None)}, 1, "2 passed, 1 failed"),
+    "a skip": ({"game.unit": ("run", cases("passed", "skipped"))}, 1, "1 passed, 1 failed"),
+    "nothing": ({}, 1, "0 passed, 0 failed"),
+}
+
+
+def report(*folders):
+    return subprocess.run([sys.executable, SOURCE / "tests" / "report.py", *folders], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("entries, code, last_line", REPORTS.values(), ids=REPORTS)
+def test_the_report_is_red_where_something_is_wrong(tmp_path, entries, code, last_line):
+    done = report(made_up(tmp_path / "release", entries))
+    assert done.stdout.splitlines()[-1] == last_line, done.stdout
+    assert done.returncode == code
+    if code and entries and "skip" not in str(entries):
+        assert "FAILED release: game.unit" in done.stdout
+
+
+def test_a_whole_suite_without_one_of_its_kinds_is_red(tmp_path):
+    names = ["game.unit", "game.property", "game.golden", "dist.dist", "launch.launch", "repo.repo"]
+    asan = made_up(tmp_path / "asan", {"game.unit": GOOD})
+    whole = report(made_up(tmp_path / "a" / "release", {name: GOOD for name in names}), asan)
+    assert whole.returncode == 0, whole.stdout
+    done = report(made_up(tmp_path / "b" / "release", {name: GOOD for name in names[:-1]}), asan)
+    assert done.returncode == 1 and "no test with label repo passed" in done.stdout
+    assert report(tmp_path / "nowhere").returncode != 0
+
+
+# README and presets
+
+
+def shell_lines(text):
+    """Commands of the code blocks in a shell's language, continued lines joined, comments and prompts taken off."""
+    for block in re.findall(r"^\s*```(?:sh|bash|shell)\n(.*?)^\s*```", text, re.M | re.S):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            if words:
+                yield words
+
+
+def run_here(words):
+    return subprocess.run(words, cwd=SOURCE, env=clean_environment(), capture_output=True, text=True, timeout=PATIENCE_S)
+
+
+def check_training_flags(words):
+    done = run_here([BINARY, "train", "--check_settings", *[word for word in words if word not in ("train", "--ddp")]])
+    assert done.returncode == 0, done.stderr
+
+
+def check_flags_of(tool, words):
+    known = run_here([sys.executable, "-m", tool, "--help"]).stdout.replace("_", "-")
+    for word in words:
+        if word.startswith("--"):
+            assert re.search(re.escape(word.split("=")[0].replace("_", "-")) + r"\b", known), f"{tool} has no {word}"
+
+
+def check_line(words):
+    """Runs a README's command as far as that costs seconds; fails on a kind of command that it does not know."""
+    while re.fullmatch(r"[A-Z_]+=.*", words[0]):
+        words = words[1:]
+    name = pathlib.PurePath(words[0]).name
+    if name in ("test.sh", "train_ddp.sh"):
+        assert os.access(SOURCE / name, os.X_OK)
+        if name == "train_ddp.sh":
+            check_training_flags(words[1:])
+    elif name == "snake_ddp" and words[1:2] and words[1] in ("eval", "info", "bench", "verify-trace"):
+        short = [BINARY, *words[1:]]
+        if "--seconds" in short:
+            short[short.index("--seconds") + 1] = "0.01"
+        done = run_here(short)
+        assert done.returncode == 0, done.stderr
+        if "--json" in words:
+            only_json(done.stdout)
+    elif name in ("snake_ddp", "srun", "torchrun"):
+        at = next(i for i, word in enumerate(words) if pathlib.PurePath(word).name == "snake_ddp")
+        check_training_flags(words[at + 1:])
+        if name == "torchrun":
+            check_flags_of("torch.distributed.run", words[1:at])
+    elif name == "tensorboard":
+        check_flags_of("tensorboard.main", words[1:])
+    elif name == "sbatch" or words[:3] == ["kubectl", "apply", "-f"]:
+        assert (SOURCE / words[-1]).is_file(), f"{words[-1]} is missing"
+    else:
+        raise AssertionError(f"no way to check {shlex.join(words)!r}: teach check_line about it")
+
+
+README = list(shell_lines((SOURCE / "README_DDP.md").read_text(encoding="utf-8"))) if (SOURCE / "README_DDP.md").exists() else []
+
+
+def test_the_readme_has_commands():
+    assert {"./train_ddp.sh", "./test.sh"} <= {words[0] for words in README}
+
+
+@pytest.mark.parametrize("words", README, ids=shlex.join)
+def test_the_readme_can_be_followed(words):
+    check_line(words)
+
+
+@pytest.mark.parametrize("line", ["./snake_ddp --max_episode 5", "./train_ddp.sh --gama 1", "./snake_ddp info nowhere.pth",
+                                  "torchrun --nproc_per_nod=2 ./snake_ddp", "sbatch nowhere.sbatch", "rm -r build"])
+def test_a_readme_that_misleads_is_noticed(line):
+    with pytest.raises(AssertionError):
+        check_line(shlex.split(line))
+
+
+PRESETS = sorted((SOURCE / "configs").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.name)
+def test_presets_are_valid(path):
+    check_training_flags(["--config", str(path)])
+
+
+def test_there_are_presets():
+    assert {"smoke.json", "cpu_fast.json"} <= {path.name for path in PRESETS}
