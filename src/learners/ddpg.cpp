@@ -112,23 +112,33 @@ void Ddpg::update(const replay::Batch& batch, const Average& average) {
   target_folded_critic_.refresh(critic_target_);
 }
 
+// Q'(s', mu'(s')) [R, 1].
+const at::Tensor& Ddpg::next_values(const at::Tensor& next) {
+  const std::int64_t d = options_.features;
+  nets::forward(actor_target_, target_folded_actor_, next, target_pass_);
+  nets::Pass& q_next = critic_pass_;  // its buffers are free until the online critic's pass
+  if (options_.expected_value) {
+    nets::forward_moves(critic_target_, target_folded_critic_, next, kActions, q_next, move_values_);
+    at::sum_out(q_next.output, move_values_.mul_(target_pass_.output), {1}, /*keepdim=*/true);
+  } else {
+    next_critic_input_.narrow(1, 0, d).copy_(next.narrow(1, 0, d));
+    next_critic_input_.narrow(1, d, kActions).copy_(target_pass_.output);
+    nets::forward(critic_target_, target_folded_critic_, next_critic_input_, q_next);
+  }
+  return q_next.output;
+}
+
 // L = mean (Q(s, a) - (r + discount * Q'(s', mu'(s'))))^2
 void Ddpg::learn_critic(const replay::Batch& batch, const at::Tensor& observation, const Average& average) {
   const std::int64_t d = options_.features;
   const std::int64_t rows = observation.size(0);
   const at::Tensor next = batch.columns[kNextObservation].view({rows, d + 1}).to(options_.device);
-  critic_input_.narrow(1, 0, d).copy_(observation.narrow(1, 0, d));
-  critic_input_.narrow(1, d, kActions).copy_(batch.columns[kAction].view({rows, kActions}));
-  next_critic_input_.narrow(1, 0, d).copy_(next.narrow(1, 0, d));
-
-  nets::forward(actor_target_, target_folded_actor_, next, target_pass_);
-  next_critic_input_.narrow(1, d, kActions).copy_(target_pass_.output);
-  nets::Pass& q_next = critic_pass_;  // its buffers are free until the online critic's pass below
-  nets::forward(critic_target_, target_folded_critic_, next_critic_input_, q_next);
   const at::Tensor reward = batch.columns[kReward].view({rows, 1}).to(options_.device);
   const at::Tensor discount = batch.columns[kDiscount].view({rows, 1}).to(options_.device);
-  at::addcmul_out(target_q_, reward, discount, q_next.output);
+  at::addcmul_out(target_q_, reward, discount, next_values(next));
 
+  critic_input_.narrow(1, 0, d).copy_(observation.narrow(1, 0, d));
+  critic_input_.narrow(1, d, kActions).copy_(batch.columns[kAction].view({rows, kActions}));
   nets::forward(critic_, critic_folded_, critic_input_, critic_pass_);
   at::sub_out(d_q_, critic_pass_.output, target_q_);
   const double n = static_cast<double>(rows);
@@ -144,12 +154,20 @@ void Ddpg::learn_critic(const replay::Batch& batch, const at::Tensor& observatio
 // L = -mean Q(s, mu(s)); only the actor's gradient is computed.
 void Ddpg::learn_actor(const at::Tensor& observation, const Average& average) {
   const std::int64_t d = options_.features;
+  const double n = static_cast<double>(observation.size(0));
   nets::forward(actor_, actor_folded_, observation, actor_pass_);
-  critic_input_.narrow(1, d, kActions).copy_(actor_pass_.output);
-  nets::forward(critic_, critic_folded_, critic_input_, critic_pass_);
-  actor_loss_ = critic_pass_.output.mean().neg_();
-  d_q_.fill_(-1.0 / static_cast<double>(observation.size(0)));
-  nets::backward_input(critic_, critic_folded_, d_q_, critic_pass_, d, kActions, d_action_);
+  if (options_.expected_value) {
+    // dL/da_i = -Q(s, e_i) / n: the critic is not differentiated at all.
+    nets::forward_moves(critic_, critic_folded_, observation, kActions, critic_pass_, d_action_);
+    d_action_.mul_(-1.0 / n);
+    actor_loss_ = at::dot(d_action_.view(-1), actor_pass_.output.view(-1));
+  } else {
+    critic_input_.narrow(1, d, kActions).copy_(actor_pass_.output);
+    nets::forward(critic_, critic_folded_, critic_input_, critic_pass_);
+    actor_loss_ = critic_pass_.output.mean().neg_();
+    d_q_.fill_(-1.0 / n);
+    nets::backward_input(critic_, critic_folded_, d_q_, critic_pass_, d, kActions, d_action_);
+  }
   nets::backward_parameters(actor_, observation, d_action_, actor_pass_, actor_gradient_);
   average(actor_gradient_.flat());
   actor_norm_ = actor_adam_.step(actor_.parameters().flat(), actor_gradient_.flat(), kMaxGradNorm);

@@ -64,6 +64,19 @@ void product_of_transposed(at::Tensor& out, const at::Tensor& left, const at::Te
   }
 }
 
+// ReLU on `hidden` in place, then logits = hidden * W2^T + b2.
+void last_layer(const DenseNet& net, at::Tensor& hidden, at::Tensor& logits) {
+  const at::Tensor& weight = net.parameters().block(kPost2Weight);
+  const at::Tensor& bias = net.parameters().block(kPost2Bias);
+  if (on_cpu(hidden)) {
+    relu_and_last_layer(hidden.size(0), net.shape().hidden, net.shape().out, hidden.data_ptr<float>(),
+                        weight.data_ptr<float>(), bias.data_ptr<float>(), logits.data_ptr<float>());
+  } else {
+    hidden.relu_();
+    at::addmm_out(logits, bias, hidden, weight.t());
+  }
+}
+
 // d_output -> d_logits -> gradient at the hidden layer's output, masked by the ReLU, and through the layer norm.
 // The parameter gradients on the way are written where asked for.
 at::Tensor gradient_before_hidden(const DenseNet& net, const at::Tensor& d_output, Pass& pass,
@@ -199,14 +212,7 @@ void forward(const DenseNet& net, const Folded& folded, const at::Tensor& input,
   // A softmax cannot be done in place; the backward pass overwrites this scratch.
   if (shape.head == Head::kSoftmax) fit(pass.d_logits, pass.output.sizes(), input);
   at::Tensor& logits = shape.head == Head::kSoftmax ? pass.d_logits : pass.output;
-  if (on_cpu(input)) {
-    relu_and_last_layer(rows, shape.hidden, shape.out, pass.hidden.data_ptr<float>(),
-                        p.block(kPost2Weight).data_ptr<float>(), p.block(kPost2Bias).data_ptr<float>(),
-                        logits.data_ptr<float>());
-  } else {
-    pass.hidden.relu_();
-    at::addmm_out(logits, p.block(kPost2Bias), pass.hidden, p.block(kPost2Weight).t());
-  }
+  last_layer(net, pass.hidden, logits);
   if (shape.head == Head::kSoftmax) {
     at::_softmax_out(pass.output, logits, 1, false);
   } else if (shape.head == Head::kTanh) {
@@ -239,6 +245,32 @@ void backward_input(const DenseNet& net, const Folded& folded, const at::Tensor&
   const at::Tensor d_before = gradient_before_hidden(net, d_output, pass, nullptr);
   fit(d_columns, {d_output.size(0), count}, d_output);
   at::mm_out(d_columns, d_before, folded.map.narrow(0, first, count).t());
+}
+
+void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& observation,
+                   std::int64_t moves, Pass& pass, at::Tensor& values) {
+  const FlatParameters& p = net.parameters();
+  const DenseShape& shape = net.shape();
+  const std::int64_t rows = observation.size(0), features = shape.in - moves;
+  SD_CHECK(observation.size(1) == features + 1 && shape.out == 1,
+           "an input of features and moves, one value");
+  // The constant's row follows the features' here, without the actions' rows between.
+  const at::Tensor state_map =
+      at::cat({folded.map.narrow(0, 0, features), folded.map.narrow(0, shape.in, 1)});
+  fit(pass.d_hidden, {rows, shape.hidden}, observation);
+  product(pass.d_hidden, observation, state_map);
+  fit(pass.hidden, {rows, shape.hidden}, observation);
+  fit(pass.output, {rows, 1}, observation);
+  fit(values, {rows, moves}, observation);
+  for (std::int64_t move = 0; move < moves; ++move) {
+    at::add_out(pass.hidden, pass.d_hidden, folded.map[features + move]);
+    if (shape.layer_norm) {
+      pass.hidden = std::get<0>(at::native_layer_norm(pass.hidden, {shape.hidden}, p.block(kNormWeight),
+                                                      p.block(kNormBias), kNormEpsilon));
+    }
+    last_layer(net, pass.hidden, pass.output);
+    values.select(1, move).copy_(pass.output.select(1, 0));
+  }
 }
 
 NamedTensors fold_input_scale(const NamedTensors& scaled, const at::Tensor& shift, const at::Tensor& scale) {

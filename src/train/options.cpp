@@ -104,6 +104,8 @@ config::Fields fields(TrainOptions& o) {
              1),
       text("stored_action", &o.stored_action,
            "what replay holds: the actor's output, or the played move as one-hot", {"output", "played"}),
+      flag("expected_value", &o.expected_value,
+           "value an actor's output by the expectation over its moves; needs --stored_action played"),
       number("actor_interval", &o.actor_interval, "critic updates for each update of actor and targets", 1,
              1000),
       number("max_minutes", &o.max_minutes,
@@ -120,6 +122,9 @@ void check_together(const TrainOptions& o) {
   }
   if (o.epsilon_min > o.epsilon) {
     throw base::UsageError(fmt::format("--epsilon_min {} is above --epsilon {}", o.epsilon_min, o.epsilon));
+  }
+  if (o.expected_value && (o.stored_action != "played" || o.output_activation != "softmax")) {
+    throw base::UsageError("--expected_value needs --stored_action played and --output_activation softmax");
   }
   if (o.target_win_rate > 0 && o.eval_interval == 0) {
     throw base::UsageError("--target_win_rate needs evaluations: set --eval_interval too");

@@ -66,14 +66,24 @@ void check(const learners::LearnerOptions& options) {
 
     const auto rows = [](const at::Tensor& t) { return t.reshape({-1, t.size(-1)}); };
     const at::Tensor x = rows(s), x2 = rows(s2);
-    const at::Tensor q2 = critic_target(at::cat({x2, actor_target(x2)}, 1)).detach();
+    // The value of an action vector: the critic at that vector, or the expectation over its moves.
+    const auto value = [&](const PlainNet& q, const at::Tensor& states, const at::Tensor& actions) {
+      if (!options.expected_value) return q(at::cat({states, actions}, 1));
+      at::Tensor sum = at::zeros({states.size(0), 1});
+      for (std::int64_t i = 0; i < 4; ++i) {
+        const at::Tensor move = at::one_hot(at::full({states.size(0)}, i, at::kLong), 4).to(at::kFloat);
+        sum = sum + actions.narrow(1, i, 1) * q(at::cat({states, move}, 1));
+      }
+      return sum;
+    };
+    const at::Tensor q2 = value(critic_target, x2, actor_target(x2)).detach();
     const at::Tensor y = r.reshape({-1, 1}) + discount.reshape({-1, 1}) * q2;
     critic.clear();
     (critic(at::cat({x, rows(a)}, 1)) - y).pow(2).mean().backward();
     critic.step(options.c_lr, u);
     if (u % options.actor_interval != 0) continue;
     actor.clear();
-    (-critic(at::cat({x, actor(x)}, 1)).mean()).backward();
+    (-value(critic, x, actor(x)).mean()).backward();
     actor.step(options.a_lr, u / static_cast<int>(options.actor_interval));
     actor_target.follow(actor, options.tau);
     critic_target.follow(critic, options.tau);
@@ -97,14 +107,17 @@ TEST_CASE("twenty updates equal DDPG written with automatic differentiation", "[
   for (const std::string activation : {"softmax", "tanh"}) {
     for (const bool layer_norm : {false, true}) {
       for (const std::int64_t interval : {1, 2}) {
-        CAPTURE(activation, layer_norm, interval);
-        learners::LearnerOptions options;
-        options.features = 12;
-        options.hidden_size = 20;
-        options.output_activation = activation;
-        options.layer_norm = layer_norm;
-        options.actor_interval = interval;
-        check(options);
+        for (const bool expected_value : {false, true}) {
+          CAPTURE(activation, layer_norm, interval, expected_value);
+          learners::LearnerOptions options;
+          options.features = 12;
+          options.hidden_size = 20;
+          options.output_activation = activation;
+          options.layer_norm = layer_norm;
+          options.actor_interval = interval;
+          options.expected_value = expected_value;
+          check(options);
+        }
       }
     }
   }

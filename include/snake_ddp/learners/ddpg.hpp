@@ -55,6 +55,7 @@ class Ddpg final : public Learner, private nets::Policy {
   const at::Tensor& action_values(const at::Tensor& observations) override;
   void fit_workspace(std::int64_t rows);
   void learn_critic(const replay::Batch& batch, const at::Tensor& observation, const Average& average);
+  const at::Tensor& next_values(const at::Tensor& next);
   void learn_actor(const at::Tensor& observation, const Average& average);
 
   LearnerOptions options_;
@@ -66,7 +67,7 @@ class Ddpg final : public Learner, private nets::Policy {
   // The critics' inputs: features and actions side by side, the last column 1.
   at::Tensor critic_input_, next_critic_input_;
   nets::Pass actor_pass_, critic_pass_, target_pass_, act_pass_;
-  at::Tensor act_output_, d_q_, d_action_, target_q_;
+  at::Tensor act_output_, d_q_, d_action_, target_q_, move_values_;
   at::Tensor critic_loss_, q_mean_, critic_norm_, actor_norm_, actor_loss_;
   std::int64_t updates_ = 0;
 };

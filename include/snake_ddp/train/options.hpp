@@ -60,6 +60,7 @@ struct TrainOptions {
   bool layer_norm = false;
   double epsilon_min = 0.0;
   std::string stored_action = "output";
+  bool expected_value = false;
   std::int64_t actor_interval = 1;
   double max_minutes = 0;
 };
