@@ -83,6 +83,16 @@ def test_another_seed_and_another_world_size_are_other_runs(run_once, start, tmp
     assert len(weights) == 3
 
 
+def test_a_rank_plays_and_samples_by_the_seed_plus_its_rank(start, tmp_path):
+    # Where every move is a random one, experience does not depend on the weights, which the seed alone decides.
+    random_play = {"epsilon": 1, "epsilon_speed": 1}
+    together = fingerprint(train_by_hand(start, tmp_path, 2, seed=5, **random_play))
+    for rank in range(2):
+        alone = start([BINARY, *flags(TINY | {"runs_dir": tmp_path, "seed": 5 + rank} | random_play)])
+        assert alone.wait() == 0, alone.text()
+        assert fingerprint(alone.text())["ranks"][0] == together["ranks"][rank]
+
+
 def test_an_evaluation_that_reaches_the_target_stops_every_rank(start, tmp_path):
     text = train_by_hand(start, tmp_path, 2, max_episodes=10**6, eval_interval=3, eval_games=16, eval_opponent="level0",
                          target_win_rate=0.01, updates_per_step=0.1)

@@ -1,0 +1,227 @@
+"""Would we notice? Puts one fault at a time into a copy of the sources; a named test must turn red each time.
+
+    python3 tests/mutants/run.py            all of them
+    python3 tests/mutants/run.py NAME...    these
+    python3 tests/mutants/run.py --check    only whether each text to be replaced is there, once
+
+The copy is in build/mutants. Run it with an interpreter that has torch and pytest, such as .venv/bin/python3. The exit
+code is 1 if a fault stays unnoticed.
+"""
+
+import dataclasses
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "build" / "mutants" / "src"
+BUILD = ROOT / "build" / "mutants" / "build"
+TEST_LIMIT_S = 300
+
+
+@dataclasses.dataclass(frozen=True)
+class Catch:
+    """A case of a Catch2 program."""
+    program: str
+    case: str
+
+    def targets(self):
+        return [self.program]
+
+    def command(self):
+        # Catch2 reads a comma as "or" and brackets as tags.
+        name = self.case.replace(",", "\\,").replace("[", "\\[")
+        return [BUILD / "tests" / self.program.removeprefix("test_") / self.program, name, "-w", "NoTests"]
+
+    def __str__(self):
+        return f"{self.program}: {self.case}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Pytest:
+    """A test that drives the built program."""
+    test: str
+
+    def targets(self):
+        return ["snake_ddp", "train_probe"]
+
+    def command(self):
+        return [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", SOURCE / "tests" / self.test]
+
+    def __str__(self):
+        return self.test
+
+
+TRAIN = "train/test_train.py::test_"
+RANKS = Pytest(TRAIN + "ranks_under_torchrun_hold_the_same_weights_from_different_games[2]")
+SEEDS = Pytest(TRAIN + "a_rank_plays_and_samples_by_the_seed_plus_its_rank")
+UNION = Pytest(TRAIN + "two_ranks_learn_what_one_learns_from_both_batches[softmax]")
+GOLDEN = Catch("test_learners", "five DDPG updates with a softmax actor equal the reference's")
+
+RUN = "src/train/run.cpp"
+DDPG = "src/learners/ddpg.cpp"
+COLLECTOR = "src/rollout/collector.cpp"
+RULES = "include/snake_ddp/game/rules.hpp"
+OPPONENTS = "include/snake_ddp/agents/opponents_inline.hpp"
+OBSERVATION = "include/snake_ddp/encode/observation_inline.hpp"
+
+# name: (test, [(file, text, instead)])
+MUTANTS = {
+    "gradients are summed, not averaged": (UNION, [("src/dist/context.cpp", "  tensor.div_(size());\n", "")]),
+    "all ranks play the same games": (SEEDS, [
+        (RUN, "c.seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank);",
+         "c.seed = static_cast<std::uint64_t>(o.seed) + 0 * static_cast<std::uint64_t>(rank);")]),
+    "all ranks sample the same rows": (SEEDS, [
+        (RUN, "static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(context.rank());",
+         "static_cast<std::uint64_t>(o.seed);")]),
+    "all ranks learn from rank 0's batch": (RANKS, [
+        (RUN, "      learner->update(batch, average);",
+         "      for (at::Tensor& column : batch.columns) context.broadcast(column, 0, context.deadline());\n"
+         "      learner->update(batch, average);")]),
+    "weights start by rank and are not shared": (RANKS, [
+        (RUN, "l.seed = static_cast<std::uint64_t>(o.seed);",
+         "l.seed = static_cast<std::uint64_t>(o.seed + context.rank());"),
+        (RUN, "  if (context.size() == 1) return;\n  for (auto& [name, tensor] : learner.state())",
+         "  if (context.size() >= 1) return;\n  for (auto& [name, tensor] : learner.state())")]),
+    "settings are not compared": (Pytest(TRAIN + "settings_that_differ_between_ranks_end_all[gamma-0.99-0.98]"), [
+        (RUN, "if (main.at(name) != value)", "if (main.at(name).is_binary())")]),
+    "a stop needs a signal to every rank": (Pytest(TRAIN + "a_signal_to_any_rank_stops_all_at_the_same_step[SIGTERM]"), [
+        (RUN, "return {sum[0] > 0,", "return {sum[0] == context.size(),")]),
+    "ranks outlive torchrun": (Pytest(TRAIN + "ranks_end_with_a_killed_torchrun"), [
+        ("src/app/main.cpp", "  snake_ddp::dist::end_with_torchrun();\n", "")]),
+    "of two heads on a cell the lower lives": (
+        Catch("test_game", "two heads on one cell both die, and a bean there is the lower snake's"),
+        [(RULES, "const int both = (1 << i) | (1 << j);", "const int both = 1 << i;")]),
+    "a snake may bite itself": (Catch("test_game", "a snake may follow its own tail, not bite its body"), [
+        (RULES, "static_cast<int>(s.cells[s.heads[i]] != 0) << i",
+         "static_cast<int>(s.cells[s.heads[i]] != 0 && (s.cells[s.heads[i]] & 7) != i + 2) << i")]),
+    "snakes of level 2 share a bean": (Catch("test_game", "level 2 gives each bean to one snake, the other levels do not"), [
+        (OPPONENTS, "taken |= target < 0 ? 0 : 1 << target;", "taken |= 0;")]),
+    "two features are swapped": (Catch("test_game", "730 recorded boards are seen, answered and rewarded as the reference did"), [
+        (OBSERVATION, "out[0] = static_cast<float>(row[i]);\n    out[1] = static_cast<float>(column[i]);",
+         "out[1] = static_cast<float>(row[i]);\n    out[0] = static_cast<float>(column[i]);")]),
+    "the actor's target stays": (GOLDEN, [
+        (DDPG, "  actor_target_.parameters().flat().lerp_(actor_.parameters().flat(), options_.tau);\n", "")]),
+    "the critic's target stays": (GOLDEN, [
+        (DDPG, "  critic_target_.parameters().flat().lerp_(critic_.parameters().flat(), options_.tau);\n", "")]),
+    "the actor descends": (Catch("test_learners", "the actor climbs what the critic says"), [
+        (DDPG, "d_q_.fill_(-1.0 /", "d_q_.fill_(1.0 /")]),
+    "gradients are not clipped": (GOLDEN, [(DDPG, ".clamp_max_(1.0)", ".fill_(1.0)")]),
+    "Adam's moments are swapped": (GOLDEN, [
+        (DDPG, "{first_moment.flat()}, {second_moment.flat()}", "{second_moment.flat()}, {first_moment.flat()}")]),
+    "later rewards are all discounted once": (Catch("test_rollout", "n-step transitions equal the sums made from one-step ones"), [
+        (COLLECTOR, "factor *= options_.gamma;", "factor = options_.gamma;")]),
+    "the end of a game bootstraps": (
+        Catch("test_rollout", "n-step transitions equal the sums made from one-step ones"),
+        [(COLLECTOR, "discount.fill(terminated ? 0.0F :", "discount.fill(terminated ? static_cast<float>(factor) :")]),
+    "epsilon stays": (Catch("test_rollout", "epsilon shrinks at every choice; as a ladder it stays and is spread over the boards"), [
+        (COLLECTOR, "epsilon_ *= options_.epsilon_speed;", "epsilon_ *= 1.0;")]),
+}
+
+
+def fail(message):
+    sys.exit(f"mutants: {message}")
+
+
+def mutated(text, file, old, new):
+    if text.count(old) != 1:
+        fail(f"{file} has this {text.count(old)} times, not once; has the code moved on?\n{old}")
+    return text.replace(old, new)
+
+
+def faulty_files(edits, root):
+    """{file: text with the fault}"""
+    texts = {}
+    for file, old, new in edits:
+        texts[file] = mutated(texts.get(file, (root / file).read_text()), file, old, new)
+    return texts
+
+
+def copy_sources():
+    """Copies what git knows; files that are the same keep their time, so that little is built again."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                            check=True, capture_output=True).stdout.decode().split("\0")
+    names = {name for name in listed if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink()}
+    for name in names:
+        there = SOURCE / name
+        if not there.exists() or there.read_bytes() != (ROOT / name).read_bytes():
+            there.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, there)
+    for path in SOURCE.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts and str(path.relative_to(SOURCE)) not in names:
+            path.unlink()
+
+
+def quiet(command, **options):
+    return subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, **options)
+
+
+def environment():
+    tools = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+    return os.environ | {"PATH": tools, "SD_BUILD_DIR": str(BUILD), "SD_SOURCE_DIR": str(SOURCE),
+                         "PYTHONPATH": str(SOURCE / "tests"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def build(targets):
+    """What went wrong, or nothing."""
+    jobs = os.environ.get("SNAKE_DDP_JOBS", str(os.cpu_count()))
+    done = quiet(["ninja", "-C", BUILD, "-j", jobs, *sorted(targets)], env=environment())
+    return "" if done.returncode == 0 else done.stdout[-3000:]
+
+
+def passes(test):
+    try:
+        done = quiet(test.command(), env=environment(), timeout=TEST_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return False, f"no end within {TEST_LIMIT_S} s"
+    return done.returncode == 0, done.stdout[-3000:]
+
+
+def main():
+    names = [word for word in sys.argv[1:] if word != "--check"] or list(MUTANTS)
+    for name in names:
+        if name not in MUTANTS:
+            fail(f"no mutant {name!r}; there are:\n  " + "\n  ".join(MUTANTS))
+        faulty_files(MUTANTS[name][1], ROOT)
+    if "--check" in sys.argv:
+        return 0
+
+    copy_sources()
+    tests = {MUTANTS[name][0] for name in names}
+    configured = quiet(["cmake", "-S", SOURCE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+                        f"-DPython3_EXECUTABLE={sys.executable}"], env=environment())
+    if configured.returncode != 0:
+        fail(f"cmake failed:\n{configured.stdout[-3000:]}")
+    if problem := build({target for test in tests for target in test.targets()}):
+        fail(f"the sources without any fault do not build:\n{problem}")
+    for test in sorted(tests, key=str):  # a test that is red anyhow notices nothing
+        good, output = passes(test)
+        if not good:
+            fail(f"red without any fault: {test}\n{output}")
+
+    unnoticed = []
+    print(f"{'fault':<44} {'noticed':<8} by")
+    for name in names:
+        test, edits = MUTANTS[name]
+        before = {file: (SOURCE / file).read_text() for file, _, _ in edits}
+        try:
+            for file, text in faulty_files(edits, SOURCE).items():
+                (SOURCE / file).write_text(text)
+            if problem := build(test.targets()):
+                fail(f"{name}: does not build, so it says nothing:\n{problem}")
+            good, _ = passes(test)
+        finally:
+            for file, text in before.items():
+                (SOURCE / file).write_text(text)
+        if good:
+            unnoticed.append(name)
+        print(f"{name:<44} {'NO' if good else 'yes':<8} {test}", flush=True)
+    print(f"{len(names) - len(unnoticed)} of {len(names)} faults noticed")
+    return 1 if unnoticed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
