@@ -16,7 +16,8 @@ sd_unlock
 
 # Wrong flags get one message here instead of one from each rank.
 case " $* " in
-  *" --help "* | *" -h "* | *" --version "*) exec ./snake_ddp train "$@" ;;
+  *" --help "* | *" -h "*) exec ./snake_ddp train --help ;;
+  *" --version "*) exec ./snake_ddp --version ;;
 esac
 ./snake_ddp train --check_settings "$@"
 
