@@ -53,6 +53,9 @@ sd_environment() {
     "$SD_PYTHON" -c 'import torch, sys; sys.exit(not torch.__version__.startswith("2.11."))' ||
       give_up "SNAKE_DDP_PYTHON=$SNAKE_DDP_PYTHON has no torch 2.11; unset it to let me make a virtual environment"
     PATH=$(dirname "$(command -v "$SD_PYTHON")"):$PATH
+    command -v ninja >/dev/null && cmake --version 2>/dev/null |
+      awk 'NR == 1 {split($3, v, "."); exit !(v[1] > 3 || (v[1] == 3 && v[2] >= 28))}' ||
+      give_up "with SNAKE_DDP_PYTHON, ninja and cmake 3.28 or newer must be in PATH: $SD_PYTHON -m pip install cmake ninja"
     return 0
   fi
   SD_PYTHON=$PWD/.venv/bin/python3
@@ -98,9 +101,11 @@ sd_build() {
       give_up "cmake could not configure the $preset build (its last lines are above, all in $log)"
     }
   fi
-  [ -n "$(ninja -C "build/$preset" -n "$@" 2>/dev/null | grep -v 'no work to do\|Entering')" ] &&
-    say "building $* ($preset; some minutes the first time)"
-  ninja -C "build/$preset" -j "$(sd_jobs)" "$@" >"$log" 2>&1 || {
+  # What there is to do shows only while it is done: a dry run stops at the check for new files.
+  ninja -C "build/$preset" -j "$(sd_jobs)" "$@" 2>&1 | tee "$log" | {
+    if grep -m 1 -q '\] \(Building\|Linking\)'; then say "building $* ($preset; some minutes the first time)"; fi
+    cat >/dev/null
+  } || {
     grep -m 5 -A 5 'error' "$log" >&2 || tail -n 30 "$log" >&2
     give_up "the $preset build failed (all of it in $log)"
   }
