@@ -22,7 +22,7 @@ esac
 ./snake_ddp train --check_settings "$@"
 
 gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
-if [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then gpus=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .); fi
+if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then gpus=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c . || true); fi
 cores=$(nproc)
 default=$((gpus > 0 ? gpus : (cores < 8 ? cores : 8)))
 nproc_per_node=${NPROC:-$default}

@@ -64,6 +64,8 @@ Action add_eval(CLI::App& command) {
   return [line]() -> int {
     if (line->team_a.empty() || line->team_b.empty())
       throw base::UsageError("eval needs --team_a and --team_b");
+    if (line->show > 0 && line->json)
+      throw base::UsageError("--show prints a board, --json nothing but an object: choose");
     const Team a = team_from_spec(line->team_a), b = team_from_spec(line->team_b);
     at::set_num_threads(1);
     dist::Options options;

@@ -34,9 +34,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// All ranks talk about the run's course once in so many steps of their boards. It is a fixed number, so that
-// each rank enters the same collectives in the same order.
-constexpr std::int64_t kVoteInterval = 20;
+// All ranks talk about the run's course once in so many steps of their boards: about 20 updates, which is soon enough
+// for a stop and seldom enough to cost nothing. It follows from the settings alone, so that each rank enters the same
+// collectives in the same order.
+std::int64_t vote_interval(const TrainOptions& o) {
+  const double updates_a_step = o.updates_per_step * static_cast<double>(o.num_envs);
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(20.0 / std::max(updates_a_step, 1.0)), 1, 20);
+}
 
 std::chrono::milliseconds seconds_to_ms(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
@@ -75,6 +79,7 @@ learners::LearnerOptions learner_options(const TrainOptions& o, const dist::Dist
   l.a_lr = scaled_rate(o, o.a_lr, context.size());
   l.c_lr = scaled_rate(o, o.c_lr, context.size());
   l.layer_norm = o.layer_norm;
+  l.expected_value = o.expected_value;
   l.actor_interval = o.actor_interval;
   l.seed = static_cast<std::uint64_t>(o.seed);
   l.device = context.device();
@@ -314,6 +319,7 @@ base::ExitCode run_training(const TrainOptions& o, const dist::World& world) {
                checks = 0;
   double updates_due = 0, best_win_rate = -1;
   Vote agreed;
+  const std::int64_t votes_every = vote_interval(o);
   for (bool go_on = true; go_on;) {
     // 1. Play: one move on every board.
     ended.clear();
@@ -365,7 +371,7 @@ base::ExitCode run_training(const TrainOptions& o, const dist::World& world) {
       saved = episode / o.save_interval;
       keeper->save(*learner, std::to_string(o.model_episode + saved * o.save_interval));
     }
-    if (steps % kVoteInterval != 0) continue;
+    if (steps % votes_every != 0) continue;
     const bool late =
         o.max_minutes > 0 && Clock::now() - begin > std::chrono::duration<double>(o.max_minutes * 60);
     agreed = vote(context, stop_requested(), episode >= o.max_episodes, late, episode);
@@ -378,8 +384,9 @@ base::ExitCode run_training(const TrainOptions& o, const dist::World& world) {
     if (o.eval_interval > 0 && (agreed.episode / o.eval_interval > evaluations || agreed.finished)) {
       evaluations = agreed.episode / o.eval_interval;
       watchdog.tick("evaluating");
+      const auto alive = [&](std::int64_t, const game::State&) { watchdog.tick("evaluating"); };
       const rollout::MatchResult result =
-          judge(self, rival, {o.eval_games, static_cast<std::uint64_t>(o.seed), true, 0, 1}, context);
+          judge(self, rival, {o.eval_games, static_cast<std::uint64_t>(o.seed), true, 0, 1, alive}, context);
       if (reporter) reporter->evaluation(agreed.episode, o.eval_opponent, result);
       if (keeper && result.win_rate() > best_win_rate) keeper->save(*learner, "best");
       best_win_rate = std::max(best_win_rate, result.win_rate());
