@@ -236,22 +236,23 @@ class Keeper {
 };
 
 // What all ranks agreed on at a vote.
-struct Vote {
-  bool stop = false;         // some rank was asked to stop
-  bool finished = false;     // every rank has played its episodes, or time is up
-  std::int64_t episode = 0;  // rank 0's
+// Ballots add up over the ranks to what all of them agree on.
+struct Ballot {
+  std::int64_t stop = 0;      // asked to stop
+  std::int64_t save = 0;      // asked to save and go on
+  std::int64_t finished = 0;  // has played its episodes
+  std::int64_t late = 0;      // time is up
+  std::int64_t episode = 0;   // rank 0's, the others say 0
 };
 
-Vote vote(dist::DistContext& context, bool stop, bool finished, bool late, std::int64_t episode) {
-  if (context.size() == 1) return {stop, finished || late, episode};
-  at::Tensor ballot = at::tensor({std::int64_t{stop}, std::int64_t{finished}, std::int64_t{late},
-                                  context.is_main() ? episode : 0},
-                                 at::kLong)
-                          .to(context.device());
-  context.all_reduce_sum(ballot, context.deadline());
-  ballot = ballot.to(at::kCPU);
-  const auto* sum = ballot.data_ptr<std::int64_t>();
-  return {sum[0] > 0, sum[1] == context.size() || sum[2] > 0, sum[3]};
+Ballot vote(dist::DistContext& context, const Ballot& mine) {
+  if (context.size() == 1) return mine;
+  at::Tensor sum = at::tensor({mine.stop, mine.save, mine.finished, mine.late, mine.episode}, at::kLong)
+                       .to(context.device());
+  context.all_reduce_sum(sum, context.deadline());
+  sum = sum.to(at::kCPU);
+  const auto* all = sum.data_ptr<std::int64_t>();
+  return {all[0], all[1], all[2], all[3], all[4]};
 }
 
 }  // namespace
@@ -318,7 +319,7 @@ base::ExitCode run_training(const TrainOptions& o, const dist::World& world) {
   std::int64_t steps = 0, updates = 0, steps_told = 0, updates_told = 0, saved = 0, evaluations = 0,
                checks = 0;
   double updates_due = 0, best_win_rate = -1;
-  Vote agreed;
+  Ballot agreed;
   const std::int64_t votes_every = vote_interval(o);
   for (bool go_on = true; go_on;) {
     // 1. Play: one move on every board.
@@ -374,14 +375,20 @@ base::ExitCode run_training(const TrainOptions& o, const dist::World& world) {
     if (steps % votes_every != 0) continue;
     const bool late =
         o.max_minutes > 0 && Clock::now() - begin > std::chrono::duration<double>(o.max_minutes * 60);
-    agreed = vote(context, stop_requested(), episode >= o.max_episodes, late, episode);
-    go_on = !agreed.stop && !agreed.finished;
+    agreed = vote(context, {stop_requested(), take_save_request(), episode >= o.max_episodes, late,
+                            context.is_main() ? episode : 0});
+    const bool finished = agreed.finished == context.size() || agreed.late > 0;
+    go_on = agreed.stop == 0 && !finished;
+    if (keeper && agreed.save > 0) {
+      keeper->save(*learner, std::to_string(o.model_episode + episode));
+      reporter->line(fmt::format("Saved at episode {}, as asked by a signal", o.model_episode + episode));
+    }
     if (o.check_consistency > 0 && updates / o.check_consistency > checks) {
       checks = updates / o.check_consistency;
       context.check_same(fmt::format("weights after {} updates", updates), state_hash(*learner),
                          context.deadline());
     }
-    if (o.eval_interval > 0 && (agreed.episode / o.eval_interval > evaluations || agreed.finished)) {
+    if (o.eval_interval > 0 && (agreed.episode / o.eval_interval > evaluations || finished)) {
       evaluations = agreed.episode / o.eval_interval;
       watchdog.tick("evaluating");
       const auto alive = [&](std::int64_t, const game::State&) { watchdog.tick("evaluating"); };

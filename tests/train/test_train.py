@@ -177,6 +177,17 @@ def test_a_signal_to_any_rank_stops_all_at_the_same_step(start, tmp_path, number
     saved_weights(run_folder(ranks[0].text()))
 
 
+def test_sigusr2_to_any_rank_saves_and_training_goes_on(start, tmp_path):
+    ranks = ranks_by_hand(start, 2, *flags(ENDLESS | {"runs_dir": tmp_path}))
+    ranks[0].wait_for(r"\[Episode \d+\]")
+    ranks[1].popen.send_signal(signal.SIGUSR2)
+    saved = int(ranks[0].wait_for(r"Saved at episode (\d+), as asked by a signal").group(1))
+    models = run_folder(ranks[0].text()) / "trained_model"
+    assert (models / f"actor_{saved}.pth").exists() and (models / f"critic_{saved}.pth").exists()
+    ranks[0].popen.send_signal(signal.SIGTERM)
+    assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text() + ranks[1].text()
+
+
 def test_ranks_end_with_a_killed_torchrun(start, tmp_path):
     run, pids = begin_endless_run(start, tmp_path, 2)
     run.popen.kill()
