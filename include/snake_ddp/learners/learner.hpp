@@ -30,7 +30,7 @@ struct LearnerOptions {
   double a_lr = 3e-4;
   double c_lr = 3e-4;
   bool layer_norm = false;
-  bool expected_value = false;      // Q(s, a) = sum over moves of a_i Q(s, e_i) wherever a is an actor's output
+  bool expected_value = false;  // Q(s, a) = sum over moves of a_i Q(s, e_i) wherever a is an actor's output
   std::int64_t actor_interval = 1;  // critic updates for each update of the actor and the targets
   std::uint64_t seed = 1;           // of the initial weights; the same on every rank
   at::Device device = at::kCPU;

@@ -89,8 +89,8 @@ void backward_input(const DenseNet& net, const Folded& folded, const at::Tensor&
 /// Shapes  observation [R, features + 1] with the constant 1 last; `net` has features + moves inputs and one output;
 ///         returns into `values` [R, moves]. `pass` is scratch.
 /// Cost    one forward pass over the features, and the hidden layer `moves` times; no backward pass may follow.
-void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& observation, std::int64_t moves,
-                   Pass& pass, at::Tensor& values);
+void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& observation,
+                   std::int64_t moves, Pass& pass, at::Tensor& values);
 
 /// Folds x' = (x - shift) * scale of the first n input features into the first layer, so that a network
 /// trained on scaled features answers the same on raw ones.
