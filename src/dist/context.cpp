@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <map>
 #include <thread>
 #ifdef SD_HAVE_CUDA
@@ -17,7 +16,9 @@
 
 #include "bounded.hpp"
 #include "connect.hpp"
+#include "process_state.hpp"
 #include "rendezvous.hpp"
+#include "shared_sum.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 
@@ -51,18 +52,6 @@ std::string brief(const std::exception& error) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   constexpr std::size_t kEnough = 300;
   return text.size() > kEnough ? text.substr(0, kEnough) + " ..." : text;
-}
-
-// What the system knows of a process on this machine.
-std::string process_state(long pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  if (!std::getline(file, line)) return "has ended";
-  const std::size_t name_end = line.rfind(')');  // the name may hold blanks and brackets itself
-  const char state = name_end != std::string::npos && name_end + 2 < line.size() ? line[name_end + 2] : '?';
-  if (state == 'Z' || state == 'X') return "has ended";
-  if (state == 'T' || state == 't') return "is stopped by a signal";
-  return "is alive but was not at this call";
 }
 
 std::string describe(const Hello& member) {
@@ -132,6 +121,8 @@ struct DistContext::Group {
   Meeting meeting{};
   std::vector<std::string> hosts{base::host_name()};
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo{};
+  std::unique_ptr<SharedSum> shared{};  // where all ranks are on this machine
+  std::vector<long> pids{};             // of all ranks, with `shared` only
 #ifdef SD_HAVE_CUDA
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> nccl{};
 #endif
@@ -147,6 +138,7 @@ struct DistContext::Group {
 
   void join();
   void connect(Deadline deadline);
+  void share_memory(Deadline deadline);
   void leave() noexcept;
   void close_connections();
 
@@ -180,6 +172,7 @@ void DistContext::Group::join() {
     hosts.clear();
     for (const Hello& m : meeting.members) hosts.push_back(m.host);
     connect(deadline);
+    calls = 0;  // from here on they are the user's
   } catch (const DistError& error) {
     throw DistError(prefix + error.what(), error.peer_only);
   } catch (const base::Error&) {
@@ -199,6 +192,7 @@ void DistContext::Group::connect(Deadline deadline) {
         "all ranks met, but the connections between them did not come up. If the machines have several "
         "networks, set GLOO_SOCKET_IFNAME");
   gloo = *made;
+  if (options.shared_memory && placement.backend == "gloo") share_memory(deadline);
 #ifdef SD_HAVE_CUDA
   if (placement.backend != "nccl") return;
   // Two ranks on one GPU would hang or fail deep inside NCCL.
@@ -224,6 +218,36 @@ void DistContext::Group::connect(Deadline deadline) {
         "NCCL_DEBUG=INFO tells more");
   nccl = *made_nccl;
 #endif
+}
+
+// Sums go through shared memory if every rank can open the same segment and see all processes; else, without a word,
+// through Gloo. Containers may share a host name and neither of both.
+void DistContext::Group::share_memory(Deadline deadline) {
+  const bool one_machine =
+      std::all_of(hosts.begin(), hosts.end(), [&](const auto& h) { return h == hosts[0]; });
+  if (!one_machine) return;
+  std::string name;
+  if (world.rank == 0) {
+    try {
+      shared = SharedSum::create(world.size);
+      name = shared->name();
+    } catch (const std::runtime_error&) {
+      // No room in /dev/shm, say.
+    }
+  }
+  name = broadcast_text(name, deadline);
+  if (name.empty()) return;
+  for (const Hello& m : meeting.members) pids.push_back(m.pid);
+  bool fine = std::none_of(pids.begin(), pids.end(), process_has_ended);
+  try {
+    if (world.rank != 0) shared = SharedSum::open(name, world.rank, world.size);
+  } catch (const std::runtime_error&) {
+    fine = false;
+  }
+  const std::vector<std::string> answers = gather(fine ? "yes" : "no", deadline);
+  if (world.rank == 0) shared->unlink();
+  const bool all = std::find(answers.begin(), answers.end(), "no") == answers.end();
+  if (broadcast_text(all ? "yes" : "no", deadline) != "yes") shared.reset();
 }
 
 // Ends the connections, so that peers that wait for this rank notice at once. On a thread of its own: the
@@ -429,7 +453,15 @@ Deadline DistContext::deadline() const { return Deadline::in(group_->options.tim
 
 void DistContext::all_reduce_sum(at::Tensor& tensor, Deadline deadline) {
   if (group_->alone()) return;
-  group_->run_on(tensor, fmt::format("all-reduce of {}", describe(tensor)), deadline,
+  const std::string what = fmt::format("all-reduce of {}", describe(tensor));
+  if (group_->shared && tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous()) {
+    group_->guarded(what, deadline, [&](milliseconds limit) {
+      group_->shared->sum(tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel()), group_->pids,
+                          Deadline::in(limit));
+    });
+    return;
+  }
+  group_->run_on(tensor, what, deadline,
                  [](c10d::Backend& backend, std::vector<at::Tensor>& tensors, milliseconds limit) {
                    c10d::AllreduceOptions options;
                    options.timeout = limit;

@@ -10,12 +10,14 @@
 namespace snake_ddp::nets {
 namespace {
 
-// The register block: height x kVectors vectors of sums stay in registers while k runs. 32 registers of 16 floats hold
-// 6 x 4 or 12 x 2 sums with what they are made of; 16 registers of 8 floats hold 6 x 2 or 12 x 1.
-#ifdef __AVX512F__
+// The register block: height x kVectors vectors of sums stay in registers while k runs. 32 registers hold 6 x 4 or
+// 12 x 2 sums with what they are made of; 16 registers hold 6 x 2 or 12 x 1.
+#if defined(__AVX512F__)
 constexpr int kLanes = 16, kWide = 4, kNarrow = 2;
-#else
+#elif defined(__AVX__)
 constexpr int kLanes = 8, kWide = 2, kNarrow = 1;
+#else
+constexpr int kLanes = 4, kWide = 2, kNarrow = 1;
 #endif
 constexpr int kWideRows = 6, kNarrowRows = 12;
 constexpr std::int64_t kDepth = 16384 / (kLanes * kWide);  // 64 KiB of packed b

@@ -20,7 +20,8 @@ struct Options {
   std::string device = "auto";   // auto, cpu, cuda
   std::chrono::milliseconds join_timeout{300'000};
   std::chrono::milliseconds timeout{600'000};
-  std::string fingerprint;  // of the build; ranks with different ones are refused
+  std::string fingerprint;    // of the build; ranks with different ones are refused
+  bool shared_memory = true;  // sum floats through it where Gloo's ranks are all on one machine
 };
 
 /// What a rank computes on and talks through.

@@ -1,0 +1,165 @@
+#include "shared_sum.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+#include "process_state.hpp"
+
+namespace snake_ddp::dist {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kSlotFloats = 256 * 1024;  // 1 MiB; longer tensors go in pieces
+constexpr std::size_t kLine = 64;
+
+[[noreturn]] void fail(const std::string& doing) {
+  throw std::runtime_error(doing + ": " + std::strerror(errno));
+}
+
+struct alignas(kLine) Counter {
+  std::atomic<std::uint64_t> value;  // the last round whose numbers this rank has put into its slot
+  // By slot: how many numbers its call had left to sum in that round.
+  std::atomic<std::uint64_t> left[2];
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "works between processes");
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+// The counters of all ranks, then two slots for each: while some still read those of one round, others may write those
+// of the next. Nobody can be two rounds ahead, since each round waits for all.
+struct SharedSum::Layout {
+  static std::size_t bytes(int size) {
+    return static_cast<std::size_t>(size) * (sizeof(Counter) + 2 * kSlotFloats * sizeof(float));
+  }
+  Counter* counters() { return reinterpret_cast<Counter*>(this); }
+};
+
+SharedSum::SharedSum(std::string name, int rank, int size)
+    : name_(std::move(name)), rank_(rank), size_(size) {}
+
+std::unique_ptr<SharedSum> SharedSum::create(int size) {
+  std::random_device device;
+  const std::string name = fmt::format("/snake_ddp.{}.{:08x}{:08x}", getpid(), device(), device());
+  std::unique_ptr<SharedSum> made(new SharedSum(name, 0, size));
+  const int descriptor = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (descriptor < 0) fail("shm_open " + name);
+  // Room is taken now: touching a page that the file system cannot give would end the process later.
+  const int error = posix_fallocate(descriptor, 0, static_cast<off_t>(Layout::bytes(size)));
+  if (error != 0) {
+    close(descriptor);
+    shm_unlink(name.c_str());
+    errno = error;
+    fail("room for " + name);
+  }
+  made->map(descriptor);
+  for (int r = 0; r < size; ++r) new (made->layout_->counters() + r) Counter{};
+  return made;
+}
+
+std::unique_ptr<SharedSum> SharedSum::open(const std::string& name, int rank, int size) {
+  std::unique_ptr<SharedSum> made(new SharedSum(name, rank, size));
+  const int descriptor = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
+  if (descriptor < 0) fail("shm_open " + name);
+  made->map(descriptor);
+  return made;
+}
+
+void SharedSum::map(int descriptor) {
+  void* memory = mmap(nullptr, Layout::bytes(size_), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  const int error = errno;
+  close(descriptor);
+  errno = error;
+  if (memory == MAP_FAILED) fail("mmap " + name_);
+  layout_ = static_cast<Layout*>(memory);
+}
+
+SharedSum::~SharedSum() {
+  if (layout_ != nullptr) munmap(layout_, Layout::bytes(size_));
+}
+
+void SharedSum::unlink() const { shm_unlink(name_.c_str()); }
+
+float* SharedSum::slot(int rank, std::uint64_t round) const {
+  auto* floats = reinterpret_cast<float*>(layout_->counters() + size_);
+  return floats + (static_cast<std::size_t>(rank) * 2 + round % 2) * kSlotFloats;
+}
+
+void SharedSum::await_others(std::uint64_t round, const std::vector<long>& pids,
+                             base::Deadline deadline) const {
+  constexpr int kSpins = 4096;  // some tens of microseconds, the usual wait between ranks that keep step
+  Clock::time_point next_look = Clock::now() + std::chrono::milliseconds(20);
+  for (int rank = 0; rank < size_; ++rank) {
+    const std::atomic<std::uint64_t>& there = layout_->counters()[rank].value;
+    for (int spin = 0; there.load(std::memory_order_acquire) < round; ++spin) {
+      if (spin < kSpins) {
+        pause();
+        continue;
+      }
+      sched_yield();
+      const auto now = Clock::now();
+      if (now < next_look) continue;
+      next_look = now + std::chrono::milliseconds(20);
+      for (std::size_t r = 0; r < pids.size(); ++r) {
+        if (process_has_ended(pids[r]) &&
+            layout_->counters()[r].value.load(std::memory_order_acquire) < round) {
+          throw std::runtime_error(fmt::format("rank {} (pid {}) ended before its numbers came", r, pids[r]));
+        }
+      }
+      if (deadline.passed()) throw std::runtime_error(fmt::format("no numbers came from rank {}", rank));
+      // Not a moment of imbalance any more: leave the processor to whoever is late.
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  }
+}
+
+void SharedSum::sum(float* values, std::size_t count, const std::vector<long>& pids,
+                    base::Deadline deadline) {
+  for (std::size_t first = 0; first < count; first += kSlotFloats) {
+    const std::size_t piece = std::min(kSlotFloats, count - first);
+    ++round_;
+    std::memcpy(slot(rank_, round_), values + first, piece * sizeof(float));
+    layout_->counters()[rank_].left[round_ % 2].store(count - first, std::memory_order_relaxed);
+    layout_->counters()[rank_].value.store(round_, std::memory_order_release);
+    await_others(round_, pids, deadline);
+    for (int rank = 0; rank < size_; ++rank) {
+      const std::uint64_t left = layout_->counters()[rank].left[round_ % 2].load(std::memory_order_relaxed);
+      if (left != count - first) {
+        throw std::runtime_error(
+            fmt::format("rank {} sums {} values where this rank sums {}", rank, left + first, count));
+      }
+    }
+    const float* zeroth = slot(0, round_);
+    float* to = values + first;
+    if (size_ == 2) {
+      const float* other = slot(1, round_);
+      for (std::size_t i = 0; i < piece; ++i) to[i] = zeroth[i] + other[i];
+      continue;
+    }
+    std::memcpy(to, zeroth, piece * sizeof(float));
+    for (int rank = 1; rank < size_; ++rank) {
+      const float* other = slot(rank, round_);
+      for (std::size_t i = 0; i < piece; ++i) to[i] += other[i];
+    }
+  }
+}
+
+}  // namespace snake_ddp::dist

@@ -1,0 +1,109 @@
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "shared_sum.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+using namespace std::chrono_literals;
+
+std::vector<std::unique_ptr<dist::SharedSum>> ranks_of(int size) {
+  std::vector<std::unique_ptr<dist::SharedSum>> ranks;
+  ranks.push_back(dist::SharedSum::create(size));
+  for (int r = 1; r < size; ++r) ranks.push_back(dist::SharedSum::open(ranks[0]->name(), r, size));
+  ranks[0]->unlink();
+  return ranks;
+}
+
+// What rank `r` brings to round `round` at place `i`: sums of these depend on the order of adding.
+float number(int r, int round, std::size_t i) {
+  return static_cast<float>(r * 1000 + round) / 7.0F + static_cast<float>(i % 1013) * 1e-3F;
+}
+
+// Threads stand for processes; `message` gets what each one threw.
+void in_threads(int size, const std::function<void(int)>& body, std::vector<std::string>& message) {
+  message.assign(static_cast<std::size_t>(size), "");
+  std::vector<std::thread> threads;
+  for (int r = 0; r < size; ++r) {
+    threads.emplace_back([&, r] {
+      try {
+        body(r);
+      } catch (const std::runtime_error& e) {
+        message[static_cast<std::size_t>(r)] = e.what();
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+}
+
+}  // namespace
+
+TEST_CASE("sums through shared memory are those in rank order, round after round, whatever the length",
+          "[unit]") {
+  for (const int size : {2, 3, 5}) {
+    const auto ranks = ranks_of(size);
+    const std::vector<long> pids(static_cast<std::size_t>(size), getpid());
+    std::vector<std::string> thrown;
+    std::vector<int> wrong(static_cast<std::size_t>(size), 0);
+    in_threads(
+        size,
+        [&](int r) {
+          int round = 0;
+          for (const std::size_t count :
+               {1UL, 7UL, 1000UL, 262144UL, 262145UL, 600000UL, 3UL, 3UL, 3UL, 3UL, 50UL}) {
+            ++round;
+            std::vector<float> values(count);
+            for (std::size_t i = 0; i < count; ++i) values[i] = number(r, round, i);
+            ranks[static_cast<std::size_t>(r)]->sum(values.data(), count, pids, base::Deadline::in(20s));
+            for (std::size_t i = 0; i < count; ++i) {
+              float expected = number(0, round, i);
+              for (int other = 1; other < size; ++other) expected += number(other, round, i);
+              wrong[static_cast<std::size_t>(r)] += values[i] != expected;
+            }
+          }
+        },
+        thrown);
+    CHECK(thrown == std::vector<std::string>(static_cast<std::size_t>(size)));
+    CHECK(wrong == std::vector<int>(static_cast<std::size_t>(size), 0));
+  }
+}
+
+TEST_CASE("ranks that sum different numbers of values are told so", "[unit]") {
+  const auto ranks = ranks_of(2);
+  const std::vector<long> pids(2, getpid());
+  std::vector<std::string> thrown;
+  in_threads(
+      2,
+      [&](int r) {
+        std::vector<float> values(r == 0 ? 10 : 9, 1.0F);
+        ranks[static_cast<std::size_t>(r)]->sum(values.data(), values.size(), pids, base::Deadline::in(5s));
+      },
+      thrown);
+  CHECK(thrown[0] == "rank 1 sums 9 values where this rank sums 10");
+  CHECK(thrown[1] == "rank 0 sums 10 values where this rank sums 9");
+}
+
+TEST_CASE("a rank that does not come is named at the deadline, one that has ended at once", "[unit]") {
+  const auto ranks = ranks_of(2);
+  float value = 1.0F;
+  const auto begun = std::chrono::steady_clock::now();
+  CHECK_THROWS_WITH(ranks[0]->sum(&value, 1, {getpid(), getpid()}, base::Deadline::in(100ms)),
+                    "no numbers came from rank 1");
+  constexpr long kNobody = 0x7ffffffe;  // above the largest pid that Linux gives
+  CHECK_THROWS_WITH(ranks[0]->sum(&value, 1, {getpid(), kNobody}, base::Deadline::in(60s)),
+                    Catch::Contains("rank 1 (pid 2147483646) ended"));
+  CHECK(std::chrono::steady_clock::now() - begun < 30s);
+}
+
+TEST_CASE("a segment that is not there cannot be opened", "[unit]") {
+  CHECK_THROWS_AS(dist::SharedSum::open("/snake_ddp.no_such_segment", 1, 2), std::runtime_error);
+}
