@@ -109,7 +109,8 @@ MUTANTS = {
     "the actor descends": (Catch("test_learners", "the actor climbs what the critic says"), [
         (DDPG, "d_q_.fill_(-1.0 /", "d_q_.fill_(1.0 /")]),
     "gradients are not clipped": (GOLDEN, [(DDPG, ".clamp_max_(1.0)", ".fill_(1.0)")]),
-    "Adam's moments are swapped": (GOLDEN, [
+    "Adam's betas are swapped": (GOLDEN, [(DDPG, "kBeta1 = 0.9, kBeta2 = 0.999", "kBeta1 = 0.999, kBeta2 = 0.9")]),
+    "Adam's moments are swapped": (Pytest(TRAIN + "moments_are_kept_under_their_names"), [
         (DDPG, "{first_moment.flat()}, {second_moment.flat()}", "{second_moment.flat()}, {first_moment.flat()}")]),
     "later rewards are all discounted once": (Catch("test_rollout", "n-step transitions equal the sums made from one-step ones"), [
         (COLLECTOR, "factor *= options_.gamma;", "factor = options_.gamma;")]),

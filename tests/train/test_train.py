@@ -124,6 +124,19 @@ def test_two_ranks_learn_what_one_learns_from_both_batches(start, tmp_path, head
         assert distance(together, only_x, network) > 1e-4
 
 
+def test_moments_are_kept_under_their_names(start, tmp_path):
+    # Swapped throughout they would give the same updates, and a state that nobody else reads rightly.
+    run = start([PROBE, "union", "softmax", tmp_path / "state.pth"])
+    assert run.wait() == 0, run.text()
+    state = torch.load(tmp_path / "state.pth", weights_only=True)
+    for network in ("actor", "critic"):
+        first, second = (torch.cat([value.flatten() for name, value in state.items() if name.startswith(f"{network}_adam.{moment}.")])
+                         for moment in ("first", "second"))
+        assert first.shape == second.shape
+        assert (first < 0).any() and (first > 0).any()  # a mean of gradients
+        assert (second >= 0).all() and (second > 0).any()  # a mean of squares
+
+
 # Ends
 
 
