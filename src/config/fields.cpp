@@ -212,13 +212,4 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
   return best_distance * 2 <= std::max<std::size_t>(name.size(), 4) ? best : std::string();
 }
 
-std::string settings_hash(const nlohmann::ordered_json& settings) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const char c : settings.dump()) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 1099511628211ULL;
-  }
-  return fmt::format("{:016x}", hash);
-}
-
 }  // namespace snake_ddp::config

@@ -1,5 +1,6 @@
 """Training among processes: what ranks share and what they do not, how they stop, and what ends them."""
 
+import contextlib
 import json
 import os
 import re
@@ -204,7 +205,12 @@ def test_sigusr2_to_any_rank_saves_and_training_goes_on(start, tmp_path):
 def test_ranks_end_with_a_killed_torchrun(start, tmp_path):
     run, pids = begin_endless_run(start, tmp_path, 2)
     run.popen.kill()
-    wait_until_gone(pids.values(), 5)
+    try:
+        wait_until_gone(pids.values(), 5)
+    finally:  # they are nobody's children now
+        for pid in pids.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 # Ranks that do not fit together

@@ -49,7 +49,4 @@ void check(const Fields& fields);
 /// differs).
 std::string nearest_name(const std::string& name, const std::vector<std::string>& known);
 
-/// 64-bit FNV-1a of the JSON text, as 16 hexadecimal digits: for comparing settings between ranks.
-std::string settings_hash(const nlohmann::ordered_json& settings);
-
 }  // namespace snake_ddp::config
