@@ -53,7 +53,7 @@ void add_fields(CLI::App& command, const config::Fields& fields, Given& given) {
     if (!field.choices.empty()) help += fmt::format(" ({})", fmt::join(field.choices, "|"));
     if (std::holds_alternative<bool*>(field.target)) {
       // `--load_model` switches on; `--load_model=off` switches off what a configuration file has on.
-      const std::string shown = help + " [off]";
+      const std::string shown = help + " [" + config::value_text(field) + "]";
       command.add_flag(both_spellings(field.name), shown)->each(keep)->take_last();
       continue;
     }

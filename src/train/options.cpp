@@ -80,6 +80,8 @@ config::Fields fields(TrainOptions& o) {
            {"none", "linear", "sqrt"}),
       text("device", &o.device, "where the learner computes", {"auto", "cpu", "cuda"}),
       text("dist_backend", &o.dist_backend, "what ranks talk through", {"auto", "nccl", "gloo"}),
+      flag("shared_memory", &o.shared_memory,
+           "CPU ranks of one machine sum through shared memory; off: through Gloo"),
       number("dist_timeout", &o.dist_timeout, "seconds until a collective without an answer ends the run",
              0.1, 1e6),
       number("join_timeout", &o.join_timeout, "seconds that ranks wait for each other at the start", 0.1,

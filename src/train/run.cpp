@@ -263,8 +263,8 @@ base::ExitCode run_training(const TrainOptions& o, const dist::World& world) {
   check_together(o);
   watch_signals();
   const auto timeout = seconds_to_ms(o.dist_timeout);
-  dist::DistContext context(
-      world, {o.dist_backend, o.device, seconds_to_ms(o.join_timeout), timeout, version_text()});
+  dist::DistContext context(world, {o.dist_backend, o.device, seconds_to_ms(o.join_timeout), timeout,
+                                    version_text(), o.shared_memory});
   dist::Watchdog watchdog(context.rank(), {timeout + std::chrono::seconds(60), std::chrono::seconds(25)},
                           stop_requested);
   at::set_num_threads(o.threads > 0 ? static_cast<int>(o.threads)

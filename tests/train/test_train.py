@@ -70,6 +70,16 @@ def test_the_same_run_is_the_same_however_it_is_started(run_once, start, tmp_pat
     own = start([BINARY, "--ddp", "--world_size", "2", *flags(TINY | {"runs_dir": tmp_path})])
     assert own.wait() == 0, own.text()
     assert fingerprint(own.text())["line"] == first
+    # Two numbers have one sum, whichever way they came together.
+    gloo = start([BINARY, "--ddp", "--world_size", "2", "--shared_memory=off", *flags(TINY | {"runs_dir": tmp_path})])
+    assert gloo.wait() == 0, gloo.text()
+    assert fingerprint(gloo.text())["line"] == first
+
+
+def test_ranks_that_sum_through_gloo_under_torchrun_hold_the_same_weights(start, tmp_path):
+    run = torchrun(start, 4, BINARY, "--shared_memory=off", *flags(TINY | {"runs_dir": tmp_path}))
+    assert run.wait() == 0, run.text()
+    assert len(set(fingerprint(run.text())["ranks"].values())) == 4
 
 
 def test_another_seed_and_another_world_size_are_other_runs(run_once, start, tmp_path):

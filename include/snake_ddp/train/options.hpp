@@ -44,6 +44,7 @@ struct TrainOptions {
   std::string lr_scaling = "none";
   std::string device = "auto";
   std::string dist_backend = "auto";
+  bool shared_memory = true;
   double dist_timeout = 600;
   double join_timeout = 300;
   std::int64_t eval_interval = 0;
