@@ -60,7 +60,7 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
   if (error != 0) throw file_error("make sure of the name of", path, error);
 }
 
-void write_json(const std::string& path, const nlohmann::json& value) {
+void write_json(const std::string& path, const nlohmann::ordered_json& value) {
   write_file_atomically(path, value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 

@@ -58,12 +58,6 @@ double scaled_rate(const TrainOptions& o, double rate, int ranks) {
   return rate;
 }
 
-encode::RewardRule reward_rule(const std::string& name) {
-  if (name == "2021") return encode::RewardRule::k2021;
-  if (name == "v1_1") return encode::RewardRule::kV11;
-  return name == "v1_2" ? encode::RewardRule::kV12 : encode::RewardRule::kScore;
-}
-
 rollout::Sight sight_of(const TrainOptions& o) {
   const auto kind = o.obs == "26" ? encode::ObsKind::k26 : encode::ObsKind::k30;
   return {kind, o.scale_features ? encode::feature_scaling(kind) : encode::no_scaling()};
@@ -92,7 +86,7 @@ rollout::CollectorOptions collector_options(const TrainOptions& o, int rank) {
   c.num_envs = o.num_envs;
   c.episode_length = o.episode_length;
   c.sight = sight_of(o);
-  c.reward = reward_rule(o.reward);
+  c.reward = encode::try_reward_rule(o.reward).value();  // one of the choices of its field
   c.reward_scale = o.reward_scale;
   c.epsilon = o.epsilon;
   c.epsilon_speed = o.epsilon_speed;
@@ -220,7 +214,7 @@ class Keeper {
     all["backend"] = context.backend();
     all["device_used"] = context.device().str();
     all["version"] = version_text();
-    io::write_file_atomically(folder_ + "/config.json", all.dump(2) + "\n");
+    io::write_json(folder_ + "/config.json", all);
   }
   [[nodiscard]] const std::string& folder() const { return folder_; }
 

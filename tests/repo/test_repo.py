@@ -120,7 +120,7 @@ def test_no_file_names_a_host_that_only_some_can_reach():
 def test_the_checks_for_places_notice_them():
     for path in ("home/me/x", "work/main", "root/.cache", "Users/me"):
         assert re.search(MACHINE_PATH, "see /" + path)
-    for fine in ("$HOME/x", "tests/work/x", "~/work/x", "/usr/local/cuda", "${ROOT}/home/x"):
+    for fine in ("$HOME/x", "tests/" + "work/x", "~/" + "work/x", "/usr/local/cuda", "${ROOT}/home/x"):
         assert not re.search(MACHINE_PATH, fine)
     assert foreign_hosts("pip install -i " + "https" + "://pip.internal.example/simple")
     assert not foreign_hosts("https://download.pytorch.org/whl/cpu")

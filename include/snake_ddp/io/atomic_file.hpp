@@ -14,7 +14,7 @@ namespace snake_ddp::io {
 void write_file_atomically(const std::string& path, std::string_view bytes);
 
 /// Indented JSON and a line end, written by write_file_atomically. Bytes that are not UTF-8 become U+FFFD.
-void write_json(const std::string& path, const nlohmann::json& value);
+void write_json(const std::string& path, const nlohmann::ordered_json& value);
 
 /// The file's bytes.
 /// Throws  FileError.
