@@ -49,68 +49,42 @@ Product plain(std::int64_t times, std::int64_t m, std::int64_t n, std::int64_t p
           [=]() mutable { at::mm_out(out, left_transposed ? left.t() : left, right); }};
 }
 
-Product last_layer(std::int64_t times, std::int64_t rows, std::int64_t width, std::int64_t outputs) {
-  const at::Tensor hidden = at::randn({rows, width}), weight = at::randn({outputs, width}),
-                   bias = at::randn({outputs});
-  at::Tensor out = at::empty({rows, outputs});
-  return {times,
-          [=] {
-            nets::relu_and_last_layer(rows, width, outputs, hidden.data_ptr<float>(),
-                                      weight.data_ptr<float>(), bias.data_ptr<float>(),
-                                      out.data_ptr<float>());
-          },
-          [=]() mutable { at::mm_out(out, hidden, weight.t()); }};
-}
-
-Product last_layer_back(std::int64_t times, std::int64_t rows, std::int64_t width, std::int64_t outputs,
-                        bool weights) {
-  const at::Tensor hidden = at::randn({rows, width}), weight = at::randn({outputs, width});
-  const at::Tensor d_out = at::randn({rows, outputs});
-  at::Tensor d_hidden = at::empty_like(hidden), d_weight = at::empty_like(weight),
-             d_bias = at::empty({outputs});
-  return {times,
-          [=] {
-            nets::last_layer_backward(
-                rows, width, outputs, hidden.data_ptr<float>(), weight.data_ptr<float>(),
-                d_out.data_ptr<float>(), d_hidden.data_ptr<float>(),
-                weights ? d_weight.data_ptr<float>() : nullptr, weights ? d_bias.data_ptr<float>() : nullptr);
-          },
-          [=]() mutable {
-            at::mm_out(d_hidden, d_out, weight);
-            if (weights) at::mm_out(d_weight, d_out.t(), hidden);
-          }};
-}
-
-// Every matrix product of one update.
+// Every matrix product of one update with the first two layers folded into one, as both paths of the learner have it.
 std::vector<Product> products_of_update(std::int64_t rows, std::int64_t features, std::int64_t hidden) {
   std::vector<Product> all;
   const std::int64_t actor = features + 1, critic = features + 5;
   for (const std::int64_t in : {actor, critic}) {
     const std::int64_t out = in == actor ? 4 : 1;
-    const std::int64_t forwards =
-        in == actor ? 2 : 3;  // target and online; the critic is asked once more for the actor
+    // Forward for target and online network; the critic is asked once more for the actor.
+    const std::int64_t forwards = in == actor ? 2 : 3;
     all.push_back(plain(forwards, rows, hidden, in, false));
-    all.push_back(last_layer(forwards, rows, hidden, out));
-    all.push_back(last_layer_back(1, rows, hidden, out, true));
+    all.push_back(plain(forwards, rows, out, hidden, false));
+    all.push_back(plain(1, rows, hidden, out, false));   // back through the last layer
+    all.push_back(plain(1, out, hidden, rows, true));    // gradient of the last layer
     all.push_back(plain(2, in, hidden, hidden, false));  // folding, online and target
     all.push_back(plain(1, in, hidden, rows, true));     // gradient of the folded map
     all.push_back(plain(1, hidden, hidden, in, true));   // of the second layer
     all.push_back(plain(1, hidden, in, hidden, false));  // of the first
   }
-  all.push_back(last_layer_back(1, rows, hidden, 1, false));  // dQ/da, and on to the actor's four outputs
-  const at::Tensor d_hidden = at::randn({rows, hidden}), map = at::randn({4, hidden});
-  at::Tensor d_action = at::empty({rows, 4});
-  const auto action = [=]() mutable { at::mm_out(d_action, d_hidden, map.t()); };
-  all.push_back({1, action, action});
+  all.push_back(plain(1, rows, hidden, 1, false));  // dQ/da, and on to the actor's four outputs
+  all.push_back(plain(1, rows, 4, hidden, false));
   return all;
 }
 
-double time_of(double seconds, const std::vector<Product>& products, bool ours) {
-  return median_us(seconds, [&] {
-    for (const Product& p : products) {
-      for (std::int64_t i = 0; i < p.times; ++i) (ours ? p.ours : p.library)();
-    }
-  });
+// Microseconds of all products, each alone and with its operands in cache: by the faster routine, and by the library's.
+struct ProductsTime {
+  double fastest = 0, library = 0;
+};
+
+ProductsTime time_of(double seconds, const std::vector<Product>& products) {
+  ProductsTime sum;
+  const double share = seconds / static_cast<double>(2 * products.size());
+  for (const Product& p : products) {
+    const double ours = median_us(share, p.ours), library = median_us(share, p.library);
+    sum.fastest += static_cast<double>(p.times) * std::min(ours, library);
+    sum.library += static_cast<double>(p.times) * library;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -132,12 +106,12 @@ std::vector<BenchRow> bench_update(double seconds, const std::vector<std::int64_
     for (const auto c : {learners::kObservation, learners::kNextObservation})
       batch.columns[c].select(2, -1).fill_(1.0F);
     const double update = median_us(seconds, [&] { learner.update(batch, [](at::Tensor&) {}); });
-    const std::vector<Product> products =
-        products_of_update(batch_size * 3, options.features, options.hidden_size);
-    const double alone = time_of(seconds, products, true), library = time_of(seconds, products, false);
-    rows.push_back({fmt::format("ddpg_update_batch_{}", batch_size), update, "us", alone, update / alone});
-    rows.push_back(
-        {fmt::format("matrix_products_batch_{}", batch_size), alone, "us", library, alone / library});
+    const ProductsTime alone =
+        time_of(seconds, products_of_update(batch_size * 3, options.features, options.hidden_size));
+    rows.push_back({fmt::format("ddpg_update_batch_{}", batch_size), update, "us", alone.fastest,
+                    update / alone.fastest});
+    rows.push_back({fmt::format("matrix_products_batch_{}", batch_size), alone.fastest, "us", alone.library,
+                    alone.fastest / alone.library});
   }
   at::set_num_threads(threads);
   return rows;

@@ -6,23 +6,11 @@
 
 #include <cmath>
 
+#include "dense_blocks.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/nets/products.hpp"
 
 namespace snake_ddp::nets {
 namespace {
-
-enum BlockIndex : std::size_t {
-  kPrev,
-  kPost0Weight,
-  kPost0Bias,
-  kPost2Weight,
-  kPost2Bias,
-  kNormWeight,
-  kNormBias
-};
-
-constexpr double kNormEpsilon = 1e-5;
 
 std::vector<Block> blocks_of(const DenseShape& s) {
   std::vector<Block> blocks = {
@@ -36,45 +24,6 @@ std::vector<Block> blocks_of(const DenseShape& s) {
 
 void fit(at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& like) {
   if (!t.defined() || t.sizes() != sizes) t = at::empty(sizes, like.options());
-}
-
-// Our own products serve contiguous floats on the CPU, ATen's everything else.
-bool on_cpu(const at::Tensor& t) { return t.device().is_cpu(); }
-
-MatrixView rows_of(const at::Tensor& t) { return {t.data_ptr<float>(), t.stride(0), t.stride(1)}; }
-MatrixView columns_of(const at::Tensor& t) { return {t.data_ptr<float>(), t.stride(1), t.stride(0)}; }
-
-// out = left * right
-void product(at::Tensor& out, const at::Tensor& left, const at::Tensor& right) {
-  if (on_cpu(out)) {
-    multiply(out.size(0), out.size(1), left.size(1), rows_of(left), rows_of(right), out.data_ptr<float>(),
-             out.stride(0));
-  } else {
-    at::mm_out(out, left, right);
-  }
-}
-
-// out = left^T * right
-void product_of_transposed(at::Tensor& out, const at::Tensor& left, const at::Tensor& right) {
-  if (on_cpu(out)) {
-    multiply(out.size(0), out.size(1), left.size(0), columns_of(left), rows_of(right), out.data_ptr<float>(),
-             out.stride(0));
-  } else {
-    at::mm_out(out, left.t(), right);
-  }
-}
-
-// ReLU on `hidden` in place, then logits = hidden * W2^T + b2.
-void last_layer(const DenseNet& net, at::Tensor& hidden, at::Tensor& logits) {
-  const at::Tensor& weight = net.parameters().block(kPost2Weight);
-  const at::Tensor& bias = net.parameters().block(kPost2Bias);
-  if (on_cpu(hidden)) {
-    relu_and_last_layer(hidden.size(0), net.shape().hidden, net.shape().out, hidden.data_ptr<float>(),
-                        weight.data_ptr<float>(), bias.data_ptr<float>(), logits.data_ptr<float>());
-  } else {
-    hidden.relu_();
-    at::addmm_out(logits, bias, hidden, weight.t());
-  }
 }
 
 // d_output -> d_logits -> gradient at the hidden layer's output, masked by the ReLU, and through the layer norm.
@@ -93,22 +42,13 @@ at::Tensor gradient_before_hidden(const DenseNet& net, const at::Tensor& d_outpu
     d_logits = pass.d_logits;
   }
   fit(pass.d_hidden, pass.hidden.sizes(), pass.hidden);
-  at::Tensor d_weight = gradients != nullptr ? gradients->block(kPost2Weight) : at::Tensor();
-  at::Tensor d_bias = gradients != nullptr ? gradients->block(kPost2Bias) : at::Tensor();
-  if (on_cpu(pass.hidden)) {
-    last_layer_backward(pass.hidden.size(0), net.shape().hidden, net.shape().out,
-                        pass.hidden.data_ptr<float>(), p.block(kPost2Weight).data_ptr<float>(),
-                        d_logits.data_ptr<float>(), pass.d_hidden.data_ptr<float>(),
-                        gradients != nullptr ? d_weight.data_ptr<float>() : nullptr,
-                        gradients != nullptr ? d_bias.data_ptr<float>() : nullptr);
-  } else {
-    if (gradients != nullptr) {
-      at::mm_out(d_weight, d_logits.t(), pass.hidden);
-      at::sum_out(d_bias, d_logits, {0});
-    }
-    at::mm_out(pass.d_hidden, d_logits, p.block(kPost2Weight));
-    at::threshold_backward_out(pass.d_hidden, pass.d_hidden, pass.hidden, 0);
+  if (gradients != nullptr) {
+    at::Tensor d_weight = gradients->block(kPost2Weight), d_bias = gradients->block(kPost2Bias);
+    at::mm_out(d_weight, d_logits.t(), pass.hidden);
+    at::sum_out(d_bias, d_logits, {0});
   }
+  at::mm_out(pass.d_hidden, d_logits, p.block(kPost2Weight));
+  at::threshold_backward_out(pass.d_hidden, pass.d_hidden, pass.hidden, 0);
   if (!net.shape().layer_norm) return pass.d_hidden;
   auto [d_before, d_scale, d_shift] = at::native_layer_norm_backward(
       pass.d_hidden, pass.before_norm, {net.shape().hidden}, pass.mean, pass.inverse_deviation,
@@ -191,7 +131,7 @@ Folded::Folded(const DenseShape& shape, at::Device device)
 
 void Folded::refresh(const DenseNet& net) {
   const FlatParameters& p = net.parameters();
-  product(map, p.block(kPrev), p.block(kPost0Weight));
+  at::mm_out(map, p.block(kPrev), p.block(kPost0Weight));
   map.select(0, net.shape().in).add_(p.block(kPost0Bias));
 }
 
@@ -202,17 +142,18 @@ void forward(const DenseNet& net, const Folded& folded, const at::Tensor& input,
   fit(pass.output, {rows, shape.out}, input);
   if (shape.layer_norm) {
     fit(pass.before_norm, {rows, shape.hidden}, input);
-    product(pass.before_norm, input, folded.map);
+    at::mm_out(pass.before_norm, input, folded.map);
     std::tie(pass.hidden, pass.mean, pass.inverse_deviation) = at::native_layer_norm(
         pass.before_norm, {shape.hidden}, p.block(kNormWeight), p.block(kNormBias), kNormEpsilon);
   } else {
     fit(pass.hidden, {rows, shape.hidden}, input);
-    product(pass.hidden, input, folded.map);
+    at::mm_out(pass.hidden, input, folded.map);
   }
   // A softmax cannot be done in place; the backward pass overwrites this scratch.
   if (shape.head == Head::kSoftmax) fit(pass.d_logits, pass.output.sizes(), input);
   at::Tensor& logits = shape.head == Head::kSoftmax ? pass.d_logits : pass.output;
-  last_layer(net, pass.hidden, logits);
+  pass.hidden.relu_();
+  at::addmm_out(logits, p.block(kPost2Bias), pass.hidden, p.block(kPost2Weight).t());
   if (shape.head == Head::kSoftmax) {
     at::_softmax_out(pass.output, logits, 1, false);
   } else if (shape.head == Head::kTanh) {
@@ -228,15 +169,10 @@ void backward_parameters(const DenseNet& net, const at::Tensor& input, const at:
   // With M = input^T * d_before [in + 1, hidden], and both weights transposed as they lie in memory:
   // dW1^T = W0 * M with the constant row carrying the biases, dW0^T = M * W1.
   fit(pass.d_folded, {shape.in + 1, shape.hidden}, input);
-  product_of_transposed(pass.d_folded, input, d_before);
-  at::Tensor d_post0 = gradients.block(kPost0Weight);
-  product_of_transposed(d_post0, p.block(kPrev), pass.d_folded);
-  // M * W1 as (W1^T * M^T)^T: only so are the right side's columns side by side.
-  fit(pass.folded_transposed, {shape.hidden, shape.in + 1}, input);
-  pass.folded_transposed.copy_(pass.d_folded.t());
-  fit(pass.d_prev_transposed, {shape.hidden, shape.in + 1}, input);
-  product(pass.d_prev_transposed, p.block(kPost0Weight), pass.folded_transposed);
-  at::Tensor(gradients.block(kPrev)).copy_(pass.d_prev_transposed.t());
+  at::mm_out(pass.d_folded, input.t(), d_before);
+  at::Tensor d_post0 = gradients.block(kPost0Weight), d_prev = gradients.block(kPrev);
+  at::mm_out(d_post0, p.block(kPrev).t(), pass.d_folded);
+  at::mm_out(d_prev, pass.d_folded, p.block(kPost0Weight).t());
   at::Tensor(gradients.block(kPost0Bias)).copy_(pass.d_folded.select(0, shape.in));
 }
 
@@ -258,7 +194,7 @@ void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& 
   const at::Tensor state_map =
       at::cat({folded.map.narrow(0, 0, features), folded.map.narrow(0, shape.in, 1)});
   fit(pass.d_hidden, {rows, shape.hidden}, observation);
-  product(pass.d_hidden, observation, state_map);
+  at::mm_out(pass.d_hidden, observation, state_map);
   fit(pass.hidden, {rows, shape.hidden}, observation);
   fit(pass.output, {rows, 1}, observation);
   fit(values, {rows, moves}, observation);
@@ -268,7 +204,8 @@ void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& 
       pass.hidden = std::get<0>(at::native_layer_norm(pass.hidden, {shape.hidden}, p.block(kNormWeight),
                                                       p.block(kNormBias), kNormEpsilon));
     }
-    last_layer(net, pass.hidden, pass.output);
+    pass.hidden.relu_();
+    at::addmm_out(pass.output, p.block(kPost2Bias), pass.hidden, p.block(kPost2Weight).t());
     values.select(1, move).copy_(pass.output.select(1, 0));
   }
 }

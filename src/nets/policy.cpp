@@ -24,17 +24,18 @@ DenseShape shape_of(const NamedTensors& actor, Head head, const std::string& wha
 }  // namespace
 
 ActorPolicy::ActorPolicy(const NamedTensors& actor, Head head, const std::string& what)
-    : net_(shape_of(actor, head, what), at::kCPU), folded_(net_.shape(), at::kCPU) {
+    : net_(shape_of(actor, head, what), at::kCPU), rows_(net_.shape()), scratch_(net_.shape().hidden) {
   copy_state(actor, net_.named(), what);
   const c10::NoGradGuard no_grad;
-  folded_.refresh(net_);
+  rows_.refresh(net_);
 }
 
 const at::Tensor& ActorPolicy::action_values(const at::Tensor& observations) {
-  const c10::NoGradGuard no_grad;
   const std::int64_t boards = observations.size(0);
-  forward(net_, folded_, observations.view({boards * 3, features() + 1}), pass_);
-  output_ = pass_.output.view({boards, 3, 4});
+  SD_CHECK(observations.is_contiguous() && observations.numel() == boards * 3 * (features() + 1),
+           "rows of features and a constant 1");
+  if (!output_.defined() || output_.size(0) != boards) output_ = at::empty({boards, 3, 4}, at::kFloat);
+  forward_all(rows_, boards * 3, observations.data_ptr<float>(), scratch_, output_.data_ptr<float>());
   return output_;
 }
 

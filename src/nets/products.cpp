@@ -6,39 +6,25 @@
 #include <utility>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/simd.hpp"
 
 namespace snake_ddp::nets {
 namespace {
 
+using base::kLanes;
+using base::load;
+using base::store;
+using base::Vector;
+
 // The register block: height x kVectors vectors of sums stay in registers while k runs. 32 registers hold 6 x 4 or
 // 12 x 2 sums with what they are made of; 16 registers hold 6 x 2 or 12 x 1.
 #if defined(__AVX512F__)
-constexpr int kLanes = 16, kWide = 4, kNarrow = 2;
-#elif defined(__AVX__)
-constexpr int kLanes = 8, kWide = 2, kNarrow = 1;
+constexpr int kWide = 4, kNarrow = 2;
 #else
-constexpr int kLanes = 4, kWide = 2, kNarrow = 1;
+constexpr int kWide = 2, kNarrow = 1;
 #endif
 constexpr int kWideRows = 6, kNarrowRows = 12;
 constexpr std::int64_t kDepth = 16384 / (kLanes * kWide);  // 64 KiB of packed b
-
-using Vector = float __attribute__((vector_size(kLanes * sizeof(float))));
-
-Vector load(const float* from) {
-  Vector v;
-  std::memcpy(&v, from, sizeof v);
-  return v;
-}
-void store(float* to, Vector v) { std::memcpy(to, &v, sizeof v); }
-
-float sum_of(Vector v) {
-  float lanes[kLanes];
-  std::memcpy(lanes, &v, sizeof v);
-  for (int step = kLanes / 2; step > 0; step /= 2) {
-    for (int i = 0; i < step; ++i) lanes[i] += lanes[i + step];
-  }
-  return lanes[0];
-}
 
 template <int kVectors, int kHeight>
 void block(std::int64_t depth, const float* a, std::int64_t a_row, std::int64_t a_column, const float* packed,
@@ -78,7 +64,7 @@ constexpr std::array<Block, sizeof...(kHeights)> blocks_up_to(std::integer_seque
 
 template <int kVectors, int kRows>
 void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b,
-                        float* out, std::int64_t out_row) {
+                        float* out, std::int64_t out_row, bool add) {
   static constexpr auto kBlocks = blocks_up_to<kVectors>(std::make_integer_sequence<int, kRows>());
   constexpr int kColumns = kLanes * kVectors;
   alignas(64) float packed[kDepth * kColumns];
@@ -95,7 +81,7 @@ void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixVi
       for (std::int64_t top = 0; top < m; top += kRows) {
         const auto height = static_cast<std::size_t>(std::min<std::int64_t>(kRows, m - top));
         kBlocks[height - 1](depth, a.data + top * a.row + first * a.column, a.row, a.column, packed,
-                            first > 0, out + top * out_row + left, out_row, columns);
+                            add || first > 0, out + top * out_row + left, out_row, columns);
       }
     }
   }
@@ -104,52 +90,12 @@ void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixVi
 }  // namespace
 
 void multiply(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b, float* out,
-              std::int64_t out_row) {
+              std::int64_t out_row, bool add) {
   SD_CHECK(b.column == 1 && p > 0, "columns of b side by side");
   if (n <= kLanes * kNarrow) {
-    multiply_in_blocks<kNarrow, kNarrowRows>(m, n, p, a, b, out, out_row);
+    multiply_in_blocks<kNarrow, kNarrowRows>(m, n, p, a, b, out, out_row, add);
   } else {
-    multiply_in_blocks<kWide, kWideRows>(m, n, p, a, b, out, out_row);
-  }
-}
-
-void relu_and_last_layer(std::int64_t rows, std::int64_t width, std::int64_t outputs, float* hidden,
-                         const float* weight, const float* bias, float* out) {
-  const std::int64_t whole = width / kLanes * kLanes;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    float* h = hidden + r * width;
-    for (std::int64_t j = 0; j < width; ++j) h[j] = h[j] > 0.0F ? h[j] : 0.0F;
-    for (std::int64_t o = 0; o < outputs; ++o) {
-      const float* w = weight + o * width;
-      Vector sum{};
-      for (std::int64_t j = 0; j < whole; j += kLanes) sum += load(h + j) * load(w + j);
-      float rest = bias[o];
-      for (std::int64_t j = whole; j < width; ++j) rest += h[j] * w[j];
-      out[r * outputs + o] = rest + sum_of(sum);
-    }
-  }
-}
-
-void last_layer_backward(std::int64_t rows, std::int64_t width, std::int64_t outputs, const float* hidden,
-                         const float* weight, const float* d_out, float* d_hidden, float* d_weight,
-                         float* d_bias) {
-  if (d_weight != nullptr) std::fill(d_weight, d_weight + outputs * width, 0.0F);
-  if (d_bias != nullptr) std::fill(d_bias, d_bias + outputs, 0.0F);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const float* h = hidden + r * width;
-    float* d = d_hidden + r * width;
-    std::fill(d, d + width, 0.0F);
-    for (std::int64_t o = 0; o < outputs; ++o) {
-      const float g = d_out[r * outputs + o];
-      const float* w = weight + o * width;
-      for (std::int64_t j = 0; j < width; ++j) d[j] += g * w[j];
-      if (d_weight != nullptr) {
-        float* dw = d_weight + o * width;
-        for (std::int64_t j = 0; j < width; ++j) dw[j] += g * h[j];
-      }
-      if (d_bias != nullptr) d_bias[o] += g;
-    }
-    for (std::int64_t j = 0; j < width; ++j) d[j] = h[j] > 0.0F ? d[j] : 0.0F;
+    multiply_in_blocks<kWide, kWideRows>(m, n, p, a, b, out, out_row, add);
   }
 }
 

@@ -110,6 +110,10 @@ config::Fields fields(TrainOptions& o) {
            "value an actor's output by the expectation over its moves; needs --stored_action played"),
       number("actor_interval", &o.actor_interval, "critic updates for each update of actor and targets", 1,
              1000),
+      flag("clipped_double_critics", &o.clipped_double_critics,
+           "two critics; the bootstrapped value is the lesser of both"),
+      flag("coalesced_update", &o.coalesced_update,
+           "the actor's gradient from the critic before its step: one all-reduce an update instead of two"),
       number("max_minutes", &o.max_minutes,
              "stop after so much time, as if the episodes were used up; 0: no limit", 0, 1e6),
   };

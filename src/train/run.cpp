@@ -75,6 +75,8 @@ learners::LearnerOptions learner_options(const TrainOptions& o, const dist::Dist
   l.layer_norm = o.layer_norm;
   l.expected_value = o.expected_value;
   l.actor_interval = o.actor_interval;
+  l.clipped_double_critics = o.clipped_double_critics;
+  l.coalesced_update = o.coalesced_update;
   l.seed = static_cast<std::uint64_t>(o.seed);
   l.device = context.device();
   return l;

@@ -53,9 +53,14 @@ struct PlainNet {
 
 void check(const learners::LearnerOptions& options) {
   learners::Ddpg learner(options);
-  PlainNet actor(learner.actor()), critic(learner.critic()), actor_target(actor), critic_target(critic);
+  PlainNet actor(learner.actor()), actor_target(actor);
+  std::vector<PlainNet> critics, critic_targets;
+  for (std::size_t i = 0; i < (options.clipped_double_critics ? 2U : 1U); ++i) {
+    critics.emplace_back(learner.critic(i));
+    critic_targets.emplace_back(learner.critic(i));
+  }
   at::manual_seed(3);
-  const std::int64_t batch_size = 20, d = options.features;
+  const std::int64_t batch_size = 37, d = options.features;
   for (int u = 1; u <= 20; ++u) {
     const at::Tensor s = at::randn({batch_size, 3, d}), s2 = at::randn({batch_size, 3, d});
     const at::Tensor a = at::rand({batch_size, 3, 4}), r = at::randn({batch_size, 3});
@@ -66,27 +71,43 @@ void check(const learners::LearnerOptions& options) {
 
     const auto rows = [](const at::Tensor& t) { return t.reshape({-1, t.size(-1)}); };
     const at::Tensor x = rows(s), x2 = rows(s2);
-    // The value of an action vector: the critic at that vector, or the expectation over its moves.
-    const auto value = [&](const PlainNet& q, const at::Tensor& states, const at::Tensor& actions) {
-      if (!options.expected_value) return q(at::cat({states, actions}, 1));
+    // The value of an action vector: the critic at that vector, or the expectation over its moves. Of two critics the
+    // lesser value counts.
+    const auto value = [&](const std::vector<PlainNet>& all, const at::Tensor& states,
+                           const at::Tensor& actions) {
+      const auto lesser = [&](const at::Tensor& input) {
+        at::Tensor least = all[0](input);
+        for (std::size_t i = 1; i < all.size(); ++i) least = at::minimum(least, all[i](input));
+        return least;
+      };
+      if (!options.expected_value) return lesser(at::cat({states, actions}, 1));
       at::Tensor sum = at::zeros({states.size(0), 1});
       for (std::int64_t i = 0; i < 4; ++i) {
         const at::Tensor move = at::one_hot(at::full({states.size(0)}, i, at::kLong), 4).to(at::kFloat);
-        sum = sum + actions.narrow(1, i, 1) * q(at::cat({states, move}, 1));
+        sum = sum + actions.narrow(1, i, 1) * lesser(at::cat({states, move}, 1));
       }
       return sum;
     };
-    const at::Tensor q2 = value(critic_target, x2, actor_target(x2)).detach();
+    const at::Tensor q2 = value(critic_targets, x2, actor_target(x2)).detach();
     const at::Tensor y = r.reshape({-1, 1}) + discount.reshape({-1, 1}) * q2;
-    critic.clear();
-    (critic(at::cat({x, rows(a)}, 1)) - y).pow(2).mean().backward();
-    critic.step(options.c_lr, u);
-    if (u % options.actor_interval != 0) continue;
-    actor.clear();
-    (-value(critic, x, actor(x)).mean()).backward();
+    const bool with_actor = u % options.actor_interval == 0;
+    const auto learn_critics = [&] {
+      for (PlainNet& critic : critics) {
+        critic.clear();
+        (critic(at::cat({x, rows(a)}, 1)) - y).pow(2).mean().backward();
+        critic.step(options.c_lr, u);
+      }
+    };
+    if (!options.coalesced_update) learn_critics();
+    if (with_actor) {
+      actor.clear();
+      (-value({critics[0]}, x, actor(x)).mean()).backward();
+    }
+    if (options.coalesced_update) learn_critics();
+    if (!with_actor) continue;
     actor.step(options.a_lr, u / static_cast<int>(options.actor_interval));
     actor_target.follow(actor, options.tau);
-    critic_target.follow(critic, options.tau);
+    for (std::size_t i = 0; i < critics.size(); ++i) critic_targets[i].follow(critics[i], options.tau);
   }
   const auto compare = [](const PlainNet& plain, const nets::DenseNet& net) {
     const auto named = net.named();
@@ -96,29 +117,57 @@ void check(const learners::LearnerOptions& options) {
     }
   };
   compare(actor, learner.actor());
-  compare(critic, learner.critic());
   compare(actor_target, learner.actor_target());
-  compare(critic_target, learner.critic_target());
+  for (std::size_t i = 0; i < critics.size(); ++i) {
+    compare(critics[i], learner.critic(i));
+    compare(critic_targets[i], learner.critic_target(i));
+  }
 }
 
 }  // namespace
 
 TEST_CASE("twenty updates equal DDPG written with automatic differentiation", "[parity]") {
-  for (const std::string activation : {"softmax", "tanh"}) {
-    for (const bool layer_norm : {false, true}) {
-      for (const std::int64_t interval : {1, 2}) {
-        for (const bool expected_value : {false, true}) {
-          CAPTURE(activation, layer_norm, interval, expected_value);
-          learners::LearnerOptions options;
-          options.features = 12;
-          options.hidden_size = 20;
-          options.output_activation = activation;
-          options.layer_norm = layer_norm;
-          options.actor_interval = interval;
-          options.expected_value = expected_value;
-          check(options);
+  for (const bool by_library : {false, true}) {
+    for (const std::string activation : {"softmax", "tanh"}) {
+      for (const bool layer_norm : {false, true}) {
+        for (const std::int64_t interval : {1, 2}) {
+          for (const bool expected_value : {false, true}) {
+            for (const bool two_critics : {false, true}) {
+              CAPTURE(by_library, activation, layer_norm, interval, expected_value, two_critics);
+              learners::LearnerOptions options;
+              options.features = 12;
+              options.hidden_size = 20;
+              options.output_activation = activation;
+              options.layer_norm = layer_norm;
+              options.actor_interval = interval;
+              options.expected_value = expected_value;
+              options.clipped_double_critics = two_critics;
+              options.coalesced_update = layer_norm == two_critics;
+              options.library_products = by_library;
+              check(options);
+            }
+          }
         }
       }
     }
+  }
+}
+
+TEST_CASE("a coalesced update averages all gradients in one call, the usual one in two", "[unit]") {
+  for (const bool coalesced : {false, true}) {
+    learners::LearnerOptions options;
+    options.features = 12;
+    options.hidden_size = 20;
+    options.coalesced_update = coalesced;
+    options.clipped_double_critics = true;
+    learners::Ddpg learner(options);
+    const at::Tensor observation = at::ones({4, 3, 13});
+    std::vector<std::int64_t> lengths;
+    learner.update({{observation, at::rand({4, 3, 4}), at::rand({4, 3}), observation, at::rand({4, 3})}},
+                   [&](at::Tensor& flat) { lengths.push_back(flat.numel()); });
+    const std::int64_t actor = learner.actor().parameters().flat().numel(),
+                       critics = 2 * learner.critic().parameters().flat().numel();
+    CHECK(lengths == (coalesced ? std::vector<std::int64_t>{critics + actor}
+                                : std::vector<std::int64_t>{critics, actor}));
   }
 }

@@ -62,6 +62,8 @@ GOLDEN = Catch("test_learners", "five DDPG updates with a softmax actor equal th
 
 RUN = "src/train/run.cpp"
 DDPG = "src/learners/ddpg.cpp"
+DDPG_ROWS = "src/learners/ddpg_rows.cpp"
+ADAM = "src/learners/adam.cpp"
 COLLECTOR = "src/rollout/collector.cpp"
 RULES = "include/snake_ddp/game/rules.hpp"
 OPPONENTS = "include/snake_ddp/agents/opponents_inline.hpp"
@@ -103,15 +105,15 @@ MUTANTS = {
         (OBSERVATION, "out[0] = static_cast<float>(row[i]);\n    out[1] = static_cast<float>(column[i]);",
          "out[1] = static_cast<float>(row[i]);\n    out[0] = static_cast<float>(column[i]);")]),
     "the actor's target stays": (GOLDEN, [
-        (DDPG, "  actor_target_.parameters().flat().lerp_(actor_.parameters().flat(), options_.tau);\n", "")]),
+        (DDPG, "step(actor_, actor_norm_, true);\n}", "step(actor_, actor_norm_, false);\n}")]),
     "the critic's target stays": (GOLDEN, [
-        (DDPG, "  critic_target_.parameters().flat().lerp_(critic_.parameters().flat(), options_.tau);\n", "")]),
+        (DDPG, "step(c, critic_norm_, with_actor);", "step(c, critic_norm_, false);")]),
     "the actor descends": (Catch("test_learners", "the actor climbs what the critic says"), [
-        (DDPG, "d_q_.fill_(-1.0 /", "d_q_.fill_(1.0 /")]),
-    "gradients are not clipped": (GOLDEN, [(DDPG, ".clamp_max_(1.0)", ".fill_(1.0)")]),
-    "Adam's betas are swapped": (GOLDEN, [(DDPG, "kBeta1 = 0.9, kBeta2 = 0.999", "kBeta1 = 0.999, kBeta2 = 0.9")]),
+        (DDPG_ROWS, "static_cast<float>(-1.0 / static_cast<double>(total))", "static_cast<float>(1.0 / static_cast<double>(total))")]),
+    "gradients are not clipped": (GOLDEN, [(ADAM, "const float gradient = g[i] * clip;", "const float gradient = g[i];")]),
+    "Adam's betas are swapped": (GOLDEN, [(ADAM, "kBeta1 = 0.9, kBeta2 = 0.999", "kBeta1 = 0.999, kBeta2 = 0.9")]),
     "Adam's moments are swapped": (Pytest(TRAIN + "moments_are_kept_under_their_names"), [
-        (DDPG, "{first_moment.flat()}, {second_moment.flat()}", "{second_moment.flat()}, {first_moment.flat()}")]),
+        (ADAM, "gradient.data_ptr<float>(), first, second,", "gradient.data_ptr<float>(), second, first,")]),
     "later rewards are all discounted once": (Catch("test_rollout", "n-step transitions equal the sums made from one-step ones"), [
         (COLLECTOR, "factor *= options_.gamma;", "factor = options_.gamma;")]),
     "the end of a game bootstraps": (

@@ -4,6 +4,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/nets/dense.hpp"
+#include "snake_ddp/nets/dense_rows.hpp"
 #include "snake_ddp/nets/policy.hpp"
 
 namespace {
@@ -79,6 +80,73 @@ TEST_CASE("forward and backward equal automatic differentiation through the plai
         at::Tensor d_columns;
         nets::backward_input(net, folded, d_output, pass, 2, 5, d_columns);
         CHECK(difference(d_columns, plain_features.grad().narrow(1, 2, 5)) < 2e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("passes in rows equal the library's passes", "[parity]") {
+  at::manual_seed(8);
+  for (const nets::Head head : {nets::Head::kIdentity, nets::Head::kSoftmax, nets::Head::kTanh}) {
+    for (const bool layer_norm : {false, true}) {
+      for (const std::int64_t hidden : {5, 16, 24, 256}) {
+        for (const std::int64_t out : {1, 4}) {
+          if (head == nets::Head::kSoftmax && out != 4) continue;
+          CAPTURE(static_cast<int>(head), layer_norm, hidden, out);
+          const nets::DenseShape shape{11, hidden, out, head, layer_norm};
+          nets::DenseNet net(shape, at::kCPU);
+          net.init(3);
+          if (layer_norm) {
+            find(net.named(), "post_norm.weight").uniform_(0.5, 1.5);
+            find(net.named(), "post_norm.bias").uniform_(-0.5, 0.5);
+          }
+          nets::Folded folded(shape, at::kCPU);
+          folded.refresh(net);
+          nets::DenseRows rows_net(shape);
+          rows_net.refresh(net);
+          nets::RowScratch scratch(hidden);
+          nets::GradientRows sums(rows_net);
+          nets::FlatParameters expected = net.parameters().like(), got = net.parameters().like();
+          // Sums over two calls, the second of few rows.
+          at::Tensor all_input, all_d_output;
+          for (const std::int64_t rows : {nets::kChunkRows, std::int64_t{3}}) {
+            const at::Tensor input = at::cat({at::randn({rows, shape.in}), at::ones({rows, 1})}, 1);
+            const at::Tensor d_output = at::randn({rows, out});
+            all_input = all_input.defined() ? at::cat({all_input, input}) : input;
+            all_d_output = all_d_output.defined() ? at::cat({all_d_output, d_output}) : d_output;
+            nets::Pass pass;
+            nets::forward(net, folded, input, pass);
+            at::Tensor output = at::empty({rows, out});
+            nets::forward(rows_net, rows, input.data_ptr<float>(), shape.in + 1, scratch,
+                          output.data_ptr<float>());
+            CHECK(difference(output, pass.output) < 1e-5);
+            if (out == 1 && head == nets::Head::kIdentity) {
+              at::Tensor d_columns, d_input = at::empty({rows, 4});
+              nets::backward_input(net, folded, d_output, pass, 7, 4, d_columns);
+              nets::backward_input(rows_net, rows, d_output.data_ptr<float>(), scratch, 7, 4,
+                                   d_input.data_ptr<float>());
+              CHECK(difference(d_input, d_columns) < 1e-5);
+            }
+            nets::backward(rows_net, rows, input.data_ptr<float>(), shape.in + 1, output.data_ptr<float>(),
+                           d_output.data_ptr<float>(), scratch, sums);
+            if (out == 1 && head == nets::Head::kIdentity) {
+              const at::Tensor observation = at::cat({input.narrow(1, 0, 7), input.narrow(1, 11, 1)}, 1);
+              at::Tensor expected_values, values = at::empty({rows, 4});
+              nets::forward_moves(net, folded, observation, 4, pass, expected_values);
+              nets::forward_moves(rows_net, rows, observation.data_ptr<float>(), 4, scratch,
+                                  values.data_ptr<float>());
+              CHECK(difference(values, expected_values) < 1e-5);
+            }
+          }
+          nets::Pass pass;
+          nets::forward(net, folded, all_input, pass);
+          nets::backward_parameters(net, all_input, all_d_output, pass, expected);
+          sums.write(net, got);
+          for (std::size_t i = 0; i < net.named().size(); ++i) {
+            CAPTURE(net.named()[i].first);
+            CHECK(difference(net.named_views(got)[i].second, net.named_views(expected)[i].second) < 3e-5);
+          }
+        }
       }
     }
   }

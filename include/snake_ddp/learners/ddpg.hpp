@@ -5,9 +5,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
+#include "snake_ddp/learners/adam.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/nets/dense.hpp"
+#include "snake_ddp/nets/dense_rows.hpp"
 
 namespace snake_ddp::learners {
 
@@ -20,16 +23,28 @@ enum DdpgColumn : std::size_t {
   kDiscount,         // [B, 3], gamma^n, 0 where the game ended
 };
 
-/// Adam (Kingma and Ba, arXiv:1412.6980) on a flat tensor.
-struct Adam {
-  Adam(const nets::FlatParameters& parameters, double learning_rate);
-  /// Clips the gradient's norm to `max_norm` in place, then steps. Returns the norm before clipping, 0-dim.
-  at::Tensor step(at::Tensor& parameters, at::Tensor& gradient, double max_norm);
+inline constexpr std::int64_t kTeam = 3, kActions = 4;
 
-  double learning_rate;
-  nets::FlatParameters first_moment, second_moment;
-  at::Tensor steps;  // 0-dim float32
+/// A network that learns: weights, target, gradient, optimizer.
+struct Trained {
+  Trained(const nets::DenseShape& shape, at::Device device, double learning_rate, std::uint64_t seed,
+          bool by_library);
+  /// Target from the weights, optimizer from zero.
+  void start();
+  /// Must be called after weights or targets were written from outside.
+  void refresh(bool by_library);
+
+  nets::DenseNet net, target;
+  nets::FlatParameters gradient;
+  Adam adam;
+  // For the library's products, and for our own.
+  nets::Folded folded, target_folded;
+  nets::DenseRows rows, target_rows;
+  nets::GradientRows sums;
 };
+
+struct DdpgRows;
+struct DdpgWhole;
 
 class Ddpg final : public Learner, private nets::Policy {
  public:
@@ -41,35 +56,43 @@ class Ddpg final : public Learner, private nets::Policy {
   [[nodiscard]] UpdateStats stats() const override;
   [[nodiscard]] nets::NamedTensors state() override;
   void state_changed() override;
-  [[nodiscard]] nets::NamedTensors exported_actor() override { return actor_.named(); }
-  [[nodiscard]] nets::NamedTensors exported_critic() override { return critic_.named(); }
+  [[nodiscard]] nets::NamedTensors exported_actor() override { return actor_.net.named(); }
+  [[nodiscard]] nets::NamedTensors exported_critic() override { return critics_.front().net.named(); }
   void start_from_exported() override;
 
   /// The four networks, for tests: actor, critic, actor target, critic target.
-  [[nodiscard]] nets::DenseNet& actor() { return actor_; }
-  [[nodiscard]] nets::DenseNet& critic() { return critic_; }
-  [[nodiscard]] nets::DenseNet& actor_target() { return actor_target_; }
-  [[nodiscard]] nets::DenseNet& critic_target() { return critic_target_; }
+  [[nodiscard]] nets::DenseNet& actor() { return actor_.net; }
+  [[nodiscard]] nets::DenseNet& critic(std::size_t i = 0) { return critics_.at(i).net; }
+  [[nodiscard]] nets::DenseNet& actor_target() { return actor_.target; }
+  [[nodiscard]] nets::DenseNet& critic_target(std::size_t i = 0) { return critics_.at(i).target; }
 
  private:
   const at::Tensor& action_values(const at::Tensor& observations) override;
-  void fit_workspace(std::int64_t rows);
-  void learn_critic(const replay::Batch& batch, const at::Tensor& observation, const Average& average);
-  const at::Tensor& next_values(const at::Tensor& next);
-  void learn_actor(const at::Tensor& observation, const Average& average);
+  void step(Trained& trained, at::Tensor& norm, bool follow);
+
+  // ddpg_rows.cpp: chunks of rows through our own products.
+  void act_in_rows(const at::Tensor& observations);
+  void critic_gradient_in_rows(const replay::Batch& batch);
+  void actor_gradient_in_rows(const replay::Batch& batch);
+
+  // ddpg_library.cpp: whole batches through the library's, on any device.
+  void act_by_library(const at::Tensor& observations);
+  void critic_gradient_by_library(const replay::Batch& batch);
+  void actor_gradient_by_library(const replay::Batch& batch);
+  [[nodiscard]] at::Tensor next_values_by_library(const at::Tensor& next);
 
   LearnerOptions options_;
-  nets::DenseNet actor_, critic_, actor_target_, critic_target_;
-  nets::FlatParameters actor_gradient_, critic_gradient_;
-  Adam actor_adam_, critic_adam_;
-  nets::Folded actor_folded_, critic_folded_, target_folded_actor_, target_folded_critic_;
-
-  // The critics' inputs: features and actions side by side, the last column 1.
-  at::Tensor critic_input_, next_critic_input_;
-  nets::Pass actor_pass_, critic_pass_, target_pass_, act_pass_;
-  at::Tensor act_output_, d_q_, d_action_, target_q_, move_values_;
-  at::Tensor critic_loss_, q_mean_, critic_norm_, actor_norm_, actor_loss_;
+  bool by_library_;
+  Trained actor_;
+  std::vector<Trained> critics_;  // one, or two with clipped double critics
+  // All gradients side by side, the critics' first, so that any of them are one average.
+  at::Tensor gradients_, critic_gradients_, actor_gradient_;
+  std::shared_ptr<DdpgRows> rows_;    // scratch of the one path
+  std::shared_ptr<DdpgWhole> whole_;  // or of the other
+  at::Tensor act_output_;
+  at::Tensor critic_loss_, q_mean_, critic_norm_, actor_norm_, actor_loss_;  // 0-dim
   std::int64_t updates_ = 0;
+  at::Tensor updates_tensor_;  // the same as part of the state
 };
 
 }  // namespace snake_ddp::learners

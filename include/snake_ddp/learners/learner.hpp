@@ -32,7 +32,13 @@ struct LearnerOptions {
   bool layer_norm = false;
   bool expected_value = false;  // Q(s, a) = sum over moves of a_i Q(s, e_i) wherever a is an actor's output
   std::int64_t actor_interval = 1;  // critic updates for each update of the actor and the targets
-  std::uint64_t seed = 1;           // of the initial weights; the same on every rank
+  bool clipped_double_critics =
+      false;  // a second critic; targets take the lesser value (TD3, arXiv:1802.09477)
+  bool coalesced_update =
+      false;  // the actor's gradient from the critic before its step: one average instead of two
+  bool library_products =
+      false;               // the plain path of the library's products, on the CPU too: the oracle of tests
+  std::uint64_t seed = 1;  // of the initial weights; the same on every rank
   at::Device device = at::kCPU;
 };
 

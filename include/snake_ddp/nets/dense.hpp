@@ -3,6 +3,7 @@
 // layers are one linear map: forward and backward multiply by their product W1*W0 [hidden, in] instead of by
 // both. With 30 features and 256 hidden units that is an eighth of the arithmetic, and the parameters stay
 // those of the reference.
+// All passes here are the library's products, on any device; dense_rows.hpp has the CPU's own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -69,7 +70,7 @@ struct Pass {
   // With layer norm only.
   at::Tensor before_norm, mean, inverse_deviation;
   // Scratch of the backward pass.
-  at::Tensor d_logits, d_hidden, d_folded, folded_transposed, d_prev_transposed;
+  at::Tensor d_logits, d_hidden, d_folded;
 };
 
 /// Shapes  input [R, in + 1] whose last column is 1; fills pass.hidden and pass.output.

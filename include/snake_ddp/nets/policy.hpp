@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "snake_ddp/nets/dense.hpp"
+#include "snake_ddp/nets/dense_rows.hpp"
 
 namespace snake_ddp::nets {
 
@@ -28,8 +28,8 @@ class ActorPolicy final : public Policy {
 
  private:
   DenseNet net_;
-  Folded folded_;
-  Pass pass_;
+  DenseRows rows_;
+  RowScratch scratch_;
   at::Tensor output_;
 };
 

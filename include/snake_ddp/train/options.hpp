@@ -63,6 +63,8 @@ struct TrainOptions {
   std::string stored_action = "output";
   bool expected_value = false;
   std::int64_t actor_interval = 1;
+  bool clipped_double_critics = false;
+  bool coalesced_update = false;
   double max_minutes = 0;
 };
 

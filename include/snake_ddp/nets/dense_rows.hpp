@@ -1,0 +1,86 @@
+// A DenseNet's passes on the CPU, a few dozen rows at a time: what a row needs next is still in the first caches when it
+// is needed, nothing is allocated, and ReLU, layer norm and head ride along with the products. ATen's passes in
+// dense.hpp are the oracle and serve every other device.
+#pragma once
+
+#include <cstdint>
+
+#include "snake_ddp/nets/dense.hpp"
+
+namespace snake_ddp::nets {
+
+/// Most rows of one call: all that it touches stays within the second cache at 256 hidden units.
+inline constexpr std::int64_t kChunkRows = 96;
+
+/// The parameters as the passes read them: the product of the first two layers as in `Folded`, and everything in rows
+/// padded with zeros to whole vectors. Valid until the parameters change.
+class DenseRows {
+ public:
+  explicit DenseRows(const DenseShape& shape);
+  /// Cost  one [in + 1, hidden] x [hidden, hidden] product.
+  void refresh(const DenseNet& net);
+
+  [[nodiscard]] const DenseShape& shape() const { return shape_; }
+  [[nodiscard]] std::int64_t width() const { return width_; }                // hidden units with the padding
+  [[nodiscard]] const float* map() const { return map_.data_ptr<float>(); }  // [in + 1, width]
+  [[nodiscard]] const float* last_weight() const { return last_weight_.data_ptr<float>(); }  // [out, width]
+  [[nodiscard]] const float* last_bias() const { return last_bias_.data_ptr<float>(); }      // [out]
+  [[nodiscard]] const float* norm_scale() const { return norm_.data_ptr<float>(); }          // [width]
+  [[nodiscard]] const float* norm_shift() const { return norm_.data_ptr<float>() + width_; }
+
+ private:
+  DenseShape shape_;
+  std::int64_t width_;
+  at::Tensor map_, last_weight_, last_bias_, norm_;
+};
+
+/// What a forward pass leaves for its backward pass. One serves any network of the same hidden size.
+struct RowScratch {
+  explicit RowScratch(std::int64_t hidden_size);
+  std::int64_t
+      stride;  // floats from row to row: not a power of two, which would crowd a few sets of the cache
+  at::Tensor hidden, normalised, d_hidden;  // [kChunkRows, stride]
+  at::Tensor inverse_deviation;             // [kChunkRows]
+};
+
+/// Sums over rows from which the gradients come: of the folded map, and of the last layer and the norm themselves.
+class GradientRows {
+ public:
+  explicit GradientRows(const DenseRows& net);
+  void clear();
+  /// Writes the gradients of all parameters of `net`, for which the sums were made.
+  /// Cost  two [in + 1, hidden] x [hidden, hidden] products.
+  void write(const DenseNet& net, FlatParameters& gradients);
+
+  std::int64_t width;
+  at::Tensor map, last_weight, last_bias, norm;  // as in DenseRows
+
+ private:
+  at::Tensor transposed_, d_prev_transposed_;
+};
+
+/// Shapes  input [rows, in + 1], rows `input_row` floats apart, a constant 1 last; output [rows, out], after the head.
+void forward(const DenseRows& net, std::int64_t rows, const float* input, std::int64_t input_row,
+             RowScratch& scratch, float* output);
+
+/// The same over any number of contiguous rows, for acting: no backward pass may follow.
+void forward_all(const DenseRows& net, std::int64_t rows, const float* input, RowScratch& scratch,
+                 float* output);
+
+/// Adds to `sums` what these rows contribute to the gradients of a scalar loss.
+/// Shapes  input and output as the forward pass had them, d_output [rows, out] = dL/d(output); scratch as it left it.
+void backward(const DenseRows& net, std::int64_t rows, const float* input, std::int64_t input_row,
+              const float* output, const float* d_output, RowScratch& scratch, GradientRows& sums);
+
+/// The gradient with respect to `count` inputs from `first` on; no parameter gradient is computed.
+/// Shapes  `net` has no head and one output; d_output [rows]; d_input [rows, count].
+void backward_input(const DenseRows& net, std::int64_t rows, const float* d_output, RowScratch& scratch,
+                    std::int64_t first, std::int64_t count, float* d_input);
+
+/// Values of all one-hot actions at once: column i is the output for [features, e_i].
+/// Shapes  `net` has features + moves inputs, no head and one output; observation [rows, features + 1], the constant 1
+///         last; values [rows, moves]. No backward pass may follow.
+void forward_moves(const DenseRows& net, std::int64_t rows, const float* observation, std::int64_t moves,
+                   RowScratch& scratch, float* values);
+
+}  // namespace snake_ddp::nets

@@ -1,0 +1,397 @@
+#include "snake_ddp/nets/dense_rows.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "dense_blocks.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/simd.hpp"
+#include "snake_ddp/nets/products.hpp"
+
+namespace snake_ddp::nets {
+namespace {
+
+using base::all_lanes;
+using base::kLanes;
+using base::load;
+using base::store;
+using base::Vector;
+using base::Vector4;
+
+constexpr std::int64_t kMostOutputs = 8;
+
+std::int64_t padded(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+
+at::Tensor floats(at::IntArrayRef sizes) { return at::zeros(sizes, at::kFloat); }
+
+// Rows of `from` into the padded rows of `to`.
+void copy_padded(const at::Tensor& from, std::int64_t rows, std::int64_t columns, float* to,
+                 std::int64_t to_row) {
+  const float* data = from.data_ptr<float>();
+  for (std::int64_t r = 0; r < rows; ++r) std::copy_n(data + r * columns, columns, to + r * to_row);
+}
+
+void copy_unpadded(const float* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns,
+                   const at::Tensor& to) {
+  auto* data = to.data_ptr<float>();
+  for (std::int64_t r = 0; r < rows; ++r) std::copy_n(from + r * from_row, columns, data + r * columns);
+}
+
+void transpose(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t from_row, float* to,
+               std::int64_t to_row) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) to[c * to_row + r] = from[r * from_row + c];
+  }
+}
+
+float sum_of_row(const float* row, std::int64_t width) {
+  Vector sum{};
+  for (std::int64_t j = 0; j < width; j += kLanes) sum += load(row + j);
+  return base::sum_of(sum);
+}
+
+// (x - mean) / deviation of one row whose padding is zero. Returns 1 / deviation.
+float normalise(float* row, std::int64_t hidden, std::int64_t width) {
+  const auto n = static_cast<float>(hidden);
+  const float mean = sum_of_row(row, width) / n;
+  Vector squares{};
+  for (std::int64_t j = 0; j < width; j += kLanes) {
+    const Vector centred = load(row + j) - all_lanes(mean);
+    squares += centred * centred;
+  }
+  const float surplus = static_cast<float>(width - hidden) * mean * mean;  // the padding's share
+  const float inverse =
+      1.0F / std::sqrt((base::sum_of(squares) - surplus) / n + static_cast<float>(kNormEpsilon));
+  for (std::int64_t j = 0; j < width; j += kLanes)
+    store(row + j, (load(row + j) - all_lanes(mean)) * all_lanes(inverse));
+  return inverse;
+}
+
+// hidden := ReLU(before) [, which is scaled and shifted first], and its products with the last layer's rows.
+template <int kOutputs, bool kNorm>
+void last_layer_row(const DenseRows& net, const float* before, float* hidden, float* out) {
+  const std::int64_t width = net.width();
+  const float *weight = net.last_weight(), *scale = net.norm_scale(), *shift = net.norm_shift();
+  Vector sum[kOutputs] = {};
+  for (std::int64_t j = 0; j < width; j += kLanes) {
+    Vector h = load(before + j);
+    if constexpr (kNorm) h = h * load(scale + j) + load(shift + j);
+    h = base::max(h, Vector{});
+    if (hidden != nullptr) store(hidden + j, h);
+    for (int o = 0; o < kOutputs; ++o) sum[o] += h * load(weight + o * width + j);
+  }
+  if constexpr (kOutputs == 4) {
+    const Vector4 four = base::sums_of(sum[0], sum[1], sum[2], sum[3]);
+    for (int o = 0; o < 4; ++o) out[o] = four[o] + net.last_bias()[o];
+  } else {
+    for (int o = 0; o < kOutputs; ++o) out[o] = base::sum_of(sum[o]) + net.last_bias()[o];
+  }
+}
+
+using LastLayerRow = void (*)(const DenseRows&, const float*, float*, float*);
+
+// By number of outputs - 1.
+template <bool kNorm, int... kOutputs>
+constexpr std::array<LastLayerRow, sizeof...(kOutputs)> last_layer_rows(
+    std::integer_sequence<int, kOutputs...>) {
+  return {last_layer_row<kOutputs + 1, kNorm>...};
+}
+constexpr auto kLastLayer = last_layer_rows<false>(std::make_integer_sequence<int, kMostOutputs>());
+constexpr auto kLastLayerNorm = last_layer_rows<true>(std::make_integer_sequence<int, kMostOutputs>());
+
+LastLayerRow last_layer_of(const DenseShape& shape) {
+  return (shape.layer_norm ? kLastLayerNorm : kLastLayer)[static_cast<std::size_t>(shape.out - 1)];
+}
+
+// In place on [count] logits, whole vectors of which are four rows of four.
+void softmax_of_four(float* values, std::int64_t count) {
+  static_assert(kLanes % 4 == 0);
+  for (std::int64_t i = 0; i < count; i += 4) {
+    float* v = values + i;
+    const float most = std::max(std::max(v[0], v[1]), std::max(v[2], v[3]));
+    for (int o = 0; o < 4; ++o) v[o] -= most;
+  }
+  std::array<float, kLanes> line{};
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    const auto n = static_cast<std::size_t>(std::min<std::int64_t>(kLanes, count - i));
+    std::memcpy(line.data(), values + i, n * sizeof(float));
+    store(line.data(), base::exp_of(load(line.data())));
+    std::memcpy(values + i, line.data(), n * sizeof(float));
+  }
+  for (std::int64_t i = 0; i < count; i += 4) {
+    float* v = values + i;
+    const float inverse = 1.0F / ((v[0] + v[2]) + (v[1] + v[3]));
+    for (int o = 0; o < 4; ++o) v[o] *= inverse;
+  }
+}
+
+void apply_head(const DenseShape& shape, std::int64_t rows, float* values) {
+  switch (shape.head) {
+    case Head::kIdentity:
+      return;
+    case Head::kSoftmax:
+      SD_CHECK(shape.out == 4, "a softmax over four moves");
+      return softmax_of_four(values, rows * shape.out);
+    case Head::kTanh:
+      for (std::int64_t i = 0; i < rows * shape.out; ++i) values[i] = std::tanh(values[i]);
+      return;
+  }
+}
+
+// dL/d(output) -> dL/d(logits).
+void head_backward(const DenseShape& shape, std::int64_t rows, const float* output, const float* d_output,
+                   float* d_logits) {
+  const std::int64_t n = shape.out;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float *y = output + r * n, *g = d_output + r * n;
+    float* d = d_logits + r * n;
+    float mean = 0;
+    if (shape.head == Head::kSoftmax) {
+      for (std::int64_t o = 0; o < n; ++o) mean += y[o] * g[o];
+    }
+    for (std::int64_t o = 0; o < n; ++o) {
+      d[o] = shape.head == Head::kSoftmax ? y[o] * (g[o] - mean)
+             : shape.head == Head::kTanh  ? g[o] * (1.0F - y[o] * y[o])
+                                          : g[o];
+    }
+  }
+}
+
+// d_logits -> gradient at the ReLU's input, into scratch.d_hidden; with sums, what the last layer and the norm's scale
+// and shift get from these rows.
+template <int kOutputs, bool kNorm, bool kSums>
+void relu_backward(const DenseRows& net, std::int64_t rows, const float* d_logits, RowScratch& s,
+                   GradientRows* sums) {
+  const std::int64_t width = net.width();
+  const float* weight = net.last_weight();
+  const float *hidden = s.hidden.data_ptr<float>(), *normalised = s.normalised.data_ptr<float>();
+  auto* d_hidden = s.d_hidden.data_ptr<float>();
+  float* d_weight = kSums ? sums->last_weight.data_ptr<float>() : nullptr;
+  float* d_norm = kSums && kNorm ? sums->norm.data_ptr<float>() : nullptr;
+  for (std::int64_t j = 0; j < width; j += kLanes) {
+    Vector w[kOutputs], sum[kOutputs] = {}, scale_sum{}, shift_sum{};
+    for (int o = 0; o < kOutputs; ++o) w[o] = load(weight + o * width + j);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const float* g = d_logits + r * kOutputs;
+      const Vector h = load(hidden + r * s.stride + j);
+      Vector d{};
+      for (int o = 0; o < kOutputs; ++o) {
+        d += g[o] * w[o];
+        if constexpr (kSums) sum[o] += g[o] * h;
+      }
+      d = h > Vector{} ? d : Vector{};
+      store(d_hidden + r * s.stride + j, d);
+      if constexpr (kSums && kNorm) {
+        scale_sum += d * load(normalised + r * s.stride + j);
+        shift_sum += d;
+      }
+    }
+    if constexpr (kSums) {
+      for (int o = 0; o < kOutputs; ++o)
+        store(d_weight + o * width + j, load(d_weight + o * width + j) + sum[o]);
+    }
+    if constexpr (kSums && kNorm) {
+      store(d_norm + j, load(d_norm + j) + scale_sum);
+      store(d_norm + width + j, load(d_norm + width + j) + shift_sum);
+    }
+  }
+  if constexpr (kSums) {
+    auto* d_bias = sums->last_bias.data_ptr<float>();
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (int o = 0; o < kOutputs; ++o) d_bias[o] += d_logits[r * kOutputs + o];
+    }
+  }
+}
+
+using ReluBackward = void (*)(const DenseRows&, std::int64_t, const float*, RowScratch&, GradientRows*);
+
+template <bool kNorm, int... kOutputs>
+constexpr std::array<ReluBackward, sizeof...(kOutputs)> relu_backwards(
+    std::integer_sequence<int, kOutputs...>) {
+  return {relu_backward<kOutputs + 1, kNorm, true>...};
+}
+constexpr auto kReluBackward = relu_backwards<false>(std::make_integer_sequence<int, kMostOutputs>());
+constexpr auto kReluBackwardNorm = relu_backwards<true>(std::make_integer_sequence<int, kMostOutputs>());
+
+// Through scale, shift and normalisation: rows of d_hidden become gradients at the norm's input.
+void norm_backward(const DenseRows& net, std::int64_t rows, RowScratch& s) {
+  const std::int64_t width = net.width();
+  const auto n = static_cast<float>(net.shape().hidden);
+  const float* scale = net.norm_scale();
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* d = s.d_hidden.data_ptr<float>() + r * s.stride;
+    const float* x = s.normalised.data_ptr<float>() + r * s.stride;
+    Vector sum{}, with_x{};
+    for (std::int64_t j = 0; j < width; j += kLanes) {
+      const Vector scaled = load(d + j) * load(scale + j);
+      store(d + j, scaled);
+      sum += scaled;
+      with_x += scaled * load(x + j);
+    }
+    const float mean = base::sum_of(sum) / n, slope = base::sum_of(with_x) / n;
+    const float inverse = s.inverse_deviation.data_ptr<float>()[r];
+    for (std::int64_t j = 0; j < width; j += kLanes) {
+      store(d + j, all_lanes(inverse) * (load(d + j) - all_lanes(mean) - load(x + j) * all_lanes(slope)));
+    }
+  }
+}
+
+}  // namespace
+
+DenseRows::DenseRows(const DenseShape& shape)
+    : shape_(shape),
+      width_(padded(shape.hidden)),
+      map_(floats({shape.in + 1, width_})),
+      last_weight_(floats({shape.out, width_})),
+      last_bias_(floats({shape.out})),
+      norm_(floats({2, width_})) {
+  SD_CHECK(shape.out >= 1 && shape.out <= kMostOutputs, "few outputs");
+}
+
+void DenseRows::refresh(const DenseNet& net) {
+  const FlatParameters& p = net.parameters();
+  const std::int64_t hidden = shape_.hidden, in = shape_.in;
+  auto* map = map_.data_ptr<float>();
+  multiply(in + 1, hidden, hidden, {p.block(kPrev).data_ptr<float>(), hidden, 1},
+           {p.block(kPost0Weight).data_ptr<float>(), hidden, 1}, map, width_);
+  const float* bias = p.block(kPost0Bias).data_ptr<float>();
+  for (std::int64_t j = 0; j < hidden; ++j) map[in * width_ + j] += bias[j];
+  copy_padded(p.block(kPost2Weight), shape_.out, hidden, last_weight_.data_ptr<float>(), width_);
+  copy_padded(p.block(kPost2Bias), 1, shape_.out, last_bias_.data_ptr<float>(), 0);
+  if (shape_.layer_norm) {
+    copy_padded(p.block(kNormWeight), 1, hidden, norm_.data_ptr<float>(), 0);
+    copy_padded(p.block(kNormBias), 1, hidden, norm_.data_ptr<float>() + width_, 0);
+  }
+}
+
+RowScratch::RowScratch(std::int64_t hidden_size)
+    : stride(padded(hidden_size) + 16),
+      hidden(floats({kChunkRows, stride})),
+      normalised(floats({kChunkRows, stride})),
+      d_hidden(floats({kChunkRows, stride})),
+      inverse_deviation(floats({kChunkRows})) {}
+
+GradientRows::GradientRows(const DenseRows& net)
+    : width(net.width()),
+      map(floats({net.shape().in + 1, width})),
+      last_weight(floats({net.shape().out, width})),
+      last_bias(floats({net.shape().out})),
+      norm(floats({2, width})),
+      transposed_(floats({width, net.shape().in + 1})),
+      d_prev_transposed_(floats({width, net.shape().in + 1})) {}
+
+void GradientRows::clear() {
+  for (const at::Tensor* t : {&map, &last_weight, &last_bias, &norm}) {
+    std::memset(t->data_ptr<float>(), 0, t->nbytes());
+  }
+}
+
+void GradientRows::write(const DenseNet& net, FlatParameters& gradients) {
+  const FlatParameters& p = net.parameters();
+  const DenseShape& shape = net.shape();
+  const std::int64_t hidden = shape.hidden, rows = shape.in + 1;
+  const float* m = map.data_ptr<float>();
+  // With both weights transposed as they lie in memory: dW1^T = W0 * M, the constant row carrying the biases, and
+  // dW0^T = M * W1, got as (W1^T * M^T)^T because only so are the right side's columns side by side.
+  multiply(hidden, hidden, rows, {p.block(kPrev).data_ptr<float>(), 1, hidden}, {m, width, 1},
+           gradients.block(kPost0Weight).data_ptr<float>(), hidden);
+  transpose(m, rows, hidden, width, transposed_.data_ptr<float>(), rows);
+  multiply(hidden, rows, hidden, {p.block(kPost0Weight).data_ptr<float>(), hidden, 1},
+           {transposed_.data_ptr<float>(), rows, 1}, d_prev_transposed_.data_ptr<float>(), rows);
+  transpose(d_prev_transposed_.data_ptr<float>(), hidden, rows, rows,
+            gradients.block(kPrev).data_ptr<float>(), hidden);
+  copy_unpadded(m + shape.in * width, width, 1, hidden, gradients.block(kPost0Bias));
+  copy_unpadded(last_weight.data_ptr<float>(), width, shape.out, hidden, gradients.block(kPost2Weight));
+  copy_unpadded(last_bias.data_ptr<float>(), 0, 1, shape.out, gradients.block(kPost2Bias));
+  if (shape.layer_norm) {
+    copy_unpadded(norm.data_ptr<float>(), width, 1, hidden, gradients.block(kNormWeight));
+    copy_unpadded(norm.data_ptr<float>() + width, width, 1, hidden, gradients.block(kNormBias));
+  }
+}
+
+void forward(const DenseRows& net, std::int64_t rows, const float* input, std::int64_t input_row,
+             RowScratch& s, float* output) {
+  SD_CHECK(rows <= kChunkRows && s.stride >= net.width(), "a chunk of rows");
+  const DenseShape& shape = net.shape();
+  const std::int64_t width = net.width();
+  auto* hidden = s.hidden.data_ptr<float>();
+  float* before = shape.layer_norm ? s.normalised.data_ptr<float>() : hidden;
+  multiply(rows, width, shape.in + 1, {input, input_row, 1}, {net.map(), width, 1}, before, s.stride);
+  const LastLayerRow last_layer = last_layer_of(shape);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    float* row = before + r * s.stride;
+    if (shape.layer_norm) {
+      s.inverse_deviation.data_ptr<float>()[r] = normalise(row, shape.hidden, width);
+    }
+    last_layer(net, row, hidden + r * s.stride, output + r * shape.out);
+  }
+  apply_head(shape, rows, output);
+}
+
+void forward_all(const DenseRows& net, std::int64_t rows, const float* input, RowScratch& scratch,
+                 float* output) {
+  const std::int64_t width = net.shape().in + 1;
+  for (std::int64_t first = 0; first < rows; first += kChunkRows) {
+    forward(net, std::min(kChunkRows, rows - first), input + first * width, width, scratch,
+            output + first * net.shape().out);
+  }
+}
+
+void backward(const DenseRows& net, std::int64_t rows, const float* input, std::int64_t input_row,
+              const float* output, const float* d_output, RowScratch& s, GradientRows& sums) {
+  const DenseShape& shape = net.shape();
+  std::array<float, kChunkRows * kMostOutputs> d_logits;
+  head_backward(shape, rows, output, d_output, d_logits.data());
+  const auto index = static_cast<std::size_t>(shape.out - 1);
+  (shape.layer_norm ? kReluBackwardNorm : kReluBackward)[index](net, rows, d_logits.data(), s, &sums);
+  if (shape.layer_norm) norm_backward(net, rows, s);
+  multiply(shape.in + 1, net.width(), rows, {input, 1, input_row},
+           {s.d_hidden.data_ptr<float>(), s.stride, 1}, sums.map.data_ptr<float>(), sums.width, /*add=*/true);
+}
+
+void backward_input(const DenseRows& net, std::int64_t rows, const float* d_output, RowScratch& s,
+                    std::int64_t first, std::int64_t count, float* d_input) {
+  const std::int64_t width = net.width();
+  SD_CHECK(net.shape().out == 1 && net.shape().head == Head::kIdentity && count == 4,
+           "a critic's four actions");
+  (net.shape().layer_norm ? relu_backward<1, true, false>
+                          : relu_backward<1, false, false>)(net, rows, d_output, s, nullptr);
+  if (net.shape().layer_norm) norm_backward(net, rows, s);
+  const float* map = net.map() + first * width;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* d = s.d_hidden.data_ptr<float>() + r * s.stride;
+    Vector sum[4] = {};
+    for (std::int64_t j = 0; j < width; j += kLanes) {
+      for (int c = 0; c < 4; ++c) sum[c] += load(d + j) * load(map + c * width + j);
+    }
+    const Vector4 four = base::sums_of(sum[0], sum[1], sum[2], sum[3]);
+    std::memcpy(d_input + r * 4, &four, sizeof four);
+  }
+}
+
+void forward_moves(const DenseRows& net, std::int64_t rows, const float* observation, std::int64_t moves,
+                   RowScratch& s, float* values) {
+  const DenseShape& shape = net.shape();
+  const std::int64_t width = net.width(), features = shape.in - moves;
+  SD_CHECK(rows <= kChunkRows && shape.out == 1, "a chunk of rows, one value");
+  auto* base_row = s.d_hidden.data_ptr<float>();
+  multiply(rows, width, features, {observation, features + 1, 1}, {net.map(), width, 1}, base_row, s.stride);
+  const float *action_rows = net.map() + features * width, *constant = net.map() + shape.in * width;
+  const LastLayerRow last_layer = last_layer_of(shape);
+  auto* row = s.hidden.data_ptr<float>();
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t move = 0; move < moves; ++move) {
+      const float *from = base_row + r * s.stride, *action = action_rows + move * width;
+      for (std::int64_t j = 0; j < width; j += kLanes)
+        store(row + j, load(from + j) + load(action + j) + load(constant + j));
+      if (shape.layer_norm) normalise(row, shape.hidden, width);
+      last_layer(net, row, nullptr, values + r * moves + move);
+    }
+  }
+}
+
+}  // namespace snake_ddp::nets

@@ -1,0 +1,47 @@
+#include <array>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "snake_ddp/base/simd.hpp"
+
+using namespace snake_ddp;
+
+TEST_CASE("the vector exponential is good to two units in the last place", "[property]") {
+  double worst = 0;
+  for (int i = -87 * 512; i <= 87 * 512; i += base::kLanes) {
+    std::array<float, base::kLanes> x{}, y{};
+    for (int k = 0; k < base::kLanes; ++k)
+      x[static_cast<std::size_t>(k)] = static_cast<float>(i + k) / 512.0F;
+    base::store(y.data(), base::exp_of(base::load(x.data())));
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      if (x[k] > 87.0F) continue;
+      const double exact = std::exp(static_cast<double>(x[k]));
+      worst = std::max(worst, std::abs(static_cast<double>(y[k]) - exact) / exact);
+    }
+  }
+  CHECK(worst < 2.5e-7);
+}
+
+TEST_CASE("inputs of the vector exponential beyond its range are taken as its ends", "[unit]") {
+  std::array<float, base::kLanes> y{};
+  base::store(y.data(), base::exp_of(base::all_lanes(1e9F)));
+  CHECK(std::isfinite(y[0]));
+  base::store(y.data(), base::exp_of(base::all_lanes(-1e9F)));
+  CHECK(y[0] < 1e-37F);
+  CHECK(y[0] > 0.0F);
+}
+
+TEST_CASE("sums over lanes are exact for small whole numbers", "[unit]") {
+  std::array<float, 4 * base::kLanes> x{};
+  std::array<float, 4> expected{};
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<float>(i * i % 97);
+    expected[i / base::kLanes] += x[i];
+  }
+  const auto v = [&](int i) { return base::load(x.data() + i * base::kLanes); };
+  const base::Vector4 sums = base::sums_of(v(0), v(1), v(2), v(3));
+  for (int i = 0; i < 4; ++i) {
+    CHECK(sums[i] == expected[static_cast<std::size_t>(i)]);
+    CHECK(base::sum_of(v(i)) == expected[static_cast<std::size_t>(i)]);
+  }
+}
