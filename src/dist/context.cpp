@@ -454,10 +454,15 @@ Deadline DistContext::deadline() const { return Deadline::in(group_->options.tim
 void DistContext::all_reduce_sum(at::Tensor& tensor, Deadline deadline) {
   if (group_->alone()) return;
   const std::string what = fmt::format("all-reduce of {}", describe(tensor));
-  if (group_->shared && tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous()) {
-    group_->guarded(what, deadline, [&](milliseconds limit) {
-      group_->shared->sum(tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel()), group_->pids,
+  const bool floats = tensor.scalar_type() == at::kFloat;
+  if (group_->shared && tensor.is_cpu() && tensor.is_contiguous() &&
+      (floats || tensor.scalar_type() == at::kLong)) {
+    const auto sum = [&](auto* values, milliseconds limit) {
+      group_->shared->sum(values, static_cast<std::size_t>(tensor.numel()), group_->pids,
                           Deadline::in(limit));
+    };
+    group_->guarded(what, deadline, [&](milliseconds limit) {
+      floats ? sum(tensor.data_ptr<float>(), limit) : sum(tensor.data_ptr<std::int64_t>(), limit);
     });
     return;
   }

@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kSlotFloats = 256 * 1024;  // 1 MiB; longer tensors go in pieces
+constexpr std::size_t kSlotBytes = 1024 * 1024;  // longer tensors go in pieces
 constexpr std::size_t kLine = 64;
 
 [[noreturn]] void fail(const std::string& doing) {
@@ -48,7 +48,7 @@ void pause() {
 // of the next. Nobody can be two rounds ahead, since each round waits for all.
 struct SharedSum::Layout {
   static std::size_t bytes(int size) {
-    return static_cast<std::size_t>(size) * (sizeof(Counter) + 2 * kSlotFloats * sizeof(float));
+    return static_cast<std::size_t>(size) * (sizeof(Counter) + 2 * kSlotBytes);
   }
   Counter* counters() { return reinterpret_cast<Counter*>(this); }
 };
@@ -98,9 +98,9 @@ SharedSum::~SharedSum() {
 
 void SharedSum::unlink() const { shm_unlink(name_.c_str()); }
 
-float* SharedSum::slot(int rank, std::uint64_t round) const {
-  auto* floats = reinterpret_cast<float*>(layout_->counters() + size_);
-  return floats + (static_cast<std::size_t>(rank) * 2 + round % 2) * kSlotFloats;
+std::byte* SharedSum::slot(int rank, std::uint64_t round) const {
+  auto* slots = reinterpret_cast<std::byte*>(layout_->counters() + size_);
+  return slots + (static_cast<std::size_t>(rank) * 2 + round % 2) * kSlotBytes;
 }
 
 void SharedSum::await_others(std::uint64_t round, const std::vector<long>& pids,
@@ -131,12 +131,15 @@ void SharedSum::await_others(std::uint64_t round, const std::vector<long>& pids,
   }
 }
 
-void SharedSum::sum(float* values, std::size_t count, const std::vector<long>& pids,
+template <class Number>
+void SharedSum::sum(Number* values, std::size_t count, const std::vector<long>& pids,
                     base::Deadline deadline) {
-  for (std::size_t first = 0; first < count; first += kSlotFloats) {
-    const std::size_t piece = std::min(kSlotFloats, count - first);
+  constexpr std::size_t kPiece = kSlotBytes / sizeof(Number);
+  const auto numbers = [&](int rank) { return reinterpret_cast<const Number*>(slot(rank, round_)); };
+  for (std::size_t first = 0; first < count; first += kPiece) {
+    const std::size_t piece = std::min(kPiece, count - first);
     ++round_;
-    std::memcpy(slot(rank_, round_), values + first, piece * sizeof(float));
+    std::memcpy(slot(rank_, round_), values + first, piece * sizeof(Number));
     layout_->counters()[rank_].left[round_ % 2].store(count - first, std::memory_order_relaxed);
     layout_->counters()[rank_].value.store(round_, std::memory_order_release);
     await_others(round_, pids, deadline);
@@ -147,19 +150,22 @@ void SharedSum::sum(float* values, std::size_t count, const std::vector<long>& p
             fmt::format("rank {} sums {} values where this rank sums {}", rank, left + first, count));
       }
     }
-    const float* zeroth = slot(0, round_);
-    float* to = values + first;
+    const Number* zeroth = numbers(0);
+    Number* to = values + first;
     if (size_ == 2) {
-      const float* other = slot(1, round_);
+      const Number* other = numbers(1);
       for (std::size_t i = 0; i < piece; ++i) to[i] = zeroth[i] + other[i];
       continue;
     }
-    std::memcpy(to, zeroth, piece * sizeof(float));
+    std::memcpy(to, zeroth, piece * sizeof(Number));
     for (int rank = 1; rank < size_; ++rank) {
-      const float* other = slot(rank, round_);
+      const Number* other = numbers(rank);
       for (std::size_t i = 0; i < piece; ++i) to[i] += other[i];
     }
   }
 }
+
+template void SharedSum::sum(float*, std::size_t, const std::vector<long>&, base::Deadline);
+template void SharedSum::sum(std::int64_t*, std::size_t, const std::vector<long>&, base::Deadline);
 
 }  // namespace snake_ddp::dist

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,14 +32,15 @@ class SharedSum {
   /// Collective  each rank calls it as often, in the same order, with the same count.
   /// Waits       until `deadline`, or until one of `pids` (of all ranks) has ended.
   /// Throws      std::runtime_error then; the segment is unusable after it.
-  void sum(float* values, std::size_t count, const std::vector<long>& pids, base::Deadline deadline);
+  template <class Number>  // float or std::int64_t
+  void sum(Number* values, std::size_t count, const std::vector<long>& pids, base::Deadline deadline);
 
  private:
   struct Layout;
   SharedSum(std::string name, int rank, int size);
   void map(int descriptor);
   void await_others(std::uint64_t round, const std::vector<long>& pids, base::Deadline deadline) const;
-  [[nodiscard]] float* slot(int rank, std::uint64_t round) const;
+  [[nodiscard]] std::byte* slot(int rank, std::uint64_t round) const;
 
   std::string name_;
   int rank_, size_;

@@ -42,7 +42,7 @@ Trained::Trained(const nets::DenseShape& shape, at::Device device, double learni
       target_folded(shape, device),
       rows(shape),
       target_rows(shape),
-      sums(rows) {
+      folded_gradient(shape, by_library ? shape.hidden : rows.width(), device) {
   net.init(seed);
 }
 
@@ -66,6 +66,7 @@ Ddpg::Ddpg(const LearnerOptions& options)
       by_library_(options.library_products || !options.device.is_cpu()),
       actor_(actor_shape(options), options.device, options.a_lr, options.seed * 2, by_library_) {
   const c10::NoGradGuard no_grad;
+  critics_.reserve(2);
   critics_.emplace_back(critic_shape(options), options.device, options.c_lr, options.seed * 2 + 1,
                         by_library_);
   if (options.clipped_double_critics) {
@@ -73,18 +74,21 @@ Ddpg::Ddpg(const LearnerOptions& options)
     critics_.emplace_back(critic_shape(options), options.device, options.c_lr,
                           options.seed * 2 + (1ULL << 32), by_library_);
   }
-  const std::int64_t one = critics_.front().gradient.flat().numel(),
-                     all = one * static_cast<std::int64_t>(critics_.size()),
-                     last = actor_.gradient.flat().numel();
+  std::vector<Trained*> all;
+  for (Trained& c : critics_) all.push_back(&c);
+  all.push_back(&actor_);
+  std::int64_t length = 0;
+  for (const Trained* t : all) length += t->folded_gradient.flat.numel();
   const auto floats = at::TensorOptions().dtype(at::kFloat).device(options.device);
-  gradients_ = at::zeros({all + last}, floats);
-  critic_gradients_ = gradients_.narrow(0, 0, all);
-  actor_gradient_ = gradients_.narrow(0, all, last);
-  for (std::size_t i = 0; i < critics_.size(); ++i) {
-    Trained& c = critics_[i];
-    c.gradient = c.gradient.over(gradients_.narrow(0, static_cast<std::int64_t>(i) * one, one));
+  gradients_ = at::zeros({length}, floats);
+  std::int64_t first = 0;
+  for (Trained* t : all) {
+    const std::int64_t own = t->folded_gradient.flat.numel();
+    t->folded_gradient.lie_over(gradients_.narrow(0, first, own));
+    first += own;
   }
-  actor_.gradient = actor_.gradient.over(actor_gradient_);
+  actor_gradient_ = actor_.folded_gradient.flat;
+  critic_gradients_ = gradients_.narrow(0, 0, length - actor_gradient_.numel());
   for (at::Tensor* t : {&critic_loss_, &q_mean_, &critic_norm_, &actor_norm_, &actor_loss_})
     *t = at::zeros({}, floats);
   updates_tensor_ = at::zeros({}, floats.dtype(at::kLong));
@@ -109,6 +113,11 @@ std::vector<replay::Column> Ddpg::columns() const {
 
 // Clip, Adam, and the target's step behind it, which no one reads before the next update.
 void Ddpg::step(Trained& t, at::Tensor& norm, bool follow) {
+  if (by_library_) {
+    nets::unfold(t.net, t.folded_gradient, t.gradient);
+  } else {
+    unfold_in_rows(t);
+  }
   at::Tensor none;
   norm = t.adam.step(t.net.parameters().flat(), t.gradient.flat(), kMaxGradNorm,
                      follow ? t.target.parameters().flat() : none, options_.tau);

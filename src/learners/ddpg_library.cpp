@@ -79,7 +79,7 @@ void Ddpg::critic_gradient_by_library(const replay::Batch& batch) {
     critic_loss_ = at::dot(s.d_q.view(-1), s.d_q.view(-1)).div_(n);
     q_mean_ = s.critic_pass.output.mean();
     s.d_q.mul_(2.0 / n);
-    nets::backward_parameters(c.net, s.critic_input, s.d_q, s.critic_pass, c.gradient);
+    nets::backward_parameters(c.net, s.critic_input, s.d_q, s.critic_pass, c.folded_gradient);
   }
 }
 
@@ -103,7 +103,7 @@ void Ddpg::actor_gradient_by_library(const replay::Batch& batch) {
     s.d_q.fill_(-1.0 / n);
     nets::backward_input(critic.net, critic.folded, s.d_q, s.critic_pass, d, kActions, s.d_action);
   }
-  nets::backward_parameters(actor_.net, observation, s.d_action, s.actor_pass, actor_.gradient);
+  nets::backward_parameters(actor_.net, observation, s.d_action, s.actor_pass, actor_.folded_gradient);
 }
 
 }  // namespace snake_ddp::learners

@@ -38,7 +38,8 @@ void lesser(std::int64_t rows, const float* other, float* values) {
 }  // namespace
 
 struct DdpgRows {
-  explicit DdpgRows(std::int64_t hidden_size) : actor(hidden_size), critic(hidden_size) {}
+  DdpgRows(std::int64_t hidden_size, std::int64_t features)
+      : actor(hidden_size, features + kActions), critic(hidden_size, features + kActions) {}
   nets::RowScratch actor, critic;
   std::vector<float> joined;
   using Column = std::array<float, kChunk>;
@@ -47,27 +48,34 @@ struct DdpgRows {
   alignas(64) Moves action, move_values, other_values, d_action;
 };
 
+DdpgRows& Ddpg::scratch_for_rows() {
+  if (!rows_) rows_ = std::make_shared<DdpgRows>(options_.hidden_size, options_.features);
+  return *rows_;
+}
+
+void Ddpg::unfold_in_rows(Trained& t) {
+  nets::unfold(t.net, t.folded_gradient, scratch_for_rows().critic, t.gradient);
+}
+
 void Ddpg::act_in_rows(const at::Tensor& observations) {
   const std::int64_t boards = observations.size(0);
   SD_CHECK(observations.is_contiguous() && observations.numel() == boards * kTeam * (options_.features + 1),
            "rows of features and a constant 1");
-  if (!rows_) rows_ = std::make_shared<DdpgRows>(options_.hidden_size);
   if (!act_output_.defined() || act_output_.size(0) != boards)
     act_output_ = at::empty({boards, kTeam, kActions}, at::kFloat);
-  nets::forward_all(actor_.rows, boards * kTeam, observations.data_ptr<float>(), rows_->actor,
+  nets::forward_all(actor_.rows, boards * kTeam, observations.data_ptr<float>(), scratch_for_rows().actor,
                     act_output_.data_ptr<float>());
 }
 
 // L = mean (Q(s, a) - (r + discount * Q'(s', mu'(s'))))^2
 void Ddpg::critic_gradient_in_rows(const replay::Batch& batch) {
-  if (!rows_) rows_ = std::make_shared<DdpgRows>(options_.hidden_size);
-  DdpgRows& s = *rows_;
+  DdpgRows& s = scratch_for_rows();
   const std::int64_t d = options_.features, total = batch.columns.at(kObservation).size(0) * kTeam;
   s.joined.resize(static_cast<std::size_t>(kChunk * (d + kActions + 1)));
   const float *observation = data(batch, kObservation), *action = data(batch, kAction),
               *reward = data(batch, kReward), *next = data(batch, kNextObservation),
               *discount = data(batch, kDiscount);
-  for (Trained& c : critics_) c.sums.clear();
+  for (Trained& c : critics_) c.folded_gradient.flat.zero_();
   double squares = 0, q_sum = 0;
   for (std::int64_t first = 0; first < total; first += kChunk) {
     const std::int64_t rows = std::min(kChunk, total - first);
@@ -109,21 +117,20 @@ void Ddpg::critic_gradient_in_rows(const replay::Batch& batch) {
         if (i == 0) q_sum += static_cast<double>(s.q[r]);
       }
       nets::backward(c.rows, rows, s.joined.data(), d + kActions + 1, s.q.data(), s.d_q.data(), s.critic,
-                     c.sums);
+                     c.folded_gradient);
     }
   }
-  for (Trained& c : critics_) c.sums.write(c.net, c.gradient);
   critic_loss_.fill_(squares / static_cast<double>(total));
   q_mean_.fill_(q_sum / static_cast<double>(total));
 }
 
 // L = -mean Q(s, mu(s)); only the actor's gradient is computed.
 void Ddpg::actor_gradient_in_rows(const replay::Batch& batch) {
-  DdpgRows& s = *rows_;
+  DdpgRows& s = scratch_for_rows();
   const std::int64_t d = options_.features, total = batch.columns.at(kObservation).size(0) * kTeam;
   const float* observation = data(batch, kObservation);
   const nets::DenseRows& critic = critics_[0].rows;
-  actor_.sums.clear();
+  actor_.folded_gradient.flat.zero_();
   double q_sum = 0;
   const auto scale = static_cast<float>(-1.0 / static_cast<double>(total));
   for (std::int64_t first = 0; first < total; first += kChunk) {
@@ -145,9 +152,8 @@ void Ddpg::actor_gradient_in_rows(const replay::Batch& batch) {
       nets::backward_input(critic, rows, s.d_q.data(), s.critic, d, kActions, s.d_action.data());
     }
     nets::backward(actor_.rows, rows, observed, d + 1, s.action.data(), s.d_action.data(), s.actor,
-                   actor_.sums);
+                   actor_.folded_gradient);
   }
-  actor_.sums.write(actor_.net, actor_.gradient);
   actor_loss_.fill_(-q_sum / static_cast<double>(total));
 }
 

@@ -29,7 +29,7 @@ void fit(at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& like) {
 // d_output -> d_logits -> gradient at the hidden layer's output, masked by the ReLU, and through the layer norm.
 // The parameter gradients on the way are written where asked for.
 at::Tensor gradient_before_hidden(const DenseNet& net, const at::Tensor& d_output, Pass& pass,
-                                  FlatParameters* gradients) {
+                                  FoldedGradient* gradients) {
   const FlatParameters& p = net.parameters();
   at::Tensor d_logits = d_output;
   if (net.shape().head == Head::kSoftmax) {
@@ -43,9 +43,8 @@ at::Tensor gradient_before_hidden(const DenseNet& net, const at::Tensor& d_outpu
   }
   fit(pass.d_hidden, pass.hidden.sizes(), pass.hidden);
   if (gradients != nullptr) {
-    at::Tensor d_weight = gradients->block(kPost2Weight), d_bias = gradients->block(kPost2Bias);
-    at::mm_out(d_weight, d_logits.t(), pass.hidden);
-    at::sum_out(d_bias, d_logits, {0});
+    at::mm_out(gradients->last_weight, d_logits.t(), pass.hidden);
+    at::sum_out(gradients->last_bias, d_logits, {0});
   }
   at::mm_out(pass.d_hidden, d_logits, p.block(kPost2Weight));
   at::threshold_backward_out(pass.d_hidden, pass.d_hidden, pass.hidden, 0);
@@ -54,8 +53,8 @@ at::Tensor gradient_before_hidden(const DenseNet& net, const at::Tensor& d_outpu
       pass.d_hidden, pass.before_norm, {net.shape().hidden}, pass.mean, pass.inverse_deviation,
       p.block(kNormWeight), p.block(kNormBias), {true, gradients != nullptr, gradients != nullptr});
   if (gradients != nullptr) {
-    at::Tensor(gradients->block(kNormWeight)).copy_(d_scale);
-    at::Tensor(gradients->block(kNormBias)).copy_(d_shift);
+    gradients->norm.select(0, 0).copy_(d_scale);
+    gradients->norm.select(0, 1).copy_(d_shift);
   }
   return d_before;
 }
@@ -135,6 +134,29 @@ void Folded::refresh(const DenseNet& net) {
   map.select(0, net.shape().in).add_(p.block(kPost0Bias));
 }
 
+FoldedGradient::FoldedGradient(const DenseShape& shape_, std::int64_t width_, at::Device device)
+    : shape(shape_), width(width_) {
+  const std::int64_t rows = shape.in + 1 + shape.out + (shape.layer_norm ? 2 : 0);
+  // The last layer's few biases take a whole vector of 64 bytes or more, so that all parts stay aligned.
+  const std::int64_t biases = (shape.out + 15) / 16 * 16;
+  lie_over(at::zeros({rows * width + biases}, at::TensorOptions().dtype(at::kFloat).device(device)));
+}
+
+void FoldedGradient::lie_over(at::Tensor storage) {
+  SD_CHECK(!flat.defined() || (storage.sizes() == flat.sizes() && storage.is_contiguous()),
+           "as much storage");
+  flat = std::move(storage);
+  std::int64_t row = 0;
+  const auto rows = [&](std::int64_t count) {
+    row += count;
+    return flat.narrow(0, (row - count) * width, count * width).view({count, width});
+  };
+  map = rows(shape.in + 1);
+  last_weight = rows(shape.out);
+  if (shape.layer_norm) norm = rows(2);
+  last_bias = flat.narrow(0, row * width, shape.out);
+}
+
 void forward(const DenseNet& net, const Folded& folded, const at::Tensor& input, Pass& pass) {
   const FlatParameters& p = net.parameters();
   const DenseShape& shape = net.shape();
@@ -162,18 +184,26 @@ void forward(const DenseNet& net, const Folded& folded, const at::Tensor& input,
 }
 
 void backward_parameters(const DenseNet& net, const at::Tensor& input, const at::Tensor& d_output, Pass& pass,
-                         FlatParameters& gradients) {
+                         FoldedGradient& gradient) {
+  SD_CHECK(gradient.width == net.shape().hidden, "the library's rows have no padding");
+  const at::Tensor d_before = gradient_before_hidden(net, d_output, pass, &gradient);
+  at::mm_out(gradient.map, input.t(), d_before);
+}
+
+void unfold(const DenseNet& net, const FoldedGradient& folded, FlatParameters& gradient) {
   const FlatParameters& p = net.parameters();
-  const DenseShape& shape = net.shape();
-  const at::Tensor d_before = gradient_before_hidden(net, d_output, pass, &gradients);
-  // With M = input^T * d_before [in + 1, hidden], and both weights transposed as they lie in memory:
+  // With M [in + 1, hidden] the map's gradient and both weights transposed as they lie in memory:
   // dW1^T = W0 * M with the constant row carrying the biases, dW0^T = M * W1.
-  fit(pass.d_folded, {shape.in + 1, shape.hidden}, input);
-  at::mm_out(pass.d_folded, input.t(), d_before);
-  at::Tensor d_post0 = gradients.block(kPost0Weight), d_prev = gradients.block(kPrev);
-  at::mm_out(d_post0, p.block(kPrev).t(), pass.d_folded);
-  at::mm_out(d_prev, pass.d_folded, p.block(kPost0Weight).t());
-  at::Tensor(gradients.block(kPost0Bias)).copy_(pass.d_folded.select(0, shape.in));
+  at::Tensor d_post0 = gradient.block(kPost0Weight), d_prev = gradient.block(kPrev);
+  at::mm_out(d_post0, p.block(kPrev).t(), folded.map);
+  at::mm_out(d_prev, folded.map, p.block(kPost0Weight).t());
+  at::Tensor(gradient.block(kPost0Bias)).copy_(folded.map.select(0, net.shape().in));
+  at::Tensor(gradient.block(kPost2Weight)).copy_(folded.last_weight);
+  at::Tensor(gradient.block(kPost2Bias)).copy_(folded.last_bias);
+  if (net.shape().layer_norm) {
+    at::Tensor(gradient.block(kNormWeight)).copy_(folded.norm.select(0, 0));
+    at::Tensor(gradient.block(kNormBias)).copy_(folded.norm.select(0, 1));
+  }
 }
 
 void backward_input(const DenseNet& net, const Folded& folded, const at::Tensor& d_output, Pass& pass,

@@ -26,8 +26,6 @@ constexpr std::int64_t kMostOutputs = 8;
 
 std::int64_t padded(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-at::Tensor floats(at::IntArrayRef sizes) { return at::zeros(sizes, at::kFloat); }
-
 // Rows of `from` into the padded rows of `to`.
 void copy_padded(const at::Tensor& from, std::int64_t rows, std::int64_t columns, float* to,
                  std::int64_t to_row) {
@@ -165,11 +163,11 @@ void head_backward(const DenseShape& shape, std::int64_t rows, const float* outp
 // and shift get from these rows.
 template <int kOutputs, bool kNorm, bool kSums>
 void relu_backward(const DenseRows& net, std::int64_t rows, const float* d_logits, RowScratch& s,
-                   GradientRows* sums) {
+                   FoldedGradient* sums) {
   const std::int64_t width = net.width();
   const float* weight = net.last_weight();
-  const float *hidden = s.hidden.data_ptr<float>(), *normalised = s.normalised.data_ptr<float>();
-  auto* d_hidden = s.d_hidden.data_ptr<float>();
+  const float *hidden = s.hidden, *normalised = s.normalised;
+  float* d_hidden = s.d_hidden;
   float* d_weight = kSums ? sums->last_weight.data_ptr<float>() : nullptr;
   float* d_norm = kSums && kNorm ? sums->norm.data_ptr<float>() : nullptr;
   for (std::int64_t j = 0; j < width; j += kLanes) {
@@ -207,7 +205,7 @@ void relu_backward(const DenseRows& net, std::int64_t rows, const float* d_logit
   }
 }
 
-using ReluBackward = void (*)(const DenseRows&, std::int64_t, const float*, RowScratch&, GradientRows*);
+using ReluBackward = void (*)(const DenseRows&, std::int64_t, const float*, RowScratch&, FoldedGradient*);
 
 template <bool kNorm, int... kOutputs>
 constexpr std::array<ReluBackward, sizeof...(kOutputs)> relu_backwards(
@@ -223,8 +221,8 @@ void norm_backward(const DenseRows& net, std::int64_t rows, RowScratch& s) {
   const auto n = static_cast<float>(net.shape().hidden);
   const float* scale = net.norm_scale();
   for (std::int64_t r = 0; r < rows; ++r) {
-    float* d = s.d_hidden.data_ptr<float>() + r * s.stride;
-    const float* x = s.normalised.data_ptr<float>() + r * s.stride;
+    float* d = s.d_hidden + r * s.stride;
+    const float* x = s.normalised + r * s.stride;
     Vector sum{}, with_x{};
     for (std::int64_t j = 0; j < width; j += kLanes) {
       const Vector scaled = load(d + j) * load(scale + j);
@@ -233,7 +231,7 @@ void norm_backward(const DenseRows& net, std::int64_t rows, RowScratch& s) {
       with_x += scaled * load(x + j);
     }
     const float mean = base::sum_of(sum) / n, slope = base::sum_of(with_x) / n;
-    const float inverse = s.inverse_deviation.data_ptr<float>()[r];
+    const float inverse = s.inverse_deviation[r];
     for (std::int64_t j = 0; j < width; j += kLanes) {
       store(d + j, all_lanes(inverse) * (load(d + j) - all_lanes(mean) - load(x + j) * all_lanes(slope)));
     }
@@ -242,74 +240,60 @@ void norm_backward(const DenseRows& net, std::int64_t rows, RowScratch& s) {
 
 }  // namespace
 
-DenseRows::DenseRows(const DenseShape& shape)
-    : shape_(shape),
-      width_(padded(shape.hidden)),
-      map_(floats({shape.in + 1, width_})),
-      last_weight_(floats({shape.out, width_})),
-      last_bias_(floats({shape.out})),
-      norm_(floats({2, width_})) {
+DenseRows::DenseRows(const DenseShape& shape) : shape_(shape), width_(padded(shape.hidden)) {
   SD_CHECK(shape.out >= 1 && shape.out <= kMostOutputs, "few outputs");
+  storage_ = at::zeros({(shape.in + 1 + shape.out + 2) * width_ + padded(shape.out)}, at::kFloat);
+  map_ = storage_.data_ptr<float>();
+  last_weight_ = map_ + (shape.in + 1) * width_;
+  norm_ = last_weight_ + shape.out * width_;
+  last_bias_ = norm_ + 2 * width_;
 }
 
 void DenseRows::refresh(const DenseNet& net) {
   const FlatParameters& p = net.parameters();
   const std::int64_t hidden = shape_.hidden, in = shape_.in;
-  auto* map = map_.data_ptr<float>();
   multiply(in + 1, hidden, hidden, {p.block(kPrev).data_ptr<float>(), hidden, 1},
-           {p.block(kPost0Weight).data_ptr<float>(), hidden, 1}, map, width_);
+           {p.block(kPost0Weight).data_ptr<float>(), hidden, 1}, map_, width_);
   const float* bias = p.block(kPost0Bias).data_ptr<float>();
-  for (std::int64_t j = 0; j < hidden; ++j) map[in * width_ + j] += bias[j];
-  copy_padded(p.block(kPost2Weight), shape_.out, hidden, last_weight_.data_ptr<float>(), width_);
-  copy_padded(p.block(kPost2Bias), 1, shape_.out, last_bias_.data_ptr<float>(), 0);
+  for (std::int64_t j = 0; j < hidden; ++j) map_[in * width_ + j] += bias[j];
+  copy_padded(p.block(kPost2Weight), shape_.out, hidden, last_weight_, width_);
+  copy_padded(p.block(kPost2Bias), 1, shape_.out, last_bias_, 0);
   if (shape_.layer_norm) {
-    copy_padded(p.block(kNormWeight), 1, hidden, norm_.data_ptr<float>(), 0);
-    copy_padded(p.block(kNormBias), 1, hidden, norm_.data_ptr<float>() + width_, 0);
+    copy_padded(p.block(kNormWeight), 1, hidden, norm_, 0);
+    copy_padded(p.block(kNormBias), 1, hidden, norm_ + width_, 0);
   }
 }
 
-RowScratch::RowScratch(std::int64_t hidden_size)
-    : stride(padded(hidden_size) + 16),
-      hidden(floats({kChunkRows, stride})),
-      normalised(floats({kChunkRows, stride})),
-      d_hidden(floats({kChunkRows, stride})),
-      inverse_deviation(floats({kChunkRows})) {}
-
-GradientRows::GradientRows(const DenseRows& net)
-    : width(net.width()),
-      map(floats({net.shape().in + 1, width})),
-      last_weight(floats({net.shape().out, width})),
-      last_bias(floats({net.shape().out})),
-      norm(floats({2, width})),
-      transposed_(floats({width, net.shape().in + 1})),
-      d_prev_transposed_(floats({width, net.shape().in + 1})) {}
-
-void GradientRows::clear() {
-  for (const at::Tensor* t : {&map, &last_weight, &last_bias, &norm}) {
-    std::memset(t->data_ptr<float>(), 0, t->nbytes());
-  }
+RowScratch::RowScratch(std::int64_t hidden_size, std::int64_t inputs) : stride(padded(hidden_size) + 16) {
+  const std::int64_t rows = kChunkRows * stride, square = padded(hidden_size) * (inputs + 1);
+  storage = at::zeros({3 * rows + kChunkRows + 2 * square}, at::kFloat);
+  hidden = storage.data_ptr<float>();
+  normalised = hidden + rows;
+  d_hidden = normalised + rows;
+  inverse_deviation = d_hidden + rows;
+  transposed = inverse_deviation + kChunkRows;
+  d_transposed = transposed + square;
 }
 
-void GradientRows::write(const DenseNet& net, FlatParameters& gradients) {
+void unfold(const DenseNet& net, const FoldedGradient& folded, RowScratch& s, FlatParameters& gradient) {
   const FlatParameters& p = net.parameters();
   const DenseShape& shape = net.shape();
-  const std::int64_t hidden = shape.hidden, rows = shape.in + 1;
-  const float* m = map.data_ptr<float>();
-  // With both weights transposed as they lie in memory: dW1^T = W0 * M, the constant row carrying the biases, and
-  // dW0^T = M * W1, got as (W1^T * M^T)^T because only so are the right side's columns side by side.
+  const std::int64_t hidden = shape.hidden, rows = shape.in + 1, width = folded.width;
+  const float* m = folded.map.data_ptr<float>();
+  // dW0^T = M * W1 is got as (W1^T * M^T)^T because only so are the right side's columns side by side.
   multiply(hidden, hidden, rows, {p.block(kPrev).data_ptr<float>(), 1, hidden}, {m, width, 1},
-           gradients.block(kPost0Weight).data_ptr<float>(), hidden);
-  transpose(m, rows, hidden, width, transposed_.data_ptr<float>(), rows);
+           gradient.block(kPost0Weight).data_ptr<float>(), hidden);
+  transpose(m, rows, hidden, width, s.transposed, rows);
   multiply(hidden, rows, hidden, {p.block(kPost0Weight).data_ptr<float>(), hidden, 1},
-           {transposed_.data_ptr<float>(), rows, 1}, d_prev_transposed_.data_ptr<float>(), rows);
-  transpose(d_prev_transposed_.data_ptr<float>(), hidden, rows, rows,
-            gradients.block(kPrev).data_ptr<float>(), hidden);
-  copy_unpadded(m + shape.in * width, width, 1, hidden, gradients.block(kPost0Bias));
-  copy_unpadded(last_weight.data_ptr<float>(), width, shape.out, hidden, gradients.block(kPost2Weight));
-  copy_unpadded(last_bias.data_ptr<float>(), 0, 1, shape.out, gradients.block(kPost2Bias));
+           {s.transposed, rows, 1}, s.d_transposed, rows);
+  transpose(s.d_transposed, hidden, rows, rows, gradient.block(kPrev).data_ptr<float>(), hidden);
+  copy_unpadded(m + shape.in * width, width, 1, hidden, gradient.block(kPost0Bias));
+  copy_unpadded(folded.last_weight.data_ptr<float>(), width, shape.out, hidden, gradient.block(kPost2Weight));
+  copy_unpadded(folded.last_bias.data_ptr<float>(), 0, 1, shape.out, gradient.block(kPost2Bias));
   if (shape.layer_norm) {
-    copy_unpadded(norm.data_ptr<float>(), width, 1, hidden, gradients.block(kNormWeight));
-    copy_unpadded(norm.data_ptr<float>() + width, width, 1, hidden, gradients.block(kNormBias));
+    const float* norm = folded.norm.data_ptr<float>();
+    copy_unpadded(norm, width, 1, hidden, gradient.block(kNormWeight));
+    copy_unpadded(norm + width, width, 1, hidden, gradient.block(kNormBias));
   }
 }
 
@@ -318,14 +302,14 @@ void forward(const DenseRows& net, std::int64_t rows, const float* input, std::i
   SD_CHECK(rows <= kChunkRows && s.stride >= net.width(), "a chunk of rows");
   const DenseShape& shape = net.shape();
   const std::int64_t width = net.width();
-  auto* hidden = s.hidden.data_ptr<float>();
-  float* before = shape.layer_norm ? s.normalised.data_ptr<float>() : hidden;
+  float* hidden = s.hidden;
+  float* before = shape.layer_norm ? s.normalised : hidden;
   multiply(rows, width, shape.in + 1, {input, input_row, 1}, {net.map(), width, 1}, before, s.stride);
   const LastLayerRow last_layer = last_layer_of(shape);
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = before + r * s.stride;
     if (shape.layer_norm) {
-      s.inverse_deviation.data_ptr<float>()[r] = normalise(row, shape.hidden, width);
+      s.inverse_deviation[r] = normalise(row, shape.hidden, width);
     }
     last_layer(net, row, hidden + r * s.stride, output + r * shape.out);
   }
@@ -342,15 +326,15 @@ void forward_all(const DenseRows& net, std::int64_t rows, const float* input, Ro
 }
 
 void backward(const DenseRows& net, std::int64_t rows, const float* input, std::int64_t input_row,
-              const float* output, const float* d_output, RowScratch& s, GradientRows& sums) {
+              const float* output, const float* d_output, RowScratch& s, FoldedGradient& sums) {
   const DenseShape& shape = net.shape();
   std::array<float, kChunkRows * kMostOutputs> d_logits;
   head_backward(shape, rows, output, d_output, d_logits.data());
   const auto index = static_cast<std::size_t>(shape.out - 1);
   (shape.layer_norm ? kReluBackwardNorm : kReluBackward)[index](net, rows, d_logits.data(), s, &sums);
   if (shape.layer_norm) norm_backward(net, rows, s);
-  multiply(shape.in + 1, net.width(), rows, {input, 1, input_row},
-           {s.d_hidden.data_ptr<float>(), s.stride, 1}, sums.map.data_ptr<float>(), sums.width, /*add=*/true);
+  multiply(shape.in + 1, net.width(), rows, {input, 1, input_row}, {s.d_hidden, s.stride, 1},
+           sums.map.data_ptr<float>(), sums.width, /*add=*/true);
 }
 
 void backward_input(const DenseRows& net, std::int64_t rows, const float* d_output, RowScratch& s,
@@ -363,7 +347,7 @@ void backward_input(const DenseRows& net, std::int64_t rows, const float* d_outp
   if (net.shape().layer_norm) norm_backward(net, rows, s);
   const float* map = net.map() + first * width;
   for (std::int64_t r = 0; r < rows; ++r) {
-    const float* d = s.d_hidden.data_ptr<float>() + r * s.stride;
+    const float* d = s.d_hidden + r * s.stride;
     Vector sum[4] = {};
     for (std::int64_t j = 0; j < width; j += kLanes) {
       for (int c = 0; c < 4; ++c) sum[c] += load(d + j) * load(map + c * width + j);
@@ -378,11 +362,11 @@ void forward_moves(const DenseRows& net, std::int64_t rows, const float* observa
   const DenseShape& shape = net.shape();
   const std::int64_t width = net.width(), features = shape.in - moves;
   SD_CHECK(rows <= kChunkRows && shape.out == 1, "a chunk of rows, one value");
-  auto* base_row = s.d_hidden.data_ptr<float>();
+  float* base_row = s.d_hidden;
   multiply(rows, width, features, {observation, features + 1, 1}, {net.map(), width, 1}, base_row, s.stride);
   const float *action_rows = net.map() + features * width, *constant = net.map() + shape.in * width;
   const LastLayerRow last_layer = last_layer_of(shape);
-  auto* row = s.hidden.data_ptr<float>();
+  float* row = s.hidden;
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t move = 0; move < moves; ++move) {
       const float *from = base_row + r * s.stride, *action = action_rows + move * width;

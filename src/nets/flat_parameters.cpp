@@ -22,19 +22,6 @@ FlatParameters::FlatParameters(std::vector<Block> blocks, at::Device device) : b
   std::int64_t total = 0;
   for (const Block& b : blocks_) total += (length_of(b) + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
   flat_ = at::zeros({total}, at::TensorOptions().dtype(at::kFloat).device(device));
-  make_views();
-}
-
-FlatParameters FlatParameters::over(at::Tensor storage) const {
-  SD_CHECK(storage.sizes() == flat_.sizes() && storage.is_contiguous(), "storage of the same length");
-  FlatParameters other(*this);
-  other.flat_ = std::move(storage);
-  other.make_views();
-  return other;
-}
-
-void FlatParameters::make_views() {
-  views_.clear();
   std::int64_t offset = 0;
   for (const Block& b : blocks_) {
     const at::Tensor slice = flat_.narrow(0, offset, length_of(b));

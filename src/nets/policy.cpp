@@ -24,7 +24,9 @@ DenseShape shape_of(const NamedTensors& actor, Head head, const std::string& wha
 }  // namespace
 
 ActorPolicy::ActorPolicy(const NamedTensors& actor, Head head, const std::string& what)
-    : net_(shape_of(actor, head, what), at::kCPU), rows_(net_.shape()), scratch_(net_.shape().hidden) {
+    : net_(shape_of(actor, head, what), at::kCPU),
+      rows_(net_.shape()),
+      scratch_(net_.shape().hidden, net_.shape().in) {
   copy_state(actor, net_.named(), what);
   const c10::NoGradGuard no_grad;
   rows_.refresh(net_);

@@ -72,7 +72,9 @@ TEST_CASE("forward and backward equal automatic differentiation through the plai
         CHECK(difference(pass.output, expected.detach()) < 1e-5);
 
         nets::FlatParameters gradients = net.parameters().like();
-        nets::backward_parameters(net, input, d_output, pass, gradients);
+        nets::FoldedGradient folded_gradient(shape, shape.hidden, at::kCPU);
+        nets::backward_parameters(net, input, d_output, pass, folded_gradient);
+        nets::unfold(net, folded_gradient, gradients);
         for (const auto& [name, gradient] : net.named_views(gradients)) {
           CAPTURE(name);
           CHECK(difference(gradient, find(plain, name).grad()) < 2e-5);
@@ -104,8 +106,8 @@ TEST_CASE("passes in rows equal the library's passes", "[parity]") {
           folded.refresh(net);
           nets::DenseRows rows_net(shape);
           rows_net.refresh(net);
-          nets::RowScratch scratch(hidden);
-          nets::GradientRows sums(rows_net);
+          nets::RowScratch scratch(hidden, shape.in);
+          nets::FoldedGradient sums(shape, rows_net.width(), at::kCPU), library_sums(shape, hidden, at::kCPU);
           nets::FlatParameters expected = net.parameters().like(), got = net.parameters().like();
           // Sums over two calls, the second of few rows.
           at::Tensor all_input, all_d_output;
@@ -140,8 +142,9 @@ TEST_CASE("passes in rows equal the library's passes", "[parity]") {
           }
           nets::Pass pass;
           nets::forward(net, folded, all_input, pass);
-          nets::backward_parameters(net, all_input, all_d_output, pass, expected);
-          sums.write(net, got);
+          nets::backward_parameters(net, all_input, all_d_output, pass, library_sums);
+          nets::unfold(net, library_sums, expected);
+          nets::unfold(net, sums, scratch, got);
           for (std::size_t i = 0; i < net.named().size(); ++i) {
             CAPTURE(net.named()[i].first);
             CHECK(difference(net.named_views(got)[i].second, net.named_views(expected)[i].second) < 3e-5);

@@ -37,10 +37,10 @@ struct Trained {
   nets::DenseNet net, target;
   nets::FlatParameters gradient;
   Adam adam;
-  // For the library's products, and for our own.
+  // For the library's products, and for our own; only the one in use is kept up to date.
   nets::Folded folded, target_folded;
   nets::DenseRows rows, target_rows;
-  nets::GradientRows sums;
+  nets::FoldedGradient folded_gradient;  // what is averaged; `gradient` is made from it
 };
 
 struct DdpgRows;
@@ -71,6 +71,8 @@ class Ddpg final : public Learner, private nets::Policy {
   void step(Trained& trained, at::Tensor& norm, bool follow);
 
   // ddpg_rows.cpp: chunks of rows through our own products.
+  DdpgRows& scratch_for_rows();
+  void unfold_in_rows(Trained& trained);
   void act_in_rows(const at::Tensor& observations);
   void critic_gradient_in_rows(const replay::Batch& batch);
   void actor_gradient_in_rows(const replay::Batch& batch);
@@ -85,7 +87,7 @@ class Ddpg final : public Learner, private nets::Policy {
   bool by_library_;
   Trained actor_;
   std::vector<Trained> critics_;  // one, or two with clipped double critics
-  // All gradients side by side, the critics' first, so that any of them are one average.
+  // All folded gradients side by side, the critics' first, so that any of them are one average.
   at::Tensor gradients_, critic_gradients_, actor_gradient_;
   std::shared_ptr<DdpgRows> rows_;    // scratch of the one path
   std::shared_ptr<DdpgWhole> whole_;  // or of the other

@@ -62,6 +62,23 @@ class Folded {
   at::Tensor map;  // [in + 1, hidden]; the last row is the bias
 };
 
+/// A gradient as the backward pass makes it: of the folded map, the last layer and the norm. For given weights the
+/// gradient of all parameters is linear in it, and it is an eighth as long at 256 hidden units: so this is what ranks
+/// average.
+struct FoldedGradient {
+  /// Shapes  rows are `width` >= hidden floats long; what is beyond `hidden` has no meaning.
+  FoldedGradient(const DenseShape& shape, std::int64_t width, at::Device device);
+  /// Puts it over `storage`, so that several networks' gradients lie side by side.
+  /// Shapes  storage [flat.numel()] float32 contiguous; it stays the caller's too.
+  void lie_over(at::Tensor storage);
+
+  DenseShape shape;
+  std::int64_t width;
+  at::Tensor flat;
+  // Views: [in + 1, width] the last row the bias, [out, width], [out], and with layer norm [2, width] scale and shift.
+  at::Tensor map, last_weight, last_bias, norm;
+};
+
 /// One forward pass and what its backward pass needs. Reused from call to call: no allocation while the
 /// number of rows stays the same.
 struct Pass {
@@ -70,16 +87,19 @@ struct Pass {
   // With layer norm only.
   at::Tensor before_norm, mean, inverse_deviation;
   // Scratch of the backward pass.
-  at::Tensor d_logits, d_hidden, d_folded;
+  at::Tensor d_logits, d_hidden;
 };
 
 /// Shapes  input [R, in + 1] whose last column is 1; fills pass.hidden and pass.output.
 void forward(const DenseNet& net, const Folded& folded, const at::Tensor& input, Pass& pass);
 
-/// Gradients of a scalar loss with respect to the parameters.
-/// Shapes  d_output [R, out] = dL/d(output); `gradients` has the network's layout and is overwritten.
+/// Gradient of a scalar loss with respect to the folded map, the last layer and the norm.
+/// Shapes  d_output [R, out] = dL/d(output); `gradient` is overwritten.
 void backward_parameters(const DenseNet& net, const at::Tensor& input, const at::Tensor& d_output, Pass& pass,
-                         FlatParameters& gradients);
+                         FoldedGradient& gradient);
+
+/// From there the gradient with respect to all parameters, which has the network's layout and is overwritten.
+void unfold(const DenseNet& net, const FoldedGradient& folded, FlatParameters& gradient);
 
 /// The gradient with respect to `count` input columns from `first` on; no parameter gradient is computed.
 /// Shapes  returns into `d_columns` [R, count].

@@ -21,42 +21,30 @@ class DenseRows {
   void refresh(const DenseNet& net);
 
   [[nodiscard]] const DenseShape& shape() const { return shape_; }
-  [[nodiscard]] std::int64_t width() const { return width_; }                // hidden units with the padding
-  [[nodiscard]] const float* map() const { return map_.data_ptr<float>(); }  // [in + 1, width]
-  [[nodiscard]] const float* last_weight() const { return last_weight_.data_ptr<float>(); }  // [out, width]
-  [[nodiscard]] const float* last_bias() const { return last_bias_.data_ptr<float>(); }      // [out]
-  [[nodiscard]] const float* norm_scale() const { return norm_.data_ptr<float>(); }          // [width]
-  [[nodiscard]] const float* norm_shift() const { return norm_.data_ptr<float>() + width_; }
+  [[nodiscard]] std::int64_t width() const { return width_; }  // hidden units with the padding
+  // [in + 1, width], [out, width], [out], and with layer norm [width] each. Owner: this.
+  [[nodiscard]] const float* map() const { return map_; }
+  [[nodiscard]] const float* last_weight() const { return last_weight_; }
+  [[nodiscard]] const float* last_bias() const { return last_bias_; }
+  [[nodiscard]] const float* norm_scale() const { return norm_; }
+  [[nodiscard]] const float* norm_shift() const { return norm_ + width_; }
 
  private:
   DenseShape shape_;
   std::int64_t width_;
-  at::Tensor map_, last_weight_, last_bias_, norm_;
+  at::Tensor storage_;
+  float *map_, *last_weight_, *last_bias_, *norm_;  // into storage_
 };
 
-/// What a forward pass leaves for its backward pass. One serves any network of the same hidden size.
+/// What a forward pass leaves for its backward pass, and scratch for unfolding. One serves any network of the same
+/// hidden size and up to `inputs` inputs.
 struct RowScratch {
-  explicit RowScratch(std::int64_t hidden_size);
+  RowScratch(std::int64_t hidden_size, std::int64_t inputs);
   std::int64_t
       stride;  // floats from row to row: not a power of two, which would crowd a few sets of the cache
-  at::Tensor hidden, normalised, d_hidden;  // [kChunkRows, stride]
-  at::Tensor inverse_deviation;             // [kChunkRows]
-};
-
-/// Sums over rows from which the gradients come: of the folded map, and of the last layer and the norm themselves.
-class GradientRows {
- public:
-  explicit GradientRows(const DenseRows& net);
-  void clear();
-  /// Writes the gradients of all parameters of `net`, for which the sums were made.
-  /// Cost  two [in + 1, hidden] x [hidden, hidden] products.
-  void write(const DenseNet& net, FlatParameters& gradients);
-
-  std::int64_t width;
-  at::Tensor map, last_weight, last_bias, norm;  // as in DenseRows
-
- private:
-  at::Tensor transposed_, d_prev_transposed_;
+  at::Tensor storage;
+  // Into storage: [kChunkRows, stride] each, [kChunkRows], and [padded hidden, inputs + 1] twice.
+  float *hidden, *normalised, *d_hidden, *inverse_deviation, *transposed, *d_transposed;
 };
 
 /// Shapes  input [rows, in + 1], rows `input_row` floats apart, a constant 1 last; output [rows, out], after the head.
@@ -70,7 +58,12 @@ void forward_all(const DenseRows& net, std::int64_t rows, const float* input, Ro
 /// Adds to `sums` what these rows contribute to the gradients of a scalar loss.
 /// Shapes  input and output as the forward pass had them, d_output [rows, out] = dL/d(output); scratch as it left it.
 void backward(const DenseRows& net, std::int64_t rows, const float* input, std::int64_t input_row,
-              const float* output, const float* d_output, RowScratch& scratch, GradientRows& sums);
+              const float* output, const float* d_output, RowScratch& scratch, FoldedGradient& sums);
+
+/// The gradient with respect to all parameters, as `unfold` in dense.hpp has it.
+/// Shapes  `folded` has the width of the rows' networks; `gradient` has the network's layout and is overwritten.
+/// Cost    two [in + 1, hidden] x [hidden, hidden] products.
+void unfold(const DenseNet& net, const FoldedGradient& folded, RowScratch& scratch, FlatParameters& gradient);
 
 /// The gradient with respect to `count` inputs from `first` on; no parameter gradient is computed.
 /// Shapes  `net` has no head and one output; d_output [rows]; d_input [rows, count].

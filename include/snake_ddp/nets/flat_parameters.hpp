@@ -24,9 +24,6 @@ class FlatParameters {
  public:
   /// Shapes  flat [n] float32, zeroed.
   FlatParameters(std::vector<Block> blocks, at::Device device);
-  /// The same layout over `storage`, whose content stays: so can several networks' gradients lie side by side.
-  /// Shapes  storage [n] float32 contiguous; it stays the caller's too.
-  [[nodiscard]] FlatParameters over(at::Tensor storage) const;
 
   /// The same layout, zeroed: for gradients, moments and targets.
   [[nodiscard]] FlatParameters like() const { return {blocks_, flat_.device()}; }
@@ -37,8 +34,6 @@ class FlatParameters {
   [[nodiscard]] const at::Tensor& block(std::size_t i) const { return views_.at(i); }
 
  private:
-  void make_views();
-
   std::vector<Block> blocks_;
   at::Tensor flat_;
   std::vector<at::Tensor> views_;
