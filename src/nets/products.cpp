@@ -23,17 +23,19 @@ constexpr int kWide = 4, kNarrow = 2;
 #else
 constexpr int kWide = 2, kNarrow = 1;
 #endif
+// Up to so many rows, or so short a depth, packing costs more than the cache lines that lie badly.
+constexpr std::int64_t kFewRows = 48, kShortDepth = 64;
 constexpr int kWideRows = 6, kNarrowRows = 12;
 constexpr std::int64_t kDepth = 16384 / (kLanes * kWide);  // 64 KiB of packed b
 
 template <int kVectors, int kHeight>
-void block(std::int64_t depth, const float* a, std::int64_t a_row, std::int64_t a_column, const float* packed,
-           bool add, float* out, std::int64_t out_row, std::int64_t columns) {
+void block(std::int64_t depth, const float* a, std::int64_t a_row, std::int64_t a_column, const float* right,
+           std::int64_t right_row, bool add, float* out, std::int64_t out_row, std::int64_t columns) {
   constexpr int kColumns = kLanes * kVectors;
   Vector sum[kHeight][kVectors] = {};
   for (std::int64_t k = 0; k < depth; ++k) {
     Vector b[kVectors];
-    for (int v = 0; v < kVectors; ++v) b[v] = load(packed + k * kColumns + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) b[v] = load(right + k * right_row + v * kLanes);
     for (int i = 0; i < kHeight; ++i) {
       const float scalar = a[i * a_row + k * a_column];
       for (int v = 0; v < kVectors; ++v) sum[i][v] += scalar * b[v];
@@ -53,8 +55,8 @@ void block(std::int64_t depth, const float* a, std::int64_t a_row, std::int64_t 
   }
 }
 
-using Block = void (*)(std::int64_t, const float*, std::int64_t, std::int64_t, const float*, bool, float*,
-                       std::int64_t, std::int64_t);
+using Block = void (*)(std::int64_t, const float*, std::int64_t, std::int64_t, const float*, std::int64_t,
+                       bool, float*, std::int64_t, std::int64_t);
 
 // By height - 1.
 template <int kVectors, int... kHeights>
@@ -72,15 +74,20 @@ void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixVi
     const std::int64_t depth = std::min(kDepth, p - first);
     for (std::int64_t left = 0; left < n; left += kColumns) {
       const std::int64_t columns = std::min<std::int64_t>(kColumns, n - left);
-      for (std::int64_t k = 0; k < depth; ++k) {
-        float* to = packed + k * kColumns;
-        std::memcpy(to, b.data + (first + k) * b.row + left,
-                    static_cast<std::size_t>(columns) * sizeof(float));
-        std::fill(to + columns, to + kColumns, 0.0F);
+      const float* right = b.data + first * b.row + left;
+      std::int64_t right_row = b.row;
+      if (columns < kColumns || (m > kFewRows && depth > kShortDepth)) {
+        for (std::int64_t k = 0; k < depth; ++k) {
+          float* to = packed + k * kColumns;
+          std::memcpy(to, right + k * b.row, static_cast<std::size_t>(columns) * sizeof(float));
+          std::fill(to + columns, to + kColumns, 0.0F);
+        }
+        right = packed;
+        right_row = kColumns;
       }
       for (std::int64_t top = 0; top < m; top += kRows) {
         const auto height = static_cast<std::size_t>(std::min<std::int64_t>(kRows, m - top));
-        kBlocks[height - 1](depth, a.data + top * a.row + first * a.column, a.row, a.column, packed,
+        kBlocks[height - 1](depth, a.data + top * a.row + first * a.column, a.row, a.column, right, right_row,
                             add || first > 0, out + top * out_row + left, out_row, columns);
       }
     }
