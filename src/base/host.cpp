@@ -1,5 +1,6 @@
 #include "snake_ddp/base/host.hpp"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,6 +11,12 @@ std::string host_name() {
   std::array<char, 256> name{};
   if (gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "unknown-host";
   return name.data();
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 }  // namespace snake_ddp::base

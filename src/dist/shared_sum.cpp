@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "process_state.hpp"
+#include "snake_ddp/base/host.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -105,12 +106,15 @@ std::byte* SharedSum::slot(int rank, std::uint64_t round) const {
 
 void SharedSum::await_others(std::uint64_t round, const std::vector<long>& pids,
                              base::Deadline deadline) const {
-  constexpr int kSpins = 4096;  // some tens of microseconds, the usual wait between ranks that keep step
+  // Ranks with a core each wait some hundred microseconds on it: whoever gets a core that was given away keeps it for
+  // milliseconds. With fewer cores the late rank may be the one that waits for this core.
+  static const int cores = base::usable_cores();
+  const int spins = size_ <= cores ? 1 << 14 : 0;
   Clock::time_point next_look = Clock::now() + std::chrono::milliseconds(20);
   for (int rank = 0; rank < size_; ++rank) {
     const std::atomic<std::uint64_t>& there = layout_->counters()[rank].value;
     for (int spin = 0; there.load(std::memory_order_acquire) < round; ++spin) {
-      if (spin < kSpins) {
+      if (spin < spins) {
         pause();
         continue;
       }

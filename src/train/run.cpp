@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 #include <torch/headeronly/version.h>
 #ifdef SD_HAVE_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -44,12 +43,6 @@ std::int64_t vote_interval(const TrainOptions& o) {
 
 std::chrono::milliseconds seconds_to_ms(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 double scaled_rate(const TrainOptions& o, double rate, int ranks) {
@@ -264,7 +257,7 @@ base::ExitCode run_training(const TrainOptions& o, const dist::World& world) {
   dist::Watchdog watchdog(context.rank(), {timeout + std::chrono::seconds(60), std::chrono::seconds(25)},
                           stop_requested);
   at::set_num_threads(o.threads > 0 ? static_cast<int>(o.threads)
-                                    : std::max(1, usable_cores() / context.local_size()));
+                                    : std::max(1, base::usable_cores() / context.local_size()));
 
   TrainOptions shared = o;
   shared.local_rank = 0;  // the one setting that differs by rank

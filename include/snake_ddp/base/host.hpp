@@ -1,4 +1,4 @@
-// The machine's name, for messages.
+// What this process sees of its machine.
 #pragma once
 
 #include <string>
@@ -7,5 +7,8 @@ namespace snake_ddp::base {
 
 /// This machine's host name; "unknown-host" where the system does not tell.
 std::string host_name();
+
+/// Cores that this process may run on, at least 1.
+int usable_cores();
 
 }  // namespace snake_ddp::base
