@@ -23,7 +23,7 @@ sd_may(dist      ROOMS base LIBRARIES torch c10d cuda system)
 sd_may(io        ROOMS base LIBRARIES torch json protozero crc zlib spdlog system)
 sd_may(train     ROOMS base config game encode agents nets replay rollout learners dist io LIBRARIES torch json cuda system)
 sd_may(app       ROOMS base config game encode agents nets replay rollout learners dist io train
-                 LIBRARIES torch json cuda spdlog system cli)
+                 LIBRARIES torch c10d json cuda spdlog system cli)
 
 # A header belongs to the first library whose pattern it matches.
 set(SD_LIBRARIES std fmt random123 c10d torch cuda json protozero crc zlib spdlog cli system)

@@ -1,10 +1,15 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "snake_ddp/app/bench_allreduce.hpp"
 #include "snake_ddp/app/bench_game.hpp"
+#include "snake_ddp/app/bench_jobs.hpp"
 #include "snake_ddp/app/bench_learner.hpp"
+#include "snake_ddp/app/bench_process.hpp"
+#include "snake_ddp/app/bench_train.hpp"
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/base/error.hpp"
 
@@ -14,16 +19,77 @@ namespace {
 struct Line {
   std::string what;
   double seconds = 1.0;
+  int rounds = 3;
+  int ranks = 2;
+  std::string config;
   std::vector<std::int64_t> batch_sizes = {128, 1024, 4096};
   bool json = false;
+  std::string job, job_settings, job_result;
 };
+
+using Rows = std::vector<BenchRow>;
+
+struct Bench {
+  const char* name;
+  Rows (*run)(const Line&);
+};
+
+// Those that start processes come first: the others leave threads of LibTorch behind.
+constexpr Bench kBenches[] = {
+    {"allreduce", [](const Line& l) { return bench_allreduce(l.seconds, l.rounds, l.ranks, l.config); }},
+    {"train", [](const Line& l) { return bench_train(l.seconds, l.rounds, l.ranks, l.config); }},
+    {"memory", [](const Line& l) { return bench_memory(l.rounds, l.ranks, l.config); }},
+    {"start", [](const Line& l) { return bench_start(l.rounds, l.ranks, l.config); }},
+    {"game", [](const Line& l) { return bench_game(l.seconds); }},
+    {"encode", [](const Line& l) { return bench_encode(l.seconds); }},
+    {"act", [](const Line& l) { return bench_opponents(l.seconds); }},
+    {"update", [](const Line& l) { return bench_update(l.seconds, l.batch_sizes); }},
+};
+
+struct NamedJob {
+  const char* name;
+  JobAction action;
+};
+
+constexpr NamedJob kJobs[] = {
+    {"allreduce", allreduce_job}, {"everything", everything_job}, {"run", run_job},
+    {"bare", bare_job},           {"memory", memory_job},         {"start", start_job},
+};
+
+std::vector<std::string> bench_names() {
+  std::vector<std::string> names;
+  for (const Bench& bench : kBenches) names.emplace_back(bench.name);
+  return names;
+}
+
+JobAction job_named(const std::string& name) {
+  for (const NamedJob& job : kJobs) {
+    if (job.name == name) return job.action;
+  }
+  throw base::UsageError(fmt::format("unknown job \"{}\" of bench", name));
+}
+
+void print(const Rows& rows, bool as_json) {
+  if (as_json) {
+    nlohmann::ordered_json benches = nlohmann::ordered_json::array();
+    for (const BenchRow& r : rows) {
+      benches.push_back(
+          {{"name", r.name}, {"value", r.value}, {"unit", r.unit}, {"limit", r.limit}, {"ratio", r.ratio}});
+    }
+    fmt::print("{}\n", nlohmann::ordered_json{{"benches", benches}}.dump());
+    return;
+  }
+  fmt::print("{:<44} {:>14} {:<16} {:>14} {:>7}\n", "bench", "value", "unit", "limit", "ratio");
+  for (const BenchRow& r : rows)
+    fmt::print("{:<44} {:>14.4g} {:<16} {:>14.4g} {:>7.3f}\n", r.name, r.value, r.unit, r.limit, r.ratio);
+}
 
 }  // namespace
 
-Action add_bench(CLI::App& command) {
+Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
   const auto line = std::make_shared<Line>();
-  command.add_option("what", line->what, "game, encode, act or update; all without it")
-      ->check(CLI::IsMember({"game", "encode", "act", "update"}));
+  command.add_option("what", line->what, fmt::format("{}; all without it", fmt::join(bench_names(), ", ")))
+      ->check(CLI::IsMember(bench_names()));
   command.add_option("--seconds", line->seconds, "time for each measurement")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
@@ -31,29 +97,31 @@ Action add_bench(CLI::App& command) {
       .add_option("--batch_size,--batch-size", line->batch_sizes,
                   "batch sizes of the update bench [128 1024 4096]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  command.add_option("--ranks", line->ranks, "ranks of the benches allreduce, train, memory and start")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command
+      .add_option("--rounds", line->rounds,
+                  "how often these four are repeated, within the time; rows are medians")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--config", line->config,
+                     "JSON file with the settings of their runs [the reference's schedule]");
   command.add_flag("--json", line->json, "one JSON object on stdout");
-  return [line]() -> int {
-    std::vector<BenchRow> rows;
-    const auto add = [&](const std::vector<BenchRow>& more) {
+  // How a bench starts itself again; see bench_jobs.hpp.
+  command.add_option("--job", line->job)->group("");
+  command.add_option("--job_settings", line->job_settings)->group("");
+  command.add_option("--job_result", line->job_result)->group("");
+  return [line, arguments]() -> int {
+    if (!line->job.empty())
+      return do_job(job_named(line->job), line->ranks, line->job_settings, line->job_result, arguments);
+    Rows rows;
+    for (const Bench& bench : kBenches) {
+      if (!line->what.empty() && line->what != bench.name) continue;
+      const Rows more = bench.run(*line);
       rows.insert(rows.end(), more.begin(), more.end());
-    };
-    if (line->what.empty() || line->what == "game") add(bench_game(line->seconds));
-    if (line->what.empty() || line->what == "encode") add(bench_encode(line->seconds));
-    if (line->what.empty() || line->what == "act") add(bench_opponents(line->seconds));
-    if (line->what.empty() || line->what == "update") add(bench_update(line->seconds, line->batch_sizes));
-    if (line->json) {
-      nlohmann::ordered_json benches = nlohmann::ordered_json::array();
-      for (const BenchRow& r : rows) {
-        benches.push_back(
-            {{"name", r.name}, {"value", r.value}, {"unit", r.unit}, {"limit", r.limit}, {"ratio", r.ratio}});
-      }
-      fmt::print("{}\n", nlohmann::ordered_json{{"benches", benches}}.dump());
-      return base::kExitDone;
     }
-    fmt::print("{:<44} {:>14} {:<16} {:>14} {:>7}\n", "bench", "value", "unit", "limit", "ratio");
-    for (const BenchRow& r : rows) {
-      fmt::print("{:<44} {:>14.4g} {:<16} {:>14.4g} {:>7.3f}\n", r.name, r.value, r.unit, r.limit, r.ratio);
-    }
+    print(rows, line->json);
     return base::kExitDone;
   };
 }

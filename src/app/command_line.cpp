@@ -95,7 +95,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
   CLI::App* verify = add("verify-trace", "replay recorded games and compare every state");
   commands.push_back({verify, add_verify_trace(*verify)});
   CLI::App* bench = add("bench", "measure speed against its bounds");
-  commands.push_back({bench, add_bench(*bench)});
+  commands.push_back({bench, add_bench(*bench, arguments)});
   CLI::App* info = add("info", "versions and devices; what is in a run or weights file");
   commands.push_back({info, add_info(*info)});
 

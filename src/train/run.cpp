@@ -56,25 +56,6 @@ rollout::Sight sight_of(const TrainOptions& o) {
   return {kind, o.scale_features ? encode::feature_scaling(kind) : encode::no_scaling()};
 }
 
-learners::LearnerOptions learner_options(const TrainOptions& o, const dist::DistContext& context) {
-  learners::LearnerOptions l;
-  l.algo = o.algo;
-  l.features = sight_of(o).features();
-  l.hidden_size = o.hidden_size;
-  l.output_activation = o.output_activation;
-  l.tau = o.tau;
-  l.a_lr = scaled_rate(o, o.a_lr, context.size());
-  l.c_lr = scaled_rate(o, o.c_lr, context.size());
-  l.layer_norm = o.layer_norm;
-  l.expected_value = o.expected_value;
-  l.actor_interval = o.actor_interval;
-  l.clipped_double_critics = o.clipped_double_critics;
-  l.coalesced_update = o.coalesced_update;
-  l.seed = static_cast<std::uint64_t>(o.seed);
-  l.device = context.device();
-  return l;
-}
-
 rollout::CollectorOptions collector_options(const TrainOptions& o, int rank) {
   const agents::Curriculum curriculum = agents::parse_curriculum(o.opponent_difficulty_strategy);
   rollout::CollectorOptions c;
@@ -246,9 +227,28 @@ Ballot vote(dist::DistContext& context, const Ballot& mine) {
 
 }  // namespace
 
+learners::LearnerOptions learner_options(const TrainOptions& o, int world_size, at::Device device) {
+  learners::LearnerOptions l;
+  l.algo = o.algo;
+  l.features = sight_of(o).features();
+  l.hidden_size = o.hidden_size;
+  l.output_activation = o.output_activation;
+  l.tau = o.tau;
+  l.a_lr = scaled_rate(o, o.a_lr, world_size);
+  l.c_lr = scaled_rate(o, o.c_lr, world_size);
+  l.layer_norm = o.layer_norm;
+  l.expected_value = o.expected_value;
+  l.actor_interval = o.actor_interval;
+  l.clipped_double_critics = o.clipped_double_critics;
+  l.coalesced_update = o.coalesced_update;
+  l.seed = static_cast<std::uint64_t>(o.seed);
+  l.device = device;
+  return l;
+}
+
 std::string version_text() { return fmt::format("snake_ddp {} with LibTorch {}", SD_VERSION, TORCH_VERSION); }
 
-base::ExitCode run_training(const TrainOptions& o, const dist::World& world) {
+base::ExitCode run_training(const TrainOptions& o, const dist::World& world, const Watch& watch) {
   check_together(o);
   watch_signals();
   const auto timeout = seconds_to_ms(o.dist_timeout);
@@ -264,7 +264,8 @@ base::ExitCode run_training(const TrainOptions& o, const dist::World& world) {
   const nlohmann::ordered_json settings = config::to_json(fields(shared));
   check_settings(settings, context);
 
-  const std::unique_ptr<learners::Learner> learner = learners::make_learner(learner_options(o, context));
+  const std::unique_ptr<learners::Learner> learner =
+      learners::make_learner(learner_options(o, context.size(), context.device()));
   if (o.load_model) load_weights(o, FeatureMap(o), *learner);
   share_weights(*learner, context);
   replay::Buffer replay(learner->columns(), o.buffer_size);
@@ -325,6 +326,9 @@ base::ExitCode run_training(const TrainOptions& o, const dist::World& world) {
       learner->update(batch, average);
       ++updates;
       watchdog.tick("learning");
+    }
+    if (watch) {
+      watch({steps * o.num_envs, updates, replay.payload_bytes() / replay.capacity() * replay.size()});
     }
 
     // 4. Tell. Without this step the weights would be the same.

@@ -4,6 +4,7 @@ import copy
 import ctypes
 import gzip
 import json
+import math
 import os
 import resource
 
@@ -330,16 +331,67 @@ def test_a_game_can_be_looked_at():
     assert sum(len(line) >= 20 for line in done.stdout.splitlines()) >= 10, "ten rows of a board"
 
 
-@pytest.mark.parametrize("what", ["game", "encode", "act", "update"])
-def test_bench_tells_values_with_their_limits(what):
-    line = ["--batch_size", "16"] if what == "update" else []
-    done = call("bench", what, "--seconds", "0.01", "--json", *line)
+def bench(what, *line):
+    done = call("bench", what, "--json", *line)
     assert done.returncode == 0, done.stderr
     rows = only_json(done.stdout)["benches"]
     assert rows
     for row in rows:
         assert list(row) == ["name", "value", "unit", "limit", "ratio"]
-        assert row["value"] > 0 and row["limit"] > 0 and row["ratio"] > 0 and row["unit"]
+        assert all(math.isfinite(row[field]) and row[field] > 0 for field in ("value", "limit", "ratio")) and row["unit"]
+    assert len({row["name"] for row in rows}) == len(rows)
+    return {row["name"]: row for row in rows}
+
+
+@pytest.mark.parametrize("what", ["game", "encode", "act", "update"])
+def test_bench_tells_values_with_their_limits(what):
+    bench(what, "--seconds", "0.01", *(["--batch_size", "16"] if what == "update" else []))
+
+
+def quick(tmp_path):
+    """A schedule whose first update comes at once."""
+    settings = {"hidden_size": 16, "batch_size": 16, "buffer_size": 1000}
+    return ["--seconds", "0.01", "--rounds", "1", "--ranks", "2", "--config",
+            str(write(tmp_path / "quick.json", json.dumps(settings)))]
+
+
+def test_bench_of_all_reduces_has_both_ways_and_all_sizes(tmp_path):
+    rows = bench("allreduce", *quick(tmp_path))
+    assert {"allreduce_gradients_shared_memory", "allreduce_gradients_gloo", "allreduce_calls_of_an_update"} <= set(rows)
+    for way in ("shared_memory", "gloo"):
+        assert sum(name.endswith(way) for name in rows) == 14
+        assert {f"allreduce_1kB_{way}", f"allreduce_10MB_{way}"} <= set(rows)
+    assert rows["allreduce_calls_of_an_update"]["limit"] == 2
+
+
+def test_bench_of_runs_compares_ranks_with_one(tmp_path):
+    if len(os.sched_getaffinity(0)) < 2:
+        refused(2, "--ranks 2 needs as many cores", line=["bench", "train", *quick(tmp_path)])
+        return
+    rows = bench("train", *quick(tmp_path))
+    assert set(rows) == {"train_one_rank"} | {f"train_{what}_{way}" for what in ("steps", "updates")
+                                              for way in ("1_rank", "2_ranks", "2_runs_apart")}
+    assert rows["train_steps_1_rank"]["ratio"] == 1
+    for row in rows.values():  # of the same moments, and there is one round
+        assert row["ratio"] == pytest.approx(row["value"] / row["limit"])
+
+
+def test_bench_of_memory_sets_replay_apart(tmp_path):
+    rows = bench("memory", *quick(tmp_path))
+    assert set(rows) == {"memory_of_a_rank", "memory_of_libtorch", "memory_of_replay"}
+    assert rows["memory_of_a_rank"]["limit"] == 300 and 0 < rows["memory_of_libtorch"]["ratio"] < 1
+
+
+def test_bench_of_the_start_sets_loading_apart(tmp_path):
+    rows = bench("start", *quick(tmp_path))
+    assert set(rows) == {"start_to_first_update", "start_of_libtorch"}
+    assert rows["start_to_first_update"]["limit"] == 3 and 0 < rows["start_of_libtorch"]["ratio"] < 1
+
+
+def test_a_bench_whose_run_cannot_be_tells_why(tmp_path):
+    refused(2, "no_such", line=["bench", "start", "--config", write(tmp_path / "wrong.json", '{"no_such": 1}')])
+    done = call("bench", "start", RANK=0, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=1)
+    assert done.returncode == 2 and "torchrun" in done.stderr
 
 
 def test_info_tells_about_the_program_a_run_and_weights(tmp_path):

@@ -1,19 +1,11 @@
 // How fast the game, the observations and the scripted opponents are on this machine.
 #pragma once
 
-#include <string>
 #include <vector>
 
-namespace snake_ddp::app {
+#include "snake_ddp/app/bench_row.hpp"
 
-/// `limit` is a bound measured in the same process, `ratio` how much of it is reached (1 is all).
-struct BenchRow {
-  std::string name;
-  double value;
-  std::string unit;
-  double limit;
-  double ratio;
-};
+namespace snake_ddp::app {
 
 /// Each runs on the calling thread for about `seconds`.
 std::vector<BenchRow> bench_game(double seconds);

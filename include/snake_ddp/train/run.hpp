@@ -1,19 +1,36 @@
 // A training run from its options to its exit.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/world.hpp"
+#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/train/options.hpp"
 
 namespace snake_ddp::train {
+
+/// How far a run of this rank is: steps of one board summed over its boards, updates, and the bytes of replay that hold
+/// transitions.
+struct Progress {
+  std::int64_t steps = 0;
+  std::int64_t updates = 0;
+  std::int64_t replay_bytes = 0;
+};
+
+/// Called after each move of the boards and its updates, for those who measure a run. It must not change the run.
+using Watch = std::function<void(const Progress&)>;
 
 /// Trains until the episodes are used up, the target is reached, or a signal asks to stop.
 /// Collective  every rank of `world` calls it with the same options.
 /// Returns     kExitDone, or kExitResumable after an early stop outside torchrun.
 /// Throws      base::Error of each kind.
-base::ExitCode run_training(const TrainOptions& options, const dist::World& world);
+base::ExitCode run_training(const TrainOptions& options, const dist::World& world, const Watch& watch = {});
+
+/// What the run's learner is made with.
+learners::LearnerOptions learner_options(const TrainOptions& options, int world_size, at::Device device);
 
 /// Of the program: version, and what it was built with.
 std::string version_text();

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""What each means of a preset is worth: trains variants that differ in one thing, for the same time, and judges them.
+
+  bench/ablation.py --minutes 5 --seeds 1 2 3 --out ablation         writes ablation.md and ablation.json
+  bench/ablation.py --minutes 5 --seeds 1 2 3 --out ablation --only base n_step_1
+
+Each run is one rank with one thread, pinned to a core of its own; as many run at once as --cores names. The final actor
+of each plays --games games against level 2, sides swapped, always the same games. A run that is in the JSON file already
+is not made again, so that a stopped ablation goes on where it was.
+"""
+import argparse
+import concurrent.futures
+import json
+import math
+import os
+import pathlib
+import queue
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BASE = ROOT / "configs" / "cpu_fast.json"
+
+# name: (what differs, flags over the base)
+VARIANTS = {
+    "base": ("as it is", {}),
+    "num_envs_16": ("16 boards instead of 256", {"num_envs": 16}),
+    "replay_ratio_x4": ("four times the updates a step", {"updates_per_step": 0.03125}),
+    "n_step_1": ("1-step returns instead of 3", {"n_step": 1}),
+    "no_scale_features": ("raw features", {"scale_features": False}),
+    "reward_scale_0.1": ("rewards times 0.1", {"reward_scale": 0.1}),
+    "no_layer_norm": ("no layer norm in the critic", {"layer_norm": False}),
+    "no_epsilon_ladder": ("one epsilon for all boards, decaying to 0", {"epsilon_min": 0}),
+    "clipped_double_critics": ("two critics, the smaller value counts", {"clipped_double_critics": True}),
+    "actor_interval_2": ("actor and targets every second update", {"actor_interval": 2}),
+    "tau_0.001": ("targets ten times slower", {"tau": 0.001}),
+    "tau_0.05": ("targets five times faster", {"tau": 0.05}),
+    "no_expected_value": ("value of the actor's output itself", {"expected_value": False}),
+}
+# Two-sided 95 % points of Student's t by degrees of freedom.
+T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+
+
+def as_text(value):
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def flags_of(changes):
+    return [f"--{name}={as_text(value)}" for name, value in changes.items()]
+
+
+def train_line(line, changes, seed, runs_dir):
+    return [line.binary, "train", "--config", str(line.config), "--seed", str(seed), "--runs_dir", runs_dir, "--threads", "1",
+            "--max_minutes", str(line.minutes), "--eval_interval", "0", "--max_episodes", "1000000000",
+            *flags_of(changes), *line.flag]
+
+
+def last_actor(run):
+    actors = {int(found[1]): path for path in (run / "trained_model").glob("actor_*.pth")
+              if (found := re.fullmatch(r"actor_(\d+)\.pth", path.name))}
+    return actors[max(actors)]
+
+
+def checked(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stdout[-500:]}{done.stderr[-1500:]}")
+    return done.stdout
+
+
+def run_one(line, name, seed, core):
+    """Trains and judges on `core`."""
+    pinned = ["taskset", "-c", str(core)]
+    with tempfile.TemporaryDirectory() as folder:
+        said = checked([*pinned, *train_line(line, VARIANTS[name][1], seed, folder)])
+        run = next((pathlib.Path(folder) / "snakes_3v3").iterdir())
+        steps, updates = re.search(r"(\d+) steps, (\d+) updates", said).groups()
+        judged = json.loads(checked([*pinned, line.binary, "eval", "--team_a", str(last_actor(run)), "--team_b", "level2",
+                                     "--games", str(line.games), "--seed", "77", "--json"]))
+        if line.keep:
+            run.rename(line.keep / f"{name}.seed{seed}")
+    return {"variant": name, "seed": seed, "win_rate": judged["win_rate"], "ci95": judged["win_rate_ci95"],
+            "steps": int(steps), "updates": int(updates)}
+
+
+def interval(rates, games):
+    """95 % of the mean: over seeds by Student's t, of a single seed by its games (Wilson)."""
+    if len(rates) == 1:
+        z, p = 1.96, rates[0]
+        middle = (p + z * z / (2 * games)) / (1 + z * z / games)
+        half = z * math.sqrt(p * (1 - p) / games + z * z / (4 * games * games)) / (1 + z * z / games)
+        return middle - half, middle + half
+    half = T_95.get(len(rates) - 1, 1.96) * statistics.stdev(rates) / math.sqrt(len(rates))
+    return statistics.mean(rates) - half, statistics.mean(rates) + half
+
+
+def markdown(line, runs):
+    rows = [f"`{line.config.name}`, {line.minutes:g} minutes on one core for each run, {line.games} games against level 2 "
+            "with the final actor; win rates in %, 95 % interval of the mean over the seeds.", "",
+            "| variant | what differs | seeds | mean | min | max | 95 % interval | to base | million steps | thousand updates |",
+            "|---|---|---|---|---|---|---|---|---|---|"]
+    by_variant = {name: [run for run in runs if run["variant"] == name] for name in VARIANTS}
+    base = [run["win_rate"] for run in by_variant["base"]]
+    for name, found in by_variant.items():
+        if not found:
+            continue
+        rates = [run["win_rate"] for run in found]
+        low, high = interval(rates, line.games)
+        to_base = f"{100 * (statistics.mean(rates) - statistics.mean(base)):+.1f}" if base and name != "base" else ""
+        rows.append(f"| {name} | {VARIANTS[name][0]} | {len(rates)} | {100 * statistics.mean(rates):.1f} | {100 * min(rates):.1f} | "
+                    f"{100 * max(rates):.1f} | {100 * low:.1f} to {100 * high:.1f} | {to_base} | "
+                    f"{statistics.mean(run['steps'] for run in found) / 1e6:.1f} | "
+                    f"{statistics.mean(run['updates'] for run in found) / 1e3:.1f} |")
+    return "\n".join(rows) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--games", type=int, default=1000)
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="path of the two files, without their endings")
+    parser.add_argument("--only", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="VARIANT")
+    parser.add_argument("--cores", type=int, nargs="+", default=sorted(os.sched_getaffinity(0))[:2])
+    parser.add_argument("--config", type=pathlib.Path, default=BASE)
+    parser.add_argument("--binary", default=str(ROOT / "snake_ddp"))
+    parser.add_argument("--flag", action="append", default=[], help="one more flag of every run, as --flag=--hidden_size=64")
+    parser.add_argument("--keep", type=pathlib.Path, help="move the runs' folders there")
+    line = parser.parse_args()
+
+    if line.keep:
+        line.keep.mkdir(parents=True, exist_ok=True)
+    setting = {"config": json.loads(line.config.read_text()), "minutes": line.minutes, "games": line.games, "flags": line.flag}
+    json_file, table_file = line.out.with_name(line.out.name + ".json"), line.out.with_name(line.out.name + ".md")
+    document = {"setting": setting, "runs": []}
+    if json_file.exists():
+        document = json.loads(json_file.read_text())
+        if document["setting"] != setting:
+            sys.exit(f"{json_file} is of another setting; take another --out or remove it")
+    for name in list(line.only):
+        done = subprocess.run([*train_line(line, VARIANTS[name][1], 1, "runs"), "--check_settings"], capture_output=True, text=True)
+        if done.returncode != 0:
+            print(f"left out {name}: {done.stderr.strip()}", file=sys.stderr)
+            line.only.remove(name)
+    made = {(run["variant"], run["seed"]) for run in document["runs"]}
+    # Seed by seed, so that a stopped ablation has compared all variants.
+    todo = [(name, seed) for seed in line.seeds for name in line.only if (name, seed) not in made]
+
+    cores = queue.SimpleQueue()
+    for core in line.cores:
+        cores.put(core)
+    writing = threading.Lock()
+
+    def work(job):
+        core = cores.get()
+        try:
+            found = run_one(line, *job, core)
+        finally:
+            cores.put(core)
+        with writing:
+            document["runs"].append(found)
+            json_file.write_text(json.dumps(document, indent=1) + "\n")
+            table_file.write_text(markdown(line, document["runs"]))
+        print(f"{found['variant']} seed {found['seed']}: {100 * found['win_rate']:.1f} %", flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(len(line.cores)) as pool:
+        for done in [pool.submit(work, job) for job in todo]:
+            done.result()
+    print(markdown(line, document["runs"]), end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""The benches of inner loops and the scripts around them: that they run and compute rightly; never how fast anything is."""
+
+import csv
+import json
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+
+from processes import BINARY, BUILD, SOURCE, TINY, call, flags, run_folder
+
+BENCH = SOURCE / "bench"
+LOOPS = BUILD / "bench" / "loops"
+sys.path.insert(0, str(BENCH))
+import ablation  # noqa: E402
+import compare  # noqa: E402
+import scaling_model  # noqa: E402
+
+
+def script(*line, **variables):
+    return subprocess.run([str(word) for word in line], env=os.environ | {name: str(value) for name, value in variables.items()},
+                          capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def loops():
+    assert LOOPS.exists(), "bench/loops is not built: install libbenchmark-dev, which launch/packages.txt lists, and configure again"
+    done = script(LOOPS, "--benchmark_min_time=0.001", "--benchmark_format=json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["benchmarks"]
+
+
+def test_each_inner_loop_has_its_bench(loops):
+    assert all(math.isfinite(entry["cpu_time"]) and entry["cpu_time"] > 0 and not entry.get("error_occurred") for entry in loops)
+    assert {entry["name"].split("/")[0] for entry in loops} == {
+        "game_step", "observe", "opponent", "replay_sample", "product", "act", "ddpg_update", "adam_step", "save_actor"}
+
+
+def test_two_builds_can_be_compared(loops):
+    done = script(BENCH / "compare.sh", BUILD, BUILD, "^adam_step|replay", ROUNDS=2, SECONDS_EACH=0.001)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()[1:]]
+    assert [line[0] for line in lines] == ["replay_sample/128", "replay_sample/1024", "adam_step"]
+    assert all(float(word) > 0 for line in lines for word in line[2:5])
+
+
+def test_a_comparison_tells_medians_and_spread(tmp_path):
+    for name, step_us, rate in (("a0", 2.0, 100), ("b0", 4.0, 50), ("a1", 2.0, 100), ("b1", 3.0, 200), ("a2", 2.0, 100), ("b2", 2.0, 100)):
+        rows = [{"name": "step", "value": step_us, "unit": "us"}, {"name": "runs", "value": rate, "unit": "steps/s"}]
+        (tmp_path / f"{name}.json").write_text(json.dumps({"benches": rows}))
+    assert list(compare.table(tmp_path, 3, ".")) == [("step", "us", 2.0, 3.0, 1.5, 1.0, 2.0),
+                                                     ("runs", "us/step", 1e4, 1e4, 1.0, 0.5, 2.0)]
+    assert [row[0] for row in compare.table(tmp_path, 3, "run")] == ["runs"]
+
+
+def test_comparing_nothing_is_told(tmp_path):
+    done = script(BENCH / "compare.sh", tmp_path, tmp_path)
+    assert done.returncode == 2 and "neither a preset" in done.stderr
+    assert script(BENCH / "compare.sh").returncode == 2
+
+
+def test_the_reference_preset_is_what_the_program_does_without_flags(tmp_path):
+    preset = json.loads((SOURCE / "configs" / "reference.json").read_text())
+    done = call("--runs_dir", tmp_path, "--max_episodes", "1", "--batch_size", "8")
+    assert done.returncode == 0, done.stderr
+    defaults = json.loads((run_folder(done.stdout) / "config.json").read_text())
+    help_text = call("train", "--help").stdout
+    for name in ("max_episodes", "batch_size"):  # the run's own
+        defaults[name] = preset[name]
+        line = help_text[help_text.index(f"--{name},"):]
+        assert f"[{preset[name]}]" in line[:line.index("\n  --")], name
+    assert {name: defaults[name] for name in preset} == preset
+    python_flags = {"game_name", "algo", "max_episodes", "episode_length", "output_activation", "buffer_size", "tau", "gamma", "seed",
+                    "a_lr", "c_lr", "batch_size", "epsilon", "epsilon_speed", "save_interval", "model_episode",
+                    "opponent_difficulty_strategy", "enable_opponent_evasion", "opponent_evasion_start_episode", "load_model"}
+    assert python_flags <= set(preset)
+
+
+def test_the_scaling_model_finds_the_line_that_it_was_given():
+    alpha_us, beta_us = 15.0, 0.0004
+    for ranks in (2, 8):
+        points = [(size, scaling_model.all_reduce_us(ranks, size, alpha_us, beta_us)) for size in (1e3, 1e4, 1e5, 1e6, 1e7)]
+        assert scaling_model.ring(points, ranks) == pytest.approx((alpha_us, beta_us))
+
+
+def test_the_scaling_model_counts_messages_and_bytes():
+    # Four ranks: six messages, each byte one and a half times.
+    assert scaling_model.all_reduce_us(4, 1000, 2.0, 0.01) == pytest.approx(6 * 2.0 + 1.5 * 1000 * 0.01)
+    assert scaling_model.all_reduce_us(1, 1000, 2.0, 0.01) == 0
+    assert scaling_model.update_us(4, 100, 1000, 2, 2.0, 0.01) == pytest.approx(154)
+    assert scaling_model.efficiency(4, 100, 1000, 2, 2.0, 0.01) == pytest.approx(100 / 154)
+    least = scaling_model.least_compute_us(4, 1000, 2, 2.0, 0.01)
+    assert scaling_model.efficiency(4, least, 1000, 2, 2.0, 0.01) == pytest.approx(0.9)
+
+
+def test_the_scaling_model_reads_what_the_bench_prints(tmp_path):
+    rows = [{"name": f"allreduce_{name}_{way}", "value": 2 * a + size * b, "unit": "us", "limit": 2 * 30 + size * 0.001, "ratio": 1}
+            for way, a, b in (("shared_memory", 1.0, 0.0002), ("gloo", 40.0, 0.0005))
+            for name, size in (("1kB", 1e3), ("100kB", 1e5), ("10MB", 1e7))]
+    (tmp_path / "allreduce.json").write_text(json.dumps({"benches": rows}))
+    done = script(sys.executable, BENCH / "scaling_model.py", "fit", tmp_path / "allreduce.json")
+    assert done.returncode == 0, done.stderr
+    assert [line.split(" | ")[:3] for line in done.stdout.splitlines()[2:]] == [
+        ["| shared_memory", "1.0", "0.200"], ["| gloo", "40.0", "0.500"], ["| plain", "30.0", "1.000"]]
+    predicted = script(sys.executable, BENCH / "scaling_model.py", "predict", "--compute_us", 750)
+    assert predicted.returncode == 0 and "nodes on Ethernet" in predicted.stdout and "NVLink" in predicted.stdout
+
+
+TINY_RUN = {name: value for name, value in TINY.items() if name not in ("max_episodes", "threads")}
+
+
+def test_an_ablation_trains_judges_and_goes_on_where_it_stopped(tmp_path):
+    (tmp_path / "tiny.json").write_text(json.dumps(TINY_RUN))
+    core = str(min(os.sched_getaffinity(0)))
+    line = [sys.executable, BENCH / "ablation.py", "--config", tmp_path / "tiny.json", "--binary", BINARY, "--minutes", "0.01",
+            "--games", "20", "--out", tmp_path / "found", "--cores", core, "--seeds", "1", "--only"]
+    done = script(*line, "base")
+    assert done.returncode == 0, done.stderr
+    more = script(*line, "base", "n_step_1")
+    assert more.returncode == 0, more.stderr
+    assert "base seed 1:" in done.stdout and "base seed 1:" not in more.stdout and "n_step_1 seed 1:" in more.stdout
+    runs = json.loads((tmp_path / "found.json").read_text())["runs"]
+    assert [(run["variant"], run["seed"]) for run in runs] == [("base", 1), ("n_step_1", 1)]
+    assert all(0 <= run["win_rate"] <= 1 and run["steps"] > 0 and run["updates"] > 0 for run in runs)
+    table = (tmp_path / "found.md").read_text()
+    assert table.count("| 1 |") == 2 and "| base | as it is |" in table and "| n_step_1 |" in table
+    other = script(*line, "base", "--games", "21")
+    assert other.returncode == 1 and "another setting" in other.stderr
+
+
+def test_each_variant_changes_a_setting_of_the_preset():
+    base = json.loads(ablation.BASE.read_text())
+    assert ablation.VARIANTS["base"][1] == {}
+    together = {}
+    for name, (_, changes) in ablation.VARIANTS.items():
+        assert all(base.get(flag) != value for flag, value in changes.items()), f"{name} changes nothing"
+        together |= changes
+    done = call("train", "--config", ablation.BASE, "--check_settings", *ablation.flags_of(together))
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_interval_of_several_seeds_is_students():
+    low, high = ablation.interval([0.40, 0.42, 0.44], 1000)
+    assert (low + high) / 2 == pytest.approx(0.42) and high - low == pytest.approx(2 * 4.303 * 0.02 / math.sqrt(3), rel=1e-3)
+    low, high = ablation.interval([0.5], 1000)
+    assert low == pytest.approx(0.4691, abs=1e-3) and high == pytest.approx(0.5309, abs=1e-3)
+
+
+def test_curves_of_runs_are_drawn(tmp_path):
+    settings = TINY_RUN | {"max_episodes": 12, "eval_interval": 4, "eval_games": 8, "threads": 1}
+    folders = []
+    for seed in (1, 2):
+        done = call(*flags(settings), "--seed", seed, "--runs_dir", tmp_path / str(seed))
+        assert done.returncode == 0, done.stderr
+        folders.append(run_folder(done.stdout))
+    done = script(sys.executable, BENCH / "curve.py", tmp_path / "curves", f"tiny={folders[0]}", f"tiny too={folders[1]}")
+    assert done.returncode == 0, done.stderr
+    with open(tmp_path / "curves.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["label"] for row in rows} == {"tiny", "tiny too"} and len(rows) >= 4
+    for row in rows:
+        assert 0 <= float(row["low"]) <= float(row["win_rate"]) <= float(row["high"]) <= 1 and float(row["minutes"]) >= 0
+    assert (tmp_path / "curves.svg").read_text().count("<path d=\"M") >= 4
+    assert script(sys.executable, BENCH / "curve.py", tmp_path / "x", f"a={tmp_path}").returncode == 1
+
+
+def test_what_needs_other_programs_says_so(tmp_path):
+    done = script(sys.executable, BENCH / "python_reference.py", tmp_path)
+    assert done.returncode == 2 and "main_ddp.py" in done.stderr
+    assert script(sys.executable, BENCH / "python_reference.py", "--help").returncode == 0
