@@ -9,7 +9,7 @@ measured times of two ranks. Not in the model: ranks that wait for the slowest o
 
   ./snake_ddp bench allreduce --json > allreduce.json
   bench/scaling_model.py fit allreduce.json
-  bench/scaling_model.py table --compute_us 750 --alpha_us 20 --beta_ns 0.3 [--bytes 299500] [--calls 2] [--ranks 2 4 8]
+  bench/scaling_model.py table --compute_us 750 --alpha_us 20 --beta_ns 0.3 [--bytes 36400] [--calls 2] [--ranks 2 4 8]
   bench/scaling_model.py predict --compute_us 750 [--gpu_compute_us 200]
 """
 import argparse
@@ -18,7 +18,7 @@ import pathlib
 import re
 import sys
 
-BYTES = 299_500  # of each network's gradients at 30 features and 256 hidden units, on average
+BYTES = 36_400  # of a network's averaged gradient at 30 features and 256 hidden units
 CALLS = 2        # the critic's, then the actor's
 
 # Times of an all-reduce that others published, in microseconds by bytes.
