@@ -30,11 +30,11 @@ for preset in "${presets[@]}"; do
     # The first two seconds, of loading and of filling the first batch, are left out.
     train "$preset" "$((seconds + 2))" perf record -q -F 997 -D 2000 -o "$folder/perf"
     perf report -q -i "$folder/perf" --no-children --sort symbol,dso --stdio 2> /dev/null |
-      sed 's/[[:space:]]*$//' | awk -v top="$top" 'NF && !/^#/ { print; if (++n == top) exit }'
+      sed 's/[[:space:]]\{2,\}/  /g; s/\(  -\)* *$//' | awk -v top="$top" 'NF && !/^#/ && ++n <= top'
   elif command -v valgrind > /dev/null; then
     train "$preset" "$((seconds + 60))" valgrind -q --tool=callgrind --callgrind-out-file="$folder/callgrind"
     callgrind_annotate --inclusive=no "$folder/callgrind" |
-      awk -v top="$top" '/^-+$/ { next } / \(.*%\)/ && !/PROGRAM TOTALS/ { print; if (++n == top) exit }'
+      awk -v top="$top" '/^-+$/ { next } / \(.*%\)/ && !/PROGRAM TOTALS/ && ++n <= top'
   else
     echo "neither perf works here nor is valgrind installed (Debian: linux-perf, valgrind)" >&2
     exit 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the Python DDP trainer and snake_ddp in turn on this machine, on CPU with Gloo, and prints their speeds.
 
-  bench/python_reference.py CHECKOUT [--python PYTHON] [--ranks 1 2] [--seconds 40] [--rounds 2]
+  bench/python_reference.py CHECKOUT [--python PYTHON] [--ranks 2] [--seconds 40] [--rounds 2]
 
 CHECKOUT is a working copy of the Python trainer, the one whose `rl_trainer/main_ddp.py` takes the flags of snake_ddp's
 README; you bring it yourself. PYTHON is an interpreter with what it imports (torch, numpy, tensorboardX, tqdm, pyyaml).
@@ -134,8 +134,8 @@ def our_rates(binary, seconds, ranks):
     if done.returncode != 0:
         sys.exit(done.stderr)
     rows = {row["name"]: row["value"] for row in json.loads(done.stdout)["benches"]}
-    return {1: (rows["train_steps_1_rank"], rows["train_updates_1_rank"]),
-            ranks: (rows[f"train_steps_{ranks}_ranks"] / ranks, rows[f"train_updates_{ranks}_ranks"] / ranks)}
+    return {size: tuple(rows[f"train_{what}_{size}_rank{'s' * (size > 1)}"] / size for what in ("steps", "updates"))
+            for size in {1, ranks}}
 
 
 def main():

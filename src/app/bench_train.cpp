@@ -134,9 +134,11 @@ std::vector<BenchRow> bench_train(double seconds, int rounds, int ranks, const s
     int groups, ranks;
     std::vector<double> steps = {}, updates = {}, steps_ratio = {}, updates_ratio = {};
   };
-  std::vector<Way> ways = {{"train_{}_1_rank", 1, 1},
-                           {fmt::format("train_{{}}_{}_ranks", ranks), 1, ranks},
-                           {fmt::format("train_{{}}_{}_runs_apart", ranks), ranks, 1}};
+  std::vector<Way> ways = {{"train_{}_1_rank", 1, 1}};
+  if (ranks > 1) {
+    ways.push_back({fmt::format("train_{{}}_{}_ranks", ranks), 1, ranks});
+    ways.push_back({fmt::format("train_{{}}_{}_runs_apart", ranks), ranks, 1});
+  }
   for (int round = 0; round < rounds; ++round) {
     for (Way& way : ways) {
       const Rates rates = measure(run, span, way.groups, way.ranks);
