@@ -5,8 +5,11 @@
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "snake_ddp/app/command_line.hpp"
+#include "snake_ddp/app/ladder.hpp"
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/context.hpp"
@@ -18,6 +21,8 @@ namespace {
 
 struct Line {
   std::string team_a, team_b;
+  std::vector<std::string> ladder;
+  std::string anchor;
   std::int64_t games = 200;
   std::uint64_t seed = 1;
   bool swap_sides = true;
@@ -52,7 +57,10 @@ Action add_eval(CLI::App& command) {
   command.add_option("--team_a,--team-a", line->team_a,
                      "random, level0 to level4, evasion, an actor_*.pth (moves sampled), or PATH:argmax");
   command.add_option("--team_b,--team-b", line->team_b, "the other team");
-  command.add_option("--games", line->games, "games to play")
+  command.add_option("--ladder", line->ladder,
+                     "instead of two teams: all of these against each other, rated by Elo");
+  command.add_option("--anchor", line->anchor, "the team of --ladder that has 0 Elo [the mean has]");
+  command.add_option("--games", line->games, "games to play; with --ladder, of each pair")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->capture_default_str();
   command.add_option("--seed", line->seed, "game k depends on the seed and k alone")->capture_default_str();
@@ -62,8 +70,15 @@ Action add_eval(CLI::App& command) {
       ->check(CLI::Range(1, game::kMaxSteps + 1));
   command.add_flag("--json", line->json, "one JSON object on stdout");
   return [line]() -> int {
+    if (!line->ladder.empty()) {
+      if (!line->team_a.empty() || !line->team_b.empty() || line->show > 0)
+        throw base::UsageError("--ladder names its teams itself: without --team_a, --team_b and --show");
+      play_ladder({line->ladder, line->anchor, line->games, line->seed, line->swap_sides, line->json});
+      return base::kExitDone;
+    }
+    if (!line->anchor.empty()) throw base::UsageError("--anchor is for --ladder");
     if (line->team_a.empty() || line->team_b.empty())
-      throw base::UsageError("eval needs --team_a and --team_b");
+      throw base::UsageError("eval needs --team_a and --team_b, or --ladder");
     if (line->show > 0 && line->json)
       throw base::UsageError("--show prints a board, --json nothing but an object: choose");
     const Team a = team_from_spec(line->team_a), b = team_from_spec(line->team_b);

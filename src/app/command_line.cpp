@@ -96,6 +96,8 @@ int run_command_line(const std::vector<std::string>& arguments) {
   commands.push_back({verify, add_verify_trace(*verify)});
   CLI::App* bench = add("bench", "measure speed against its bounds");
   commands.push_back({bench, add_bench(*bench, arguments)});
+  CLI::App* exporting = add("export", "write an actor as a submission, TorchScript or safetensors");
+  commands.push_back({exporting, add_export(*exporting)});
   CLI::App* info = add("info", "versions and devices; what is in a run or weights file");
   commands.push_back({info, add_info(*info)});
 

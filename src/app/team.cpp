@@ -11,17 +11,14 @@
 #include "snake_ddp/io/state_dict.hpp"
 
 namespace snake_ddp::app {
-namespace {
 
-nets::Head head_of_run(const std::filesystem::path& actor) {
-  std::ifstream file(actor.parent_path().parent_path() / "config.json");
+nets::Head head_of_run(const std::string& actor) {
+  std::ifstream file(std::filesystem::path(actor).parent_path().parent_path() / "config.json");
   if (!file) return nets::Head::kSoftmax;
   const nlohmann::json settings = nlohmann::json::parse(file, nullptr, false);
   if (settings.is_discarded() || !settings.is_object()) return nets::Head::kSoftmax;
   return nets::head_from_name(settings.value("output_activation", "softmax"));
 }
-
-}  // namespace
 
 Team team_from_spec(const std::string& spec) {
   Team team;

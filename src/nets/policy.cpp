@@ -15,6 +15,10 @@ DenseShape shape_of(const NamedTensors& actor, Head head, const std::string& wha
     }
   }
   for (const auto& [name, tensor] : actor) {
+    if (name == "post_dense.2.bias" && tensor.dim() == 1 && tensor.size(0) == 1)
+      throw base::FileError(what + " is a critic, not an actor: give the actor_*.pth beside it");
+  }
+  for (const auto& [name, tensor] : actor) {
     if (name == "prev_dense.0.weight" && tensor.dim() == 2)
       return {tensor.size(1), tensor.size(0), 4, head, false};
   }

@@ -381,7 +381,9 @@ base::ExitCode run_training(const TrainOptions& o, const dist::World& world, con
       context.check_same(fmt::format("weights after {} updates", updates), state_hash(*learner),
                          context.deadline());
     }
-    if (o.eval_interval > 0 && (agreed.episode / o.eval_interval > evaluations || finished)) {
+    // Who asks to stop does not wait for games.
+    if (o.eval_interval > 0 && agreed.stop == 0 &&
+        (agreed.episode / o.eval_interval > evaluations || finished)) {
       evaluations = agreed.episode / o.eval_interval;
       watchdog.tick("evaluating");
       const auto alive = [&](std::int64_t, const game::State&) { watchdog.tick("evaluating"); };

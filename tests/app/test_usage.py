@@ -64,7 +64,14 @@ USAGE = {
     "batch above buffer": (["--buffer_size", "10", "--batch_size", "11"], ["--buffer_size 10", "--batch_size 11"]),
     "epsilons crossed": (["--epsilon", "0.1", "--epsilon_min", "0.2"], ["--epsilon_min 0.2", "--epsilon 0.1"]),
     "target without evaluation": (["--target_win_rate", "0.5"], ["--target_win_rate", "--eval_interval"]),
-    "eval without teams": (["eval"], ["--team_a", "--team_b"]),
+    "eval without teams": (["eval"], ["--team_a", "--team_b", "--ladder"]),
+    "ladder of one": (["eval", "--ladder", "level2"], ["--ladder needs two teams"]),
+    "ladder and teams": (["eval", "--ladder", "level1", "level2", "--team_a", "random"], ["--ladder", "without --team_a"]),
+    "ladder with a team twice": (["eval", "--ladder", "level1", "level2", "level1"], ["level1 twice"]),
+    "ladder with an unknown team": (["eval", "--ladder", "level1", "levle2"], ['team "levle2"', "did you mean level2?"]),
+    "unknown anchor, the nearest is named": (["eval", "--ladder", "level1", "level2", "--anchor", "levle2"],
+                                             ["--anchor levle2", "did you mean level2?"]),
+    "anchor without a ladder": (["eval", "--team_a", "random", "--team_b", "random", "--anchor", "random"], ["--anchor is for"]),
     "eval of no game": (["eval", "--team_a", "random", "--team_b", "random", "--games", "0"], ["games"]),
     "eval with a word for a number": (["eval", "--team_a", "random", "--team_b", "random", "--games", "x"], ["games"]),
     "unknown team, the nearest is named": (["eval", "--team_a", "levle2", "--team_b", "random"],
@@ -128,7 +135,7 @@ def test_help_shows_every_flag_with_its_default():
     assert done.returncode == 0 and done.stderr == ""
     for words in ("--max_episodes,--max-episodes", "[50000]", "--gamma", "[0.99]", "[curriculum]", "[0.0003]", "[off]"):
         assert words in done.stdout
-    for command in ("eval", "verify-trace", "bench", "info"):
+    for command in ("eval", "export", "verify-trace", "bench", "info"):
         assert call(command, "--help").returncode == 0
         assert command in call("--help").stdout
     assert call("--version").stdout.startswith("snake_ddp 1.0.0 with LibTorch 2.11")
@@ -323,6 +330,69 @@ def test_eval_has_the_same_sums_for_any_number_of_ranks(tmp_path):
         assert [rank.wait() for rank in ranks] == [0, 0, 0], ranks[0].text()
         assert without_speed(only_json(ranks[0].text())) == alone
         assert ranks[1].text() == ranks[2].text() == ""
+
+
+# Ladders
+
+
+def ladder(*line):
+    done = call("eval", "--json", *line)
+    assert done.returncode == 0, done.stderr
+    return only_json(done.stdout)
+
+
+TEAMS = ["random", "level2", str(ACTOR)]
+
+
+def test_a_ladder_rates_teams_by_all_their_games():
+    told = ladder("--ladder", *TEAMS, "--games", "70", "--seed", "5")
+    assert list(told) == ["ladder", "pairs", "anchor", "games_per_pair", "seed", "steps_per_second"]
+    assert [(p["team_a"], p["team_b"]) for p in told["pairs"]] == [(TEAMS[0], TEAMS[1]), (TEAMS[0], TEAMS[2]), (TEAMS[1], TEAMS[2])]
+    for pair in told["pairs"]:  # each pair's games are those of eval
+        alone = evaluate("--team_a", pair["team_a"], "--team_b", pair["team_b"], "--games", "70", "--seed", "5")
+        assert {key: value for key, value in pair.items() if not key.startswith("team")} == without_speed(alone)
+    assert [row["team"] for row in told["ladder"]] == ["level2", str(ACTOR), "random"], "best first"
+    ratings = {row["team"]: row["elo"] for row in told["ladder"]}
+    assert sum(ratings.values()) == pytest.approx(0, abs=1e-6) and told["anchor"] is None
+    for row in told["ladder"]:
+        mine = [(p, p["team_a"] == row["team"]) for p in told["pairs"] if row["team"] in (p["team_a"], p["team_b"])]
+        assert row["games"] == 140 == row["wins"] + row["draws"] + row["losses"]
+        assert row["wins"] == sum(p["wins" if first else "losses"] for p, first in mine)
+        assert row["score"] == pytest.approx(sum(p["score_a" if first else "score_b"] for p, first in mine) / 2)
+        assert row["opponents_score"] == pytest.approx(sum(p["score_b" if first else "score_a"] for p, first in mine) / 2)
+        low, high = row["elo_ci95"]
+        assert low < row["elo"] < high
+        # The likeliest ratings expect the points that were made, those of the draw that was not played included.
+        expected = sum(71 / (1 + 10 ** ((ratings[p["team_b" if first else "team_a"]] - row["elo"]) / 400)) for p, first in mine)
+        assert expected == pytest.approx(row["wins"] + row["draws"] / 2 + 2 * 0.5, abs=1e-6)
+
+    anchored = ladder("--ladder", *TEAMS, "--games", "70", "--seed", "5", "--anchor", "random")
+    assert anchored["anchor"] == "random"
+    for row in anchored["ladder"]:
+        assert row["elo"] == pytest.approx(ratings[row["team"]] - ratings["random"], abs=1e-6)
+    assert anchored["ladder"][-1]["elo_ci95"] == pytest.approx([0, 0], abs=1e-6)
+
+
+def test_a_ladder_has_the_same_numbers_for_any_number_of_ranks(tmp_path):
+    line = ["eval", "--json", "--ladder", "level0", "level2", f"{ACTOR}:argmax", "--games", "200"]
+    alone = without_speed(only_json(call(*line).stdout))
+    with starter(tmp_path) as start:
+        shared = torchrun(start, 2, BINARY, *line)
+        assert shared.wait() == 0, shared.text()
+        assert without_speed(only_json(shared.text())) == alone
+        ranks = ranks_by_hand(start, 3, *line)
+        assert [rank.wait() for rank in ranks] == [0, 0, 0], ranks[0].text()
+        assert without_speed(only_json(ranks[0].text())) == alone
+
+
+def test_a_ladder_is_a_table_to_people():
+    done = call("eval", "--ladder", "random", "level2", "--games", "30", "--anchor", "random")
+    assert done.returncode == 0, done.stderr
+    head, first, second, last = done.stdout.splitlines()
+    assert head.split() == ["team", "Elo", "95", "%", "interval", "points", "won", "drawn", "lost", "mean", "score"]
+    assert first.startswith("level2 ") and second.startswith("random ") and second.split()[1:3] == ["0", "anchor"]
+    assert int(first.split()[1]) > 0
+    assert last.startswith("30 games of each pair, random is 0")
 
 
 def test_a_game_can_be_looked_at():

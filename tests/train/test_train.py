@@ -10,8 +10,8 @@ import socket
 import pytest
 import torch
 
-from processes import (BINARY, BUILD, TINY, fingerprint, flags, free_port, ranks_by_hand, run_folder, starter, torchrun,
-                       wait_until_gone, worker_pids)
+from processes import (BINARY, BUILD, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder, starter,
+                       torchrun, wait_until_gone, worker_pids)
 
 PROBE = str(BUILD / "tests" / "train" / "train_probe")
 HOST = socket.gethostname()
@@ -109,7 +109,24 @@ def test_an_evaluation_that_reaches_the_target_stops_every_rank(start, tmp_path)
                          target_win_rate=0.01, updates_per_step=0.1)
     judged = re.findall(r"\[Evaluation at episode (\d+)\] against level0: won ([\d.]+) %", text)
     assert float(judged[-1][1]) > 0 and all(float(rate) == 0 for _, rate in judged[:-1])
-    assert "Training completed!" in text
+    # Ranks that had stopped at different steps would not hold the same weights and counts of updates at the end.
+    assert "Training completed!" in text and len(fingerprint(text)["ranks"]) == 2
+
+
+def test_evaluations_are_shared_by_ranks_and_the_best_actor_is_kept(start, tmp_path):
+    text = train_by_hand(start, tmp_path, 2, max_episodes=60, eval_interval=8, eval_games=70, eval_opponent="level0", seed=7,
+                         updates_per_step=0.1, a_lr=0.02)
+    judged = re.findall(r"\[Evaluation at episode \d+\] against level0: won ([\d.]+) % .* of (\d+) games, score ([\d.-]+ : [\d.-]+),",
+                        text)
+    rates = [float(rate) for rate, _, _ in judged]
+    assert len(rates) >= 5 and len(set(rates)) > 1, rates
+    rate, games, score = judged[rates.index(max(rates))]
+    models = run_folder(text) / "trained_model"
+    # One process alone, with the weights from the file, plays the very same games.
+    done = call("eval", "--json", "--team_a", models / "actor_best.pth", "--team_b", "level0", "--games", games, "--seed", 7)
+    told = only_json(done.stdout)
+    assert (f"{100 * told['win_rate']:.1f}", f"{told['score_a']:.1f} : {told['score_b']:.1f}") == (rate, score)
+    assert (models / "critic_best.pth").exists()
 
 
 # The mean over ranks is the gradient of the global batch

@@ -20,4 +20,8 @@ struct Team {
 /// Throws      UsageError for a SPEC that is none of these; FileError for a file that cannot be used.
 Team team_from_spec(const std::string& spec);
 
+/// The last layer of the actor in the file `actor`, which does not say it: from the config.json of the run that the file
+/// lies in, softmax without one.
+nets::Head head_of_run(const std::string& actor);
+
 }  // namespace snake_ddp::app

@@ -1,0 +1,35 @@
+// Actors in the forms that other programs load.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/nets/dense.hpp"
+
+namespace snake_ddp::app {
+
+/// An actor that a file holds, known to be one.
+struct ActorFile {
+  std::string path;
+  io::NamedTensors weights;
+  nets::Head head;
+  bool argmax = false;
+};
+
+/// `spec` is the actor's part of a team SPEC: PATH, or PATH:argmax. `head` is "softmax", "tanh", or empty for that of the
+/// run that the file lies in, softmax without one.
+/// Throws  UsageError for a scripted team or an unknown head; FileError for a file that is no actor.
+ActorFile read_actor(const std::string& spec, const std::string& head);
+
+/// One of the forms. `suffix` makes the default path: the actor's name without .pth, then this.
+struct ExportFormat {
+  std::string name;
+  std::string suffix;
+  void (*write)(const ActorFile& actor, const std::string& output);  // throws FileError
+};
+
+/// submission, torchscript, safetensors.
+const std::vector<ExportFormat>& export_formats();
+
+}  // namespace snake_ddp::app

@@ -1,0 +1,25 @@
+// Every team against every other, and what their results say about each one's strength.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace snake_ddp::app {
+
+struct LadderOptions {
+  std::vector<std::string> teams;  // SPECs as in team.hpp
+  std::string anchor;              // the team that gets 0; empty: the mean is 0
+  std::int64_t games = 200;        // of each pair
+  std::uint64_t seed = 1;
+  bool swap_sides = true;
+  bool json = false;
+};
+
+/// Plays all pairs, under torchrun shared over the ranks, and prints a table, best first, or one JSON object. The
+/// numbers are the same for any number of ranks.
+/// Throws   UsageError for less than two teams, one that is named twice, or an anchor that is none of them; as
+///          team_from_spec; DistError.
+void play_ladder(const LadderOptions& options);
+
+}  // namespace snake_ddp::app

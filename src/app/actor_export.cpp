@@ -1,0 +1,140 @@
+#include "snake_ddp/app/actor_export.hpp"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "snake_ddp/app/team.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/file_error.hpp"
+#include "snake_ddp/io/safetensors.hpp"
+#include "snake_ddp/io/torchscript.hpp"
+#include "submission.hpp"
+
+namespace snake_ddp::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A kind of network, told from a tensor that others do not have; `logits` is the TorchScript function from features to
+// what the last layer's activation gets.
+struct NetworkKind {
+  const char* name;
+  const char* mark;
+  const char* logits;
+};
+
+constexpr NetworkKind kKinds[] = {
+    {"ddpg", "prev_dense.0.weight", R"(
+def logits(self, features: Tensor) -> Tensor:
+    first = getattr(self.prev_dense, "0")
+    second = getattr(self.post_dense, "0")
+    third = getattr(self.post_dense, "2")
+    hidden = torch.linear(features, first.weight, first.bias)
+    hidden = torch.relu(torch.linear(hidden, second.weight, second.bias))
+    return torch.linear(hidden, third.weight, third.bias)
+)"},
+};
+
+struct HeadKind {
+  nets::Head head;
+  const char* name;
+  const char* forward;
+};
+
+// Both give probabilities: what players sample from, divided by its sum.
+constexpr HeadKind kHeads[] = {
+    {nets::Head::kSoftmax, "softmax", R"(
+def forward(self, features: Tensor) -> Tensor:
+    return torch.softmax(self.logits(features), -1)
+)"},
+    {nets::Head::kTanh, "tanh", R"(
+def forward(self, features: Tensor) -> Tensor:
+    weights = torch.relu(torch.tanh(self.logits(features)))
+    total = weights.sum(-1, True)
+    return torch.where(total > 0, weights / total, torch.full_like(weights, 0.25))
+)"},
+};
+
+const NetworkKind& kind_of(const ActorFile& actor) {
+  for (const NetworkKind& kind : kKinds) {
+    for (const auto& [name, tensor] : actor.weights) {
+      if (name == kind.mark) return kind;
+    }
+  }
+  throw base::FileError(actor.path + ": a network that this version cannot export");
+}
+
+const HeadKind& head_of(const ActorFile& actor) {
+  for (const HeadKind& head : kHeads) {
+    if (head.head == actor.head) return head;
+  }
+  throw base::Bug("an actor without a head");
+}
+
+std::string filled_in(std::string text, const std::string& name, const std::string& value) {
+  const std::string place = "@" + name + "@";
+  const std::size_t at = text.find(place);
+  SD_CHECK(at != std::string::npos, place);
+  return text.replace(at, place.size(), value);
+}
+
+// As the inside of a Python string.
+std::string quoted(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out.push_back('\\');
+    out.push_back(c);
+  }
+  return out;
+}
+
+void write_submission(const ActorFile& actor, const std::string& output) {
+  std::error_code error;
+  fs::create_directories(output, error);
+  if (error) throw io::file_error("make the folder", output, error.value());
+  const std::string name = fs::path(actor.path).filename().string();
+  std::string text(submission_template());
+  text = filled_in(std::move(text), "ACTOR_FILE", quoted(name));
+  text = filled_in(std::move(text), "OUTPUT_ACTIVATION", head_of(actor).name);
+  text = filled_in(std::move(text), "CHOICE", actor.argmax ? "argmax" : "sampled");
+  io::save_state_dict((fs::path(output) / name).string(), actor.weights);
+  io::write_file_atomically((fs::path(output) / "submission.py").string(), text);
+}
+
+void write_torchscript(const ActorFile& actor, const std::string& output) {
+  const std::string source = std::string(kind_of(actor).logits) + head_of(actor).forward;
+  io::write_file_atomically(output, io::torchscript_bytes(actor.weights, source));
+}
+
+void write_safetensors(const ActorFile& actor, const std::string& output) {
+  io::write_file_atomically(
+      output, io::safetensors_bytes(actor.weights, {{"format", "pt"},
+                                                    {"network", kind_of(actor).name},
+                                                    {"output_activation", head_of(actor).name}}));
+}
+
+}  // namespace
+
+ActorFile read_actor(const std::string& spec, const std::string& head) {
+  const Team team = team_from_spec(spec);  // reads it as a player would, so what is no actor is told
+  if (team.actor == nullptr)
+    throw base::UsageError(fmt::format("--actor {}: a scripted team; give an actor's file", spec));
+  ActorFile actor{spec, {}, nets::Head::kSoftmax, team.player.argmax};
+  if (actor.argmax) actor.path.resize(spec.rfind(':'));
+  actor.weights = io::load_state_dict(actor.path);
+  actor.head = head.empty() ? head_of_run(actor.path) : nets::head_from_name(head);
+  return actor;
+}
+
+const std::vector<ExportFormat>& export_formats() {
+  static const std::vector<ExportFormat> formats = {{"submission", "_submission", write_submission},
+                                                    {"torchscript", ".pt", write_torchscript},
+                                                    {"safetensors", ".safetensors", write_safetensors}};
+  return formats;
+}
+
+}  // namespace snake_ddp::app

@@ -1,0 +1,59 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "snake_ddp/app/actor_export.hpp"
+#include "snake_ddp/app/command_line.hpp"
+#include "snake_ddp/base/error.hpp"
+
+namespace snake_ddp::app {
+namespace {
+
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const ExportFormat& format : export_formats()) names.push_back(format.name);
+  return names;
+}
+
+const ExportFormat& format_of(const std::string& name) {
+  for (const ExportFormat& format : export_formats()) {
+    if (format.name == name) return format;
+  }
+  const std::string near = config::nearest_name(name, format_names());
+  throw base::UsageError(fmt::format("--format {}: the formats are {}{}", name,
+                                     fmt::join(format_names(), ", "),
+                                     near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+}
+
+}  // namespace
+
+Action add_export(CLI::App& command) {
+  struct Line {
+    std::string actor, format, output, output_activation;
+  };
+  const auto line = std::make_shared<Line>();
+  command.add_option("--actor", line->actor,
+                     "an actor_*.pth, or PATH:argmax for a submission that plays its likeliest moves");
+  command.add_option("--format", line->format, fmt::format("{}", fmt::join(format_names(), "|")));
+  command.add_option("--output", line->output,
+                     "file or, for submission, folder to write [named after the actor, where you are]");
+  command.add_option("--output_activation,--output-activation", line->output_activation,
+                     "softmax or tanh [that of the run that the actor lies in, softmax without one]");
+  return [line]() -> int {
+    if (line->actor.empty() || line->format.empty())
+      throw base::UsageError("export needs --actor and --format");
+    const ExportFormat& format = format_of(line->format);
+    const ActorFile actor = read_actor(line->actor, line->output_activation);
+    const std::string output = line->output.empty()
+                                   ? std::filesystem::path(actor.path).stem().string() + format.suffix
+                                   : line->output;
+    format.write(actor, output);
+    fmt::print("Wrote {}\n", output);
+    return base::kExitDone;
+  };
+}
+
+}  // namespace snake_ddp::app

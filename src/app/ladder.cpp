@@ -1,0 +1,186 @@
+#include "snake_ddp/app/ladder.hpp"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+
+#include "snake_ddp/app/team.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/config/fields.hpp"
+#include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/dist/world.hpp"
+#include "snake_ddp/train/elo.hpp"
+#include "snake_ddp/train/judge.hpp"
+
+namespace snake_ddp::app {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Pair {
+  std::size_t a, b;
+  rollout::MatchResult result;
+};
+
+// All games of one team.
+struct Standing {
+  std::size_t team = 0;
+  train::Rating rating;
+  rollout::MatchResult sum;  // seen from the team
+
+  [[nodiscard]] double point_rate() const {
+    return (static_cast<double>(sum.wins) + 0.5 * static_cast<double>(sum.draws)) /
+           static_cast<double>(sum.games);
+  }
+  [[nodiscard]] double score() const {
+    return static_cast<double>(sum.score_a) / static_cast<double>(sum.games);
+  }
+  [[nodiscard]] double opponents_score() const {
+    return static_cast<double>(sum.score_b) / static_cast<double>(sum.games);
+  }
+};
+
+std::optional<std::size_t> checked_anchor(const LadderOptions& options) {
+  const std::vector<std::string>& teams = options.teams;
+  if (teams.size() < 2) {
+    throw base::UsageError("--ladder needs two teams or more: --ladder level0 level2 PATH/actor_best.pth");
+  }
+  for (auto team = teams.begin(); team != teams.end(); ++team) {
+    if (std::find(teams.begin(), team, *team) != team) {
+      throw base::UsageError(
+          fmt::format("--ladder names {} twice; a team does not play against itself", *team));
+    }
+  }
+  if (options.anchor.empty()) return std::nullopt;
+  const auto anchor = std::find(teams.begin(), teams.end(), options.anchor);
+  if (anchor == teams.end()) {
+    const std::string near = config::nearest_name(options.anchor, teams);
+    throw base::UsageError(fmt::format("--anchor {} is none of the ladder's teams{}", options.anchor,
+                                       near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+  }
+  return static_cast<std::size_t>(anchor - teams.begin());
+}
+
+rollout::MatchResult turned(const rollout::MatchResult& r) {
+  return {r.games, r.losses, r.draws, r.wins, r.score_b, r.score_a, r.steps};
+}
+
+// Best first; equal ones in the order in which they were named.
+std::vector<Standing> standings(std::size_t teams, const std::vector<Pair>& pairs,
+                                std::optional<std::size_t> anchor) {
+  std::vector<train::Meeting> meetings;
+  std::vector<Standing> all(teams);
+  for (const Pair& p : pairs) {
+    meetings.push_back({p.a, p.b, p.result.wins, p.result.draws, p.result.losses});
+    all[p.a].sum.add(p.result);
+    all[p.b].sum.add(turned(p.result));
+  }
+  const std::vector<train::Rating> ratings = train::fit_elo(teams, meetings, anchor);
+  for (std::size_t i = 0; i < teams; ++i) {
+    all[i].team = i;
+    all[i].rating = ratings[i];
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Standing& x, const Standing& y) { return x.rating.elo > y.rating.elo; });
+  return all;
+}
+
+ordered_json json_of(const LadderOptions& options, const std::vector<Standing>& table,
+                     const std::vector<Pair>& pairs, double steps_per_second) {
+  ordered_json ladder = ordered_json::array(), games = ordered_json::array();
+  for (const Standing& s : table) {
+    ladder.push_back({{"team", options.teams[s.team]},
+                      {"elo", s.rating.elo},
+                      {"elo_ci95", {s.rating.low, s.rating.high}},
+                      {"games", s.sum.games},
+                      {"wins", s.sum.wins},
+                      {"draws", s.sum.draws},
+                      {"losses", s.sum.losses},
+                      {"score", s.score()},
+                      {"opponents_score", s.opponents_score()}});
+  }
+  for (const Pair& p : pairs) {
+    const rollout::MatchResult& r = p.result;
+    const rollout::Interval ci = rollout::wilson_interval(r.wins, r.games);
+    games.push_back({{"team_a", options.teams[p.a]},
+                     {"team_b", options.teams[p.b]},
+                     {"games", r.games},
+                     {"wins", r.wins},
+                     {"draws", r.draws},
+                     {"losses", r.losses},
+                     {"win_rate", r.win_rate()},
+                     {"win_rate_ci95", {ci.low, ci.high}},
+                     {"score_a", static_cast<double>(r.score_a) / static_cast<double>(r.games)},
+                     {"score_b", static_cast<double>(r.score_b) / static_cast<double>(r.games)}});
+  }
+  return {{"ladder", ladder},
+          {"pairs", games},
+          {"anchor", options.anchor.empty() ? ordered_json(nullptr) : ordered_json(options.anchor)},
+          {"games_per_pair", options.games},
+          {"seed", options.seed},
+          {"steps_per_second", steps_per_second}};
+}
+
+void print_table(const LadderOptions& options, const std::vector<Standing>& table, double steps_per_second) {
+  std::size_t width = 4;
+  for (const std::string& team : options.teams) width = std::max(width, team.size());
+  fmt::print("{:<{}}  {:>6}  {:>16}  {:>7}  {:>6}  {:>6}  {:>6}  {:>13}\n", "team", width, "Elo",
+             "95 % interval", "points", "won", "drawn", "lost", "mean score");
+  for (const Standing& s : table) {
+    const bool fixed = options.teams[s.team] == options.anchor;
+    const std::string interval =
+        fixed ? "anchor" : fmt::format("{:.0f} to {:.0f}", s.rating.low, s.rating.high);
+    fmt::print("{:<{}}  {:>6.0f}  {:>16}  {:>5.1f} %  {:>6}  {:>6}  {:>6}  {:>13}\n", options.teams[s.team],
+               width, s.rating.elo, interval, 100 * s.point_rate(), s.sum.wins, s.sum.draws, s.sum.losses,
+               fmt::format("{:.2f} : {:.2f}", s.score(), s.opponents_score()));
+  }
+  fmt::print("{} games of each pair, {} is 0, {:.0f} steps/s\n", options.games,
+             options.anchor.empty() ? "the mean" : options.anchor, steps_per_second);
+}
+
+}  // namespace
+
+void play_ladder(const LadderOptions& options) {
+  const std::optional<std::size_t> anchor = checked_anchor(options);
+  std::vector<Team> teams;
+  for (const std::string& spec : options.teams) teams.push_back(team_from_spec(spec));
+  std::vector<Pair> pairs;
+  std::vector<train::Pairing> pairings;
+  for (std::size_t a = 0; a < teams.size(); ++a) {
+    for (std::size_t b = a + 1; b < teams.size(); ++b) {
+      pairs.push_back({a, b, {}});
+      pairings.push_back({&teams[a].player, &teams[b].player});
+    }
+  }
+  at::set_num_threads(1);
+  dist::Options group;
+  group.device = "cpu";
+  dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }), group);
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<rollout::MatchResult> results =
+      train::judge_all(pairings, {options.games, options.seed, options.swap_sides, 0, 1, {}}, context);
+  const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (context.is_main()) {
+    std::int64_t steps = 0;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      pairs[i].result = results[i];
+      steps += results[i].steps;
+    }
+    const double steps_per_second = static_cast<double>(steps) / passed;
+    const std::vector<Standing> table = standings(teams.size(), pairs, anchor);
+    if (options.json) {
+      fmt::print("{}\n", json_of(options, table, pairs, steps_per_second).dump());
+    } else {
+      print_table(options, table, steps_per_second);
+    }
+  }
+  context.barrier("end of eval", context.deadline());
+}
+
+}  // namespace snake_ddp::app

@@ -1,0 +1,299 @@
+"""Actors as others load them: the platform's submission, TorchScript and safetensors, held against our own answers."""
+
+import collections
+import gzip
+import importlib.util
+import json
+import os
+import struct
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from processes import BUILD, DATA, call, starter
+
+PROBE = str(BUILD / "tests" / "train" / "train_probe")
+torch.set_num_threads(1)
+UPSTREAM = DATA / "upstream_actor_2000.pth"
+DIRECTIONS = ("up", "down", "left", "right")
+
+
+# What the platform shows
+
+
+def recorded_boards():
+    """Of each recorded game its boards, the start first."""
+    games = []
+    with gzip.open(DATA / "games.jsonl.gz", "rt") as file:
+        for line in map(json.loads, file):
+            if "game" in line:
+                games.append([])
+            games[-1].append(line)
+    return games
+
+
+BOARDS = recorded_boards()
+with gzip.open(DATA / "encodings.jsonl.gz", "rt") as encodings:
+    ENCODED = [json.loads(line) for line in encodings]
+
+
+def platform_observation(board, snake, swapped=False):
+    """As the platform's get_dict_observation gives it to the program of `snake`; `swapped`: the teams changed places."""
+
+    def cells(list_of_numbers):
+        return [[number // 20, number % 20] for number in list_of_numbers]
+
+    order = [3, 4, 5, 0, 1, 2] if swapped else range(6)
+    return {1: cells(board["beans"]), **{2 + place: cells(board["snakes"][i]) for place, i in enumerate(order)},
+            "board_height": 10, "board_width": 20, "last_direction": [DIRECTIONS[board["directions"][i]] for i in order],
+            "controlled_snake_index": 2 + snake}
+
+
+def observations(encoded):
+    """A recorded board's left team as its three snakes see it, and then from the right side, where it changed places."""
+    board = BOARDS[encoded["trace_game"]][encoded["step"]]
+    return [platform_observation(board, i + 3 * right, swapped=right) for right in (False, True) for i in range(3)]
+
+
+# Actors
+
+
+def network(features, hidden=256, seed=1):
+    torch.manual_seed(seed)
+    layers = {"prev_dense.0": torch.nn.Linear(features, hidden), "post_dense.0": torch.nn.Linear(hidden, hidden),
+              "post_dense.2": torch.nn.Linear(hidden, 4)}
+    return {f"{name}.{part}": value for name, layer in layers.items() for part, value in layer.state_dict().items()}
+
+
+# Softmax damps the rounding of logits, tanh does not: 256 wide it passes 1e-6 by little.
+ACTORS = {"softmax-26": ("softmax", 26, 256), "softmax-30": ("softmax", 30, 256), "tanh-26": ("tanh", 26, 64),
+          "tanh-30": ("tanh", 30, 64)}
+
+
+@pytest.fixture(params=ACTORS.values(), ids=ACTORS, scope="module")
+def actor(request, tmp_path_factory):
+    """head, features, path of an actor in a run's folder."""
+    head, features, hidden = request.param
+    models = tmp_path_factory.mktemp("run") / "trained_model"
+    models.mkdir()
+    (models.parent / "config.json").write_text(json.dumps({"output_activation": head}))
+    torch.save(network(features, hidden), models / "actor_7.pth")
+    return head, features, models / "actor_7.pth"
+
+
+def export(actor, format, output, *more):
+    done = call("export", "--actor", actor, "--format", format, "--output", output, *more)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"Wrote {output}\n"
+    return output
+
+
+def our_answer(tmp_path, head, actor, features):
+    """What our program samples from: probabilities for `features` [B, 3, D], and the sum by which they were divided."""
+    torch.save({"obs": torch.as_tensor(features)}, tmp_path / "obs.pth")
+    with starter(tmp_path) as start:
+        run = start([PROBE, "act", head, actor, tmp_path / "obs.pth", tmp_path / "values.pth"])
+        assert run.wait() == 0, run.text()
+    values = torch.load(tmp_path / "values.pth", weights_only=True)["values"].relu()
+    total = values.sum(-1, keepdim=True)
+    return torch.where(total > 0, values / total, torch.full_like(values, 0.25)), total
+
+
+def distance(a, b, total=1.0):
+    """Before the division by `total`, which magnifies rounding where four outputs of tanh are nearly 0."""
+    a, b = torch.as_tensor(a), torch.as_tensor(b)
+    assert a.shape == b.shape
+    return float(((a - b).abs() * total).max())
+
+
+# The platform's submission
+
+
+def load_submission(folder):
+    spec = importlib.util.spec_from_file_location("submission", folder / "submission.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_submission_sees_and_answers_as_we_do(actor, tmp_path):
+    head, features, path = actor
+    folder = export(path, "submission", tmp_path / "out")
+    assert sorted(os.listdir(folder)) == ["actor_7.pth", "submission.py"]
+    submission = load_submission(folder)
+    seen, answers = [], []
+    for encoded in ENCODED[::4]:
+        recorded = np.array(encoded[f"obs{features}"])
+        for right in (False, True):
+            board = submission.Board(platform_observation(BOARDS[encoded["trace_game"]][encoded["step"]], 3 * right, right))
+            rows = np.array([submission.ACTOR.features(board, i) for i in range(3)])
+            assert np.abs(rows - recorded).max() < 2e-6, (encoded["trace_game"], encoded["step"], right)
+        seen.append(rows)
+        answers.append([submission.probabilities(observation) for observation in observations(encoded)])
+    answers = torch.tensor(np.array(answers)).view(len(seen), 2, 3, 4)
+    ours, total = our_answer(tmp_path, head, path, np.array(seen, dtype=np.float32))
+    assert float(total.median()) > 0.1
+    assert distance(answers[:, 0], ours, total) < 1e-6
+    assert distance(answers[:, 1], ours, total) < 1e-6, "the right side"
+    assert float(ours.std(0).max()) > 0.01, "answers differ from board to board"
+    assert distance(answers.sum(-1), torch.ones(len(seen), 2, 3)) < 1e-5
+
+
+def test_the_upstream_actor_can_be_submitted(tmp_path):
+    submission = load_submission(export(UPSTREAM, "submission", tmp_path / "out"))
+    encoded = ENCODED[100:160]
+    answers = np.array([[submission.probabilities(o) for o in observations(e)[:3]] for e in encoded])
+    ours, _ = our_answer(tmp_path, "softmax", UPSTREAM, np.array([e["obs26"] for e in encoded], dtype=np.float32))
+    # Its logits reach 84: in float32 the order of additions shows.
+    assert distance(answers, ours) < 5e-5
+
+
+def test_a_submission_answers_the_platform_with_one_move(tmp_path):
+    actor = tmp_path / "actor_3.pth"
+    torch.save(network(30, hidden=8), actor)
+    action_space = [{"n": 4}]
+    sampling = load_submission(export(actor, "submission", tmp_path / "sampled"))
+    certain = load_submission(export(f"{actor}:argmax", "submission", tmp_path / "argmax"))
+    np.random.seed(1)
+    for observation in (platform_observation(BOARDS[3][50], snake) for snake in (0, 2, 4)):
+        chances = sampling.probabilities(observation)
+        drawn = collections.Counter()
+        for _ in range(1000):
+            ((*one_hot,),) = sampling.my_controller(observation, action_space, False)
+            assert sorted(one_hot) == [0, 0, 0, 1]
+            drawn[one_hot.index(1)] += 1
+        for move in range(4):
+            assert drawn[move] / 1000 == pytest.approx(chances[move], abs=0.08)
+        for _ in range(5):
+            assert certain.my_controller(observation, action_space, False)[0].index(1) == int(chances.argmax())
+
+
+def test_beans_and_snakes_that_are_missing_are_as_in_training(tmp_path):
+    # Beans may be fewer when the board is nearly full; a snake that could not come back has no cells.
+    submission = load_submission(export(UPSTREAM, "submission", tmp_path / "out"))
+    observation = platform_observation(BOARDS[0][0], 0) | {1: [[3, 4]], 5: []}
+    board = submission.Board(observation)
+    assert submission.features_30(board, 0)[9:12] == [0, 0, 40]
+    assert submission.features_26(board, 0)[6:16] == [3, 4] + [0] * 8
+    assert submission.features_26(board, 0)[20:22] == [0, 0]
+    assert submission.my_controller(observation, None, False)[0].count(1) == 1
+
+
+def test_a_folder_can_be_written_again(tmp_path):
+    first = network(26, seed=1)
+    for seed in (1, 2):
+        torch.save(network(26, seed=seed), tmp_path / "actor_1.pth")
+        folder = export(tmp_path / "actor_1.pth", "submission", tmp_path / "deep" / "er")
+    assert not torch.equal(load_submission(folder).ACTOR.weights["post_dense.2.bias"], first["post_dense.2.bias"])
+    assert sorted(os.listdir(folder)) == ["actor_1.pth", "submission.py"]
+
+
+# Other programs
+
+
+def test_torchscript_answers_as_we_do_without_our_code(actor, tmp_path):
+    head, features, path = actor
+    module = torch.jit.load(export(path, "torchscript", tmp_path / "actor.pt"))
+    obs = torch.tensor([e[f"obs{features}"] for e in ENCODED])
+    ours, total = our_answer(tmp_path, head, path, obs)
+    with torch.no_grad():
+        assert distance(module(obs), ours, total) < 1e-6
+        assert distance(module(obs.view(-1, features)), ours.view(-1, 4), total.view(-1, 1)) < 1e-6
+    weights = torch.load(path, weights_only=True)
+    assert {name: value.shape for name, value in module.state_dict().items()} == {n: v.shape for n, v in weights.items()}
+    assert all(torch.equal(value, weights[name]) for name, value in module.state_dict().items())
+    with pytest.raises(RuntimeError):
+        module(obs[..., 1:])
+
+
+def test_four_negative_outputs_of_tanh_are_four_equal_chances(tmp_path):
+    weights = network(26)
+    weights["post_dense.2.weight"] *= 0
+    weights["post_dense.2.bias"] = torch.tensor([-1.0, -2.0, -0.5, -3.0])
+    torch.save(weights, tmp_path / "actor_1.pth")
+    line = (tmp_path / "actor_1.pth", "torchscript", tmp_path / "a.pt", "--output_activation", "tanh")
+    assert distance(torch.jit.load(export(*line))(torch.rand(5, 26)), torch.full((5, 4), 0.25)) == 0
+    line = (tmp_path / "actor_1.pth", "submission", tmp_path / "a", "--output_activation", "tanh")
+    answers = load_submission(export(*line)).probabilities(platform_observation(BOARDS[0][0], 4))
+    assert answers.tolist() == [0.25] * 4
+
+
+def test_safetensors_reads_the_weights_back(actor, tmp_path):
+    head, _, path = actor
+    file = export(path, "safetensors", tmp_path / "actor.safetensors")
+    weights = torch.load(path, weights_only=True)
+    read = safetensors.torch.load_file(file)
+    assert set(read) == set(weights)
+    assert all(torch.equal(read[name], weights[name]) and read[name].dtype == torch.float32 for name in weights)
+    with safetensors.safe_open(file, "pt") as opened:
+        assert opened.metadata() == {"format": "pt", "network": "ddpg", "output_activation": head}
+    length, = struct.unpack("<Q", file.read_bytes()[:8])
+    assert length % 8 == 0 and list(json.loads(file.read_bytes()[8:8 + length]))[1:] == list(weights)
+
+
+def test_without_an_output_the_name_is_the_actors(tmp_path):
+    torch.save(network(26), tmp_path / "actor_9.pth")
+    for format, name in (("submission", "actor_9_submission"), ("torchscript", "actor_9.pt"), ("safetensors", "actor_9.safetensors")):
+        done = call("export", "--actor", "actor_9.pth", "--format", format, cwd=tmp_path)
+        assert done.returncode == 0 and done.stdout == f"Wrote {name}\n", done.stderr
+        assert (tmp_path / name).exists()
+
+
+# What cannot be exported
+
+
+class Foreign:
+    def __reduce__(self):
+        return os.getcwd, ()
+
+
+def bad_exports(folder):
+    def saved(name, value):
+        torch.save(value, folder / name)
+        return folder / name
+
+    critic = network(30) | {"post_dense.2.weight": torch.zeros(1, 256), "post_dense.2.bias": torch.zeros(1)}
+    actor = saved("actor_1.pth", network(26))
+    (folder / "file").write_text("")
+    (folder / "text.pth").write_text("not weights\n")
+    good = ["--format", "submission"]
+    return {
+        "critic": (4, ["critic_1.pth", "is a critic"], ["--actor", saved("critic_1.pth", critic), *good]),
+        "foreign class": (4, ["foreign.pth", "getcwd"], ["--actor", saved("foreign.pth", {"a": Foreign()}), *good]),
+        "other weights": (4, ["other.pth", "is not an actor"], ["--actor", saved("other.pth", {"w": torch.zeros(2)}), *good]),
+        "other features": (4, ["35.pth", "35 features"], ["--actor", saved("35.pth", network(35)), *good]),
+        "no weights": (4, ["text.pth"], ["--actor", folder / "text.pth", *good]),
+        "no file": (4, ["none.pth"], ["--actor", folder / "none.pth", *good]),
+        "scripted": (2, ["--actor level2", "scripted"], ["--actor", "level2", *good]),
+        "no actor": (2, ["--actor"], good),
+        "no format": (2, ["--format"], ["--actor", actor]),
+        "unknown format": (2, ["--format onnx", "submission, torchscript, safetensors"], ["--actor", actor, "--format", "onnx"]),
+        "misspelt format": (2, ["did you mean torchscript?"], ["--actor", actor, "--format", "torchscrip"]),
+        "unknown head": (2, ["relu", "softmax"], ["--actor", actor, *good, "--output_activation", "relu"]),
+        "folder below a file": (4, [str(folder / "file")], ["--actor", actor, *good, "--output", folder / "file" / "x"]),
+        "folder that is a file": (4, [str(folder / "file")], ["--actor", actor, *good, "--output", folder / "file"]),
+        "file in a missing folder": (4, ["none/a.pt"], ["--actor", actor, "--format", "torchscript", "--output", folder / "none" / "a.pt"]),
+        "file that is a folder": (4, [str(folder)], ["--actor", actor, "--format", "safetensors", "--output", folder]),
+        "read-only place": (4, ["/proc/x"], ["--actor", actor, *good, "--output", "/proc/x"]),
+    }
+
+
+def test_what_cannot_be_exported_is_told(tmp_path):
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    for what, (code, words, line) in bad_exports(inputs).items():
+        before = sorted(path.name for path in inputs.iterdir())
+        done = call("export", *line, cwd=tmp_path)
+        assert done.returncode == code, (what, done.stderr)
+        for word in words:
+            assert word in done.stderr, (what, done.stderr)
+        assert done.stdout == "" and done.stderr.count("snake_ddp: ") == 1 and "unexpected error" not in done.stderr, what
+        assert sorted(path.name for path in inputs.iterdir()) == before, what
+        assert [path.name for path in tmp_path.iterdir()] == ["in"], what
+
+
+def test_help_does_not_promise_other_formats():
+    told = call("export", "--help").stdout
+    assert "submission|torchscript|safetensors" in told and "onnx" not in told.lower()
