@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/learners/bicnet.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
 #include "snake_ddp/learners/learner.hpp"
 
@@ -9,6 +10,8 @@ namespace snake_ddp::learners {
 const std::vector<LearnerEntry>& registry() {
   static const std::vector<LearnerEntry> entries = {
       {"ddpg", [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Ddpg>(o); }},
+      {"bicnet",
+       [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Bicnet>(o); }},
   };
   return entries;
 }

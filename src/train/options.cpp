@@ -5,6 +5,7 @@
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/learners/learner.hpp"
 
 namespace snake_ddp::train {
 
@@ -35,12 +36,18 @@ config::Field number(std::string name, Number* target, std::string help, double 
 
 constexpr double kMany = 1e15;
 
+std::vector<std::string> learner_names() {
+  std::vector<std::string> names;
+  for (const learners::LearnerEntry& entry : learners::registry()) names.push_back(entry.name);
+  return names;
+}
+
 }  // namespace
 
 config::Fields fields(TrainOptions& o) {
   return {
       text("game_name", &o.game_name, "game; run folders are grouped under it", {"snakes_3v3"}),
-      text("algo", &o.algo, "learner", {"ddpg"}),
+      text("algo", &o.algo, "learner", learner_names()),
       number("max_episodes", &o.max_episodes, "episodes that each rank plays", 1, kMany),
       number("episode_length", &o.episode_length,
              "steps after which a game is cut off; the game itself ends at 200", 1, 200),

@@ -1,5 +1,5 @@
 // What the tests of whole runs cannot see from outside: `train_probe MODE ...`, tensors in and out as .pth files.
-//   union HEAD OUT            updates on this rank's share of a global batch; rank 0 writes the learner's state
+//   union ALGO HEAD OUT       updates on this rank's share of a global batch; rank 0 writes the learner's state
 //   act HEAD ACTOR OBS OUT    what an actor's file answers to raw features [B, 3, D]
 //   learner SEED HIDDEN OBS OUT   what a fresh learner's policy answers to the same features scaled, as training plays
 #include <ATen/ATen.h>
