@@ -10,21 +10,6 @@ namespace {
 
 constexpr double kMaxGradNorm = 1.0;
 
-// Before any network is made.
-const LearnerOptions& checked(const LearnerOptions& o) {
-  const auto refuse = [](bool asked, const char* name, const char* why) {
-    if (asked)
-      throw base::UsageError(std::string(name) + " is not for --algo bicnet: " + why +
-                             "; leave it out or take --algo ddpg");
-  };
-  refuse(o.layer_norm, "--layer_norm", "its critic has no layer norm");
-  refuse(o.expected_value, "--expected_value",
-         "its critic values each snake by the moves of all three, so there are 64 values, not 4, to expect");
-  refuse(o.clipped_double_critics, "--clipped_double_critics", "it has one critic");
-  refuse(o.coalesced_update, "--coalesced_update", "its actor learns from the critic after its step");
-  return o;
-}
-
 bool by_library(const LearnerOptions& o) { return o.library_products || !o.device.is_cpu(); }
 
 nets::BicnetShape actor_shape(const LearnerOptions& o) {
@@ -73,14 +58,28 @@ void Bicnet::Pair::step(const Average& average, std::optional<double> tau) {
   if (tau) target_maps.refresh(target, false);
 }
 
+void Bicnet::check(const LearnerOptions& o) {
+  const auto refuse = [](bool asked, const char* name, const char* why) {
+    if (asked)
+      throw base::UsageError(std::string(name) + " is not for --algo bicnet: " + why +
+                             "; leave it out or take --algo ddpg");
+  };
+  refuse(o.layer_norm, "--layer_norm", "its critic has no layer norm");
+  refuse(o.expected_value, "--expected_value",
+         "its critic values each snake by the moves of all three, so there are 64 values, not 4, to expect");
+  refuse(o.clipped_double_critics, "--clipped_double_critics", "it has one critic");
+  refuse(o.coalesced_update, "--coalesced_update", "its actor learns from the critic after its step");
+}
+
 Bicnet::Bicnet(const LearnerOptions& options)
-    : options_(checked(options)),
+    : options_(options),
       actor_(actor_shape(options), options.a_lr, options.seed * 2, options.device, by_library(options)),
       critic_(critic_shape(options), options.c_lr, options.seed * 2 + 1, options.device, by_library(options)),
       critic_loss_(at::zeros_like(critic_.norm)),
       q_mean_(at::zeros_like(critic_.norm)),
       actor_loss_(at::zeros_like(critic_.norm)),
       updates_tensor_(at::zeros({}, critic_.norm.options().dtype(at::kLong))) {
+  check(options);
   start_from_exported();
 }
 

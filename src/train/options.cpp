@@ -6,6 +6,7 @@
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::train {
 
@@ -128,6 +129,7 @@ config::Fields fields(TrainOptions& o) {
 }
 
 void check_together(const TrainOptions& o) {
+  learners::check_options(learner_options(o, 1, at::kCPU));
   agents::parse_curriculum(o.opponent_difficulty_strategy);
   if (o.buffer_size < o.batch_size) {
     throw base::UsageError(
