@@ -123,7 +123,7 @@ def test_bicnet_goes_on_from_its_files_and_from_scaled_features(tmp_path):
     for name in before:
         assert torch.allclose(before[name], after[name], atol=1e-5), name
     refused = call(*flags(TINY | {"runs_dir": tmp_path, "load_model_run": 1, "load_model_run_episode": 4}), "--load_model")
-    assert refused.returncode == 4 and "check --algo" in refused.stderr
+    assert refused.returncode == 4 and "--algo" in refused.stderr
 
 
 def test_a_critic_with_layer_norm_brings_its_own_names(tmp_path):
