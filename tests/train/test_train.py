@@ -136,8 +136,10 @@ def test_two_ranks_learn_what_one_learns_from_both_batches(start, tmp_path, algo
     def distance(a, b, part):
         return max(float((a[name] - b[name]).abs().max()) for name in a if name.startswith(part))
 
+    # Adam divides a gradient by its own size: where an LSTM's are tiny, so are not what rounding makes of them.
+    limit = {"ddpg": 1e-6, "bicnet": 1e-5}[algo]
     for network in ("actor.", "critic.", "actor_target.", "critic_target."):
-        assert distance(together, alone, network) < 1e-6
+        assert distance(together, alone, network) < limit
     for network in ("actor.", "critic."):  # half of the batch is not good enough
         assert distance(together, only_x, network) > 1e-4
 
