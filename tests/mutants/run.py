@@ -87,8 +87,9 @@ MUTANTS = {
          "      for (at::Tensor& column : batch.columns) context.broadcast(column, 0, context.deadline());\n"
          "      learner->update(batch, average);")]),
     "weights start by rank and are not shared": (RANKS, [
-        (RUN, "  l.device = context.device();\n",
-         "  l.device = context.device();\n  l.seed += static_cast<std::uint64_t>(context.rank());\n"),
+        (RUN, "learners::make_learner(learner_options(o, context.size(), context.device()));",
+         "learners::make_learner([&] { auto l = learner_options(o, context.size(), context.device()); "
+         "l.seed += static_cast<std::uint64_t>(context.rank()); return l; }());"),
         (RUN, "  if (context.size() == 1) return;\n  for (auto& [name, tensor] : learner.state())",
          "  if (context.size() >= 1) return;\n  for (auto& [name, tensor] : learner.state())")]),
     "settings are not compared": (Pytest(TRAIN + "settings_that_differ_between_ranks_end_all[gamma-0.99-0.98]"), [
