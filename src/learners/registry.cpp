@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/learners/bicnet.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
 #include "snake_ddp/learners/learner.hpp"
 
@@ -9,17 +10,30 @@ namespace snake_ddp::learners {
 const std::vector<LearnerEntry>& registry() {
   static const std::vector<LearnerEntry> entries = {
       {"ddpg", [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Ddpg>(o); }},
+      {"bicnet",
+       [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Bicnet>(o); },
+       Bicnet::check},
   };
   return entries;
 }
 
-std::unique_ptr<Learner> make_learner(const LearnerOptions& options) {
+namespace {
+
+const LearnerEntry& entry_of(const std::string& algo) {
   std::string known;
   for (const LearnerEntry& entry : registry()) {
-    if (entry.name == options.algo) return entry.make(options);
+    if (entry.name == algo) return entry;
     known += (known.empty() ? "" : ", ") + entry.name;
   }
-  throw base::UsageError(fmt::format("--algo {}: this version has: {}", options.algo, known));
+  throw base::UsageError(fmt::format("--algo {}: this version has: {}", algo, known));
+}
+
+}  // namespace
+
+void check_options(const LearnerOptions& options) { entry_of(options.algo).check(options); }
+
+std::unique_ptr<Learner> make_learner(const LearnerOptions& options) {
+  return entry_of(options.algo).make(options);
 }
 
 }  // namespace snake_ddp::learners

@@ -5,6 +5,8 @@
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::train {
 
@@ -35,12 +37,18 @@ config::Field number(std::string name, Number* target, std::string help, double 
 
 constexpr double kMany = 1e15;
 
+std::vector<std::string> learner_names() {
+  std::vector<std::string> names;
+  for (const learners::LearnerEntry& entry : learners::registry()) names.push_back(entry.name);
+  return names;
+}
+
 }  // namespace
 
 config::Fields fields(TrainOptions& o) {
   return {
       text("game_name", &o.game_name, "game; run folders are grouped under it", {"snakes_3v3"}),
-      text("algo", &o.algo, "learner", {"ddpg"}),
+      text("algo", &o.algo, "learner", learner_names()),
       number("max_episodes", &o.max_episodes, "episodes that each rank plays", 1, kMany),
       number("episode_length", &o.episode_length,
              "steps after which a game is cut off; the game itself ends at 200", 1, 200),
@@ -121,6 +129,7 @@ config::Fields fields(TrainOptions& o) {
 }
 
 void check_together(const TrainOptions& o) {
+  learners::check_options(learner_options(o, 1, at::kCPU));
   agents::parse_curriculum(o.opponent_difficulty_strategy);
   if (o.buffer_size < o.batch_size) {
     throw base::UsageError(

@@ -55,7 +55,14 @@ USAGE = {
     "longer than a game": (["--episode_length", "201"], ["--episode_length 201", "from 1 to 200"]),
     "beyond 64 bits": (["--seed", "99999999999999999999"], ["--seed 99999999999999999999"]),
     "unknown choice": (["--output_activation", "relu"], ["--output_activation relu", "softmax, tanh"]),
-    "unknown learner": (["--algo", "ppo"], ["--algo ppo", "ddpg"]),
+    "unknown learner": (["--algo", "ppo"], ["--algo ppo", "ddpg, bicnet"]),
+    "layer norm with bicnet": (["--algo", "bicnet", "--layer_norm", "--check_settings"], ["--layer_norm", "not for --algo bicnet"]),
+    "expected value with bicnet": (["--algo", "bicnet", "--expected_value", "--stored_action", "played"],
+                                   ["--expected_value", "not for --algo bicnet"]),
+    "two critics with bicnet": (["--algo", "bicnet", "--clipped_double_critics"],
+                                ["--clipped_double_critics", "not for --algo bicnet"]),
+    "a coalesced update with bicnet": (["--algo", "bicnet", "--coalesced_update"],
+                                       ["--coalesced_update", "not for --algo bicnet"]),
     "odd word for on or off": (["--load_model=maybe"], ["--load_model maybe", "on or off"]),
     "odd word for a switch of eval": (["eval", "--swap_sides=maybe"], ["swap_sides", "maybe"]),
     "odd word for its opposite": (["eval", "--no_swap_sides=maybe"], ["swap_sides", "maybe"]),
@@ -176,7 +183,8 @@ def bad_actors(folder):
         "features": (saved("20.pth", other_width), ["20.pth", "20 features", "26 or 30"]),
         "shapes": (saved("shapes.pth", other_hidden), ["shapes.pth", '"post_dense.0.weight"', "[3, 3]"]),
         "names": (saved("names.pth", {"w": torch.zeros(2)}), ["names.pth", "prev_dense.0.weight"]),
-        "bicnet": (saved("bicnet.pth", actor | {"comm_net.lstm.weight_ih_l0": torch.zeros(2)}), ["BiCNet"]),
+        "half a bicnet": (saved("bicnet.pth", actor | {"comm_net.lstm.weight_ih_l0": torch.zeros(2)}),
+                          ["bicnet.pth", '"comm_net.lstm.weight_ih_l0"']),
         "foreign class": (saved("evil.pth", actor | {"evil": Malicious(marker)}), ["evil.pth", "system"]),
     }, marker
 
@@ -466,7 +474,7 @@ def test_a_bench_whose_run_cannot_be_tells_why(tmp_path):
 
 def test_info_tells_about_the_program_a_run_and_weights(tmp_path):
     about = only_json(call("info", "--json").stdout)
-    assert about["version"].startswith("snake_ddp ") and about["learners"] == ["ddpg"] and "gloo" in about["backends"]
+    assert about["version"].startswith("snake_ddp ") and about["learners"] == ["ddpg", "bicnet"] and "gloo" in about["backends"]
 
     done = call(*tiny(tmp_path), "--save_interval", "1")
     assert done.returncode == 0, done.stderr

@@ -52,6 +52,15 @@ void require_same(const nets::NamedTensors& a, const nets::NamedTensors& b) {
   }
 }
 
+bool has_layer_norm(const learners::LearnerEntry& entry) {
+  try {
+    entry.make(small(entry.name, true));
+  } catch (const base::UsageError&) {
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 TEST_CASE("a learner restored from its state goes on to the same bits", "[conformance]") {
@@ -73,6 +82,7 @@ TEST_CASE("a learner restored from its state goes on to the same bits", "[confor
 TEST_CASE("a learner fits one batch", "[conformance]") {
   for (const auto& entry : learners::registry()) {
     for (const bool layer_norm : {false, true}) {
+      if (layer_norm && !has_layer_norm(entry)) continue;
       CAPTURE(entry.name, layer_norm);
       learners::LearnerOptions options = small(entry.name, layer_norm);
       options.a_lr = 0;  // a fixed actor gives the critic a fixed target
@@ -105,7 +115,7 @@ TEST_CASE("the actor climbs what the critic says", "[conformance]") {
 TEST_CASE("every parameter gets a gradient, and targets follow only slowly", "[conformance]") {
   for (const auto& entry : learners::registry()) {
     CAPTURE(entry.name);
-    const auto learner = entry.make(small(entry.name, true));
+    const auto learner = entry.make(small(entry.name, has_layer_norm(entry)));
     const nets::NamedTensors before = copy_of(learner->state());
     for (std::uint64_t u = 0; u < 3; ++u) learner->update(random_batch(*learner, 64, u), kAlone);
     for (const auto& [name, old] : before) {
@@ -169,6 +179,27 @@ TEST_CASE("ranks that average their gradients stay equal and do not follow their
       CHECK((split[i].second - whole[i].second).abs().max().item<double>() < 1e-6);
     }
   }
+}
+
+TEST_CASE("BiCNet refuses what it cannot do, and says which flag", "[unit]") {
+  learners::LearnerOptions options = small("bicnet", true);
+  CHECK_THROWS_AS(learners::make_learner(options), base::UsageError);
+  CHECK_THROWS_WITH(learners::make_learner(options),
+                    Catch::Contains("--layer_norm") && Catch::Contains("bicnet"));
+  options.layer_norm = false;
+  CHECK(learners::make_learner(options) != nullptr);
+  using Options = learners::LearnerOptions;
+  const std::pair<bool Options::*, std::string> flags[] = {
+      {&Options::expected_value, "--expected_value"},
+      {&Options::clipped_double_critics, "--clipped_double_critics"},
+      {&Options::coalesced_update, "--coalesced_update"}};
+  for (const auto& [option, name] : flags) {
+    options.*option = true;
+    CHECK_THROWS_AS(learners::make_learner(options), base::UsageError);
+    CHECK_THROWS_WITH(learners::make_learner(options), Catch::Contains(name));
+    options.*option = false;
+  }
+  for (const auto& entry : learners::registry()) CHECK(has_layer_norm(entry) == (entry.name == "ddpg"));
 }
 
 TEST_CASE("an unknown learner is a usage error that lists the known ones", "[unit]") {

@@ -2,52 +2,24 @@
 #include <ATen/ATen.h>
 
 #include <catch2/catch.hpp>
-#include <cmath>
 
+#include "plain_parameters.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
 
 namespace {
 
 using namespace snake_ddp;
 
-struct PlainNet {
-  std::vector<at::Tensor> p;  // prev w, b; post0 w, b; post2 w, b; norm w, b
-  std::vector<at::Tensor> m, v;
+struct PlainNet : tests::PlainParameters {  // prev w, b; post0 w, b; post2 w, b; norm w, b
   nets::Head head;
 
-  PlainNet(const nets::DenseNet& net) : head(net.shape().head) {
-    for (const auto& [name, tensor] : net.named()) {
-      p.push_back(tensor.clone().contiguous().set_requires_grad(true));
-      m.push_back(at::zeros_like(tensor));
-      v.push_back(at::zeros_like(tensor));
-    }
-  }
+  PlainNet(const nets::DenseNet& net) : PlainParameters(net.named()), head(net.shape().head) {}
   at::Tensor operator()(const at::Tensor& x) const {
     at::Tensor h = at::linear(at::linear(x, p[0], p[1]), p[2], p[3]);
     if (p.size() > 6) h = at::layer_norm(h, {h.size(1)}, p[6], p[7], 1e-5);
     const at::Tensor out = at::linear(at::relu(h), p[4], p[5]);
     if (head == nets::Head::kSoftmax) return at::softmax(out, 1);
     return head == nets::Head::kTanh ? at::tanh(out) : out;
-  }
-  void clear() {
-    for (at::Tensor& t : p) t.mutable_grad().reset();
-  }
-  // torch.nn.utils.clip_grad_norm_ and torch.optim.Adam, tensor by tensor.
-  void step(double lr, int t) {
-    double squares = 0;
-    for (const at::Tensor& x : p) squares += std::pow(x.grad().norm().item<double>(), 2);
-    const double factor = std::min(1.0, 1.0 / (std::sqrt(squares) + 1e-6));
-    for (std::size_t i = 0; i < p.size(); ++i) {
-      const at::Tensor g = p[i].grad() * factor;
-      m[i] = 0.9 * m[i] + 0.1 * g;
-      v[i] = 0.999 * v[i] + 0.001 * g * g;
-      const at::Tensor change =
-          lr * (m[i] / (1 - std::pow(0.9, t))) / ((v[i] / (1 - std::pow(0.999, t))).sqrt() + 1e-8);
-      p[i] = (p[i].detach() - change).set_requires_grad(true);
-    }
-  }
-  void follow(const PlainNet& online, double tau) {
-    for (std::size_t i = 0; i < p.size(); ++i) p[i] = ((1 - tau) * p[i] + tau * online.p[i]).detach();
   }
 };
 
@@ -109,18 +81,11 @@ void check(const learners::LearnerOptions& options) {
     actor_target.follow(actor, options.tau);
     for (std::size_t i = 0; i < critics.size(); ++i) critic_targets[i].follow(critics[i], options.tau);
   }
-  const auto compare = [](const PlainNet& plain, const nets::DenseNet& net) {
-    const auto named = net.named();
-    for (std::size_t i = 0; i < named.size(); ++i) {
-      CAPTURE(named[i].first);
-      CHECK((named[i].second - plain.p[i].detach()).abs().max().item<double>() < 2e-5);
-    }
-  };
-  compare(actor, learner.actor());
-  compare(actor_target, learner.actor_target());
+  actor.compare(learner.actor().named());
+  actor_target.compare(learner.actor_target().named());
   for (std::size_t i = 0; i < critics.size(); ++i) {
-    compare(critics[i], learner.critic(i));
-    compare(critic_targets[i], learner.critic_target(i));
+    critics[i].compare(learner.critic(i).named());
+    critic_targets[i].compare(learner.critic_target(i).named());
   }
 }
 

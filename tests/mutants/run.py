@@ -57,13 +57,17 @@ class Pytest:
 TRAIN = "train/test_train.py::test_"
 RANKS = Pytest(TRAIN + "ranks_under_torchrun_hold_the_same_weights_from_different_games[2]")
 SEEDS = Pytest(TRAIN + "a_rank_plays_and_samples_by_the_seed_plus_its_rank")
-UNION = Pytest(TRAIN + "two_ranks_learn_what_one_learns_from_both_batches[softmax]")
+UNION = Pytest(TRAIN + "two_ranks_learn_what_one_learns_from_both_batches[ddpg-softmax]")
 GOLDEN = Catch("test_learners", "five DDPG updates with a softmax actor equal the reference's")
+GOLDEN_BICNET = Catch("test_learners", "five BiCNet updates with a softmax actor equal the reference's")
+BICNET_PASSES = Catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM")
 
 RUN = "src/train/run.cpp"
 DDPG = "src/learners/ddpg.cpp"
 DDPG_ROWS = "src/learners/ddpg_rows.cpp"
 ADAM = "src/learners/adam.cpp"
+BICNET = "src/learners/bicnet.cpp"
+BICNET_NET = "src/nets/bicnet.cpp"
 COLLECTOR = "src/rollout/collector.cpp"
 RULES = "include/snake_ddp/game/rules.hpp"
 OPPONENTS = "include/snake_ddp/agents/opponents_inline.hpp"
@@ -83,8 +87,9 @@ MUTANTS = {
          "      for (at::Tensor& column : batch.columns) context.broadcast(column, 0, context.deadline());\n"
          "      learner->update(batch, average);")]),
     "weights start by rank and are not shared": (RANKS, [
-        (RUN, "l.seed = static_cast<std::uint64_t>(o.seed);",
-         "l.seed = static_cast<std::uint64_t>(o.seed + context.rank());"),
+        (RUN, "learners::make_learner(learner_options(o, context.size(), context.device()));",
+         "learners::make_learner([&] { auto l = learner_options(o, context.size(), context.device()); "
+         "l.seed += static_cast<std::uint64_t>(context.rank()); return l; }());"),
         (RUN, "  if (context.size() == 1) return;\n  for (auto& [name, tensor] : learner.state())",
          "  if (context.size() >= 1) return;\n  for (auto& [name, tensor] : learner.state())")]),
     "settings are not compared": (Pytest(TRAIN + "settings_that_differ_between_ranks_end_all[gamma-0.99-0.98]"), [
@@ -114,6 +119,11 @@ MUTANTS = {
     "Adam's betas are swapped": (GOLDEN, [(ADAM, "kBeta1 = 0.9, kBeta2 = 0.999", "kBeta1 = 0.999, kBeta2 = 0.9")]),
     "Adam's moments are swapped": (Pytest(TRAIN + "moments_are_kept_under_their_names"), [
         (ADAM, "gradient.data_ptr<float>(), first, second,", "gradient.data_ptr<float>(), second, first,")]),
+    "BiCNet's targets stay": (GOLDEN_BICNET, [(BICNET, "with_actor ? std::optional(options_.tau) : std::nullopt", "std::nullopt")]),
+    "both directions run the same way": (BICNET_PASSES, [
+        (BICNET_NET, "return direction == 0 ? step : kTeam - 1 - step;", "return direction < 2 ? step : kTeam - 1 - step;")]),
+    "a cell's gradient stops at its state": (BICNET_PASSES, [
+        ("src/nets/lstm_cell.cpp", "dc[j] = d * forget;", "dc[j] = 0 * d * forget;")]),
     "later rewards are all discounted once": (Catch("test_rollout", "n-step transitions equal the sums made from one-step ones"), [
         (COLLECTOR, "factor *= options_.gamma;", "factor = options_.gamma;")]),
     "the end of a game bootstraps": (

@@ -47,15 +47,19 @@ def answers(tmp_path, head, actor, obs):
 
 def reference_actor(state, head, obs):
     """The reference's network in plain PyTorch, in double."""
+    h = state["prev_dense.0.bias"].shape[0]
     net = torch.nn.ModuleDict({
-        "prev_dense": torch.nn.Sequential(torch.nn.Linear(obs.shape[-1], state["prev_dense.0.bias"].shape[0])),
+        "prev_dense": torch.nn.Sequential(torch.nn.Linear(obs.shape[-1], h)),
         "post_dense": torch.nn.Sequential(
             torch.nn.Linear(*reversed(state["post_dense.0.weight"].shape)), torch.nn.ReLU(),
             torch.nn.Linear(*reversed(state["post_dense.2.weight"].shape))),
     })
+    if "comm_net.lstm.weight_ih_l0" in state:
+        net["comm_net"] = torch.nn.ModuleDict({"lstm": torch.nn.LSTM(h, h, batch_first=True, bidirectional=True)})
     net.load_state_dict(state)
     net.double()
-    out = net["post_dense"](net["prev_dense"](obs.double()))
+    first = net["prev_dense"](obs.double())
+    out = net["post_dense"](net["comm_net"]["lstm"](first)[0] if "comm_net" in net else first)
     return (out.softmax(-1) if head == "softmax" else out.tanh()).detach().float()
 
 
@@ -87,6 +91,39 @@ def test_python_reads_the_weights_and_answers_the_same(tmp_path, head, obs):
     earlier = weights(folder / "trained_model" / "actor_104.pth")
     assert not torch.equal(earlier["post_dense.2.weight"], actor["post_dense.2.weight"])
     close(answers(tmp_path, head, folder / "trained_model" / "actor_108.pth", obs), reference_actor(actor, head, obs), 1e-6)
+
+
+@pytest.mark.parametrize("head, obs", [("softmax", OBS_30), ("tanh", OBS_26)], ids=["softmax", "tanh"])
+def test_python_reads_bicnet_and_answers_the_same_and_eval_plays_it(tmp_path, head, obs):
+    features, h = obs.shape[-1], 16
+    folder, _ = train(tmp_path, algo="bicnet", output_activation=head, obs=features, updates_per_step=0.5)
+    actor, critic = (weights(folder / "trained_model" / f"{name}_4.pth") for name in ("actor", "critic"))
+    golden = weights(DATA / f"bicnet_{head}_updates.pth")
+    for part, state, wide in (("actor0.", actor, features), ("critic0.", critic, features + 4)):
+        # The reference's names in its order; its recording has 32 hidden units.
+        expected = {name.removeprefix(part): list(t.shape) for name, t in golden.items() if name.startswith(part)}
+        assert list(state) == list(expected)
+        halved = {name: [n // 2 if n % 32 == 0 else n for n in shape] for name, shape in expected.items()}
+        halved["prev_dense.0.weight"] = [h, wide]
+        assert {name: list(t.shape) for name, t in state.items()} == halved
+        assert all(t.dtype == torch.float32 and t.isfinite().all() for t in state.values())
+    path = folder / "trained_model" / "actor_4.pth"
+    close(answers(tmp_path, head, path, obs), reference_actor(actor, head, obs), 1e-6)
+    for team in (f"{path}", f"{path}:argmax"):
+        told = only_json(call("eval", "--json", "--team_a", team, "--team_b", "random", "--games", "10").stdout)
+        assert told["games"] == 10 and told["score_a"] > 0
+
+
+def test_bicnet_goes_on_from_its_files_and_from_scaled_features(tmp_path):
+    folder, _ = train(tmp_path, "--scale_features", algo="bicnet", updates_per_step=0.2)
+    again, _ = train(tmp_path, "--scale_features", "--load_model", algo="bicnet", load_model_run=1, load_model_run_episode=4,
+                     a_lr=0, c_lr=0, updates_per_step=0.2)
+    before, after = (weights(run / "trained_model" / "actor_4.pth") for run in (folder, again))
+    assert list(before) == list(after)
+    for name in before:
+        assert torch.allclose(before[name], after[name], atol=1e-5), name
+    refused = call(*flags(TINY | {"runs_dir": tmp_path, "load_model_run": 1, "load_model_run_episode": 4}), "--load_model")
+    assert refused.returncode == 4 and "--algo" in refused.stderr
 
 
 def test_a_critic_with_layer_norm_brings_its_own_names(tmp_path):

@@ -64,6 +64,13 @@ def test_ranks_under_torchrun_hold_the_same_weights_from_different_games(run_onc
         assert len(set(hashes)) == ranks, told["line"]
 
 
+def test_ranks_that_learn_with_bicnet_hold_the_same_weights(run_once):
+    told = fingerprint(run_once(2, algo="bicnet", updates_per_step=0.5))
+    for hashes in zip(*told["ranks"].values()):
+        assert len(set(hashes)) == 2, told["line"]
+    assert told["weights"] != fingerprint(run_once(2))["weights"]
+
+
 def test_the_same_run_is_the_same_however_it_is_started(run_once, start, tmp_path):
     first = fingerprint(run_once(2))["line"]
     assert fingerprint(train_by_hand(start, tmp_path, 2))["line"] == first
@@ -132,29 +139,31 @@ def test_evaluations_are_shared_by_ranks_and_the_best_actor_is_kept(start, tmp_p
 # The mean over ranks is the gradient of the global batch
 
 
-@pytest.mark.parametrize("head", ["softmax", "tanh"])
-def test_two_ranks_learn_what_one_learns_from_both_batches(start, tmp_path, head):
+@pytest.mark.parametrize("algo, head", [("ddpg", "softmax"), ("ddpg", "tanh"), ("bicnet", "softmax")])
+def test_two_ranks_learn_what_one_learns_from_both_batches(start, tmp_path, algo, head):
     def state(name, run):
         assert run.wait() == 0, run.text()
         return torch.load(tmp_path / name, weights_only=True)
 
-    together = state("two.pth", torchrun(start, 2, PROBE, "union", head, tmp_path / "two.pth"))
-    alone = state("one.pth", start([PROBE, "union", head, tmp_path / "one.pth"]))
-    only_x = state("x.pth", start([PROBE, "union", head, tmp_path / "x.pth", "0", "2"]))
+    together = state("two.pth", torchrun(start, 2, PROBE, "union", algo, head, tmp_path / "two.pth"))
+    alone = state("one.pth", start([PROBE, "union", algo, head, tmp_path / "one.pth"]))
+    only_x = state("x.pth", start([PROBE, "union", algo, head, tmp_path / "x.pth", "0", "2"]))
     assert list(together) == list(alone)
 
     def distance(a, b, part):
         return max(float((a[name] - b[name]).abs().max()) for name in a if name.startswith(part))
 
+    # Adam divides a gradient by its own size: where an LSTM's are tiny, so are not what rounding makes of them.
+    limit = {"ddpg": 1e-6, "bicnet": 1e-5}[algo]
     for network in ("actor.", "critic.", "actor_target.", "critic_target."):
-        assert distance(together, alone, network) < 1e-6
+        assert distance(together, alone, network) < limit
     for network in ("actor.", "critic."):  # half of the batch is not good enough
         assert distance(together, only_x, network) > 1e-4
 
 
 def test_moments_are_kept_under_their_names(start, tmp_path):
     # Swapped throughout they would give the same updates, and a state that nobody else reads rightly.
-    run = start([PROBE, "union", "softmax", tmp_path / "state.pth"])
+    run = start([PROBE, "union", "ddpg", "softmax", tmp_path / "state.pth"])
     assert run.wait() == 0, run.text()
     state = torch.load(tmp_path / "state.pth", weights_only=True)
     for network in ("actor", "critic"):

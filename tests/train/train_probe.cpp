@@ -1,5 +1,5 @@
 // What the tests of whole runs cannot see from outside: `train_probe MODE ...`, tensors in and out as .pth files.
-//   union HEAD OUT            updates on this rank's share of a global batch; rank 0 writes the learner's state
+//   union ALGO HEAD OUT       updates on this rank's share of a global batch; rank 0 writes the learner's state
 //   act HEAD ACTOR OBS OUT    what an actor's file answers to raw features [B, 3, D]
 //   learner SEED HIDDEN OBS OUT   what a fresh learner's policy answers to the same features scaled, as training plays
 #include <ATen/ATen.h>
@@ -55,7 +55,7 @@ replay::Batch share(const learners::Learner& learner, int update, int part, int 
   return batch;
 }
 
-// With `--share PART PARTS` a single process takes that share alone: the control that shares matter.
+// With PART PARTS at the end a single process takes that share alone: the control that shares matter.
 void learn_union(const std::vector<std::string>& a) {
   dist::Options group_options;
   group_options.fingerprint = "train_probe";
@@ -63,19 +63,20 @@ void learn_union(const std::vector<std::string>& a) {
   dist::DistContext group(dist::world_from_env([](const char* name) { return std::getenv(name); }),
                           group_options);
   learners::LearnerOptions options;
-  options.output_activation = a.at(1);
+  options.algo = a.at(1);
+  options.output_activation = a.at(2);
   options.hidden_size = 16;
   options.a_lr = options.c_lr = 3e-3;
   const auto learner = learners::make_learner(options);
   const learners::Average average = [&](at::Tensor& gradient) {
     group.all_reduce_mean(gradient, group.deadline());
   };
-  const bool alone = a.size() > 3;
-  const int part = alone ? std::stoi(a.at(3)) : group.rank();
-  const int parts = alone ? std::stoi(a.at(4)) : group.size();
+  const bool alone = a.size() > 4;
+  const int part = alone ? std::stoi(a.at(4)) : group.rank();
+  const int parts = alone ? std::stoi(a.at(5)) : group.size();
   for (int update = 0; update < kUpdates; ++update)
     learner->update(share(*learner, update, part, parts), average);
-  if (group.is_main()) io::save_state_dict(a.at(2), learner->state());
+  if (group.is_main()) io::save_state_dict(a.at(3), learner->state());
   group.barrier("end", group.deadline());
 }
 

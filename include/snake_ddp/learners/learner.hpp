@@ -85,10 +85,13 @@ class Learner {
 struct LearnerEntry {
   std::string name;
   std::unique_ptr<Learner> (*make)(const LearnerOptions&);
+  /// Throws  UsageError for an option that this learner does not have; `make` does so too.
+  void (*check)(const LearnerOptions&) = [](const LearnerOptions&) {};
 };
 const std::vector<LearnerEntry>& registry();
 
-/// Throws  UsageError for an unknown options.algo, listing the known ones.
+/// Throws  UsageError for an unknown options.algo, listing the known ones, and as LearnerEntry::check.
+void check_options(const LearnerOptions& options);
 std::unique_ptr<Learner> make_learner(const LearnerOptions& options);
 
 }  // namespace snake_ddp::learners

@@ -3,7 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "snake_ddp/nets/dense_rows.hpp"
+#include <memory>
+
+#include "snake_ddp/nets/dense.hpp"
 
 namespace snake_ddp::nets {
 
@@ -19,18 +21,19 @@ class Policy {
 /// An actor from a file, for playing.
 class ActorPolicy final : public Policy {
  public:
-  /// Features and hidden size are told from the shapes of `actor`; its head is `head`.
+  /// The kind of network (DDPG's or BiCNet's) is told from the names of `actor`, features and hidden size from its
+  /// shapes; its head is `head`.
   /// Throws  FileError when it is not an actor of the reference's form. `what` names the source.
   ActorPolicy(const NamedTensors& actor, Head head, const std::string& what);
 
-  [[nodiscard]] std::int64_t features() const { return net_.shape().in; }
-  const at::Tensor& action_values(const at::Tensor& observations) override;
+  [[nodiscard]] std::int64_t features() const { return features_; }
+  const at::Tensor& action_values(const at::Tensor& observations) override {
+    return policy_->action_values(observations);
+  }
 
  private:
-  DenseNet net_;
-  DenseRows rows_;
-  RowScratch scratch_;
-  at::Tensor output_;
+  std::int64_t features_;
+  std::unique_ptr<Policy> policy_;
 };
 
 }  // namespace snake_ddp::nets
