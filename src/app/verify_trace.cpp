@@ -89,13 +89,6 @@ Difference replay(game::State& state, const io::RecordedStep& step, const Moves&
   return found;
 }
 
-/// The direction from a body's second cell to its head; kUntold where they do not touch.
-int direction_of(const std::vector<int>& body) {
-  for (int direction = 0; body.size() > 1 && direction < 4; ++direction)
-    if (game::follow(body[1], direction) == body[0]) return direction;
-  return io::kUntold;
-}
-
 /// A trace tells a snake's move. The platform's log does not tell where a reversal was turned to, and may
 /// lack the actions: what a snake that lived did shows in its body; one that died and came back elsewhere may
 /// have taken any of three directions.
@@ -103,7 +96,7 @@ std::vector<Move> possible_moves(const game::State& state, const io::RecordedSte
   const int action = step.actions[i], back = state.direction(static_cast<int>(i)) ^ 1;
   if (step.turned[i] != io::kUntold) return {{action, step.turned[i]}};
   if (action != io::kUntold && action != back) return {{action, action}};
-  const int seen = step.hit[i] == 0 ? direction_of(step.after.snakes[i]) : io::kUntold;
+  const int seen = step.hit[i] == 0 ? io::direction_of(step.after.snakes[i]) : io::kUntold;
   if (seen != io::kUntold) return {{action == io::kUntold ? seen : action, seen}};
   std::vector<Move> moves;
   for (int turned = 0; turned < 4; ++turned)

@@ -330,6 +330,11 @@ RecordedGame read_log(const json& log, Place place) {
     }
     game.steps.push_back(log_step(steps[k], place));
   }
+  if (!game.steps.empty()) {  // nobody tells the last directions: those that live show them
+    RecordedStep& last = game.steps.back();
+    for (std::size_t i = 0; i < kSnakes; ++i)
+      if (last.hit[i] == 0) last.after.directions[i] = direction_of(last.after.snakes[i]);
+  }
   place.step.clear();
   if (log.contains("n_return")) {
     game.n_return =
@@ -339,6 +344,12 @@ RecordedGame read_log(const json& log, Place place) {
 }
 
 }  // namespace
+
+int direction_of(const std::vector<int>& body) {
+  for (int direction = 0; body.size() > 1 && direction < 4; ++direction)
+    if (game::follow(body[1], direction) == body[0]) return direction;
+  return kUntold;
+}
 
 RecordedGame begin_record(const game::State& start) {
   RecordedGame record;

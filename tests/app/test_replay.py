@@ -145,7 +145,9 @@ def test_in_a_terminal_each_moment_takes_the_place_of_the_last(games, log, tmp_p
 def test_a_watched_game_is_the_recorded_game(games):
     line = ["eval", "--team_a", "level2", "--team_b", "level1", "--games", "5"]
     watched, replayed = call(*line, "--watch"), call("replay", games[0] / "game_0.json", "--text")
-    assert watched.stdout.startswith(replayed.stdout)
+    frames = watched.stdout.split("\n\n")
+    assert frames[:200] == replayed.stdout.split("\n\n")[:200]
+    assert " step 200\n" in frames[200] and "win rate" in frames[201]
 
 
 # Wrong input
@@ -172,7 +174,7 @@ def test_wrong_files_are_told_with_the_place(games, log, tmp_path):
     wrong_type["steps"][16]["info_after"]["snakes_position"][3][0] = ["up", 4]
     bad = {
         "missing.json": (None, []),
-        "cut.json": (whole[:len(whole) // 2], [":1: not JSON", "unexpected end of input"]),
+        "cut.json": (whole[:len(whole) // 2], [":1: not JSON"]),
         "small.json": (other_board, ['"board_height": 6', "10"]),
         "type.json": (wrong_type, ["step 17: ", '"snakes_position"', '"up"']),
         "empty.json": ("", ["no game"]),

@@ -20,7 +20,7 @@ inline constexpr int kUntold = -1;
 
 struct RecordedBoard {
   std::array<std::vector<int>, game::kSnakes> snakes;  // cells, head first; empty: could not come back
-  PerSnake directions{};                               // some kUntold after a log's last step
+  PerSnake directions{};                               // kUntold of those that died in a log's last step
   std::vector<int> beans;                              // cells, in list order
 };
 
@@ -44,6 +44,10 @@ struct RecordedGame {
   std::optional<PerSnake> n_return;  // a log's sums of rewards
   std::int64_t line = 0;
 };
+
+/// The direction in which a snake moved that has this body and lives: from its second cell to its head.
+/// kUntold where they do not touch.
+int direction_of(const std::vector<int>& body);
 
 /// A record of the game that starts on this board, and one step more of it. The time of the call is kept as
 /// the game's start and end.
