@@ -9,6 +9,7 @@ Needs nothing but Python, and for `curve` the package tensorboard (it is in .ven
 the tests need. The SVG pictures follow the reader's light or dark setting. Teams and curves differ in shape as well as in colour.
 """
 import argparse
+import io
 import json
 import math
 import pathlib
@@ -325,6 +326,7 @@ def draw_game(board, out, names):
 # ---- page ----------------------------------------------------------------------------------------------------------
 
 def take_picture(page, out, step, dark):
+    from PIL import Image
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -339,7 +341,8 @@ def take_picture(page, out, step, dark):
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
                                {"width": 960, "height": 880, "deviceScaleFactor": 1.5, "mobile": False})
         driver.get(f"{page.resolve().as_uri()}#{step}")
-        driver.save_screenshot(str(out))
+        picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
+        picture.quantize(160).save(out, optimize=True)
     finally:
         driver.quit()
 
