@@ -20,7 +20,7 @@ sd_may(replay    ROOMS base LIBRARIES torch)
 sd_may(rollout   ROOMS base game encode agents nets replay LIBRARIES torch cuda)
 sd_may(learners  ROOMS base config nets replay LIBRARIES torch)
 sd_may(dist      ROOMS base LIBRARIES torch c10d cuda system)
-sd_may(io        ROOMS base LIBRARIES torch json protozero crc zlib spdlog system)
+sd_may(io        ROOMS base game LIBRARIES torch json protozero crc zlib spdlog system)
 sd_may(train     ROOMS base config game encode agents nets replay rollout learners dist io LIBRARIES torch json cuda system)
 sd_may(app       ROOMS base config game encode agents nets replay rollout learners dist io train
                  LIBRARIES torch c10d json cuda spdlog system cli)

@@ -3,15 +3,18 @@
 
   make_pictures.py curve RUN_FOLDER OUT.svg   win rate and reward of a run over its wall-clock time
   make_pictures.py game  BOARD.txt  OUT.svg   a board as `./snake_ddp eval --show STEP` prints it
+  make_pictures.py page  GAME.html  OUT.png   the page that `./snake_ddp replay` made, in Chromium
 
-Needs nothing but Python, and for `curve` the package tensorboard (it is in .venv after ./train_ddp.sh). Both pictures
-follow the reader's light or dark setting. Teams and curves differ in shape as well as in colour.
+Needs nothing but Python, and for `curve` the package tensorboard (it is in .venv after ./train_ddp.sh), for `page` what
+the tests need. The SVG pictures follow the reader's light or dark setting. Teams and curves differ in shape as well as in colour.
 """
 import argparse
+import io
 import json
 import math
 import pathlib
 import re
+import shutil
 import sys
 from xml.sax.saxutils import escape
 
@@ -320,6 +323,30 @@ def draw_game(board, out, names):
     out.write_text(svg(width + 2 * left, top + height + 56, title, body))
 
 
+# ---- page ----------------------------------------------------------------------------------------------------------
+
+def take_picture(page, out, step, dark):
+    from PIL import Image
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"):
+        options.add_argument(flag)
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    try:
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                               {"width": 960, "height": 880, "deviceScaleFactor": 1.5, "mobile": False})
+        driver.get(f"{page.resolve().as_uri()}#{step}")
+        picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
+        picture.quantize(160).save(out, optimize=True)
+    finally:
+        driver.quit()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -331,9 +358,16 @@ def main():
     game.add_argument("out", type=pathlib.Path)
     game.add_argument("--team_a", default="team A", help="its name in the picture")
     game.add_argument("--team_b", default="team B", help="its name in the picture")
+    page = commands.add_parser("page", help="the replay page")
+    page.add_argument("page", type=pathlib.Path)
+    page.add_argument("out", type=pathlib.Path)
+    page.add_argument("--step", type=int, default=0)
+    page.add_argument("--dark", action="store_true")
     line = parser.parse_args()
     if line.command == "curve":
         draw_curve(line.run, line.out)
+    elif line.command == "page":
+        take_picture(line.page, line.out, line.step, line.dark)
     else:
         draw_game(line.board, line.out, (line.team_a, line.team_b))
 

@@ -1,19 +1,26 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "snake_ddp/app/board_text.hpp"
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/ladder.hpp"
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/world.hpp"
+#include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/file_error.hpp"
+#include "snake_ddp/io/game_log.hpp"
 #include "snake_ddp/train/judge.hpp"
 
 namespace snake_ddp::app {
@@ -28,7 +35,61 @@ struct Line {
   bool swap_sides = true;
   bool json = false;
   int show = 0;
+  std::string record;
+  bool watch = false;
+  double speed = 8;
 };
+
+/// The teams' names on the board of a game.
+std::array<std::string, 2> names_of(const Line& line, std::int64_t game) {
+  std::array<std::string, 2> names{line.team_a, line.team_b};
+  if (line.swap_sides && game % 2 == 1) std::swap(names[0], names[1]);
+  return names;
+}
+
+/// Writes each game to `line.record`.
+void record_games(const Line& line, rollout::MatchOptions& match) {
+  std::error_code error;
+  std::filesystem::create_directories(line.record, error);
+  if (error) throw io::file_error("make folder", line.record, error.value());
+  const auto running = std::make_shared<std::map<std::int64_t, io::RecordedGame>>();
+  const std::size_t digits = std::to_string(match.games - 1).size();
+  match.watch = [=, before = match.watch](std::int64_t number, const game::State& state) {
+    if (before) before(number, state);
+    if (state.step() > 1) return;
+    io::RecordedGame record = io::begin_record(state);
+    record.names = names_of(line, number);
+    running->emplace(number, std::move(record));
+  };
+  match.on_step = [=, before = match.on_step](std::int64_t number, const game::Actions& actions,
+                                              const game::StepResult& result, const game::State& after) {
+    if (before) before(number, actions, result, after);
+    const auto record = running->find(number);
+    io::add_step(record->second, actions, result, after);
+    if (!after.done()) return;
+    io::write_file_atomically(fmt::format("{}/game_{:0{}}.json", line.record, number, digits),
+                              io::game_log_text(record->second));
+    running->erase(record);
+  };
+}
+
+/// Shows the first game as it is played.
+void watch_game(const Line& line, rollout::MatchOptions& match) {
+  const auto show = [=](const game::State& state, const io::PerSnake& hit) {
+    const game::Position position = game::position_of(state);
+    const io::RecordedBoard board{position.snakes, position.directions, position.beans};
+    show_moment({board, names_of(line, 0), position.returns, state.step() - 1, hit}, line.speed);
+  };
+  match.watch = [show](std::int64_t number, const game::State& state) {
+    if (number == 0 && state.step() == 1) show(state, {});
+  };
+  match.on_step = [show](std::int64_t number, const game::Actions&, const game::StepResult& result,
+                         const game::State& after) {
+    io::PerSnake hit{};
+    std::copy(std::begin(result.hit), std::end(result.hit), hit.begin());
+    if (number == 0) show(after, hit);
+  };
+}
 
 void print(const Line& line, const rollout::MatchResult& r, double steps_per_second) {
   const rollout::Interval ci = rollout::wilson_interval(r.wins, r.games);
@@ -68,6 +129,11 @@ Action add_eval(CLI::App& command) {
                    "team a plays every second game as team B [on]");
   command.add_option("--show", line->show, "print the first game's board before this step, 1 to 201")
       ->check(CLI::Range(1, game::kMaxSteps + 1));
+  command.add_option("--record", line->record, "write each game to this folder as a log: game_0.json, ...");
+  command.add_flag("--watch", line->watch, "show the first game in the terminal as it is played");
+  command.add_option("--speed", line->speed, "steps a second of --watch")
+      ->check(CLI::Range(0.1, 1000.0))
+      ->capture_default_str();
   command.add_flag("--json", line->json, "one JSON object on stdout");
   return [line]() -> int {
     if (!line->ladder.empty()) {
@@ -81,6 +147,8 @@ Action add_eval(CLI::App& command) {
       throw base::UsageError("eval needs --team_a and --team_b, or --ladder");
     if (line->show > 0 && line->json)
       throw base::UsageError("--show prints a board, --json nothing but an object: choose");
+    if (line->watch && (line->json || line->show > 0))
+      throw base::UsageError("--watch shows a game, which --json and --show would spoil: choose");
     const Team a = team_from_spec(line->team_a), b = team_from_spec(line->team_b);
     at::set_num_threads(1);
     dist::Options options;
@@ -94,6 +162,8 @@ Action add_eval(CLI::App& command) {
         if (number == 0 && state.step() == line->show) fmt::print("{}\n", game::picture(state));
       };
     }
+    if (line->watch && context.is_main()) watch_game(*line, match);
+    if (!line->record.empty()) record_games(*line, match);
     const rollout::MatchResult result = train::judge(a.player, b.player, match, context);
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (context.is_main()) print(*line, result, static_cast<double>(result.steps) / passed);

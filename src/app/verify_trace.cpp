@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -18,20 +17,194 @@
 #include "snake_ddp/encode/reward.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
+#include "snake_ddp/io/game_log.hpp"
 #include "snake_ddp/io/lines.hpp"
 
 namespace snake_ddp::app {
 
 namespace {
 
-using game::kBeans;
-using game::kCells;
 using game::kSnakes;
 using game::kTeamSize;
+using io::PerSnake;
 using nlohmann::json;
-using Six = std::array<int, kSnakes>;
 
-// ---- Reading: every value is checked, a fault names file, line and field.
+// ---- Replaying.
+
+/// The first field in which engine and record differ; `field` is empty where nothing does.
+struct Difference {
+  std::string field, expected, got;
+};
+
+template <class Expected, class Got>
+bool differ(Difference& difference, const std::string& name, const Expected& expected, const Got& got) {
+  if (std::equal(std::begin(expected), std::end(expected), std::begin(got), std::end(got))) return false;
+  difference = {name, fmt::format("[{}]", fmt::join(expected, ",")),
+                fmt::format("[{}]", fmt::join(got, ","))};
+  return true;
+}
+
+/// What a snake may have chosen, and the direction that it then took.
+struct Move {
+  int action, turned;
+};
+using Moves = std::array<Move, kSnakes>;
+
+/// Steps `state` with these moves and the record's beans, and compares.
+Difference replay(game::State& state, const io::RecordedStep& step, const Moves& moves) {
+  game::Actions actions;
+  game::RecordedChance chance;
+  PerSnake turned{};
+  for (std::size_t i = 0; i < kSnakes; ++i) {
+    actions.of[i] = static_cast<std::uint8_t>(moves[i].action);
+    chance.turned[i] = static_cast<std::uint8_t>(moves[i].turned);
+    turned[i] = moves[i].turned;
+  }
+  chance.beans = step.after.beans.data();
+  chance.n_beans = static_cast<int>(step.after.beans.size());
+  const game::StepResult result = game::step(state, actions, chance);
+  const game::Position position = game::position_of(state);
+  Difference found;
+  if (differ(found, "turned", turned, result.turned)) return found;
+  if (differ(found, "hit", step.hit, result.hit)) return found;
+  if (differ(found, "reward", step.reward, result.reward)) return found;
+  for (std::size_t i = 0; i < kSnakes; ++i)
+    if (differ(found, fmt::format("snakes[{}]", i), step.after.snakes[i], position.snakes[i])) return found;
+  PerSnake directions = step.after.directions;
+  for (std::size_t i = 0; i < kSnakes; ++i)
+    if (directions[i] == io::kUntold) directions[i] = position.directions[i];
+  if (differ(found, "directions", directions, position.directions)) return found;
+  if (chance.illegal != nullptr) {
+    return {"beans", "new beans that the rules allow",
+            fmt::format("{} in [{}]", chance.illegal, fmt::join(step.after.beans, ","))};
+  }
+  if (differ(found, "beans", step.after.beans, position.beans)) return found;
+  if (step.score) {
+    PerSnake score{};
+    for (int i = 0; i < kSnakes; ++i)
+      score[static_cast<std::size_t>(i)] = state.length(i) - game::kStartLength;
+    if (differ(found, "score", *step.score, score)) return found;
+  }
+  if (step.done) differ(found, "done", std::array{*step.done}, std::array{result.done});
+  return found;
+}
+
+/// A trace tells a snake's move. The platform's log does not tell where a reversal was turned to, and may
+/// lack the actions: what a snake that lived did shows in its body; one that died and came back elsewhere may
+/// have taken any of three directions.
+std::vector<Move> possible_moves(const game::State& state, const io::RecordedStep& step, std::size_t i) {
+  const int action = step.actions[i], back = state.direction(static_cast<int>(i)) ^ 1;
+  if (step.turned[i] != io::kUntold) return {{action, step.turned[i]}};
+  if (action != io::kUntold && action != back) return {{action, action}};
+  const int seen = step.hit[i] == 0 ? io::direction_of(step.after.snakes[i]) : io::kUntold;
+  if (seen != io::kUntold) return {{action == io::kUntold ? seen : action, seen}};
+  std::vector<Move> moves;
+  for (int turned = 0; turned < 4; ++turned)
+    if (turned != back) moves.push_back({action == io::kUntold ? turned : action, turned});
+  return moves;
+}
+
+/// Steps `state` as the record says; the first difference where no possible moves lead to what it says.
+Difference replay(game::State& state, const io::RecordedStep& step) {
+  std::array<std::vector<Move>, kSnakes> possible;
+  std::size_t ways = 1;
+  for (std::size_t i = 0; i < kSnakes; ++i) {
+    possible[i] = possible_moves(state, step, i);
+    ways *= possible[i].size();
+  }
+  Difference first;
+  for (std::size_t way = 0; way < ways; ++way) {
+    Moves moves{};
+    std::size_t rest = way;
+    for (std::size_t i = 0; i < kSnakes; ++i) {
+      moves[i] = possible[i][rest % possible[i].size()];
+      rest /= possible[i].size();
+    }
+    game::State after = state;
+    const Difference difference = replay(after, step, moves);
+    if (difference.field.empty()) {
+      state = after;
+      return {};
+    }
+    if (way == 0) first = difference;
+  }
+  return first;
+}
+
+void verify_game(const io::RecordedGame& record, std::int64_t number, const std::string& file,
+                 TraceReport& report) {
+  ++report.games;
+  report.steps += static_cast<std::int64_t>(record.steps.size());
+  const auto mismatch = [&](std::size_t step, std::int64_t line, const Difference& d) {
+    if (++report.mismatches == 1)
+      report.first_mismatch = fmt::format("{}:{}: game {}, step {}, {}: expected {}, got {}", file, line,
+                                          number, step, d.field, d.expected, d.got);
+  };
+  game::Position start;
+  start.snakes = record.start.snakes;
+  start.directions = record.start.directions;
+  start.beans = record.start.beans;
+  game::State state = game::make_state(start);
+  PerSnake sums{};
+  for (std::size_t k = 0; k < record.steps.size(); ++k) {
+    const io::RecordedStep& step = record.steps[k];
+    const Difference difference = state.done()
+                                      ? Difference{"done", "a step after the end", "a game that is over"}
+                                      : replay(state, step);
+    if (!difference.field.empty())  // the boards have parted: what follows says nothing
+      return mismatch(k + 1, step.line, difference);
+    for (std::size_t i = 0; i < kSnakes; ++i) sums[i] += step.reward[i];
+  }
+  const std::int64_t last_line = record.steps.empty() ? record.line : record.steps.back().line;
+  Difference difference;
+  if (!state.done() && !record.cut_off) {
+    difference = {"done", "the end of the record", "a game that goes on"};
+  } else if (record.n_return) {
+    differ(difference, "n_return", *record.n_return, sums);
+  }
+  if (!difference.field.empty()) mismatch(record.steps.size(), last_line, difference);
+}
+
+// ---- Observations, opponents, rewards.
+
+using Key = std::pair<std::int64_t, std::int64_t>;  // game, step
+
+struct Recorded {
+  game::State state;
+  PerSnake reward{};
+};
+
+std::map<Key, Recorded> states_of(const std::string& traces) {
+  std::map<Key, Recorded> states;
+  std::int64_t number = 0;
+  io::read_games(traces, [&](const io::RecordedGame& record) {
+    const auto keep = [&](const io::RecordedBoard& board, game::Position position, std::int64_t line,
+                          const PerSnake& reward) {
+      position.snakes = board.snakes;
+      position.directions = board.directions;
+      position.beans = board.beans;
+      const std::string fault = game::fault_of(position);
+      if (!fault.empty()) throw base::FileError(fmt::format("{}:{}: not a board: {}", traces, line, fault));
+      states[{number, position.step - 1}] = {game::make_state(position), reward};
+    };
+    game::Position position;
+    keep(record.start, position, record.line, {});
+    for (const io::RecordedStep& step : record.steps) {
+      if (!step.done) {
+        throw base::FileError(fmt::format(
+            "{}:{}: a game log does not tell all of a board; --traces takes traces", traces, step.line));
+      }
+      ++position.step;
+      position.done = *step.done;
+      for (std::size_t i = 0; i < kSnakes; ++i) position.returns[i / kTeamSize] += step.reward[i];
+      keep(step.after, position, step.line, step.reward);
+    }
+    ++number;
+  });
+  return states;
+}
+
+// ---- Reading recorded observations: every value is checked, a fault names file, line and field.
 
 /// Where a value stands, for messages.
 struct Place {
@@ -75,218 +248,6 @@ std::vector<int> integers(const json& value, std::size_t most, int low, int high
   return result;
 }
 
-Six six(const json& line, const char* name, int low, int high, const Place& place) {
-  const std::vector<int> values = integers(field(line, name, place), kSnakes, low, high, name, place);
-  if (values.size() != kSnakes)
-    place.fail(fmt::format("field \"{}\" has {} elements, not 6", name, values.size()));
-  Six result{};
-  std::copy(values.begin(), values.end(), result.begin());
-  return result;
-}
-
-/// What a start line and a step line have in common.
-struct Board {
-  std::array<std::vector<int>, kSnakes> snakes;
-  Six directions{};
-  std::vector<int> beans;
-};
-
-Board read_board(const json& line, const Place& place) {
-  Board board;
-  const json& snakes = field(line, "snakes", place);
-  if (!snakes.is_array() || snakes.size() != kSnakes) place.fail("field \"snakes\" is not a list of 6 lists");
-  for (std::size_t i = 0; i < kSnakes; ++i)
-    board.snakes[i] = integers(snakes[i], kCells, 0, kCells - 1, "snakes", place);
-  board.directions = six(line, "directions", 0, 3, place);
-  board.beans = integers(field(line, "beans", place), kBeans, 0, kCells - 1, "beans", place);
-  return board;
-}
-
-struct StepLine {
-  Six actions{}, turned{}, reward{}, hit{};
-  Board after;
-  bool done = false;
-};
-
-StepLine read_step(const json& line, const Place& place) {
-  StepLine step;
-  step.actions = six(line, "actions", 0, 3, place);
-  step.turned = six(line, "turned", 0, 3, place);
-  step.reward = six(line, "reward", -kCells, kCells, place);
-  step.hit = six(line, "hit", 0, 1, place);
-  step.after = read_board(line, place);
-  const json& done = field(line, "done", place);
-  if (!done.is_boolean()) place.fail("field \"done\" is not true or false");
-  step.done = done.get<bool>();
-  return step;
-}
-
-bool starts_game(const json& line) { return line.contains("game"); }
-
-game::State read_start(const json& line, const Place& place) {
-  const json& kind = field(line, "game", place);
-  if (!kind.is_string() || kind.get<std::string>() != "snakes_3v3")
-    place.fail(fmt::format("field \"game\" is {}, not \"snakes_3v3\"", kind.dump()));
-  integer(field(line, "height", place), game::kRows, game::kRows, "height", place);
-  integer(field(line, "width", place), game::kCols, game::kCols, "width", place);
-  const Board board = read_board(line, place);
-  if (board.beans.size() != kBeans)
-    place.fail(fmt::format("field \"beans\" has {} elements, not 5", board.beans.size()));
-  game::Position position;
-  position.snakes = board.snakes;
-  position.directions = board.directions;
-  position.beans = board.beans;
-  for (const std::vector<int>& body : position.snakes)
-    if (body.size() != game::kStartLength)
-      place.fail(fmt::format("a snake starts with {} cells, not 3", body.size()));
-  const std::string fault = game::fault_of(position);
-  if (!fault.empty()) place.fail("no start of a game: " + fault);
-  return game::make_state(position);
-}
-
-// ---- Replaying.
-
-/// The first field in which engine and record differ.
-struct Difference {
-  std::string field, expected, got;
-};
-
-template <class Expected, class Got>
-bool differ(Difference& difference, const char* name, const Expected& expected, const Got& got) {
-  if (std::equal(std::begin(expected), std::end(expected), std::begin(got), std::end(got))) return false;
-  difference = {name, fmt::format("[{}]", fmt::join(expected, ",")),
-                fmt::format("[{}]", fmt::join(got, ","))};
-  return true;
-}
-
-/// Steps `state` as the line says; true and the first difference where the line says otherwise than the
-/// rules.
-bool replay(game::State& state, const StepLine& line, Difference& difference) {
-  game::Actions actions;
-  game::RecordedChance chance;
-  for (int i = 0; i < kSnakes; ++i) {
-    actions.of[i] = static_cast<std::uint8_t>(line.actions[i]);
-    chance.turned[i] = static_cast<std::uint8_t>(line.turned[i]);
-  }
-  chance.beans = line.after.beans.data();
-  chance.n_beans = static_cast<int>(line.after.beans.size());
-  const game::StepResult result = game::step(state, actions, chance);
-  const game::Position position = game::position_of(state);
-  if (differ(difference, "turned", line.turned, std::vector<int>(result.turned, result.turned + kSnakes)))
-    return true;
-  if (differ(difference, "hit", line.hit, std::vector<int>(result.hit, result.hit + kSnakes))) return true;
-  if (differ(difference, "reward", line.reward, std::vector<int>(result.reward, result.reward + kSnakes)))
-    return true;
-  for (int i = 0; i < kSnakes; ++i)
-    if (differ(difference, fmt::format("snakes[{}]", i).c_str(), line.after.snakes[i], position.snakes[i]))
-      return true;
-  if (differ(difference, "directions", line.after.directions, position.directions)) return true;
-  if (chance.illegal != nullptr) {
-    difference = {"beans", "new beans that the rules allow",
-                  fmt::format("{} in [{}]", chance.illegal, fmt::join(line.after.beans, ","))};
-    return true;
-  }
-  if (differ(difference, "beans", line.after.beans, position.beans)) return true;
-  return differ(difference, "done", std::array{line.done}, std::array{result.done});
-}
-
-/// What is called for each game of a file: games count from 0, steps from 1.
-struct Visitor {
-  std::function<void(const game::State& start, std::int64_t game)> on_start;
-  std::function<void(const StepLine&, std::int64_t game, std::int64_t step, const Place&)> on_step;
-  std::function<void(std::int64_t game, std::int64_t steps, const Place&)> on_end;
-};
-
-void visit_games(const std::string& file, const Visitor& visitor) {
-  io::LineReader reader(file);
-  const Place place{reader};
-  std::string text;
-  std::int64_t game = -1, step = 0;
-  while (reader.next(text)) {
-    if (text.empty()) continue;
-    const json line = parse(text, place);
-    if (starts_game(line)) {
-      if (game >= 0) visitor.on_end(game, step, place);
-      ++game;
-      step = 0;
-      visitor.on_start(read_start(line, place), game);
-      continue;
-    }
-    if (game < 0) place.fail("a step before the first game's start line");
-    visitor.on_step(read_step(line, place), game, ++step, place);
-  }
-  if (game < 0) place.fail("no game in this file");
-  visitor.on_end(game, step, place);
-}
-
-void verify_file(const std::string& file, TraceReport& report) {
-  game::State state{};
-  bool skip = false;
-  const auto mismatch = [&](std::int64_t game, std::int64_t step, const Place& place, const Difference& d) {
-    ++report.mismatches;
-    skip = true;  // the boards have parted: what follows says nothing
-    if (report.mismatches == 1)
-      report.first_mismatch = fmt::format("{}:{}: game {}, step {}, {}: expected {}, got {}", file,
-                                          place.reader.line_number(), game, step, d.field, d.expected, d.got);
-  };
-  Visitor visitor;
-  visitor.on_start = [&](const game::State& start, std::int64_t) {
-    state = start;
-    skip = false;
-    ++report.games;
-  };
-  visitor.on_step = [&](const StepLine& line, std::int64_t game, std::int64_t step, const Place& place) {
-    ++report.steps;
-    if (skip) return;
-    Difference difference;
-    if (state.done())
-      mismatch(game, step, place, {"done", "a step after the end", "a game that is over"});
-    else if (replay(state, line, difference))
-      mismatch(game, step, place, difference);
-  };
-  visitor.on_end = [&](std::int64_t game, std::int64_t steps, const Place& place) {
-    if (!skip && !state.done())
-      mismatch(game, steps, place, {"done", "the end of the record", "a game that goes on"});
-  };
-  visit_games(file, visitor);
-}
-
-// ---- Observations, opponents, rewards.
-
-using Key = std::pair<std::int64_t, std::int64_t>;  // game, step
-
-struct Recorded {
-  game::State state;
-  Six reward{};
-};
-
-std::map<Key, Recorded> states_of(const std::string& traces) {
-  std::map<Key, Recorded> states;
-  game::State last{};
-  Visitor visitor;
-  visitor.on_start = [&](const game::State& start, std::int64_t game) {
-    last = start;
-    states[{game, 0}] = {start, {}};
-  };
-  visitor.on_step = [&](const StepLine& line, std::int64_t game, std::int64_t step, const Place& place) {
-    game::Position position;
-    position.snakes = line.after.snakes;
-    position.directions = line.after.directions;
-    position.beans = line.after.beans;
-    position.step = static_cast<int>(std::min<std::int64_t>(step, INT32_MAX - 1)) + 1;
-    position.done = line.done;
-    position.returns = {last.team_return(0), last.team_return(1)};
-    for (int i = 0; i < kSnakes; ++i) position.returns[i / kTeamSize] += line.reward[i];
-    const std::string fault = game::fault_of(position);
-    if (!fault.empty()) place.fail("not a board: " + fault);
-    last = game::make_state(position);
-    states[{game, step}] = {last, line.reward};
-  };
-  visitor.on_end = [](std::int64_t, std::int64_t, const Place&) {};
-  visit_games(traces, visitor);
-  return states;
-}
-
 /// A list of `n_rows` lists of `n_columns` numbers.
 std::vector<double> numbers(const json& value, std::size_t n_rows, std::size_t n_columns, const char* name,
                             const Place& place) {
@@ -312,7 +273,11 @@ bool close(double expected, double got) {
 
 TraceReport verify_traces(const std::vector<std::string>& files) {
   TraceReport report{};
-  for (const std::string& file : files) verify_file(file, report);
+  for (const std::string& file : files) {
+    std::int64_t number = 0;
+    io::read_games(file,
+                   [&](const io::RecordedGame& record) { verify_game(record, number++, file, report); });
+  }
   return report;
 }
 

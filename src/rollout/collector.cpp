@@ -52,6 +52,7 @@ void Collector::deal(std::size_t board) {
   running_[board] = Episode{};
   running_[board].started = ++started_;
   running_[board].opponent = options_.opponent(started_);
+  if (board == 0 && options_.watch) options_.watch(running_[0], boards_[0], nullptr, nullptr);
 }
 
 double Collector::board_epsilon(std::size_t board) const {
@@ -112,9 +113,13 @@ void Collector::step(nets::Policy& policy, std::vector<Episode>& episodes) {
     options_.sight.write(board, 0, next);
     remember(b, observations_.data_ptr<float>() + row, stored.data(), reward.data(), next, result.done,
              truncated);
-    if (result.done || truncated) {
+    const bool ended = result.done || truncated;
+    if (ended) {
       running_[b].number = ++ended_;
       for (int team = 0; team < 2; ++team) running_[b].team_return[team] = board.team_return(team);
+    }
+    if (b == 0 && options_.watch) options_.watch(running_[b], board, &actions, &result);
+    if (ended) {
       episodes.push_back(running_[b]);
       deal(b);
       options_.sight.write(board, 0, next);

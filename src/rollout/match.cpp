@@ -84,7 +84,9 @@ MatchResult play_block(const Player& a, const Player& b, const MatchOptions& opt
     for (std::size_t k = 0; k < count; ++k) {
       if (boards[k].done()) continue;
       game::PhiloxChance chance(options.seed, static_cast<std::uint64_t>(first) + k);
-      game::step(boards[k], actions[k], chance);
+      const game::StepResult played = game::step(boards[k], actions[k], chance);
+      if (options.on_step)
+        options.on_step(first + static_cast<std::int64_t>(k), actions[k], played, boards[k]);
       if (options.watch) options.watch(first + static_cast<std::int64_t>(k), boards[k]);
       ++result.steps;
       if (!boards[k].done()) continue;

@@ -100,6 +100,8 @@ config::Fields fields(TrainOptions& o) {
       text("eval_opponent", &o.eval_opponent, "who the actor is judged against",
            {"level0", "level1", "level2", "level3", "level4", "evasion"}),
       number("target_win_rate", &o.target_win_rate, "stop when an evaluation reaches it; 0: never", 0, 1),
+      number("record_interval", &o.record_interval,
+             "episodes between two game logs of rank 0's first board in games/; 0: none", 0, kMany),
       number("check_consistency", &o.check_consistency,
              "updates between two comparisons of all ranks' weights; 0: never", 0, kMany),
       number("threads", &o.threads,

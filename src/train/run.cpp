@@ -25,6 +25,7 @@
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/judge.hpp"
+#include "snake_ddp/train/recorder.hpp"
 #include "snake_ddp/train/reporter.hpp"
 #include "snake_ddp/train/signals.hpp"
 
@@ -269,7 +270,12 @@ base::ExitCode run_training(const TrainOptions& o, const dist::World& world, con
   if (o.load_model) load_weights(o, FeatureMap(o), *learner);
   share_weights(*learner, context);
   replay::Buffer replay(learner->columns(), o.buffer_size);
-  rollout::Collector collector(collector_options(o, context.rank()), replay);
+  std::optional<Recorder> recorder;  // of rank 0, once it has a folder
+  rollout::CollectorOptions playing = collector_options(o, context.rank());
+  playing.watch = [&recorder](const auto&... what) {
+    if (recorder) recorder->see(what...);
+  };
+  rollout::Collector collector(playing, replay);
   const std::uint64_t sample_seed =
       static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(context.rank());
 
@@ -278,6 +284,7 @@ base::ExitCode run_training(const TrainOptions& o, const dist::World& world, con
   if (context.is_main()) {
     keeper.emplace(o, settings, context);
     reporter.emplace(keeper->folder(), o.max_episodes, o.log_every_episode);
+    if (o.record_interval > 0) recorder.emplace(keeper->folder() + "/games", o, collector);
     reporter->line(fmt::format("{}: {} rank(s) on {}, {}, {} thread(s) each", version_text(), context.size(),
                                fmt::join(context.hosts(), ", "), context.device().str(),
                                at::get_num_threads()));

@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -337,12 +338,16 @@ def check_line(words):
         assert os.access(SOURCE / name, os.X_OK)
         if name == "train_ddp.sh":
             check_training_flags(words[1:])
-    elif name == "snake_ddp" and words[1:2] and words[1] in ("eval", "export", "info", "bench", "verify-trace"):
+    elif name == "snake_ddp" and words[1:2] and words[1] in ("eval", "export", "info", "bench", "verify-trace", "replay"):
         short = [BINARY, *words[1:]]
         for flag, little in (("--seconds", "0.01"), ("--games", "10")):
             if flag in short:
                 short[short.index(flag) + 1] = little
-        done = run_here(short)
+        with tempfile.TemporaryDirectory() as folder:
+            for flag in ("--html", "--record"):
+                if flag in short:
+                    short[short.index(flag) + 1] = f"{folder}/written"
+            done = run_here(short)
         assert done.returncode == 0, done.stderr
         if "--json" in words:
             only_json(done.stdout)

@@ -14,8 +14,9 @@ struct TraceReport {
   std::string first_mismatch;
 };
 
-/// Replays recorded games. Each step takes the actions and the outcomes of chance (replaced directions, new
-/// beans) from the file; all else must be what our rules make of them. Recorded chance that the rules
+/// Replays recorded games, traces or the platform's logs. Each step takes the actions and the outcomes of
+/// chance (replaced directions, new beans) from the file; all else must be what our rules make of them. Where
+/// a log does not tell what a snake did in the step in which it died, any move that explains the rest will do. Recorded chance that the rules
 /// forbid is a mismatch, as is a game that ends too early or goes on after its end. After a mismatch the
 /// rest of that game is skipped.
 /// Throws      FileError with the line number where a file cannot be read or a value is not of the format.

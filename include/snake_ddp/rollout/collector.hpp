@@ -17,6 +17,17 @@
 
 namespace snake_ddp::rollout {
 
+/// A game, as far as it was played.
+struct Episode {
+  std::int64_t number = 0;                 // of this rank, from 1, in the order of ending; 0 before its end
+  std::int64_t started = 0;                // number by the order of starting, the one that chose the opponent
+  int snake_return[game::kTeamSize] = {};  // sums of the game's own rewards
+  int team_return[2] = {};
+  int steps = 0;
+  double epsilon = 0;
+  agents::Opponent opponent = agents::Opponent::kLevel0;
+};
+
 struct CollectorOptions {
   std::int64_t num_envs = 1;
   std::int64_t episode_length = game::kMaxSteps;  // a game cut off earlier is truncated, not terminated
@@ -34,17 +45,9 @@ struct CollectorOptions {
   std::uint64_t seed = 1;  // rank included
   /// The opponent of the n-th game that this rank starts, from 1.
   std::function<agents::Opponent(std::int64_t)> opponent;
-};
-
-/// A game that ended.
-struct Episode {
-  std::int64_t number = 0;                 // of this rank, from 1, in the order of ending
-  std::int64_t started = 0;                // number by the order of starting, the one that chose the opponent
-  int snake_return[game::kTeamSize] = {};  // sums of the game's own rewards
-  int team_return[2] = {};
-  int steps = 0;
-  double epsilon = 0;
-  agents::Opponent opponent = agents::Opponent::kLevel0;
+  /// Called for the first board, where set: after a deal, without actions and result, and after each step.
+  std::function<void(const Episode&, const game::State&, const game::Actions*, const game::StepResult*)>
+      watch = {};
 };
 
 class Collector {

@@ -30,6 +30,10 @@ struct MatchOptions {
   std::int64_t parts = 1;
   /// Called with the game's number after its deal and after each of its steps, where set.
   std::function<void(std::int64_t game, const game::State&)> watch = {};
+  /// Called after each step, before `watch`, with what was played, where set.
+  std::function<void(std::int64_t game, const game::Actions&, const game::StepResult&,
+                     const game::State& after)>
+      on_step = {};
 };
 
 /// Sums over games, so results of several parts add up to the same numbers however the games were shared.

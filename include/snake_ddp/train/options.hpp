@@ -51,6 +51,7 @@ struct TrainOptions {
   std::int64_t eval_games = 200;
   std::string eval_opponent = "level2";
   double target_win_rate = 0;
+  std::int64_t record_interval = 0;
   std::int64_t check_consistency = 1000;
   std::int64_t threads = 0;
   bool log_every_episode = false;

@@ -1,0 +1,34 @@
+// Game logs of a training run: now and then a game of rank 0's first board.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "snake_ddp/io/game_log.hpp"
+#include "snake_ddp/rollout/collector.hpp"
+#include "snake_ddp/train/options.hpp"
+
+namespace snake_ddp::train {
+
+class Recorder {
+ public:
+  /// Makes `folder` where it is missing.
+  /// Throws  FileError.
+  Recorder(std::string folder, const TrainOptions& options, const rollout::Collector& collector);
+
+  /// What rollout::CollectorOptions::watch is called with. Of the first game to end once --record_interval
+  /// more episodes have ended it writes `folder`/episode_{episode}.json; a game that it did not see begin is
+  /// passed over.
+  /// Throws  FileError.
+  void see(const rollout::Episode& episode, const game::State& board, const game::Actions* actions,
+           const game::StepResult* result);
+
+ private:
+  std::string folder_, name_;
+  std::int64_t interval_, model_episode_;
+  std::int64_t written_;  // intervals that have had their log
+  std::optional<io::RecordedGame> running_;
+};
+
+}  // namespace snake_ddp::train

@@ -1,0 +1,46 @@
+#include "snake_ddp/app/replay_page.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "replay_page_html.hpp"
+#include "snake_ddp/base/error.hpp"
+
+namespace snake_ddp::app {
+namespace {
+
+nlohmann::ordered_json board_json(const io::RecordedBoard& board) {
+  return {board.snakes, board.beans, board.directions};
+}
+
+}  // namespace
+
+std::string replay_page(const io::RecordedGame& game) {
+  nlohmann::ordered_json boards = {board_json(game.start)}, steps = nlohmann::ordered_json::array();
+  for (const io::RecordedStep& step : game.steps) {
+    boards.push_back(board_json(step.after));
+    steps.push_back({step.actions, step.reward, step.hit});
+  }
+  const nlohmann::ordered_json data = {{"rows", game::kRows},
+                                       {"columns", game::kCols},
+                                       {"start_length", game::kStartLength},
+                                       {"names", game.names},
+                                       {"start_time", game.start_time},
+                                       {"end_time", game.end_time},
+                                       {"truncated", game.cut_off},
+                                       {"boards", boards},
+                                       {"steps", steps}};
+  // Plain ASCII, and without the characters that mean something in HTML: only texts can hold them.
+  std::string text = data.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  for (const auto& [mark, escape] :
+       {std::pair{'<', "\\u003c"}, std::pair{'>', "\\u003e"}, std::pair{'&', "\\u0026"}}) {
+    for (std::size_t at = 0; (at = text.find(mark, at)) != std::string::npos; at += 6)
+      text.replace(at, 1, escape);
+  }
+  constexpr std::string_view kPlace = "<script type=\"application/json\" id=\"game\">null";
+  std::string page(kReplayPageHtml);
+  const std::size_t at = page.find(kPlace);
+  SD_CHECK(at != std::string::npos, "the page has no place for the game");
+  return page.replace(at + kPlace.size() - 4, 4, text);
+}
+
+}  // namespace snake_ddp::app

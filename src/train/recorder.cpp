@@ -1,0 +1,42 @@
+#include "snake_ddp/train/recorder.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/file_error.hpp"
+
+namespace snake_ddp::train {
+
+Recorder::Recorder(std::string folder, const TrainOptions& options, const rollout::Collector& collector)
+    : folder_(std::move(folder)),
+      name_(options.algo),
+      interval_(options.record_interval),
+      model_episode_(options.model_episode),
+      written_(collector.episodes_ended() / interval_) {
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  if (error) throw io::file_error("make folder", folder_, error.value());
+  const game::State& board = collector.boards().front();
+  if (board.step() == 1) running_ = io::begin_record(board);  // it was dealt before we came
+}
+
+void Recorder::see(const rollout::Episode& episode, const game::State& board, const game::Actions* actions,
+                   const game::StepResult* result) {
+  if (actions == nullptr) {
+    running_ = io::begin_record(board);
+    return;
+  }
+  if (!running_) return;
+  io::add_step(*running_, *actions, *result, board);
+  if (episode.number / interval_ <= written_) return;  // it goes on, or was not asked for
+  written_ = episode.number / interval_;
+  running_->names = {name_, std::string(agents::name(episode.opponent))};
+  running_->cut_off = !board.done();
+  io::write_file_atomically(fmt::format("{}/episode_{}.json", folder_, model_episode_ + episode.number),
+                            io::game_log_text(*running_));
+}
+
+}  // namespace snake_ddp::train

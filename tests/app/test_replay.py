@@ -1,0 +1,399 @@
+"""Game logs and what shows them: eval --record and --watch, replay in a terminal, and its page in a real browser."""
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+from PIL import Image
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from processes import BINARY, DATA, PATIENCE_S, TINY, call, clean_environment, flags, only_json, run_folder
+
+LETTERS = "ABCDEF"
+EVIL = '</script><script>window.hacked = 1</script><img src="x" onerror="window.hacked = 1"><!--'
+
+
+@pytest.fixture(scope="module")
+def games(tmp_path_factory):
+    """Five recorded games, and what eval said of them."""
+    folder = tmp_path_factory.mktemp("record") / "new" / "games"
+    done = call("eval", "--team_a", "level2", "--team_b", "level1", "--games", "5", "--record", folder, "--json")
+    assert done.returncode == 0, done.stderr
+    return folder, only_json(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def log(games):
+    return json.loads((games[0] / "game_0.json").read_text())
+
+
+def write(path, value):
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+    return path
+
+
+def cells(places):
+    return ",".join(str(20 * row + column) for row, column in places)
+
+
+def board_after(log, step):
+    return log["steps"][step - 1]["info_after"] if step else log["init_info"]
+
+
+def scores_after(log, step):
+    rewards = [s["reward"] for s in log["steps"][:step]]
+    return [sum(sum(r[:3]) for r in rewards), sum(sum(r[3:]) for r in rewards)]
+
+
+# Game logs
+
+
+def test_recorded_games_are_those_that_were_counted_and_follow_the_rules(games):
+    folder, result = games
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == [f"game_{k}.json" for k in range(5)]
+    checked = only_json(call("verify-trace", *(folder / name for name in names), "--json").stdout)
+    assert checked["games"] == 5 and checked["mismatches"] == 0
+    totals = {"wins": 0, "draws": 0, "losses": 0}
+    score_a = 0
+    for k, name in enumerate(names):
+        one = json.loads((folder / name).read_text())
+        assert one["names"] == (["level2", "level1"] if k % 2 == 0 else ["level1", "level2"]), "sides are swapped"
+        mine, theirs = sum(one["n_return"][:3]), sum(one["n_return"][3:])
+        if k % 2:
+            mine, theirs = theirs, mine
+        totals["wins" if mine > theirs else "losses" if mine < theirs else "draws"] += 1
+        score_a += mine
+    assert totals == {name: result[name] for name in totals}
+    assert score_a / 5 == pytest.approx(result["score_a"])
+
+
+def test_training_records_a_game_now_and_then(tmp_path):
+    # Four boards end together: the first one's games are episodes 1, 5 and 9.
+    settings = TINY | {"runs_dir": tmp_path, "max_episodes": 12, "record_interval": 4, "model_episode": 100,
+                       "opponent_difficulty_strategy": "fixed:2"}
+    done = call(*flags(settings))
+    assert done.returncode == 0, done.stderr
+    logs = sorted((run_folder(done.stdout) / "games").iterdir())
+    assert [path.name for path in logs] == ["episode_105.json", "episode_109.json"]
+    one = json.loads(logs[0].read_text())
+    assert one["names"] == ["ddpg", "level2"] and len(one["steps"]) == 100 and one["truncated"] is True
+    checked = only_json(call("verify-trace", *logs, "--json").stdout)
+    assert checked["games"] == 2 and checked["steps"] == 200 and checked["mismatches"] == 0
+
+
+# In a terminal
+
+
+def test_a_game_is_played_as_text(games, log):
+    done = call("replay", games[0] / "game_0.json", "--text")
+    assert done.returncode == 0 and "\x1b" not in done.stdout
+    frames = done.stdout.split("\n\n")[:-1]
+    assert len(frames) == len(log["steps"]) + 1
+    for step in (0, 1, 77, len(log["steps"])):
+        lines = frames[step].strip("\n").split("\n")
+        a, b = scores_after(log, step)
+        assert re.search(rf"level2\s+{a} : {b}\s+level1\s+step {step}$", lines[0])
+        for snake, body in enumerate(board_after(log, step)["snakes_position"]):
+            row, column = body[0]
+            assert lines[2 + row][1 + 2 * column] == LETTERS[snake]
+            row, column = body[-1]
+            assert lines[2 + row][1 + 2 * column:3 + 2 * column] == LETTERS[snake].lower() * 2
+        if step:
+            died = {LETTERS[i] for i, hit in enumerate(board_after(log, step)["hit"]) if hit}
+            assert set(re.findall(r"([A-F]) -?\d+ died", lines[-1])) == died
+
+
+def in_terminal(*arguments):
+    """What a terminal gets, with the exit code."""
+    leader, follower = pty.openpty()
+    process = subprocess.Popen([BINARY, *map(str, arguments)], stdout=follower, env=clean_environment(), stdin=subprocess.DEVNULL)
+    os.close(follower)
+    said = b""
+    with contextlib.suppress(OSError):  # EIO: the last writer is gone
+        while piece := os.read(leader, 65536):
+            said += piece
+    os.close(leader)
+    return said.decode(), process.wait(PATIENCE_S)
+
+
+def test_in_a_terminal_each_moment_takes_the_place_of_the_last(games, log, tmp_path):
+    said, code = in_terminal("replay", games[0] / "game_0.json", "--text", "--speed", "1000")
+    assert code == 0
+    assert said.count("\x1b[2J") == 1 and said.count("\x1b[H") == len(log["steps"]) + 1
+    said, code = in_terminal("eval", "--team_a", "level2", "--team_b", "random", "--games", "3", "--watch", "--speed", "1000")
+    assert code == 0
+    assert said.count("\x1b[H") == 201 and "win rate" in said
+    # A name cannot steer the terminal.
+    path = write(tmp_path / "evil.json", log | {"names": ["\x1b]0;title\x07", "\x9b31m"]})
+    said, code = in_terminal("replay", path, "--text", "--speed", "1000")
+    assert code == 0 and "?]0;title?" in said and "\x1b]" not in said and "\x9b" not in said
+
+
+def test_a_watched_game_is_the_recorded_game(games):
+    line = ["eval", "--team_a", "level2", "--team_b", "level1", "--games", "5"]
+    watched, replayed = call(*line, "--watch"), call("replay", games[0] / "game_0.json", "--text")
+    frames = watched.stdout.split("\n\n")
+    assert frames[:200] == replayed.stdout.split("\n\n")[:200]
+    assert " step 200\n" in frames[200] and "win rate" in frames[201]
+
+
+# Wrong input
+
+
+@pytest.mark.parametrize("line, words", {
+    "no file": (["--html", "out.html"], ["needs a file"]),
+    "nothing asked for": (["{log}"], ["--html OUT", "--text"]),
+    "no such game": (["{log}", "--text", "--game", "1"], ["--game 1", "holds 1 game"]),
+    "no speed": (["{log}", "--text", "--speed", "0"], ["speed"]),
+    "unknown flag": (["{log}", "--htm", "x"], ["unknown flag --htm", "--html"]),
+}.values())
+def test_wrong_use_is_told(games, line, words):
+    done = call("replay", *(word.format(log=games[0] / "game_0.json") for word in line))
+    assert done.returncode == 2 and done.stdout == ""
+    for word in words:
+        assert word in done.stderr
+
+
+def test_wrong_files_are_told_with_the_place(games, log, tmp_path):
+    whole = (games[0] / "game_0.json").read_text()
+    other_board = log | {"board_height": 6, "board_width": 8}
+    wrong_type = json.loads(whole)
+    wrong_type["steps"][16]["info_after"]["snakes_position"][3][0] = ["up", 4]
+    bad = {
+        "missing.json": (None, []),
+        "cut.json": (whole[:len(whole) // 2], [":1: not JSON"]),
+        "small.json": (other_board, ['"board_height": 6', "10"]),
+        "type.json": (wrong_type, ["step 17: ", '"snakes_position"', '"up"']),
+        "empty.json": ("", ["no game"]),
+        "page.json": ("<html></html>", [":1: not JSON"]),
+    }
+    for name, (content, words) in bad.items():
+        if content is not None:
+            write(tmp_path / name, content)
+        for line in (["replay", tmp_path / name, "--html", tmp_path / "out.html"], ["verify-trace", tmp_path / name]):
+            done = call(*line)
+            assert done.returncode == 4 and done.stdout == "", (name, done.stderr)
+            for word in [str(tmp_path / name), *words]:
+                assert word in done.stderr
+    cut = gzip.compress(whole.encode())[:-100]
+    (tmp_path / "cut.json.gz").write_bytes(cut)
+    done = call("replay", tmp_path / "cut.json.gz", "--text")
+    assert done.returncode == 4 and "end too early" in done.stderr
+    assert not (tmp_path / "out.html").exists()
+    done = call("replay", games[0] / "game_0.json", "--html", tmp_path / "no" / "out.html")
+    assert done.returncode == 4 and "out.html" in done.stderr
+    done = call("eval", "--team_a", "random", "--team_b", "random", "--games", "1", "--record", tmp_path / "cut.json" / "x")
+    assert done.returncode == 4 and "cut.json" in done.stderr
+
+
+# The page
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    programs = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
+    assert all(programs.values()), f"missing: {programs}; launch/packages.txt names the packages"
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs["chromium"]
+    profile = tmp_path_factory.mktemp("profile")
+    # Containers have no room for Chromium's sandbox, nor in /dev/shm.
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}",
+                 "--window-size=1280,960", "--no-first-run", "--disable-background-networking"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(programs["chromedriver"]))
+    driver.set_page_load_timeout(PATIENCE_S)
+    yield driver
+    driver.quit()
+
+
+def make_page(file, out, *more):
+    done = call("replay", file, "--html", out, *more)
+    assert done.returncode == 0, done.stderr
+    assert f"{out}: " in done.stdout
+    return out
+
+
+def open_page(browser, page, scheme="light", place=""):
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
+    browser.get("about:blank")
+    browser.get(f"file://{page}{place}")
+    assert browser.get_log("browser") == []
+    assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0, "it fetches nothing"
+
+
+def shown_step(browser):
+    return int(browser.find_element(By.ID, "board").get_attribute("data-step"))
+
+
+def check_board(browser, log, step):
+    assert shown_step(browser) == step
+    snakes, beans, points, clock = browser.execute_script("""
+        return [[...document.querySelectorAll('#board .snake')].map(e => [e.dataset.snake, e.dataset.cells]),
+                document.getElementById('beans').dataset.cells,
+                [...document.querySelectorAll('.points')].map(e => e.textContent),
+                document.getElementById('clock').textContent]""")
+    board = board_after(log, step)
+    assert snakes == [[LETTERS[i], cells(body)] for i, body in enumerate(board["snakes_position"])]
+    assert beans == cells(board["beans_position"])
+    assert [int(text.replace("\u2212", "-")) for text in points] == scores_after(log, step)
+    assert clock == f"step {step} of {len(log['steps'])}"
+
+
+def heads_drawn(browser):
+    """Where the heads are on the screen, as cells: the middle of each head's shape."""
+    return browser.execute_script("""
+        const board = document.getElementById('board').getBoundingClientRect();
+        return [...document.querySelectorAll('#board .snake')].map(snake => {
+          const box = snake.querySelector('.full').getBoundingClientRect();
+          const row = Math.floor((box.top + box.height / 2 - board.top) / board.height * 10);
+          const column = Math.floor((box.left + box.width / 2 - board.left) / board.width * 20);
+          return 20 * row + column;
+        })""")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_slider_moves_the_board_to_the_recorded_positions(browser, games, log, tmp_path, scheme):
+    page = make_page(games[0] / "game_0.json", tmp_path / "game.html")
+    open_page(browser, page, scheme)
+    check_board(browser, log, 0)
+    slider = browser.find_element(By.ID, "slider")
+    for step in [*range(0, len(log["steps"]), 9), len(log["steps"])]:
+        browser.execute_script("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))", slider, step)
+        check_board(browser, log, step)
+        assert heads_drawn(browser) == [20 * body[0][0] + body[0][1] for body in board_after(log, step)["snakes_position"]]
+    # With the mouse.
+    ActionChains(browser).move_to_element_with_offset(slider, 0, 0).click().perform()
+    assert abs(shown_step(browser) - len(log["steps"]) / 2) <= 2
+    check_board(browser, log, int(slider.get_property("value")))
+
+    picture = Image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB")
+    colours = {colour: count for count, colour in picture.getcolors(1 << 24)}
+    assert len(colours) > 50, "not blank"
+    brightness = sum(sum(colour) / 3 * count for colour, count in colours.items()) / sum(colours.values())
+    assert brightness > 200 if scheme == "light" else brightness < 60
+    team_a, team_b = ((0, 114, 178), (213, 94, 0)) if scheme == "light" else ((133, 203, 243), (246, 191, 74))
+    assert colours.get(team_a, 0) > 200 and colours.get(team_b, 0) > 200, "both teams are there"
+
+
+def test_the_keyboard_plays(browser, games, log, tmp_path):
+    page = make_page(games[0] / "game_0.json", tmp_path / "game.html")
+    last = len(log["steps"])
+    open_page(browser, page, place="#150")
+    check_board(browser, log, 150)
+
+    def press(*keys):
+        actions = ActionChains(browser)
+        for key in keys:
+            actions.send_keys(key)
+        actions.perform()
+
+    press(Keys.ARROW_RIGHT)
+    check_board(browser, log, 151)
+    press(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+    check_board(browser, log, 149)
+    ActionChains(browser).key_down(Keys.SHIFT).send_keys(Keys.ARROW_LEFT).key_up(Keys.SHIFT).perform()
+    check_board(browser, log, 139)
+    press(Keys.END)
+    check_board(browser, log, last)
+    press(Keys.ARROW_RIGHT)
+    check_board(browser, log, last)
+    press(Keys.HOME)
+    check_board(browser, log, 0)
+    press(Keys.ARROW_LEFT)
+    check_board(browser, log, 0)
+
+    def playing():
+        return browser.execute_script("return document.body.dataset.playing") == "true"
+
+    assert not playing()
+    press(Keys.SPACE)
+    assert playing()
+    until = time.monotonic() + PATIENCE_S
+    while shown_step(browser) < 3:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    press(Keys.SPACE)
+    assert not playing()
+    check_board(browser, log, shown_step(browser))
+    # The play button does the same, and starts again from the end.
+    press(Keys.END)
+    browser.find_element(By.ID, "play").click()
+    assert playing() and shown_step(browser) < last
+    browser.find_element(By.ID, "play").click()
+    assert not playing()
+    for button, step in {"last": last, "back": last - 1, "first": 0, "next": 1}.items():
+        browser.find_element(By.ID, button).click()
+        check_board(browser, log, step)
+    assert browser.get_log("browser") == []
+
+
+def test_the_curve_leads_to_the_step_that_is_clicked_and_marks_deaths(browser, games, log, tmp_path):
+    open_page(browser, make_page(games[0] / "game_0.json", tmp_path / "game.html"))
+    curve = browser.find_element(By.ID, "curve")
+    ActionChains(browser).move_to_element_with_offset(curve, 0, -20).click().perform()
+    middle = shown_step(browser)
+    assert abs(middle - len(log["steps"]) / 2) <= 2
+    check_board(browser, log, middle)
+    ActionChains(browser).move_to_element_with_offset(curve, 100, 0).click_and_hold().move_by_offset(50, 0).release().perform()
+    assert shown_step(browser) > middle + 10
+    marks = browser.execute_script("return [...document.querySelectorAll('[data-deaths]')].map(e => [Number(e.dataset.deaths), "
+                                   "e.classList.contains('s1') ? 0 : 1])")
+    assert sorted(map(tuple, marks)) == sorted((step, team) for step in range(1, len(log["steps"]) + 1) for team in (0, 1)
+                                               if any(board_after(log, step)["hit"][3 * team:3 * team + 3]))
+    # On the board, too.
+    step = next(step for step in range(1, len(log["steps"]) + 1) if any(board_after(log, step)["hit"]))
+    browser.get(f"{browser.current_url.split('#')[0]}#{step}")
+    crosses = browser.execute_script("return [...document.querySelectorAll('#board .death')].map(e => e.dataset.snake)")
+    assert crosses == [LETTERS[i] for i, hit in enumerate(board_after(log, step)["hit"]) if hit]
+
+
+def test_a_name_is_text_and_never_markup(browser, log, tmp_path):
+    names = [EVIL, "\u2028 & \"q\" 'q' \\u003c 蛇 \x1b"]
+    page = make_page(write(tmp_path / "evil.json", log | {"names": names, "start_time": EVIL}), tmp_path / "evil.html")
+    assert EVIL not in page.read_text() and "<img" not in page.read_text()
+    open_page(browser, page)
+    shown, title, scripts, hacked = browser.execute_script(
+        "return [[...document.querySelectorAll('.name')].map(e => e.textContent), document.title, document.scripts.length, "
+        "window.hacked === undefined]")
+    assert shown == names and EVIL in title and scripts == 2 and hacked
+    check_board(browser, log, 0)
+
+
+def test_the_page_holds_all_it_needs_and_is_small(log, games, tmp_path):
+    page = make_page(games[0] / "game_0.json", tmp_path / "game.html").read_text()
+    assert set(re.findall(r"https?://[^\s\"'<>]+", page)) == {"http://www.w3.org/2000/svg"}, "a name, not an address"
+    assert not re.search(r"\ssrc=|@import|url\(|fetch\(|import ", page), "nothing to fetch"
+    assert len(page.encode()) < 300_000
+    # Whatever happens in 200 steps: a board full of snakes in each of them.
+    full = json.loads(json.dumps(log))
+    every = [[row, column] for row in range(10) for column in range(20)]
+    for step in full["steps"]:
+        step["info_after"]["snakes_position"] = [every[5 + 32 * i:5 + 32 * (i + 1)] for i in range(5)] + [every[165:]]
+    assert len(full["steps"]) == 200
+    assert make_page(write(tmp_path / "full.json", full), tmp_path / "full.html").stat().st_size < 300_000
+
+
+def test_traces_and_the_references_own_logs_are_shown(browser, tmp_path):
+    with gzip.open(DATA / "reference_log.json.gz", "rt") as file:
+        reference = json.load(file)
+    open_page(browser, make_page(DATA / "reference_log.json.gz", tmp_path / "reference.html"), place="#83")
+    check_board(browser, reference, 83)
+    open_page(browser, make_page(DATA / "games.jsonl.gz", tmp_path / "trace.html", "--game", "39"), place="#200")
+    assert shown_step(browser) == 200
+    with gzip.open(DATA / "games.jsonl.gz", "rt") as file:
+        last = json.loads(file.readlines()[-1])
+    assert heads_drawn(browser) == [body[0] for body in last["snakes"]]

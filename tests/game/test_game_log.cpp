@@ -1,0 +1,309 @@
+// Game logs in the platform's format: as the reference wrote one, as we write and read them, and what is
+// refused.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "boards.hpp"
+#include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/app/verify_trace.hpp"
+#include "snake_ddp/io/game_log.hpp"
+
+using namespace snake_ddp;
+using nlohmann::json;
+
+namespace {
+
+/// A file of this test, gone when it ends.
+struct Scratch {
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() /
+      ("sd_log_" + std::to_string(::getpid()) + "_" + std::to_string(counter++) + ".json");
+  static inline int counter = 0;
+  ~Scratch() { std::filesystem::remove(path); }
+  std::string write(const std::string& text) const {
+    std::ofstream(path, std::ios::binary) << text;
+    return path.string();
+  }
+};
+
+/// Random moves, so that there are many deaths and reversals.
+io::RecordedGame random_game(std::uint64_t seed) {
+  game::State state;
+  game::PhiloxChance chance(seed, 0);
+  game::reset(state, chance);
+  io::RecordedGame record = io::begin_record(state);
+  record.names = {"one", "two"};
+  while (!state.done()) {
+    game::Actions actions;
+    for (int team = 0; team < 2; ++team)
+      agents::act(agents::Opponent::kLevel0, state, team, actions, seed, static_cast<std::uint64_t>(team));
+    game::PhiloxChance step_chance(seed, 0);
+    const game::StepResult result = game::step(state, actions, step_chance);
+    io::add_step(record, actions, result, state);
+  }
+  return record;
+}
+
+io::RecordedGame only_game(const std::string& path) {
+  std::vector<io::RecordedGame> games;
+  io::read_games(path, [&](const io::RecordedGame& game) { games.push_back(game); });
+  REQUIRE(games.size() == 1);
+  return games.front();
+}
+
+std::string refusal(const std::string& text) {
+  const Scratch file;
+  try {
+    io::read_games(file.write(text), [](const io::RecordedGame&) {});
+  } catch (const base::FileError& error) {
+    const std::string what = error.what();
+    CHECK_THAT(what, Catch::Contains(file.path.string()));
+    return what;
+  }
+  return "no FileError";
+}
+
+}  // namespace
+
+TEST_CASE("a log that the reference wrote is played as the reference played it", "[golden]") {
+  const std::string path = SD_TEST_DATA "/reference_log.json.gz";
+  const app::TraceReport report = app::verify_traces({path});
+  CHECK(report.first_mismatch.empty());
+  CHECK(report.games == 1);
+  CHECK(report.steps == 200);
+  CHECK(report.mismatches == 0);
+  const io::RecordedGame game = only_game(path);
+  CHECK(game.names == std::array<std::string, 2>{"random", "rl"});
+  CHECK(game.steps.at(0).actions[0] == io::kUntold);  // its run_log.py leaves actions out
+}
+
+TEST_CASE("a log of ours has the reference's fields in the reference's shapes", "[golden]") {
+  json reference;
+  {
+    // Read once by our reader and written again, the reference's log must come out as it was, but for what it
+    // does not tell: actions, and the directions after the last step, which nobody writes.
+    io::RecordedGame game = only_game(SD_TEST_DATA "/reference_log.json.gz");
+    for (io::RecordedStep& step : game.steps) step.actions.fill(0);
+    reference = json::parse(io::game_log_text(game));
+  }
+  const json ours = json::parse(io::game_log_text(random_game(1)));
+  for (const json* log : std::initializer_list<const json*>{&reference, &ours}) {
+    CHECK(log->at("game_name") == "snakes_3v3");
+    CHECK(log->at("n_player") == 6);
+    CHECK(log->at("board_height") == 10);
+    CHECK(log->at("board_width") == 20);
+    CHECK(log->at("steps").size() == 200);
+    for (const char* name :
+         {"init_info", "winner", "winner_information", "n_return", "names", "start_time", "end_time"})
+      CHECK(log->contains(name));
+    CHECK_FALSE(log->contains("truncated"));
+  }
+  // What the reference's own file says.
+  CHECK(reference["init_info"]["directions"] == json({"down", "down", "right", "up", "down", "right"}));
+  CHECK(reference["init_info"]["snakes_position"][0] == json({{1, 17}, {0, 17}, {9, 17}}));
+  CHECK(reference["init_info"]["beans_position"] == json({{4, 4}, {3, 7}, {7, 4}, {0, 1}, {0, 15}}));
+  CHECK(reference["winner"] == 2);
+  CHECK(reference["winner_information"] == json({1, 0, 1, 0, 1, 0}));
+  CHECK(reference["n_return"] == json({1, 0, 1, 0, 1, 0}));
+  CHECK(reference["names"] == json({"random", "rl"}));
+  CHECK(reference["start_time"] == "2026-11-21 15:19:31");
+}
+
+TEST_CASE("one step of a log, written out", "[unit]") {
+  game::State state = game::drawn(
+      "A<<.................\n"
+      "B<<.................\n"
+      "C<<.................\n"
+      "....................\n"
+      "....................\n"
+      "....................\n"
+      "....................\n"
+      "........o.oo........\n"
+      "...........o.o......\n"
+      "..D<<....E<<....F<<.\n");
+  io::RecordedGame record = io::begin_record(state);
+  record.start_time = record.end_time = "then";
+  record.names = {"a", "b"};
+  game::RecordedChance chance;
+  chance.beans = nullptr;
+  const game::Actions up{{0, 0, 0, 2, 0, 2}};
+  const game::StepResult result = game::step(state, up, chance);
+  io::add_step(record, up, result, state);
+  record.cut_off = true;
+  record.start_time = record.end_time = "then";
+  CHECK(
+      io::game_log_text(record) ==
+      R"({"game_name":"snakes_3v3","n_player":6,"board_height":10,"board_width":20,"init_info":{)"
+      R"("snakes_position":[[[0,0],[0,1],[0,2]],[[1,0],[1,1],[1,2]],[[2,0],[2,1],[2,2]],)"
+      R"([[9,2],[9,3],[9,4]],[[9,9],[9,10],[9,11]],[[9,16],[9,17],[9,18]]],)"
+      R"("beans_position":[[7,8],[7,10],[7,11],[8,11],[8,13]],)"
+      R"("directions":["left","left","left","left","left","left"]},"start_time":"then","mode":"terminal",)"
+      R"("steps":[{"info_before":{"directions":["left","left","left","left","left","left"]},)"
+      R"("joint_action":[[[1,0,0,0]],[[1,0,0,0]],[[1,0,0,0]],[[0,0,1,0]],[[1,0,0,0]],[[0,0,1,0]]],)"
+      R"("reward":[0,0,0,0,0,0],"info_after":{"snakes_position":[)"
+      R"([[9,0],[0,0],[0,1]],[[0,3],[0,2],[1,2]],[[0,5],[0,4],[1,4]],)"
+      R"([[9,1],[9,2],[9,3]],[[8,9],[9,9],[9,10]],[[9,15],[9,16],[9,17]]],)"
+      R"("beans_position":[[7,8],[7,10],[7,11],[8,11],[8,13]],"hit":[0,1,1,0,0,0],"score":[0,0,0,0,0,0]}}],)"
+      R"("winner":2,"winner_information":[0,0,0,0,0,0],"n_return":[0,0,0,0,0,0],"names":["a","b"],)"
+      R"("end_time":"then","truncated":true})"
+      "\n");
+}
+
+TEST_CASE("games that we record are read back as they were and verify, with actions or without",
+          "[property]") {
+  int reversed = 0, died = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const io::RecordedGame game = random_game(seed);
+    json log = json::parse(io::game_log_text(game));
+    const Scratch file;
+    const io::RecordedGame back = only_game(file.write(log.dump()));
+    REQUIRE(back.steps.size() == game.steps.size());
+    CHECK(back.names == game.names);
+    for (std::size_t k = 0; k < game.steps.size(); ++k) {
+      const io::RecordedStep &a = game.steps[k], &b = back.steps[k];
+      REQUIRE(a.after.snakes == b.after.snakes);
+      REQUIRE(a.after.beans == b.after.beans);
+      REQUIRE((a.actions == b.actions && a.reward == b.reward && a.hit == b.hit));
+      if (k + 1 < game.steps.size()) REQUIRE(a.after.directions == b.after.directions);
+      for (std::size_t i = 0; i < 6; ++i) {
+        reversed += a.actions[i] != a.turned[i] ? 1 : 0;
+        died += a.hit[i];
+      }
+    }
+    for (const bool with_actions : {true, false}) {
+      if (!with_actions)
+        for (json& step : log["steps"]) step.erase("joint_action");
+      const app::TraceReport report = app::verify_traces({file.write(log.dump(2))});  // over many lines
+      INFO(report.first_mismatch);
+      CHECK(report.mismatches == 0);
+      CHECK(report.steps == static_cast<std::int64_t>(game.steps.size()));
+    }
+  }
+  CHECK(reversed > 1000);
+  CHECK(died > 100);
+}
+
+TEST_CASE("any altered field of a log is found and named", "[unit]") {
+  const json log = json::parse(io::game_log_text(random_game(3)));
+  const auto verdict = [](const json& altered) {
+    const Scratch file;
+    const app::TraceReport report = app::verify_traces({file.write(altered.dump())});
+    CHECK(report.mismatches == 1);
+    return report.first_mismatch;
+  };
+  const auto at = [&log](const char* pointer, const json& value) {
+    json altered = log;
+    altered.at(json::json_pointer(pointer)) = value;
+    return altered;
+  };
+  std::size_t lived = 0;  // a step after which all six live, so that each body tells its direction
+  while (log["steps"][lived]["info_after"]["hit"] != json({0, 0, 0, 0, 0, 0})) ++lived;
+  const std::string step = "/steps/" + std::to_string(lived);
+  const std::string named = "game 0, step " + std::to_string(lived + 1) + ", ";
+  const json& moved = log["steps"][lived]["info_after"]["snakes_position"];
+  CHECK_THAT(verdict(at((step + "/info_after/hit/4").c_str(), 1)), Catch::Contains(named + "hit"));
+  CHECK_THAT(verdict(at((step + "/reward/2").c_str(), 7)), Catch::Contains(named + "reward"));
+  CHECK_THAT(verdict(at((step + "/info_after/score/2").c_str(), 7)), Catch::Contains(named + "score"));
+  CHECK_THAT(verdict(at((step + "/info_after/snakes_position/1/2").c_str(), moved[1][0])),
+             Catch::Contains(named + "snakes[1]"));
+  CHECK_THAT(verdict(at((step + "/info_after/beans_position/0").c_str(), {0, 0})), Catch::Contains("beans"));
+  CHECK_THAT(verdict(at("/n_return/5", 100)), Catch::Contains("step 200, n_return"));
+  const std::string was = log["steps"][lived + 1]["info_before"]["directions"][0];
+  CHECK_THAT(verdict(at(("/steps/" + std::to_string(lived + 1) + "/info_before/directions/0").c_str(),
+                        was == "up" ? "down" : "up")),
+             Catch::Contains(named + "directions"));
+  json cut = log;
+  cut["steps"].erase(150);
+  CHECK_THAT(verdict(cut), Catch::Contains("step 150, directions"));
+  cut = log;
+  cut["steps"].erase(199);
+  CHECK_THAT(verdict(cut), Catch::Contains("step 199, done"));
+  cut.erase("n_return");
+  cut["truncated"] = true;
+  const Scratch file;
+  CHECK(app::verify_traces({file.write(cut.dump())}).mismatches == 0);
+}
+
+TEST_CASE("a file that is no log is refused with the place and the field", "[unit]") {
+  const json log = json::parse(io::game_log_text(random_game(2)));
+  const std::string text = log.dump();
+  const auto altered = [&log](const char* pointer, const json& value) {
+    json other = log;
+    other[json::json_pointer(pointer)] = value;
+    return refusal(other.dump());
+  };
+  const auto without = [&log](const char* name) {
+    json other = log;
+    other.erase(name);
+    return refusal(other.dump());
+  };
+  for (const std::size_t size : {std::size_t{1}, std::size_t{100}, text.size() / 2, text.size() - 1})
+    CHECK_THAT(refusal(text.substr(0, size)), Catch::Contains(":1: not JSON"));
+  CHECK_THAT(refusal(log.dump(1).substr(0, 3000)), Catch::Contains("not JSON"));
+  CHECK_THAT(refusal(""), Catch::Contains("no game in this file"));
+  CHECK_THAT(refusal(" \n\n"), Catch::Contains("no game in this file"));
+  CHECK_THAT(refusal("[1]"), Catch::Contains("not a JSON object"));
+  CHECK_THAT(refusal("{}"), Catch::Contains("neither a game log"));
+  CHECK_THAT(refusal(text + "\n{\"game_name\""), Catch::Contains(":2: not JSON"));
+  CHECK_THAT(refusal("\xff\xfe\x01"), Catch::Contains("not JSON"));
+  CHECK_THAT(refusal(std::string(100000, '[')), Catch::Contains("not JSON"));
+
+  CHECK_THAT(altered("/game_name", "snakes_1v1"), Catch::Contains("\"snakes_1v1\", not \"snakes_3v3\""));
+  CHECK_THAT(altered("/board_height", 6), Catch::Contains("\"board_height\": 6 is not an integer 10..10"));
+  CHECK_THAT(altered("/board_width", 8), Catch::Contains("\"board_width\""));
+  CHECK_THAT(altered("/n_player", 5), Catch::Contains("\"n_player\""));
+  CHECK_THAT(altered("/names", {"a"}), Catch::Contains("\"names\" has 1 elements, not 2"));
+  CHECK_THAT(altered("/names/1", 7), Catch::Contains("\"names\": 7 is not a text"));
+  CHECK_THAT(altered("/start_time", json::array()), Catch::Contains("\"start_time\""));
+  CHECK_THAT(altered("/truncated", 1), Catch::Contains("\"truncated\""));
+  CHECK_THAT(altered("/n_return", {1, 2}), Catch::Contains("\"n_return\" has 2 elements, not 6"));
+  CHECK_THAT(altered("/init_info", "{'snakes_position': []}"), Catch::Contains("init_info: "));
+  CHECK_THAT(altered("/init_info/directions/0", "north"), Catch::Contains("\"north\" is not up, down"));
+  CHECK_THAT(altered("/init_info/snakes_position/0/1", {0, 0}), Catch::Contains("no start of a game"));
+  CHECK_THAT(altered("/steps", "none"), Catch::Contains("\"steps\": \"none\" is not a list"));
+  CHECK_THAT(altered("/steps/16", 5), Catch::Contains("step 17: no object"));
+  CHECK_THAT(altered("/steps/16/reward", {0, 0, 0, 0, 0, 0.5}),
+             Catch::Contains("step 17: field \"reward\": 0.5"));
+  CHECK_THAT(altered("/steps/16/joint_action/3", {{1, 1, 0, 0}}),
+             Catch::Contains("step 17: field \"joint_action\""));
+  CHECK_THAT(altered("/steps/16/joint_action/3", {{1, 0}}), Catch::Contains("not a choice of one of four"));
+  CHECK_THAT(altered("/steps/16/info_after/snakes_position/2", {{10, 4}}),
+             Catch::Contains("step 17: field \"snakes_position\": 10 is not an integer 0..9"));
+  CHECK_THAT(altered("/steps/16/info_after/snakes_position/2", {{1, 2, 3}}),
+             Catch::Contains("3 elements, not 2"));
+  CHECK_THAT(altered("/steps/16/info_after/beans_position", json::array({json::array({"0", 4})})),
+             Catch::Contains("\"beans_position\": \"0\""));
+  CHECK_THAT(altered("/steps/16/info_after/hit", {0, 0, 0, 0, 0, 2}),
+             Catch::Contains("step 17: field \"hit\""));
+  CHECK_THAT(altered("/steps/0/info_before/directions", log["steps"][50]["info_before"]["directions"]),
+             Catch::Contains("step 1: "));
+  for (const char* name : {"n_player", "board_width", "init_info", "steps"})
+    CHECK_THAT(without(name), Catch::Contains(std::string("\"") + name + "\" is missing"));
+  CHECK_THAT(altered("/names", std::string(100000, 'x')), Catch::Contains("..."));
+  CHECK(altered("/names", std::string(100000, 'x')).size() < 400);
+}
+
+TEST_CASE("lists that a log holds as texts are read", "[unit]") {
+  const io::RecordedGame game = random_game(5);
+  json log = json::parse(io::game_log_text(game));
+  log["n_return"] = log["n_return"].dump();
+  for (json& step : log["steps"]) {
+    step["joint_action"] = step["joint_action"].dump();
+    step["reward"] = step["reward"].dump();
+  }
+  const Scratch file;
+  CHECK(app::verify_traces({file.write(log.dump())}).mismatches == 0);
+  log["steps"][3]["reward"] = "0, 0";
+  CHECK_THAT(refusal(log.dump()), Catch::Contains("step 4: field \"reward\""));
+}
+
+TEST_CASE("a name that is no UTF-8 does not spoil a log", "[unit]") {
+  io::RecordedGame game = random_game(6);
+  game.names = {"a\xff", "</script><b>\"\n"};
+  const Scratch file;
+  const io::RecordedGame back = only_game(file.write(io::game_log_text(game)));
+  CHECK(back.names == std::array<std::string, 2>{"a\xef\xbf\xbd", "</script><b>\"\n"});
+}
