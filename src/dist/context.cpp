@@ -144,6 +144,8 @@ struct DistContext::Group {
 
   template <typename Body>
   void guarded(const std::string& what, Deadline deadline, Body body);
+  [[nodiscard]] bool in_shared_memory(const at::Tensor& tensor) const;
+  void sum_in_shared_memory(at::Tensor& tensor, int divisor, Deadline deadline);
   template <typename Start>
   void run(const std::string& what, Deadline deadline, Start start);
   template <typename Start>
@@ -451,22 +453,27 @@ at::Device DistContext::device() const { return group_->placement.device; }
 const std::vector<std::string>& DistContext::hosts() const { return group_->hosts; }
 Deadline DistContext::deadline() const { return Deadline::in(group_->options.timeout); }
 
+bool DistContext::Group::in_shared_memory(const at::Tensor& tensor) const {
+  return shared && tensor.is_cpu() && tensor.is_contiguous() &&
+         (tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kLong);
+}
+
+void DistContext::Group::sum_in_shared_memory(at::Tensor& tensor, int divisor, Deadline deadline) {
+  const auto sum = [&](auto* values, milliseconds limit) {
+    using Number = std::remove_pointer_t<decltype(values)>;
+    shared->sum(values, static_cast<std::size_t>(tensor.numel()), static_cast<Number>(divisor), pids,
+                Deadline::in(limit));
+  };
+  guarded(fmt::format("all-reduce of {}", describe(tensor)), deadline, [&](milliseconds limit) {
+    tensor.scalar_type() == at::kFloat ? sum(tensor.data_ptr<float>(), limit)
+                                       : sum(tensor.data_ptr<std::int64_t>(), limit);
+  });
+}
+
 void DistContext::all_reduce_sum(at::Tensor& tensor, Deadline deadline) {
   if (group_->alone()) return;
-  const std::string what = fmt::format("all-reduce of {}", describe(tensor));
-  const bool floats = tensor.scalar_type() == at::kFloat;
-  if (group_->shared && tensor.is_cpu() && tensor.is_contiguous() &&
-      (floats || tensor.scalar_type() == at::kLong)) {
-    const auto sum = [&](auto* values, milliseconds limit) {
-      group_->shared->sum(values, static_cast<std::size_t>(tensor.numel()), group_->pids,
-                          Deadline::in(limit));
-    };
-    group_->guarded(what, deadline, [&](milliseconds limit) {
-      floats ? sum(tensor.data_ptr<float>(), limit) : sum(tensor.data_ptr<std::int64_t>(), limit);
-    });
-    return;
-  }
-  group_->run_on(tensor, what, deadline,
+  if (group_->in_shared_memory(tensor)) return group_->sum_in_shared_memory(tensor, 1, deadline);
+  group_->run_on(tensor, fmt::format("all-reduce of {}", describe(tensor)), deadline,
                  [](c10d::Backend& backend, std::vector<at::Tensor>& tensors, milliseconds limit) {
                    c10d::AllreduceOptions options;
                    options.timeout = limit;
@@ -475,9 +482,16 @@ void DistContext::all_reduce_sum(at::Tensor& tensor, Deadline deadline) {
                  });
 }
 
+void DistContext::post_mean(const at::Tensor& tensor) {
+  if (!group_->alone() && group_->in_shared_memory(tensor) && tensor.scalar_type() == at::kFloat) {
+    group_->shared->post(tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel()));
+  }
+}
+
 void DistContext::all_reduce_mean(at::Tensor& tensor, Deadline deadline) {
   if (group_->alone()) return;
   SD_CHECK(tensor.is_floating_point(), "the mean of whole numbers");
+  if (group_->in_shared_memory(tensor)) return group_->sum_in_shared_memory(tensor, size(), deadline);
   all_reduce_sum(tensor, deadline);
   const at::NoGradGuard no_grad;
   tensor.div_(size());

@@ -136,16 +136,29 @@ void SharedSum::await_others(std::uint64_t round, const std::vector<long>& pids,
 }
 
 template <class Number>
-void SharedSum::sum(Number* values, std::size_t count, const std::vector<long>& pids,
+void SharedSum::show(const Number* values, std::size_t piece, std::size_t left) {
+  ++round_;
+  std::memcpy(slot(rank_, round_), values, piece * sizeof(Number));
+  layout_->counters()[rank_].left[round_ % 2].store(left, std::memory_order_relaxed);
+  layout_->counters()[rank_].value.store(round_, std::memory_order_release);
+}
+
+template <class Number>
+void SharedSum::post(const Number* values, std::size_t count) {
+  if (count * sizeof(Number) > kSlotBytes) return;
+  show(values, count, count);
+  posted_ = true;
+}
+
+template <class Number>
+void SharedSum::sum(Number* values, std::size_t count, Number divisor, const std::vector<long>& pids,
                     base::Deadline deadline) {
   constexpr std::size_t kPiece = kSlotBytes / sizeof(Number);
   const auto numbers = [&](int rank) { return reinterpret_cast<const Number*>(slot(rank, round_)); };
   for (std::size_t first = 0; first < count; first += kPiece) {
     const std::size_t piece = std::min(kPiece, count - first);
-    ++round_;
-    std::memcpy(slot(rank_, round_), values + first, piece * sizeof(Number));
-    layout_->counters()[rank_].left[round_ % 2].store(count - first, std::memory_order_relaxed);
-    layout_->counters()[rank_].value.store(round_, std::memory_order_release);
+    if (!posted_) show(values + first, piece, count - first);
+    posted_ = false;
     await_others(round_, pids, deadline);
     for (int rank = 0; rank < size_; ++rank) {
       const std::uint64_t left = layout_->counters()[rank].left[round_ % 2].load(std::memory_order_relaxed);
@@ -158,7 +171,7 @@ void SharedSum::sum(Number* values, std::size_t count, const std::vector<long>& 
     Number* to = values + first;
     if (size_ == 2) {
       const Number* other = numbers(1);
-      for (std::size_t i = 0; i < piece; ++i) to[i] = zeroth[i] + other[i];
+      for (std::size_t i = 0; i < piece; ++i) to[i] = (zeroth[i] + other[i]) / divisor;
       continue;
     }
     std::memcpy(to, zeroth, piece * sizeof(Number));
@@ -166,10 +179,13 @@ void SharedSum::sum(Number* values, std::size_t count, const std::vector<long>& 
       const Number* other = numbers(rank);
       for (std::size_t i = 0; i < piece; ++i) to[i] += other[i];
     }
+    for (std::size_t i = 0; i < piece; ++i) to[i] /= divisor;
   }
 }
 
-template void SharedSum::sum(float*, std::size_t, const std::vector<long>&, base::Deadline);
-template void SharedSum::sum(std::int64_t*, std::size_t, const std::vector<long>&, base::Deadline);
+template void SharedSum::post(const float*, std::size_t);
+template void SharedSum::sum(float*, std::size_t, float, const std::vector<long>&, base::Deadline);
+template void SharedSum::sum(std::int64_t*, std::size_t, std::int64_t, const std::vector<long>&,
+                             base::Deadline);
 
 }  // namespace snake_ddp::dist

@@ -28,23 +28,32 @@ class SharedSum {
   /// Takes the name away once all have opened it, so that nothing is left behind by processes that are killed.
   void unlink() const;
 
-  /// Replaces `values` by its sum over all ranks, added in rank order: the same bits on each.
+  /// Shows this rank's numbers to the others ahead of `sum`, which must follow with the same arguments before any other
+  /// sum: what lies between them need not wait. Does nothing with more numbers than fit at once.
+  template <class Number>
+  void post(const Number* values, std::size_t count);
+
+  /// Replaces `values` by its sum over all ranks, added in rank order and divided: the same bits on each.
   /// Collective  each rank calls it as often, in the same order, with the same count.
   /// Waits       until `deadline`, or until one of `pids` (of all ranks) has ended.
   /// Throws      std::runtime_error then; the segment is unusable after it.
   template <class Number>  // float or std::int64_t
-  void sum(Number* values, std::size_t count, const std::vector<long>& pids, base::Deadline deadline);
+  void sum(Number* values, std::size_t count, Number divisor, const std::vector<long>& pids,
+           base::Deadline deadline);
 
  private:
   struct Layout;
   SharedSum(std::string name, int rank, int size);
   void map(int descriptor);
+  template <class Number>
+  void show(const Number* values, std::size_t piece, std::size_t left);
   void await_others(std::uint64_t round, const std::vector<long>& pids, base::Deadline deadline) const;
   [[nodiscard]] std::byte* slot(int rank, std::uint64_t round) const;
 
   std::string name_;
   int rank_, size_;
   std::uint64_t round_ = 0;
+  bool posted_ = false;
   Layout* layout_ = nullptr;
 };
 

@@ -111,7 +111,7 @@ std::vector<replay::Column> Ddpg::columns() const {
           {"discount", {kTeam}}};
 }
 
-// Clip, Adam, and the target's step behind it, which no one reads before the next update.
+// Clip, Adam, and the target's step behind it, which no one reads before the next update: refresh_target may come later.
 void Ddpg::step(Trained& t, at::Tensor& norm, bool follow) {
   if (by_library_) {
     nets::unfold(t.net, t.folded_gradient, t.gradient);
@@ -121,13 +121,11 @@ void Ddpg::step(Trained& t, at::Tensor& norm, bool follow) {
   at::Tensor none;
   norm = t.adam.step(t.net.parameters().flat(), t.gradient.flat(), kMaxGradNorm,
                      follow ? t.target.parameters().flat() : none, options_.tau);
-  if (by_library_) {
-    t.folded.refresh(t.net);
-    if (follow) t.target_folded.refresh(t.target);
-  } else {
-    t.rows.refresh(t.net);
-    if (follow) t.target_rows.refresh(t.target);
-  }
+  by_library_ ? t.folded.refresh(t.net) : t.rows.refresh(t.net);
+}
+
+void Ddpg::refresh_target(Trained& t) const {
+  by_library_ ? t.target_folded.refresh(t.target) : t.target_rows.refresh(t.target);
 }
 
 const at::Tensor& Ddpg::action_values(const at::Tensor& observations) {
@@ -154,15 +152,18 @@ void Ddpg::update(const replay::Batch& batch, const Average& average) {
     gradient_of_actor();
     average(gradients_);
     step_critics();
-    step(actor_, actor_norm_, true);
-    return;
+    for (Trained& c : critics_) refresh_target(c);
+  } else {
+    average(critic_gradients_);
+    step_critics();
+    if (!with_actor) return;
+    gradient_of_actor();
+    average.post(actor_gradient_);
+    for (Trained& c : critics_) refresh_target(c);
+    average(actor_gradient_);
   }
-  average(critic_gradients_);
-  step_critics();
-  if (!with_actor) return;
-  gradient_of_actor();
-  average(actor_gradient_);
   step(actor_, actor_norm_, true);
+  refresh_target(actor_);
 }
 
 UpdateStats Ddpg::stats() const {

@@ -293,13 +293,15 @@ base::ExitCode run_training(const TrainOptions& o, const dist::World& world, con
 
   double allreduce_s = 0;
   std::int64_t allreduces = 0;
-  const learners::Average average = [&](at::Tensor& gradient) {
-    if (context.size() == 1) return;
-    const auto begin = Clock::now();
-    context.all_reduce_mean(gradient, context.deadline());
-    allreduce_s += std::chrono::duration<double>(Clock::now() - begin).count();
-    ++allreduces;
-  };
+  const learners::Average average([&](const at::Tensor& gradient) { context.post_mean(gradient); },
+                                  [&](at::Tensor& gradient) {
+                                    if (context.size() == 1) return;
+                                    const auto begin = Clock::now();
+                                    context.all_reduce_mean(gradient, context.deadline());
+                                    allreduce_s +=
+                                        std::chrono::duration<double>(Clock::now() - begin).count();
+                                    ++allreduces;
+                                  });
 
   const agents::Curriculum curriculum = agents::parse_curriculum(o.opponent_difficulty_strategy);
   const auto difficulty = [&](std::int64_t episode) {

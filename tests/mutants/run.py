@@ -75,7 +75,8 @@ OBSERVATION = "include/snake_ddp/encode/observation_inline.hpp"
 
 # name: (test, [(file, text, instead)])
 MUTANTS = {
-    "gradients are summed, not averaged": (UNION, [("src/dist/context.cpp", "  tensor.div_(size());\n", "")]),
+    "gradients are summed, not averaged": (UNION, [
+        ("src/dist/context.cpp", "sum_in_shared_memory(tensor, size(), deadline)", "sum_in_shared_memory(tensor, 1, deadline)")]),
     "all ranks play the same games": (SEEDS, [
         (RUN, "c.seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank);",
          "c.seed = static_cast<std::uint64_t>(o.seed) + 0 * static_cast<std::uint64_t>(rank);")]),
@@ -110,7 +111,7 @@ MUTANTS = {
         (OBSERVATION, "out[0] = static_cast<float>(row[i]);\n    out[1] = static_cast<float>(column[i]);",
          "out[1] = static_cast<float>(row[i]);\n    out[0] = static_cast<float>(column[i]);")]),
     "the actor's target stays": (GOLDEN, [
-        (DDPG, "step(actor_, actor_norm_, true);\n}", "step(actor_, actor_norm_, false);\n}")]),
+        (DDPG, "step(actor_, actor_norm_, true);", "step(actor_, actor_norm_, false);")]),
     "the critic's target stays": (GOLDEN, [
         (DDPG, "step(c, critic_norm_, with_actor);", "step(c, critic_norm_, false);")]),
     "the actor descends": (Catch("test_learners", "the actor climbs what the critic says"), [

@@ -78,6 +78,10 @@ class DistContext {
   /// The sum, then divided by the number of ranks. Otherwise as all_reduce_sum.
   void all_reduce_mean(at::Tensor& tensor, base::Deadline deadline);
 
+  /// Lets the other ranks see `tensor` ahead of its all_reduce_mean, which must be the next collective: work between the
+  /// two hides how far ranks are apart. Does something in shared memory only.
+  void post_mean(const at::Tensor& tensor);
+
   /// Replaces `tensor` by that of rank `root`. Otherwise as all_reduce_sum.
   void broadcast(at::Tensor& tensor, int root, base::Deadline deadline);
 

@@ -69,6 +69,7 @@ class Ddpg final : public Learner, private nets::Policy {
  private:
   const at::Tensor& action_values(const at::Tensor& observations) override;
   void step(Trained& trained, at::Tensor& norm, bool follow);
+  void refresh_target(Trained& trained) const;
 
   // ddpg_rows.cpp: chunks of rows through our own products.
   DdpgRows& scratch_for_rows();

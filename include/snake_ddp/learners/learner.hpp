@@ -8,6 +8,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "snake_ddp/nets/flat_parameters.hpp"
@@ -16,9 +18,27 @@
 
 namespace snake_ddp::learners {
 
-/// Replaces a flat gradient by its mean over all ranks; lent by the training loop. With one rank it does
-/// nothing.
-using Average = std::function<void(at::Tensor& flat_gradient)>;
+/// Replaces a flat gradient by its mean over all ranks; lent by the training loop. With one rank it does nothing.
+class Average {
+ public:
+  using Whole = std::function<void(at::Tensor& flat_gradient)>;
+  using Post = std::function<void(const at::Tensor& flat_gradient)>;
+
+  template <class Callable>
+  requires std::is_invocable_v<Callable, at::Tensor&> Average(Callable whole)
+      : whole_(std::move(whole)) {}  // NOLINT(google-explicit-constructor): a call is one
+  Average(Post post, Whole whole) : post_(std::move(post)), whole_(std::move(whole)) {}
+
+  /// Hands a gradient over early; the call with the same tensor must follow. What lies between need not wait for others.
+  void post(const at::Tensor& flat_gradient) const {
+    if (post_) post_(flat_gradient);
+  }
+  void operator()(at::Tensor& flat_gradient) const { whole_(flat_gradient); }
+
+ private:
+  Post post_;
+  Whole whole_;
+};
 
 /// What all learners are told. The loop fills it from the flags.
 struct LearnerOptions {
