@@ -97,11 +97,11 @@ def starter(folder):
                 process.popen.wait()
 
 
-def torchrun(start, ranks, *arguments, **variables):
+def torchrun(start, ranks, *arguments, more=(), **variables):
     # As --standalone, but without asking who "localhost" is: bare systems do not know.
     alone = ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
-    return start([sys.executable, "-m", "torch.distributed.run", *alone, f"--nproc_per_node={ranks}", "--no-python", *arguments],
-                 **variables)
+    return start([sys.executable, "-m", "torch.distributed.run", *alone, *more, f"--nproc_per_node={ranks}", "--no-python",
+                  *arguments], **variables)
 
 
 def ranks_by_hand(start, size, *arguments, each=lambda rank: [], port=None, **variables):

@@ -149,7 +149,7 @@ def draw_curve(run, out):
 
     first = Panel(98, 240, last, 0, 100)
     body = [text(24, 34, "Win rate and reward of one training run", 17, kind="fill-ink strong"),
-            text(24, 54, f"{config['algo'].upper()}, {count(config['world_size'], 'rank')} on {config['device_used']}, "
+            text(24, 54, f"{config['algo'].upper()}, {count(config['run']['world_size'], 'rank')} on {config['run']['device']}, "
                  f"{count(config['num_envs'], 'board')} each, seed {config['seed']}", 13, kind="fill-faint")]
     body += first.grid(25, " %")
     there = " ".join(f"{first.x(m):.1f},{first.y(high):.1f}" for m, _, high in ribbon)

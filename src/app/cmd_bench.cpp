@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "snake_ddp/app/bench_allreduce.hpp"
+#include "snake_ddp/app/bench_checkpoint.hpp"
 #include "snake_ddp/app/bench_game.hpp"
 #include "snake_ddp/app/bench_jobs.hpp"
 #include "snake_ddp/app/bench_learner.hpp"
@@ -44,6 +45,7 @@ constexpr Bench kBenches[] = {
     {"encode", [](const Line& l) { return bench_encode(l.seconds); }},
     {"act", [](const Line& l) { return bench_opponents(l.seconds); }},
     {"update", [](const Line& l) { return bench_update(l.seconds, l.batch_sizes); }},
+    {"checkpoint", [](const Line& l) { return bench_checkpoint(l.seconds); }},
 };
 
 struct NamedJob {

@@ -11,6 +11,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/io/checkpoint_folder.hpp"
 #include "snake_ddp/io/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/train/run.hpp"
@@ -51,12 +52,38 @@ ordered_json about_weights(const fs::path& path) {
           {"tensors", tensors}};
 }
 
-// Every weights file of a run is read, so "whole" means that each can be loaded.
+// Every file is read and compared with the manifest.
+ordered_json about_checkpoint(const fs::path& path) {
+  const fs::path folder = path.has_filename() ? path : path.parent_path();
+  ordered_json about = {{"checkpoint", folder.filename().string()}};
+  try {
+    const io::Manifest m = io::verify_checkpoint(folder.string());
+    std::uint64_t bytes = 0;
+    for (const io::CheckpointFile& f : m.files) bytes += f.seal.bytes;
+    about.update({{"whole", true},
+                  {"step", m.step},
+                  {"updates", m.updates},
+                  {"episode", m.episode},
+                  {"world_size", m.world_size},
+                  {"bytes", bytes},
+                  {"version", m.version}});
+  } catch (const base::FileError& e) {
+    about.update({{"whole", false}, {"damage", e.what()}});
+  }
+  return about;
+}
+
+bool is_checkpoint(const fs::path& path) {
+  return path.filename().string().starts_with("step_") || fs::exists(path / "manifest.json");
+}
+
+// Every weights file and checkpoint of a run is read, so "whole" means that each can be loaded.
 ordered_json about_run(const fs::path& path) {
   std::ifstream file(path / "config.json");
   if (!file) {
-    throw base::FileError(path.string() +
-                          " is not a run folder: it has no config.json; give a run's folder or a .pth file");
+    throw base::FileError(
+        path.string() +
+        " is not a run folder: it has no config.json; give a run's folder, a checkpoint's or a .pth file");
   }
   ordered_json settings = ordered_json::parse(file, nullptr, false);
   if (settings.is_discarded())
@@ -73,10 +100,15 @@ ordered_json about_run(const fs::path& path) {
     }
   }
   std::sort(models.begin(), models.end());
-  return {{"run", path.string()},
-          {"whole", broken.empty()},
-          {"broken", broken},
-          {"models", models},
+  ordered_json checkpoints = ordered_json::array();
+  for (const std::int64_t step : io::checkpoints_of(path.string())) {
+    checkpoints.push_back(about_checkpoint(io::checkpoint_folder(path.string(), step)));
+    const ordered_json& last = checkpoints.back();
+    if (!last["whole"].get<bool>()) broken.push_back(last["damage"]);
+  }
+  return {{"run", path.string()},       {"whole", broken.empty()},
+          {"broken", broken},           {"models", models},
+          {"checkpoints", checkpoints}, {"resumable", fs::exists(path / "checkpoints" / "resumable")},
           {"settings", settings}};
 }
 
@@ -99,13 +131,15 @@ Action add_info(CLI::App& command) {
     bool json = false;
   };
   const auto line = std::make_shared<Line>();
-  command.add_option("path", line->path,
-                     "a run's folder or a weights file; without it: this program and machine");
+  command.add_option(
+      "path", line->path,
+      "a run's folder, a checkpoint's, or a weights file; without it: this program and machine");
   command.add_flag("--json", line->json, "one JSON object on stdout");
   return [line]() -> int {
-    const ordered_json about = line->path.empty()             ? about_program()
-                               : fs::is_directory(line->path) ? about_run(line->path)
-                                                              : about_weights(line->path);
+    const ordered_json about = line->path.empty()              ? about_program()
+                               : !fs::is_directory(line->path) ? about_weights(line->path)
+                               : is_checkpoint(line->path)     ? about_checkpoint(line->path)
+                                                               : about_run(line->path);
     if (line->json) {
       fmt::print("{}\n", about.dump());
     } else {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -38,8 +39,22 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
   add_fields(command, train::fields(line->options), line->given);
   return [line, arguments]() -> int {
     const config::Fields fields = train::fields(line->options);
-    if (!line->config.empty()) config::set_from_file(fields, line->config);
-    apply_given(fields, line->given);
+    const auto read_settings = [&] {
+      if (!line->config.empty()) config::set_from_file(fields, line->config, {"run"});
+      apply_given(fields, line->given);
+    };
+    read_settings();
+    const std::string& resume = line->options.resume;
+    if (!resume.empty() && resume != "auto" && resume != "never") {
+      // The run's own settings stand where nothing else is said.
+      const std::string settings = resume + "/config.json";
+      if (!std::filesystem::exists(settings)) {
+        throw base::FileError("--resume " + resume + ": not the folder of a run; it has no config.json");
+      }
+      line->options = {};
+      config::set_from_file(fields, settings, {"run", "resume"});
+      read_settings();
+    }
     train::check_together(line->options);
     if (line->check_settings) return base::kExitDone;
     const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });

@@ -153,7 +153,8 @@ void set_from_json(const Fields& fields, const nlohmann::json& object, const std
   }
 }
 
-void set_from_file(const Fields& fields, const std::string& path) {
+void set_from_file(const Fields& fields, const std::string& path,
+                   const std::vector<std::string>& passed_over) {
   std::ifstream file(path);
   if (!file) throw base::FileError("--config " + path + ": cannot be opened; is the path right?");
   std::stringstream text;
@@ -164,6 +165,9 @@ void set_from_file(const Fields& fields, const std::string& path) {
     object = nlohmann::json::parse(text.str(), nullptr, true, true);
   } catch (const nlohmann::json::parse_error& e) {
     throw UsageError(fmt::format("{}: not valid JSON at byte {}: {}", path, e.byte, e.what()));
+  }
+  if (object.is_object()) {
+    for (const std::string& key : passed_over) object.erase(key);
   }
   set_from_json(fields, object, path);
 }

@@ -10,11 +10,13 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/dist/error_file.hpp"
+#include "snake_ddp/dist/stacks.hpp"
 
 namespace snake_ddp::dist {
 
 Watchdog::Watchdog(int rank, Limits limits, std::function<bool()> stopping)
     : rank_(rank), limits_(limits), stopping_(std::move(stopping)) {
+  prepare_stacks();
   tick("the start");
   thread_ = std::thread([this] { watch(); });
 }
@@ -55,6 +57,7 @@ void Watchdog::end_process(const char* reason, Clock::duration waited) const {
       ticks_.load());
   std::fprintf(stderr, "%s\n", message.c_str());
   write_error_file(message, base::kExitDist);
+  print_stacks();
   ::_exit(base::kExitDist);
 }
 

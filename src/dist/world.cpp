@@ -2,13 +2,17 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 #include <optional>
+#include <sstream>
 #include <vector>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/host.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -113,6 +117,7 @@ World from_slurm(const Environment& env) {
       break;
     }
   if (const auto job = lookup(env, "SLURM_JOB_ID")) {
+    w.job = *job;
     const auto number = to_number(*job);
     if (!number || *number < 0) throw UsageError(fmt::format("SLURM_JOB_ID='{}' is not a number", *job));
     w.master_port = static_cast<std::uint16_t>(20000 + *number % 20000);  // below the ephemeral range
@@ -174,6 +179,17 @@ int slurm_tasks_on_node(std::string_view counts, int node) {
   return fail();
 }
 
+std::string agent_identity() {
+  // The start time is field 22 of stat; the process name before may hold blanks and brackets.
+  const long parent = ::getppid();
+  std::ifstream file(fmt::format("/proc/{}/stat", parent));
+  std::string line, started;
+  std::getline(file, line);
+  std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
+  for (int field = 3; field <= 22; ++field) fields >> started;
+  return fmt::format("{} {} {}", base::host_name(), parent, started);
+}
+
 World world_from_env(const Environment& env) {
   std::vector<std::string> set;
   std::vector<std::string> missing;
@@ -187,7 +203,12 @@ World world_from_env(const Environment& env) {
   const bool whole = missing.empty() || alone;
   for (const char* name : {"MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
     if (lookup(env, name)) set.emplace_back(name);
-  if (whole) return from_rank_variables(env);
+  if (whole) {
+    World w = from_rank_variables(env);
+    w.torchrun = lookup(env, "TORCHELASTIC_RUN_ID").has_value();
+    w.job = lookup(env, "SLURM_JOB_ID").value_or("");
+    return w;
+  }
   if (set.empty()) return {};
   throw UsageError(fmt::format(
       "some variables of the process group are set ({}) and others are not ({}). Start with torchrun, srun "

@@ -19,8 +19,15 @@ namespace {
 constexpr std::size_t kBufferBytes = 64 * 1024;
 
 // Field numbers of TensorFlow's event.proto and summary.proto.
-enum EventField : protozero::pbf_tag_type { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5 };
+enum EventField : protozero::pbf_tag_type {
+  kWallTime = 1,
+  kStep = 2,
+  kFileVersion = 3,
+  kSummary = 5,
+  kSessionLog = 7
+};
 enum SummaryField : protozero::pbf_tag_type { kValue = 1 };
+enum SessionField : protozero::pbf_tag_type { kStatus = 1 };
 enum ValueField : protozero::pbf_tag_type { kTag = 1, kSimpleValue = 2 };
 
 double seconds_since_1970() {
@@ -54,6 +61,17 @@ std::string version_event() {
   protozero::pbf_writer writer(event);
   writer.add_double(kWallTime, seconds_since_1970());
   writer.add_string(kFileVersion, "brain.Event:2");
+  return event;
+}
+
+std::string start_event(std::int64_t step) {
+  constexpr std::int32_t kStart = 1;
+  std::string event;
+  protozero::pbf_writer writer(event);
+  writer.add_double(kWallTime, seconds_since_1970());
+  writer.add_int64(kStep, step);
+  protozero::pbf_writer session(writer, kSessionLog);
+  session.add_enum(kStatus, kStart);
   return event;
 }
 
@@ -119,6 +137,8 @@ void EventWriter::scalar(std::string_view tag, double value, std::int64_t step) 
   append_record(file_->pending, scalar_event(tag, static_cast<float>(value), step));
   if (file_->pending.size() >= kBufferBytes) flush();
 }
+
+void EventWriter::restart(std::int64_t step) { append_record(file_->pending, start_event(step)); }
 
 void EventWriter::flush() {
   const int error = file_->write_pending();

@@ -1,5 +1,7 @@
 #include "snake_ddp/io/run_folder.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -152,6 +154,30 @@ RunFolder create_run_folder(const std::string& runs_dir, const std::string& game
     return {final_path.string(), number};
   }
 }
+
+std::vector<std::string> run_folders(const std::string& runs_dir, const std::string& game_name) {
+  const fs::path runs = fs::path(runs_dir) / game_name;
+  std::vector<std::string> names = names_in(runs);
+  std::erase_if(names, [](const std::string& name) { return !run_number(name); });
+  std::stable_sort(names.begin(), names.end(),
+                   [](const auto& a, const auto& b) { return *run_number(a) > *run_number(b); });
+  for (std::string& name : names) name = (runs / name).string();
+  return names;
+}
+
+RunClaim::RunClaim(const std::string& folder)
+    : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  if (descriptor_ < 0) throw file_error("open folder", folder, errno);
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(descriptor_);
+    throw base::FileError(
+        folder +
+        " is being written by another process: stop that one first, or start a new run with "
+        "--resume never");
+  }
+}
+
+RunClaim::~RunClaim() { ::close(descriptor_); }
 
 RunModel find_run_model(const std::string& runs_dir, const std::string& game_name, int number, int episode,
                         const std::string& old_models_dir) {

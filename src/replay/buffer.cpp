@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <mutex>
 #include <numeric>
+#include <unordered_map>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
@@ -19,6 +21,33 @@ std::vector<std::int64_t> with_leading(std::int64_t rows, const std::vector<std:
 }
 
 }  // namespace
+
+struct Snapshot::Kept {
+  std::int64_t rows, first;  // of the snapshot; the first one's slot
+  std::mutex mutex{};
+  std::int64_t read = 0;                                          // rows that the reader has
+  std::unordered_map<std::int64_t, std::vector<float>> put_by{};  // by row, those overwritten before
+};
+
+std::int64_t Snapshot::read(std::int64_t most, float* out) {
+  const std::lock_guard guard(kept_->mutex);
+  const std::int64_t count = std::min(most, kept_->rows - kept_->read);
+  for (std::int64_t row = kept_->read; row < kept_->read + count; ++row, out += row_floats_) {
+    if (const auto found = kept_->put_by.find(row); found != kept_->put_by.end()) {
+      std::copy(found->second.begin(), found->second.end(), out);
+      kept_->put_by.erase(found);
+      continue;
+    }
+    const std::int64_t slot = (kept_->first + row) % capacity_;
+    float* to = out;
+    for (std::size_t c = 0; c < widths_.size(); to += widths_[c], ++c) {
+      std::memcpy(to, storage_[c].const_data_ptr<float>() + slot * widths_[c],
+                  static_cast<std::size_t>(widths_[c]) * sizeof(float));
+    }
+  }
+  kept_->read += count;
+  return count;
+}
 
 Buffer::Buffer(std::vector<Column> columns, std::int64_t capacity)
     : columns_(std::move(columns)), capacity_(capacity) {
@@ -41,8 +70,55 @@ std::int64_t Buffer::payload_bytes() const {
          static_cast<std::int64_t>(sizeof(float));
 }
 
+std::int64_t Buffer::row_floats() const {
+  return std::accumulate(widths_.begin(), widths_.end(), std::int64_t{0});
+}
+
+Snapshot Buffer::snapshot() {
+  SD_CHECK(snapshot_.expired(), "two snapshots of a buffer at a time");
+  Snapshot s;
+  s.kept_ = std::make_shared<Snapshot::Kept>(size_, size_ == capacity_ ? next_ : 0);
+  s.widths_ = widths_;
+  s.storage_ = storage_;
+  s.rows_ = size_;
+  s.row_floats_ = row_floats();
+  s.capacity_ = capacity_;
+  snapshot_ = s.kept_;
+  return s;
+}
+
+// Called before slot next_ of a full buffer is overwritten.
+void Buffer::put_by(Snapshot::Kept& kept) const {
+  const std::lock_guard guard(kept.mutex);
+  const std::int64_t row = (next_ - kept.first + capacity_) % capacity_;
+  if (row < kept.read || row >= kept.rows || kept.put_by.contains(row)) return;
+  std::vector<float> values;
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    const float* from = storage_[c].const_data_ptr<float>() + next_ * widths_[c];
+    values.insert(values.end(), from, from + widths_[c]);
+  }
+  kept.put_by.emplace(row, std::move(values));
+}
+
+void Buffer::restart(std::int64_t first, std::int64_t appended) {
+  SD_CHECK(first >= 0 && first < capacity_, fmt::format("slot {} of {}", first, capacity_));
+  size_ = 0;
+  next_ = first;
+  appended_ = appended;
+}
+
+void Buffer::append_row(const float* row) {
+  row_.clear();
+  for (const std::int64_t width : widths_) {
+    row_.push_back(row);
+    row += width;
+  }
+  append(row_);
+}
+
 void Buffer::append(std::span<const float* const> values) {
   SD_CHECK(values.size() == columns_.size(), "one pointer a column");
+  if (const auto kept = snapshot_.lock()) put_by(*kept);
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     std::memcpy(storage_[c].data_ptr<float>() + next_ * widths_[c], values[c],
                 static_cast<std::size_t>(widths_[c]) * sizeof(float));

@@ -34,8 +34,12 @@ Collector::Collector(CollectorOptions options, replay::Buffer& replay)
   observations_ = at::empty({options_.num_envs, kTeam, options_.sight.features() + 1}, at::kFloat);
   next_observations_ = at::empty_like(observations_);
   window_.resize(boards_.size() * static_cast<std::size_t>(options_.n_step * window_width_));
+  for (std::size_t b = 0; b < boards_.size(); ++b) deal(b);
+  look();
+}
+
+void Collector::look() {
   for (std::size_t b = 0; b < boards_.size(); ++b) {
-    deal(b);
     options_.sight.write(boards_[b], 0,
                          observations_.data_ptr<float>() + static_cast<std::int64_t>(b) * row_width_);
   }

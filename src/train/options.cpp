@@ -107,6 +107,13 @@ config::Fields fields(TrainOptions& o) {
       number("threads", &o.threads,
              "of LibTorch's products; 0: cores / ranks on this machine. DDPG on the CPU uses one", 0, 4096),
       flag("log_every_episode", &o.log_every_episode, "a console block for each episode, not one a second"),
+      number("checkpoint_interval", &o.checkpoint_interval,
+             "episodes between two checkpoints of the full state; 0: none", 0, kMany),
+      number("keep_checkpoints", &o.keep_checkpoints, "checkpoints that are kept", 1, 1e6),
+      text("checkpoint_replay", &o.checkpoint_replay, "whether they hold replay", {"on", "off"}),
+      text("resume", &o.resume,
+           "auto, never, or the folder of a run to go on with; without it auto where torchrun starts ranks "
+           "anew, else never"),
       number("n_step", &o.n_step, "rewards summed before bootstrapping", 1, 200),
       flag("scale_features", &o.scale_features,
            "learn on features scaled to about -1..1; saved files read raw features"),

@@ -16,12 +16,17 @@ std::string clock_text(double seconds) {
 
 }  // namespace
 
-Reporter::Reporter(const std::string& folder, std::int64_t max_episodes, bool every_episode)
+Reporter::Reporter(const std::string& folder, std::int64_t max_episodes, bool every_episode,
+                   std::int64_t episode, double seconds)
     : log_(folder + "/train.log"),
       events_(folder),
       max_episodes_(max_episodes),
+      first_episode_(episode),
+      seconds_before_(seconds),
       every_episode_(every_episode),
-      terminal_(isatty(STDOUT_FILENO) == 1) {}
+      terminal_(isatty(STDOUT_FILENO) == 1) {
+  if (episode > 0) events_.restart(episode + 1);
+}
 
 Reporter::~Reporter() { clear_bar(); }
 
@@ -89,7 +94,7 @@ void Reporter::evaluation(std::int64_t episode, const std::string& opponent, con
                   "{:.1f} min since the start",
                   episode, opponent, 100 * r.win_rate(), 100 * ci.low, 100 * ci.high, r.games,
                   static_cast<double>(r.score_a) / games, static_cast<double>(r.score_b) / games,
-                  std::chrono::duration<double>(Clock::now() - begin_).count() / 60));
+                  (seconds_before_ + std::chrono::duration<double>(Clock::now() - begin_).count()) / 60));
   events_.scalar("eval/win_rate", r.win_rate(), episode);
   events_.scalar("eval/score", static_cast<double>(r.score_a) / games, episode);
   events_.scalar("eval/opponent_score", static_cast<double>(r.score_b) / games, episode);
@@ -105,8 +110,9 @@ void Reporter::draw_bar(std::int64_t episode) {
   if (!terminal_) return;
   const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
   const double done = std::min(1.0, static_cast<double>(episode) / static_cast<double>(max_episodes_));
-  const double rate = static_cast<double>(episode) / std::max(elapsed, 1e-9);
-  const double left = episode > 0 ? elapsed * (1 - done) / std::max(done, 1e-9) : 0;
+  const double rate = static_cast<double>(episode - first_episode_) / std::max(elapsed, 1e-9);
+  const double left =
+      rate > 0 ? static_cast<double>(std::max<std::int64_t>(max_episodes_ - episode, 0)) / rate : 0;
   constexpr int kWidth = 30;
   const int full = static_cast<int>(done * kWidth);
   fmt::print("\rTraining {:3.0f}% |{}{}| {}/{} [{}<{}, {:.2f} episodes/s]\x1b[K", 100 * done,

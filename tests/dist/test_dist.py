@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -401,6 +402,7 @@ def test_a_rank_without_progress_is_ended(start, tmp_path):
     assert process.took_s < 10
     assert "no progress for 1." in process.text() and "after the start (tick 1)" in process.text()
     assert "no progress" in json.loads(error_file.read_text())["message"]["message"]
+    assert re.search(r"^thread \d+ \(dist_probe\):\n(?:.+\n)*?.*sleep", process.text(), re.M), "the main thread's stack"
 
 
 def test_a_rank_that_is_busy_after_a_stop_signal_is_ended(start, tmp_path):

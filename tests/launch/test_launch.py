@@ -48,7 +48,7 @@ def test_one_command_trains(set_up, tmp_path):
     assert folder.parent == tmp_path / "snakes_3v3"
     names = {path.name for path in (folder / "trained_model").iterdir()}
     assert {"actor_1.pth", "critic_1.pth", "actor_2.pth", "critic_2.pth"} <= names
-    assert json.loads((folder / "config.json").read_text())["world_size"] == 2
+    assert json.loads((folder / "config.json").read_text())["run"]["world_size"] == 2
 
 
 def test_it_works_from_another_folder(set_up, tmp_path):
@@ -318,6 +318,9 @@ def run_here(words):
 
 
 def check_training_flags(words):
+    if "--resume" in words:  # a run's folder is an example
+        at = words.index("--resume")
+        words = words[:at] + ["--resume", "auto"] + words[at + 2:]
     done = run_here([BINARY, "train", "--check_settings", *[word for word in words if word not in ("train", "--ddp")]])
     assert done.returncode == 0, done.stderr
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <deque>
+#include <thread>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/replay/buffer.hpp"
@@ -73,6 +74,76 @@ TEST_CASE("a partly filled buffer never gives rows that were not written", "[uni
   buffer.sample(200, 1, 1, batch);
   CHECK(batch.columns[1].max().item<float>() == -1.0F);
   CHECK(batch.columns[1].min().item<float>() == -2.0F);
+}
+
+TEST_CASE("a snapshot holds the rows of its moment, oldest first, whatever is appended while it is read",
+          "[property]") {
+  for (const int before : {0, 3, 7, 11}) {
+    for (const int at_a_time : {1, 2, 7}) {
+      for (const int meanwhile : {0, 1, 3, 20}) {
+        CAPTURE(before, at_a_time, meanwhile);
+        replay::Buffer buffer = small_buffer(7);
+        int n = 0;
+        while (n < before) append_numbered(buffer, n++);
+        replay::Snapshot snapshot = buffer.snapshot();
+        REQUIRE(snapshot.rows() == std::min(before, 7));
+        std::vector<float> row(static_cast<std::size_t>(at_a_time * snapshot.row_floats()));
+        std::vector<int> seen;
+        for (std::int64_t got = 0; (got = snapshot.read(at_a_time, row.data())) > 0;) {
+          for (std::int64_t r = 0; r < got; ++r) {
+            const float* values = row.data() + r * snapshot.row_floats();
+            REQUIRE(values[0] == -values[6]);  // columns side by side
+            seen.push_back(static_cast<int>(values[0]));
+          }
+          for (int k = 0; k < meanwhile; ++k) append_numbered(buffer, n++);
+        }
+        std::vector<int> expected;
+        for (int k = std::max(0, before - 7); k < before; ++k) expected.push_back(k);
+        REQUIRE(seen == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("a snapshot is read in one thread while another one appends", "[property]") {
+  replay::Buffer buffer = small_buffer(1000);
+  int n = 0;
+  while (n < 1500) append_numbered(buffer, n++);
+  for (int round = 0; round < 20; ++round) {
+    const int first = n - 1000;
+    std::vector<int> seen;
+    std::thread reader([&seen, snapshot = buffer.snapshot()]() mutable {
+      std::vector<float> rows(static_cast<std::size_t>(16 * snapshot.row_floats()));
+      for (std::int64_t got = 0; (got = snapshot.read(16, rows.data())) > 0;)
+        for (std::int64_t r = 0; r < got; ++r)
+          seen.push_back(static_cast<int>(rows[static_cast<std::size_t>(r * snapshot.row_floats())]));
+    });
+    for (int k = 0; k < 3000; ++k) append_numbered(buffer, n++);
+    reader.join();
+    REQUIRE(seen.size() == 1000);
+    for (int k = 0; k < 1000; ++k) REQUIRE(seen[static_cast<std::size_t>(k)] == first + k);
+  }
+}
+
+TEST_CASE("a buffer filled from a snapshot samples as the first one does", "[unit]") {
+  for (const int held : {5, 10, 23}) {
+    replay::Buffer one = small_buffer(10), other = small_buffer(10);
+    for (int n = 0; n < held; ++n) append_numbered(one, n);
+    append_numbered(other, 99);
+    replay::Snapshot snapshot = one.snapshot();
+    other.restart(one.size() == one.capacity() ? one.next_slot() : 0, one.appended() - one.size());
+    std::vector<float> row(static_cast<std::size_t>(snapshot.row_floats()));
+    while (snapshot.read(1, row.data()) == 1) other.append_row(row.data());
+    CHECK(other.appended() == one.appended());
+    for (int more = 0; more < 3; ++more) {
+      replay::Batch a, b;
+      one.sample(50, 1, static_cast<std::uint64_t>(more), a);
+      other.sample(50, 1, static_cast<std::uint64_t>(more), b);
+      CHECK(at::equal(a.columns[0], b.columns[0]));
+      append_numbered(one, 100 + more);
+      append_numbered(other, 100 + more);
+    }
+  }
 }
 
 TEST_CASE("an empty buffer, a wrong number of columns and too much memory are errors", "[unit]") {

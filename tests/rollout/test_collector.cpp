@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
 #include "snake_ddp/rollout/collector.hpp"
@@ -254,4 +255,76 @@ TEST_CASE("100 rollouts have the pinned fingerprint", "[signature]") {
   rollout::CollectorOptions o = options_for(100, 12345);
   o.opponent = [](std::int64_t episode) { return static_cast<agents::Opponent>(episode % 6); };
   CHECK(play(o, 200).hash == 0x736537dd8f6c2844ULL);
+}
+
+TEST_CASE("a collector that goes on from a state plays the same games into the same replay", "[unit]") {
+  for (const double epsilon_min : {0.0, 0.1}) {
+    rollout::CollectorOptions options = options_for(5);
+    options.n_step = 3;
+    options.episode_length = 60;
+    options.epsilon_min = epsilon_min;
+    replay::Buffer first_rows(columns(30), 20000), second_rows(columns(30), 20000);
+    rollout::Collector first(options, first_rows), second(options, second_rows);
+    Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
+    std::vector<rollout::Episode> episodes;
+    for (int i = 0; i < 100; ++i) first.step(policy, episodes);
+    REQUIRE(second.restore(first.state(), "state"));
+    CHECK(second.hash() == first.hash());
+    CHECK(second.episodes_ended() == first.episodes_ended());
+    const std::int64_t before = first_rows.size();
+    std::vector<rollout::Episode> of_first, of_second;
+    for (int i = 0; i < 100; ++i) {
+      first.step(policy, of_first);
+      second.step(policy, of_second);
+    }
+    CHECK(second.hash() == first.hash());
+    CHECK(second.epsilon() == first.epsilon());
+    REQUIRE(second_rows.size() == first_rows.size() - before);
+    for (std::size_t c = 0; c < first_rows.columns().size(); ++c) {
+      CHECK(at::equal(first_rows.column(c).narrow(0, before, second_rows.size()),
+                      second_rows.column(c).narrow(0, 0, second_rows.size())));
+    }
+    REQUIRE(of_second.size() == of_first.size());
+    REQUIRE_FALSE(of_first.empty());
+    for (std::size_t e = 0; e < of_first.size(); ++e) {
+      CHECK(of_second[e].number == of_first[e].number);
+      CHECK(of_second[e].started == of_first[e].started);
+      CHECK(of_second[e].steps == of_first[e].steps);
+      CHECK(of_second[e].snake_return[0] == of_first[e].snake_return[0]);
+      CHECK(of_second[e].epsilon == of_first[e].epsilon);
+    }
+  }
+}
+
+TEST_CASE("a state of another layout is left alone, and impossible boards are refused", "[unit]") {
+  replay::Buffer rows(columns(30), 100);
+  rollout::Collector collector(options_for(2), rows), other(options_for(3), rows);
+  const std::uint64_t before = collector.hash();
+  CHECK_FALSE(collector.restore(other.state(), "state"));
+  CHECK(collector.hash() == before);
+  // Any byte of a board may be anything; what is no board must not be played.
+  int refused = 0;
+  for (std::int64_t byte = 0; byte < 256; ++byte) {
+    nets::NamedTensors state = collector.state();
+    for (auto& [name, tensor] : state)
+      if (name == "boards") tensor.data_ptr<std::uint8_t>()[byte] ^= 0xA5;
+    try {
+      collector.restore(state, "state");
+    } catch (const base::FileError&) {
+      ++refused;
+    }
+  }
+  CHECK(refused > 200);
+}
+
+TEST_CASE("boards dealt anew are others than those before", "[unit]") {
+  replay::Buffer rows(columns(30), 100);
+  rollout::Collector collector(options_for(4), rows), fresh(options_for(4), rows);
+  std::vector<std::uint64_t> known;
+  for (const game::State& board : fresh.boards()) known.push_back(game::hash(board));
+  collector.deal_anew({50, 40, 0.25});
+  CHECK(collector.episodes_ended() == 40);
+  CHECK(collector.epsilon() == 0.25);
+  for (const game::State& board : collector.boards())
+    CHECK(std::find(known.begin(), known.end(), game::hash(board)) == known.end());
 }

@@ -221,7 +221,7 @@ def test_a_signal_to_any_rank_stops_all_at_the_same_step(start, tmp_path, number
     ranks[0].wait_for(r"\[Episode \d+\]")
     for _ in range(2):  # launchers deliver each twice
         ranks[1].popen.send_signal(number)
-    assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text() + ranks[1].text()
+    assert [rank.wait() for rank in ranks] == [75, 75], ranks[0].text() + ranks[1].text()
     assert "Stopped by a signal" in ranks[0].text()
     assert len(fingerprint(ranks[0].text())["ranks"]) == 2
     saved_weights(run_folder(ranks[0].text()))
@@ -234,8 +234,9 @@ def test_sigusr2_to_any_rank_saves_and_training_goes_on(start, tmp_path):
     saved = int(ranks[0].wait_for(r"Saved at episode (\d+), as asked by a signal").group(1))
     models = run_folder(ranks[0].text()) / "trained_model"
     assert (models / f"actor_{saved}.pth").exists() and (models / f"critic_{saved}.pth").exists()
+    ranks[0].wait_for(r"Checkpoint step (?!0:)\d+: ")
     ranks[0].popen.send_signal(signal.SIGTERM)
-    assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text() + ranks[1].text()
+    assert [rank.wait() for rank in ranks] == [75, 75], ranks[0].text() + ranks[1].text()
 
 
 def test_ranks_end_with_a_killed_torchrun(start, tmp_path):

@@ -35,9 +35,10 @@ void set_from_text(const Field& field, const std::string& text);
 ///         `where` (a file's name) starts the message.
 void set_from_json(const Fields& fields, const nlohmann::json& object, const std::string& where);
 
-/// Reads a JSON file (comments allowed) and merges it.
+/// Reads a JSON file (comments allowed) and merges it. Keys in `passed_over` are no error and set nothing.
 /// Throws  FileError when it cannot be read; UsageError as set_from_json, and for text that is not JSON.
-void set_from_file(const Fields& fields, const std::string& path);
+void set_from_file(const Fields& fields, const std::string& path,
+                   const std::vector<std::string>& passed_over = {});
 
 /// All values, in list order.
 nlohmann::ordered_json to_json(const Fields& fields);

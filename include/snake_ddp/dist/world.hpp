@@ -24,7 +24,9 @@ struct World {
   Launcher launcher = Launcher::kSingle;
   std::string master_addr = "127.0.0.1";  // without the brackets of [::1]
   std::uint16_t master_port = 29500;
-  int store_fd = -1;  // a listening socket at master_port inherited from launch_local_ranks; rank 0 only
+  bool torchrun = false;  // started by it; it hides exit codes and starts ranks anew
+  std::string job;        // SLURM's number of the job, the same when it is requeued; empty outside of SLURM
+  int store_fd = -1;      // a listening socket at master_port inherited from launch_local_ranks; rank 0 only
 };
 
 /// Looks up a variable, null if unset; empty counts as unset. `std::getenv` fits.
@@ -36,6 +38,10 @@ using Environment = std::function<const char*(const char*)>;
 ///             world.
 /// Follows     torchrun 2.11; SLURM 22.05; MASTER_ADDR and MASTER_PORT win over what SLURM's variables say.
 World world_from_env(const Environment& env);
+
+/// The process that started this one, in a way that tells it from every other one: "host process start-time". It
+/// stays the same when torchrun's agent starts its ranks anew.
+std::string agent_identity();
 
 /// The first host of a SLURM node list: "n[03-05,7]-ib,login" begins with n03-ib.
 /// Throws   UsageError on an empty list or brackets that do not match.

@@ -25,6 +25,8 @@ class EventWriter {
 
   /// One point of the curve `tag`, kept as float32 as TensorBoard does. Buffered; written from 64 KiB on.
   void scalar(std::string_view tag, double value, std::int64_t step);
+  /// Tells TensorBoard to forget the points that earlier files of the folder have from `step` on.
+  void restart(std::int64_t step);
   /// Hands everything to the system.
   void flush();
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace snake_ddp::io {
 
@@ -15,6 +16,23 @@ struct RunFolder {
 /// Processes that start together get different numbers, on network file systems too: mkdir decides. Throws
 /// FileError if the place is read-only, full, or not a folder.
 RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name);
+
+/// Folders of the runs in <runs_dir>/<game_name>, the one of the highest number first.
+/// Throws  FileError where the place cannot be listed; one that does not exist has none.
+std::vector<std::string> run_folders(const std::string& runs_dir, const std::string& game_name);
+
+/// Holds a run's folder for this process until it is gone, so that no two write into it.
+/// Throws  FileError if another process holds it. A file system without locks lets everybody in.
+class RunClaim {
+ public:
+  explicit RunClaim(const std::string& folder);
+  ~RunClaim();
+  RunClaim(const RunClaim&) = delete;
+  RunClaim& operator=(const RunClaim&) = delete;
+
+ private:
+  int descriptor_;
+};
 
 /// Paths of two weights files that exist.
 struct RunModel {

@@ -24,6 +24,7 @@ class Average {
   using Whole = std::function<void(at::Tensor& flat_gradient)>;
   using Post = std::function<void(const at::Tensor& flat_gradient)>;
 
+  Average() = default;  // alone
   template <class Callable>
   requires std::is_invocable_v<Callable, at::Tensor&> Average(Callable whole)
       : whole_(std::move(whole)) {}  // NOLINT(google-explicit-constructor): a call is one
@@ -33,7 +34,9 @@ class Average {
   void post(const at::Tensor& flat_gradient) const {
     if (post_) post_(flat_gradient);
   }
-  void operator()(at::Tensor& flat_gradient) const { whole_(flat_gradient); }
+  void operator()(at::Tensor& flat_gradient) const {
+    if (whole_) whole_(flat_gradient);
+  }
 
  private:
   Post post_;

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,29 @@ struct Column {
 /// Sampled rows of every column, in column order. Reused from call to call.
 struct Batch {
   std::vector<at::Tensor> columns;  // each [B, ...] float32 in main memory
+};
+
+class Buffer;
+
+/// The rows of a buffer as they were when it was taken, oldest first, each row's columns side by side. Taking it
+/// copies nothing: rows that are about to be overwritten before they were read are put by.
+/// Threads     read in one thread while another one appends to the buffer.
+class Snapshot {
+ public:
+  [[nodiscard]] std::int64_t rows() const { return rows_; }
+  [[nodiscard]] std::int64_t row_floats() const { return row_floats_; }
+
+  /// The next rows, at most `most`; returns how many, 0 at the end.
+  /// Shapes  out has room for most x row_floats.
+  std::int64_t read(std::int64_t most, float* out);
+
+ private:
+  friend class Buffer;
+  struct Kept;  // shared with the buffer
+  std::shared_ptr<Kept> kept_;
+  std::vector<std::int64_t> widths_;
+  std::vector<at::Tensor> storage_;
+  std::int64_t rows_ = 0, row_floats_ = 0, capacity_ = 0;
 };
 
 class Buffer {
@@ -38,6 +62,22 @@ class Buffer {
   /// Shapes  values[c] points to the floats of column c; they are copied.
   void append(std::span<const float* const> values);
 
+  /// Floats of a row, all columns together.
+  [[nodiscard]] std::int64_t row_floats() const;
+  /// The slot that the next row goes to.
+  [[nodiscard]] std::int64_t next_slot() const { return next_; }
+
+  /// The rows as they are now.
+  /// Cost        none at once; appending is slower by a lock while an earlier one is being read.
+  [[nodiscard]] Snapshot snapshot();
+
+  /// Forgets all rows; the next one goes to slot `first`, and `appended` counts those before it. With the
+  /// numbers of another buffer of this capacity and its rows appended, oldest first, this one is as that.
+  void restart(std::int64_t first = 0, std::int64_t appended = 0);
+
+  /// Appends one transition whose columns lie side by side.
+  void append_row(const float* row);
+
   /// Copies rows into `out`.
   /// Shapes  indices [B] int64 on the CPU, each in 0..size-1.
   void gather(const at::Tensor& indices, Batch& out);
@@ -51,9 +91,13 @@ class Buffer {
   [[nodiscard]] const at::Tensor& column(std::size_t c) const { return storage_.at(c); }
 
  private:
+  void put_by(Snapshot::Kept& kept) const;
+
   std::vector<Column> columns_;
   std::vector<std::int64_t> widths_;  // floats a row, by column
   std::vector<at::Tensor> storage_;
+  std::weak_ptr<Snapshot::Kept> snapshot_;
+  std::vector<const float*> row_;
   at::Tensor indices_;
   std::int64_t capacity_, size_ = 0, next_ = 0, appended_ = 0;
 };

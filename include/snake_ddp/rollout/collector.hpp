@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/encode/reward.hpp"
 #include "snake_ddp/game/game.hpp"
+#include "snake_ddp/nets/flat_parameters.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/sight.hpp"
@@ -50,6 +52,12 @@ struct CollectorOptions {
       watch = {};
 };
 
+/// How far a rank's games have come: what outlasts its boards.
+struct GameCount {
+  std::int64_t started = 0, ended = 0;
+  double epsilon = 0;
+};
+
 class Collector {
  public:
   /// `replay` gets the columns observation, action, reward, next_observation, discount as learners::Ddpg
@@ -68,8 +76,23 @@ class Collector {
   /// Hash over all boards, for tests of determinism.
   [[nodiscard]] std::uint64_t hash() const;
 
+  [[nodiscard]] GameCount count() const { return {started_, ended_, epsilon_}; }
+
+  /// Everything that a bit-exact continuation needs: boards, running games, windows of n steps, counters.
+  /// Copies; Owner: the caller.
+  [[nodiscard]] nets::NamedTensors state() const;
+
+  /// Goes on from a state of a collector with the same options, and returns true; false, with nothing changed,
+  /// where that one had other numbers of boards or steps or another layout.
+  /// Throws  FileError that starts with `what` where the values cannot be.
+  bool restore(const nets::NamedTensors& state, const std::string& what);
+
+  /// Fresh boards, none of which was dealt before the count came so far.
+  void deal_anew(const GameCount& count);
+
  private:
   void deal(std::size_t board);
+  void look();
   void choose(std::size_t board, const float* values, game::Actions& actions, float* stored);
   void remember(std::size_t board, const float* observation, const float* action, const float* reward,
                 const float* next_observation, bool terminated, bool truncated);

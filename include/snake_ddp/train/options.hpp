@@ -56,6 +56,11 @@ struct TrainOptions {
   std::int64_t threads = 0;
   bool log_every_episode = false;
 
+  std::int64_t checkpoint_interval = 1000;
+  std::int64_t keep_checkpoints = 3;
+  std::string checkpoint_replay = "on";
+  std::string resume;  // empty: auto where torchrun starts ranks anew, else never
+
   std::int64_t n_step = 1;
   bool scale_features = false;
   double reward_scale = 1.0;

@@ -24,8 +24,10 @@ struct Pace {
 
 class Reporter {
  public:
+  /// `episode` and `seconds` are what the run has behind it already.
   /// Throws  FileError when the run folder cannot be written.
-  Reporter(const std::string& folder, std::int64_t max_episodes, bool every_episode);
+  Reporter(const std::string& folder, std::int64_t max_episodes, bool every_episode, std::int64_t episode = 0,
+           double seconds = 0);
   ~Reporter();
 
   /// A line on the console and in train.log.
@@ -54,7 +56,8 @@ class Reporter {
 
   io::LogFile log_;
   io::EventWriter events_;
-  std::int64_t max_episodes_;
+  std::int64_t max_episodes_, first_episode_;
+  double seconds_before_;
   bool every_episode_;
   bool terminal_;
   bool bar_drawn_ = false;

@@ -1,0 +1,61 @@
+// Files whose length and checksum are kept elsewhere, so that a reader knows whether they are whole.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace snake_ddp::io {
+
+/// What tells a whole file from a damaged one.
+struct Seal {
+  std::uint64_t bytes = 0;
+  std::uint32_t crc32 = 0;
+  bool operator==(const Seal&) const = default;
+};
+
+/// Writes a new file piece by piece. Not atomic: for files in a folder that gets its name when it is whole.
+/// Throws   FileError from each function; the file may then be there in part.
+class SealedWriter {
+ public:
+  explicit SealedWriter(std::string path);
+  ~SealedWriter();
+  SealedWriter(const SealedWriter&) = delete;
+  SealedWriter& operator=(const SealedWriter&) = delete;
+
+  void write(std::string_view bytes);
+  /// Makes sure that the bytes are on the disk.
+  Seal close();
+
+ private:
+  std::string path_;
+  int descriptor_;
+  Seal seal_;
+};
+
+/// Reads a file piece by piece and compares it with its seal.
+/// Throws   FileError that says what is wrong: missing, another length, other bytes.
+class SealedReader {
+ public:
+  SealedReader(std::string path, Seal seal);
+
+  /// Fills `out`; the file must have as much left.
+  void read(std::span<char> out);
+  /// After all bytes were read.
+  void close();
+
+ private:
+  std::string path_;
+  Seal seal_, seen_;
+  std::ifstream file_;
+};
+
+/// Writes `bytes` and makes sure of them.
+Seal write_sealed(const std::string& path, std::string_view bytes);
+
+/// The whole file.
+std::string read_sealed(const std::string& path, Seal seal);
+
+}  // namespace snake_ddp::io

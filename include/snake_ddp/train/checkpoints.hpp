@@ -1,0 +1,101 @@
+// Full-state checkpoints, written while training goes on. The shared part comes from rank 0, a part from each rank;
+// docs/formats.md tells what is in them.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/io/checkpoint_folder.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/replay/buffer.hpp"
+#include "snake_ddp/rollout/collector.hpp"
+#include "snake_ddp/train/counters.hpp"
+
+namespace snake_ddp::train {
+
+/// All that a rank carries from step to step. Owner: the run.
+struct RunState {
+  learners::Learner& learner;
+  rollout::Collector& collector;
+  replay::Buffer& replay;
+  Counters& counters;
+};
+
+/// Names of a checkpoint's files.
+inline const std::string kSharedFile = "shared.pth";
+std::string rank_file(int rank);
+std::string replay_file(int rank);
+
+class Checkpoints {
+ public:
+  struct Plan {
+    std::string run;  // its folder
+    int rank = 0;
+    int world_size = 1;
+    bool sees_run = true;  // this rank sees the folder; else its part is left out
+    bool with_replay = true;
+    int keep = 3;
+    std::string version;
+    nlohmann::ordered_json settings = nlohmann::ordered_json::object();
+  };
+
+  /// What became of a checkpoint. On other ranks than 0 it says nothing.
+  struct Outcome {
+    std::string failure;  // empty: it is whole
+    std::int64_t step = 0;
+    std::uint64_t bytes = 0;
+    double seconds = 0;  // from begin() on
+  };
+
+  explicit Checkpoints(Plan plan) : plan_(std::move(plan)) {}
+  /// Stops a write that is under way; what it wrote is no checkpoint.
+  ~Checkpoints();
+  Checkpoints(const Checkpoints&) = delete;
+  Checkpoints& operator=(const Checkpoints&) = delete;
+
+  /// Takes the state as it is and goes on writing it in another thread.
+  /// Collective  every rank begins at the same step; none may be under way.
+  /// Cost        a copy of the learner's and the collector's state; none of replay.
+  void begin(const RunState& state);
+
+  /// Whether one is under way: the same on all ranks.
+  [[nodiscard]] bool under_way() const { return stage_ != Stage::kNone; }
+
+  /// Whether this rank's thread is still busy.
+  [[nodiscard]] bool busy() const;
+
+  /// One step on, when no rank is busy: parts, then the whole. Tells what became of it at the second one.
+  /// Collective  every rank calls it when all agree that none is busy.
+  std::optional<Outcome> advance(dist::DistContext& context);
+
+  /// Waits for the one under way.
+  /// Collective  every rank calls it.
+  /// Returns     its failure on all ranks.
+  Outcome complete(dist::DistContext& context);
+
+ private:
+  enum class Stage { kNone, kParts, kWhole };
+  // What a thread gives back.
+  struct Written {
+    std::vector<io::CheckpointFile> files;
+    std::string failure;
+  };
+
+  Plan plan_;
+  Stage stage_ = Stage::kNone;
+  io::Manifest manifest_;
+  std::chrono::steady_clock::time_point begun_;
+  std::string failure_;  // on rank 0: why it cannot become whole
+  std::shared_ptr<std::atomic<bool>> stop_ = std::make_shared<std::atomic<bool>>(false);
+  std::future<Written> job_;
+};
+
+}  // namespace snake_ddp::train

@@ -1,0 +1,216 @@
+#include "snake_ddp/io/checkpoint_folder.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <string_view>
+#include <system_error>
+
+#include "descriptor.hpp"
+#include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/file_error.hpp"
+
+namespace snake_ddp::io {
+namespace {
+
+namespace fs = std::filesystem;
+using base::FileError;
+using nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+constexpr std::string_view kStep = "step_";
+constexpr const char* kManifest = "manifest.json";
+
+fs::path home(const std::string& run) { return fs::path(run) / "checkpoints"; }
+
+std::string name_of(std::int64_t step) { return fmt::format("{}{:012}", kStep, step); }
+
+std::uint32_t crc_of(const std::string& text) {
+  return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
+}
+
+void remove_quietly(const fs::path& path) {
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+}
+
+// Out of sight first, so that nobody ever sees half of a folder that is being removed.
+void remove_checkpoint(const std::string& run, std::int64_t step) {
+  const fs::path gone = home(run) / ("." + name_of(step) + ".old");
+  remove_quietly(gone);
+  std::error_code error;
+  fs::rename(checkpoint_folder(run, step), gone, error);
+  if (!error) remove_quietly(gone);
+}
+
+ordered_json to_json(const Manifest& m) {
+  ordered_json files = ordered_json::array();
+  for (const CheckpointFile& f : m.files)
+    files.push_back({{"name", f.name}, {"bytes", f.seal.bytes}, {"crc32", f.seal.crc32}});
+  return {{"format", kFormat},      {"step", m.step},       {"updates", m.updates},
+          {"episode", m.episode},   {"version", m.version}, {"world_size", m.world_size},
+          {"settings", m.settings}, {"files", files}};
+}
+
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.front() != '.' && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+Manifest from_json(const ordered_json& json) {
+  Manifest m;
+  m.step = json.at("step").get<std::int64_t>();
+  m.updates = json.at("updates").get<std::int64_t>();
+  m.episode = json.at("episode").get<std::int64_t>();
+  m.version = json.at("version").get<std::string>();
+  m.world_size = json.at("world_size").get<int>();
+  m.settings = json.at("settings");
+  if (m.step < 0 || m.world_size < 1 || !m.settings.is_object()) throw FileError("numbers out of range");
+  for (const ordered_json& file : json.at("files")) {
+    CheckpointFile f{file.at("name").get<std::string>(),
+                     {file.at("bytes").get<std::uint64_t>(), file.at("crc32").get<std::uint32_t>()}};
+    if (!is_plain_name(f.name)) throw FileError(fmt::format("the file name \"{}\" leads elsewhere", f.name));
+    m.files.push_back(std::move(f));
+  }
+  return m;
+}
+
+void sync_folder(const fs::path& folder) {
+  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!descriptor.open()) throw file_error("open folder", folder.string(), errno);
+  if (::fsync(descriptor.get()) != 0 && errno != EINVAL)
+    throw file_error("make sure of the names in", folder.string(), errno);
+}
+
+}  // namespace
+
+const Seal* Manifest::find(const std::string& name) const {
+  const auto found =
+      std::find_if(files.begin(), files.end(), [&](const CheckpointFile& f) { return f.name == name; });
+  return found == files.end() ? nullptr : &found->seal;
+}
+
+std::string checkpoint_folder(const std::string& run, std::int64_t step) {
+  return (home(run) / name_of(step)).string();
+}
+
+std::string unfinished_checkpoint(const std::string& run, std::int64_t step) {
+  const fs::path folder = home(run) / ("." + name_of(step));
+  for (const fs::path& path : {home(run), folder}) {
+    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
+      throw file_error("make folder", path.string(), errno);
+  }
+  return folder.string();
+}
+
+void finish_checkpoint(const std::string& run, const Manifest& manifest, int keep) {
+  const fs::path unfinished = unfinished_checkpoint(run, manifest.step);
+  ordered_json json = to_json(manifest);
+  json["checksum"] = crc_of(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  write_json((unfinished / kManifest).string(), json);
+  const fs::path folder = checkpoint_folder(run, manifest.step);
+  if (fs::exists(folder)) remove_checkpoint(run, manifest.step);
+  std::error_code error;
+  fs::rename(unfinished, folder, error);
+  if (error) throw file_error("rename", unfinished.string(), error.value());
+  sync_folder(home(run));
+  write_file_atomically((home(run) / "latest").string(), folder.filename().string() + "\n");
+  int kept = 0;
+  for (const std::int64_t step : checkpoints_of(run)) {
+    if (step != manifest.step && ++kept >= keep) remove_checkpoint(run, step);
+  }
+}
+
+void discard_unfinished(const std::string& run) {
+  std::error_code error;
+  fs::directory_iterator it(home(run), error);
+  std::vector<fs::path> left;
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    if (it->path().filename().string().starts_with("." + std::string(kStep))) left.push_back(it->path());
+  }
+  for (const fs::path& path : left) remove_quietly(path);
+}
+
+std::vector<std::int64_t> checkpoints_of(const std::string& run) {
+  std::vector<std::int64_t> steps;
+  std::error_code error;
+  fs::directory_iterator it(home(run), error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (!name.starts_with(kStep)) continue;
+    std::int64_t step = -1;
+    const char* end = name.data() + name.size();
+    const auto [stop, failed] = std::from_chars(name.data() + kStep.size(), end, step);
+    if (failed == std::errc() && stop == end && step >= 0) steps.push_back(step);
+  }
+  if (error && error.value() != ENOENT) throw file_error("list", home(run).string(), error.value());
+  std::sort(steps.begin(), steps.end(), std::greater<>());
+  return steps;
+}
+
+Manifest read_manifest(const std::string& checkpoint) {
+  const std::string path = (fs::path(checkpoint) / kManifest).string();
+  const auto damaged = [&](const std::string& why) {
+    return FileError(fmt::format("{} is damaged: {}", path, why));
+  };
+  // Deep nesting is none of ours, and would be walked recursively below.
+  const auto shallow = [](int depth, ordered_json::parse_event_t, ordered_json&) { return depth < 8; };
+  ordered_json json = ordered_json::parse(read_file(path), shallow, false);
+  if (!json.is_object() || !json.contains("checksum")) throw damaged("not what was written, cut short?");
+  const ordered_json checksum = json["checksum"];
+  json.erase("checksum");
+  if (checksum != crc_of(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)))
+    throw damaged("its checksum is wrong");
+  try {
+    if (json.at("format") != kFormat) {
+      throw FileError(fmt::format("of format {}; this version reads {}", json["format"].dump(), kFormat));
+    }
+    return from_json(json);
+  } catch (const nlohmann::json::exception& e) {
+    throw damaged(e.what());
+  } catch (const FileError& e) {
+    throw damaged(e.what());
+  }
+}
+
+Manifest verify_checkpoint(const std::string& checkpoint) {
+  Manifest manifest = read_manifest(checkpoint);
+  std::array<char, 1 << 16> piece;
+  for (const CheckpointFile& f : manifest.files) {
+    SealedReader reader((fs::path(checkpoint) / f.name).string(), f.seal);
+    for (std::uint64_t left = f.seal.bytes; left > 0;) {
+      const std::size_t now = std::min<std::uint64_t>(left, piece.size());
+      reader.read({piece.data(), now});
+      left -= now;
+    }
+    reader.close();
+  }
+  return manifest;
+}
+
+std::string set_aside(const std::string& run, std::int64_t step) {
+  const fs::path there = home(run) / ("damaged_" + name_of(step));
+  std::error_code error;
+  if (fs::exists(there, error)) remove_quietly(there);
+  fs::rename(checkpoint_folder(run, step), there, error);
+  return error ? std::string() : there.string();
+}
+
+void mark_resumable(const std::string& run, bool resumable) {
+  const fs::path marker = home(run) / "resumable";
+  if (resumable) {
+    write_file_atomically(marker.string(), "stopped early; start with --resume " + run + "\n");
+  } else {
+    remove_quietly(marker);
+  }
+}
+
+}  // namespace snake_ddp::io

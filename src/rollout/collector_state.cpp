@@ -1,0 +1,129 @@
+// What a collector is made of, as tensors: for checkpoints.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/rollout/collector.hpp"
+
+namespace snake_ddp::rollout {
+namespace {
+
+// A running game as whole numbers.
+enum EpisodeField : std::int64_t {
+  kStarted,
+  kReturns,
+  kSteps = kReturns + game::kTeamSize,
+  kOpponent,
+  kFields
+};
+
+at::Tensor numbers(const std::vector<std::int64_t>& values) { return at::tensor(values, at::kLong); }
+
+const at::Tensor& find(const nets::NamedTensors& in, const std::string& name, const std::string& what) {
+  const auto found = std::find_if(in.begin(), in.end(), [&](const auto& item) { return item.first == name; });
+  if (found == in.end()) throw base::FileError(fmt::format("{} has no \"{}\"", what, name));
+  return found->second;
+}
+
+}  // namespace
+
+nets::NamedTensors Collector::state() const {
+  const auto boards = static_cast<std::int64_t>(boards_.size());
+  at::Tensor images = at::empty({boards, static_cast<std::int64_t>(sizeof(game::State))}, at::kByte);
+  std::memcpy(images.data_ptr(), boards_.data(), boards_.size() * sizeof(game::State));
+  at::Tensor games = at::empty({boards}, at::kLong);
+  at::Tensor running = at::zeros({boards, kFields}, at::kLong);
+  at::Tensor running_epsilon = at::empty({boards}, at::kDouble);
+  for (std::size_t b = 0; b < boards_.size(); ++b) {
+    games.data_ptr<std::int64_t>()[b] = games_[b];
+    auto* field = running.data_ptr<std::int64_t>() + static_cast<std::int64_t>(b) * kFields;
+    const Episode& e = running_[b];
+    field[kStarted] = e.started;
+    std::copy(std::begin(e.snake_return), std::end(e.snake_return), field + kReturns);
+    field[kSteps] = e.steps;
+    field[kOpponent] = static_cast<std::int64_t>(e.opponent);
+    running_epsilon.data_ptr<double>()[b] = e.epsilon;
+  }
+  return {{"layout", numbers({boards, options_.n_step, window_width_})},
+          {"boards", images},
+          {"games", games},
+          {"running", running},
+          {"running_epsilon", running_epsilon},
+          {"window", at::tensor(window_)},
+          {"window_size", numbers(window_size_)},
+          {"window_next", numbers(window_next_)},
+          {"epsilon", at::scalar_tensor(epsilon_, at::kDouble)},
+          {"started", at::scalar_tensor(started_, at::kLong)},
+          {"ended", at::scalar_tensor(ended_, at::kLong)}};
+}
+
+bool Collector::restore(const nets::NamedTensors& state, const std::string& what) {
+  const nets::NamedTensors own = this->state();
+  const auto of = [&](const std::string& name) {
+    const at::Tensor& there = find(state, name, what);
+    const at::Tensor& here = find(own, name, what);
+    if (there.dtype() != here.dtype() || there.sizes() != here.sizes())
+      throw base::FileError(
+          fmt::format("{}: \"{}\" has another shape or type than its layout says", what, name));
+    return there.contiguous();
+  };
+  if (!at::equal(find(state, "layout", what), find(own, "layout", what))) return false;
+  const auto refuse = [&](bool condition, const char* name) {
+    if (condition) throw base::FileError(fmt::format("{}: impossible values in \"{}\"", what, name));
+  };
+  const at::Tensor images = of("boards"), games = of("games"), running = of("running"), window = of("window"),
+                   sizes = of("window_size"), next = of("window_next"), epsilons = of("running_epsilon");
+  std::vector<game::State> boards(boards_.size());
+  std::vector<Episode> episodes(boards_.size());
+  for (std::size_t b = 0; b < boards_.size(); ++b) {
+    const auto* image = images.data_ptr<std::uint8_t>() + b * sizeof(game::State);
+    refuse(image[offsetof(game::State, is_done)] != 0,
+           "boards");  // of a bool; a board that is done is dealt anew
+    std::memcpy(&boards[b], image, sizeof(game::State));
+    try {
+      game::check_consistency(boards[b]);
+    } catch (const base::Bug&) {
+      refuse(true, "boards");
+    }
+    const auto* field = running.data_ptr<std::int64_t>() + static_cast<std::int64_t>(b) * kFields;
+    refuse(field[kOpponent] < 0 || field[kOpponent] > static_cast<std::int64_t>(agents::Opponent::kEvasion),
+           "running");
+    refuse(field[kSteps] < 0 || field[kSteps] > game::kMaxSteps, "running");
+    episodes[b].started = field[kStarted];
+    for (int snake = 0; snake < game::kTeamSize; ++snake)
+      episodes[b].snake_return[snake] = static_cast<int>(field[kReturns + snake]);
+    episodes[b].steps = static_cast<int>(field[kSteps]);
+    episodes[b].opponent = static_cast<agents::Opponent>(field[kOpponent]);
+    episodes[b].epsilon = epsilons.data_ptr<double>()[b];
+    const std::int64_t size = sizes.data_ptr<std::int64_t>()[b], slot = next.data_ptr<std::int64_t>()[b];
+    refuse(size < 0 || size > options_.n_step || slot < 0 || slot >= options_.n_step, "window_size");
+    window_size_[b] = size;
+    window_next_[b] = slot;
+    games_[b] = static_cast<std::uint32_t>(games.data_ptr<std::int64_t>()[b]);
+  }
+  boards_ = std::move(boards);
+  running_ = std::move(episodes);
+  std::memcpy(window_.data(), window.data_ptr<float>(), window_.size() * sizeof(float));
+  epsilon_ = of("epsilon").item<double>();
+  started_ = of("started").item<std::int64_t>();
+  ended_ = of("ended").item<std::int64_t>();
+  look();
+  return true;
+}
+
+void Collector::deal_anew(const GameCount& count) {
+  started_ = count.started;
+  ended_ = count.ended;
+  epsilon_ = count.epsilon;
+  std::fill(window_size_.begin(), window_size_.end(), 0);
+  // Each board has dealt at most as many games as all boards together.
+  std::fill(games_.begin(), games_.end(), static_cast<std::uint32_t>(count.started));
+  for (std::size_t b = 0; b < boards_.size(); ++b) deal(b);
+  look();
+}
+
+}  // namespace snake_ddp::rollout

@@ -1,0 +1,355 @@
+#include "snake_ddp/train/resume.hpp"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/run_folder.hpp"
+#include "snake_ddp/io/state_dict.hpp"
+#include "weights.hpp"
+
+namespace snake_ddp::train {
+namespace {
+
+namespace fs = std::filesystem;
+using base::FileError;
+using nlohmann::ordered_json;
+
+// Settings that decide what the tensors of a checkpoint are.
+constexpr std::array kFixed = {"game_name",
+                               "algo",
+                               "obs",
+                               "hidden_size",
+                               "output_activation",
+                               "layer_norm",
+                               "scale_features",
+                               "clipped_double_critics"};
+
+nets::NamedTensors under(const nets::NamedTensors& all, const std::string& prefix) {
+  nets::NamedTensors some;
+  for (const auto& [name, tensor] : all) {
+    if (name.starts_with(prefix)) some.emplace_back(name.substr(prefix.size()), tensor);
+  }
+  return some;
+}
+
+std::optional<at::Tensor> find(const nets::NamedTensors& all, const std::string& name) {
+  for (const auto& [its_name, tensor] : all) {
+    if (its_name == name) return tensor;
+  }
+  return std::nullopt;
+}
+
+std::int64_t whole_number(const nets::NamedTensors& all, const std::string& name, const std::string& what) {
+  const auto tensor = find(all, name);
+  if (!tensor || tensor->numel() != 1) throw FileError(fmt::format("{} has no number \"{}\"", what, name));
+  return tensor->item<std::int64_t>();
+}
+
+nets::NamedTensors read_part(const std::string& folder, const std::string& name,
+                             const io::Manifest& manifest) {
+  const io::Seal* seal = manifest.find(name);
+  if (seal == nullptr) throw FileError(fmt::format("{} names no {}", folder, name));
+  const std::string path = folder + "/" + name;
+  return io::read_state_dict(io::read_sealed(path, *seal), path);
+}
+
+// A rank's replay as a checkpoint holds it.
+struct StoredRows {
+  std::int64_t rows, capacity, next, appended;
+  bool fits;  // the learner's columns are these
+  std::unique_ptr<io::SealedReader> file;
+};
+
+StoredRows open_rows(const std::string& folder, int rank, const nets::NamedTensors& part,
+                     const io::Manifest& manifest, const replay::Buffer& replay) {
+  const std::string path = folder + "/" + replay_file(rank);
+  StoredRows s{whole_number(part, "replay.rows", path),
+               whole_number(part, "replay.capacity", path),
+               whole_number(part, "replay.next", path),
+               whole_number(part, "replay.appended", path),
+               true,
+               nullptr};
+  const nets::NamedTensors columns = under(part, "replay.columns.");
+  s.fits = columns.size() == replay.columns().size();
+  for (std::size_t c = 0; s.fits && c < columns.size(); ++c) {
+    const replay::Column& own = replay.columns()[c];
+    s.fits = columns[c].first == own.name && at::equal(columns[c].second, at::tensor(own.shape, at::kLong));
+  }
+  const io::Seal& seal = *manifest.find(replay_file(rank));
+  s.file = std::make_unique<io::SealedReader>(path, seal);
+  const auto row_bytes = static_cast<std::uint64_t>(replay.row_floats()) * sizeof(float);
+  const bool possible = s.rows >= 0 && s.rows <= s.capacity && s.next >= 0 && s.next < s.capacity &&
+                        (s.rows == s.capacity || s.next == s.rows) &&
+                        (!s.fits || static_cast<std::uint64_t>(s.rows) * row_bytes == seal.bytes);
+  if (!possible) throw FileError(path + ": the numbers of its rows contradict each other");
+  return s;
+}
+
+// Rows of a checkpoint of another world size, in turn to every rank: row `n` counted over all parts, newest rows
+// aligned, goes to rank n modulo the world size.
+void deal_rows(std::vector<StoredRows>& parts, int rank, int world_size, replay::Buffer& replay) {
+  std::int64_t longest = 0;
+  for (const StoredRows& p : parts) longest = std::max(longest, p.rows);
+  std::vector<float> row(static_cast<std::size_t>(replay.row_floats()));
+  const std::span<char> bytes(reinterpret_cast<char*>(row.data()), row.size() * sizeof(float));
+  std::int64_t n = 0;
+  for (std::int64_t age = longest; age > 0; --age) {
+    for (StoredRows& p : parts) {
+      if (p.rows < age) continue;
+      p.file->read(bytes);
+      if (n++ % world_size == rank) replay.append_row(row.data());
+    }
+  }
+}
+
+// Returns whether replay is now as it was, row for row.
+bool fill_replay(std::vector<StoredRows>& parts, bool same_ranks, int rank, int world_size,
+                 replay::Buffer& replay) {
+  const bool as_it_was = same_ranks && parts.size() == 1 && parts[0].capacity == replay.capacity();
+  if (as_it_was) {
+    const StoredRows& p = parts[0];
+    replay.restart(p.rows == p.capacity ? p.next : 0, p.appended - p.rows);
+  }
+  deal_rows(parts, same_ranks ? 0 : rank, same_ranks ? 1 : world_size, replay);
+  for (StoredRows& p : parts) p.file->close();
+  return as_it_was;
+}
+
+// What this rank takes from a checkpoint before all agree that it is whole.
+struct Taken {
+  nets::NamedTensors shared;              // rank 0
+  std::optional<nets::NamedTensors> own;  // of this rank's number; none where there was none
+  std::int64_t rows = 0;                  // now in replay
+  bool replay_as_it_was = false;          // row for row
+};
+
+Taken take(const std::string& folder, const io::Manifest& manifest, int rank, int world_size,
+           replay::Buffer& replay) {
+  Taken taken;
+  replay.restart();
+  if (rank == 0) taken.shared = read_part(folder, kSharedFile, manifest);
+  if (manifest.find(rank_file(rank)) != nullptr && rank < manifest.world_size)
+    taken.own = read_part(folder, rank_file(rank), manifest);
+  const bool same_ranks = manifest.world_size == world_size;
+  std::vector<StoredRows> parts;
+  for (int r = 0; r < manifest.world_size; ++r) {
+    if ((same_ranks && r != rank) || manifest.find(replay_file(r)) == nullptr) continue;
+    const nets::NamedTensors part =
+        r == rank && taken.own ? *taken.own : read_part(folder, rank_file(r), manifest);
+    StoredRows rows = open_rows(folder, r, part, manifest, replay);
+    if (rows.fits) parts.push_back(std::move(rows));
+  }
+  taken.replay_as_it_was = fill_replay(parts, same_ranks, rank, world_size, replay);
+  taken.rows = replay.size();
+  return taken;
+}
+
+void check_fixed(const ordered_json& before, const ordered_json& now, const std::string& run) {
+  std::vector<std::string> differences;
+  for (const char* name : kFixed) {
+    if (before.contains(name) && now.contains(name) && before[name] != now[name])
+      differences.push_back(
+          fmt::format("--{} {} (the run: {})", name, now[name].dump(), before[name].dump()));
+  }
+  if (!differences.empty()) {
+    throw base::UsageError(
+        fmt::format("{} cannot go on with {}: its checkpoints hold networks of another kind. Give "
+                    "the run's own values, or start a new run with --resume never",
+                    run, fmt::join(differences, ", ")));
+  }
+}
+
+std::string changes(const ordered_json& before, const ordered_json& now) {
+  std::vector<std::string> list;
+  for (const auto& [name, value] : now.items()) {
+    if (name == "resume" || !before.contains(name) || before[name] == value) continue;
+    list.push_back(fmt::format("--{} {} -> {}", name, before[name].dump(), value.dump()));
+  }
+  return fmt::format("{}", fmt::join(list, ", "));
+}
+
+struct Found {
+  std::int64_t step;
+  io::Manifest manifest;  // empty where this rank does not see the folder
+  Taken taken;
+};
+
+// The newest checkpoint that is whole for every rank.
+Found newest_whole(const std::string& run, bool sees_run, const RunState& state, const ordered_json& settings,
+                   dist::DistContext& context, std::vector<std::string>& lines) {
+  std::vector<std::string> reasons;
+  std::vector<std::int64_t> steps;
+  if (context.is_main()) steps = io::checkpoints_of(run);
+  for (std::size_t i = 0;; ++i) {
+    const bool none = context.is_main() && i == steps.size();
+    const std::string next = context.broadcast_text(
+        none || !context.is_main() ? "none" : std::to_string(steps[i]), context.deadline());
+    if (next == "none") break;
+    Found found{std::stoll(next), {}, {}};
+    const std::string folder = io::checkpoint_folder(run, found.step);
+    std::string failure;
+    if (sees_run) {
+      try {
+        found.manifest = io::read_manifest(folder);
+        check_fixed(found.manifest.settings, settings, run);
+        found.taken = take(folder, found.manifest, context.rank(), context.size(), state.replay);
+      } catch (const FileError& e) {
+        failure = fmt::format("rank {} on {}: {}", context.rank(),
+                              context.hosts()[static_cast<std::size_t>(context.rank())], e.what());
+      }
+    }
+    std::string verdict;
+    for (const std::string& text : context.gather(failure, context.deadline())) {
+      if (verdict.empty()) verdict = text;
+    }
+    verdict = context.broadcast_text(verdict, context.deadline());
+    if (verdict.empty()) return found;
+    if (context.is_main()) {
+      const std::string aside = io::set_aside(run, found.step);
+      lines.push_back(fmt::format("Checkpoint step {} is damaged: {}{}", found.step, verdict,
+                                  aside.empty() ? "" : "; it is now " + aside));
+    }
+    reasons.push_back(verdict);
+  }
+  if (reasons.empty()) {
+    throw FileError(
+        fmt::format("{} has no checkpoint to go on from; start a new run with --resume never", run));
+  }
+  throw FileError(
+      fmt::format("no checkpoint of {} is whole: {}. Restore one from a copy, or start a new run from its "
+                  "saved weights with --resume never --load_model",
+                  run, fmt::join(reasons, "; ")));
+}
+
+// The shared part from rank 0 to all.
+void share(const Found& found, const RunState& state, rollout::GameCount& count, dist::DistContext& context) {
+  std::string counters;
+  if (context.is_main()) {
+    nets::copy_state(under(found.taken.shared, "learner."), state.learner.state(), "the checkpoint");
+    state.learner.state_changed();
+    nets::NamedTensors small;
+    for (const auto& item : found.taken.shared) {
+      if (!item.first.starts_with("learner.")) small.push_back(item);
+    }
+    counters = io::state_dict_bytes(small);
+  }
+  share_weights(state.learner, context);
+  const nets::NamedTensors small =
+      io::read_state_dict(context.broadcast_text(counters, context.deadline()), "the checkpoint's counters");
+  state.counters = counters_from(under(small, "counters."), "the checkpoint");
+  const auto epsilon = find(small, "games.epsilon");
+  if (!epsilon) throw FileError("the checkpoint has no \"games.epsilon\"");
+  count = {whole_number(small, "games.started", "the checkpoint"),
+           whole_number(small, "games.ended", "the checkpoint"), epsilon->item<double>()};
+}
+
+// `with_job`: the number of SLURM's job decides, where there is one.
+bool was_launched_by(const Launch& launch, bool with_job, const std::string& run) {
+  std::string text;
+  try {
+    text = io::read_file(run + "/config.json");
+  } catch (const FileError&) {  // not a run of ours
+    return false;
+  }
+  const ordered_json config = ordered_json::parse(text, nullptr, false);
+  if (!config.is_object() || !config.contains("run") || !config["run"].is_object()) return false;
+  const ordered_json& about = config["run"];
+  if (with_job && !launch.job.empty()) return about.value("job", "") == launch.job;
+  const auto theirs = about.value("agents", std::vector<std::string>());
+  return std::any_of(theirs.begin(), theirs.end(), [&](const std::string& agent) {
+    return std::find(launch.agents.begin(), launch.agents.end(), agent) != launch.agents.end();
+  });
+}
+
+}  // namespace
+
+Launch launch_of(const dist::World& world, dist::DistContext& context) {
+  const ordered_json mine = {{"agent", world.torchrun ? dist::agent_identity() : ""},
+                             {"job", world.job},
+                             {"restarts", world.restart_count}};
+  Launch launch;
+  std::set<std::string> agents;
+  for (const std::string& text : context.gather(mine.dump(), context.deadline())) {
+    const ordered_json rank = ordered_json::parse(text);
+    if (rank.at("agent") != "") agents.insert(rank.at("agent").get<std::string>());
+    if (launch.job.empty()) launch.job = rank.at("job");
+    launch.restarts = std::max(launch.restarts, rank.at("restarts").get<int>());
+  }
+  launch.agents.assign(agents.begin(), agents.end());
+  return launch;
+}
+
+std::string run_to_resume(const TrainOptions& o, const Launch& launch, dist::DistContext& context) {
+  if (o.resume == "never" || o.checkpoint_interval == 0) return {};
+  const bool asked = o.resume == "auto";
+  if (!asked && !o.resume.empty()) {
+    return context.broadcast_text(fs::absolute(o.resume).lexically_normal().string(), context.deadline());
+  }
+  std::string found;
+  if (context.is_main() && (asked || !launch.agents.empty())) {
+    std::vector<std::string> runs = io::run_folders(o.runs_dir, o.game_name);
+    std::erase_if(runs, [](const std::string& run) { return io::checkpoints_of(run).empty(); });
+    auto ours = std::find_if(runs.begin(), runs.end(),
+                             [&](const std::string& run) { return was_launched_by(launch, asked, run); });
+    // A requeued job goes on with its own run. Without anything that tells runs apart, the newest one is meant.
+    if (ours == runs.end() && asked && launch.job.empty() && launch.restarts == 0) ours = runs.begin();
+    if (ours != runs.end()) found = fs::absolute(*ours).lexically_normal().string();
+  }
+  return context.broadcast_text(found, context.deadline());
+}
+
+std::vector<std::string> resume_from(const std::string& run, bool sees_run, const RunState& state,
+                                     const ordered_json& settings, dist::DistContext& context) {
+  std::vector<std::string> lines;
+  const Found found = newest_whole(run, sees_run, state, settings, context, lines);
+  rollout::GameCount count;
+  share(found, state, count, context);
+
+  const std::string what = io::checkpoint_folder(run, found.step) + "/" + rank_file(context.rank());
+  const bool same_boards =
+      found.taken.own && state.collector.restore(under(*found.taken.own, "collector."), what);
+  if (!same_boards) state.collector.deal_anew(count);
+
+  const ordered_json mine = {
+      {"rows", found.taken.rows}, {"same_rows", found.taken.replay_as_it_was}, {"same_boards", same_boards}};
+  std::int64_t least = found.taken.rows, rows = 0, fresh = 0;
+  bool same_rows = true;
+  for (const std::string& text : context.gather(mine.dump(), context.deadline())) {
+    const ordered_json of_rank = ordered_json::parse(text);
+    least = std::min(least, of_rank.at("rows").get<std::int64_t>());
+    rows += of_rank.at("rows").get<std::int64_t>();
+    same_rows = same_rows && of_rank.at("same_rows").get<bool>();
+    fresh += of_rank.at("same_boards").get<bool>() ? 0 : 1;
+  }
+  // Where rows are missing and a rank has no batch left, the wait for the first update begins again.
+  const bool starved = !same_rows && least < settings.at("batch_size").get<std::int64_t>();
+  if (context.broadcast_text(starved ? "starved" : "", context.deadline()) == "starved") {
+    state.counters.empty_at = state.counters.steps;
+    state.counters.updates_due = 0;
+  }
+  if (!context.is_main()) return {};
+  lines.push_back(
+      fmt::format("Going on from checkpoint step {}: episode {}, {} updates, {} transitions in replay",
+                  found.step, found.manifest.episode, found.manifest.updates, rows));
+  if (found.manifest.world_size != context.size()) {
+    lines.push_back(fmt::format("Changed: {} -> {} rank(s); replay is dealt out anew",
+                                found.manifest.world_size, context.size()));
+  }
+  if (fresh > 0) lines.push_back(fmt::format("Changed: the boards of {} rank(s) are dealt anew", fresh));
+  if (const std::string list = changes(found.manifest.settings, settings); !list.empty())
+    lines.push_back("Changed: " + list);
+  return lines;
+}
+
+}  // namespace snake_ddp::train

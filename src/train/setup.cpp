@@ -1,0 +1,83 @@
+#include "setup.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "snake_ddp/agents/curriculum.hpp"
+#include "snake_ddp/base/host.hpp"
+#include "snake_ddp/train/run.hpp"
+
+namespace snake_ddp::train {
+
+std::int64_t vote_interval(const TrainOptions& o) {
+  const double updates_a_step = o.updates_per_step * static_cast<double>(o.num_envs);
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(20.0 / std::max(updates_a_step, 1.0)), 1, 20);
+}
+
+std::chrono::milliseconds seconds_to_ms(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+namespace {
+
+double scaled_rate(const TrainOptions& o, double rate, int ranks) {
+  if (o.lr_scaling == "linear") return rate * ranks;
+  if (o.lr_scaling == "sqrt") return rate * std::sqrt(ranks);
+  return rate;
+}
+
+}  // namespace
+
+int threads_of(const TrainOptions& o, const dist::DistContext& context) {
+  return o.threads > 0 ? static_cast<int>(o.threads)
+                       : std::max(1, base::usable_cores() / context.local_size());
+}
+
+rollout::Sight sight_of(const TrainOptions& o) {
+  const auto kind = o.obs == "26" ? encode::ObsKind::k26 : encode::ObsKind::k30;
+  return {kind, o.scale_features ? encode::feature_scaling(kind) : encode::no_scaling()};
+}
+
+learners::LearnerOptions learner_options(const TrainOptions& o, int world_size, at::Device device) {
+  learners::LearnerOptions l;
+  l.algo = o.algo;
+  l.features = sight_of(o).features();
+  l.hidden_size = o.hidden_size;
+  l.output_activation = o.output_activation;
+  l.tau = o.tau;
+  l.a_lr = scaled_rate(o, o.a_lr, world_size);
+  l.c_lr = scaled_rate(o, o.c_lr, world_size);
+  l.layer_norm = o.layer_norm;
+  l.expected_value = o.expected_value;
+  l.actor_interval = o.actor_interval;
+  l.clipped_double_critics = o.clipped_double_critics;
+  l.coalesced_update = o.coalesced_update;
+  l.seed = static_cast<std::uint64_t>(o.seed);
+  l.device = device;
+  return l;
+}
+
+rollout::CollectorOptions collector_options(const TrainOptions& o, int rank) {
+  const agents::Curriculum curriculum = agents::parse_curriculum(o.opponent_difficulty_strategy);
+  rollout::CollectorOptions c;
+  c.num_envs = o.num_envs;
+  c.episode_length = o.episode_length;
+  c.sight = sight_of(o);
+  c.reward = encode::try_reward_rule(o.reward).value();  // one of the choices of its field
+  c.reward_scale = o.reward_scale;
+  c.epsilon = o.epsilon;
+  c.epsilon_speed = o.epsilon_speed;
+  c.epsilon_min = o.epsilon_min;
+  c.random_low = o.output_activation == "tanh" ? -1.0 : 0.0;
+  c.store_played = o.stored_action == "played";
+  c.n_step = o.n_step;
+  c.gamma = o.gamma;
+  c.seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank);
+  c.opponent = [o, curriculum](std::int64_t episode) {
+    return agents::opponent_at(curriculum, std::min(episode, o.max_episodes), o.max_episodes,
+                               o.enable_opponent_evasion, o.opponent_evasion_start_episode);
+  };
+  return c;
+}
+
+}  // namespace snake_ddp::train

@@ -1,0 +1,26 @@
+// What the rooms below are told, made of the settings.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/rollout/collector.hpp"
+#include "snake_ddp/train/options.hpp"
+
+namespace snake_ddp::train {
+
+/// All ranks talk about the run's course once in so many steps of their boards: about 20 updates, which is soon
+/// enough for a stop and seldom enough to cost nothing. It follows from the settings alone, so that each rank enters
+/// the same collectives in the same order.
+std::int64_t vote_interval(const TrainOptions& options);
+
+std::chrono::milliseconds seconds_to_ms(double seconds);
+
+/// --threads, or this rank's share of the cores.
+int threads_of(const TrainOptions& options, const dist::DistContext& context);
+
+rollout::Sight sight_of(const TrainOptions& options);
+rollout::CollectorOptions collector_options(const TrainOptions& options, int rank);
+
+}  // namespace snake_ddp::train

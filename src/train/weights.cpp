@@ -1,0 +1,83 @@
+#include "weights.hpp"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "setup.hpp"
+#include "snake_ddp/io/run_folder.hpp"
+#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/nets/dense.hpp"
+
+namespace snake_ddp::train {
+namespace {
+
+std::uint64_t add_to_hash(std::uint64_t hash, const at::Tensor& tensor) {
+  const at::Tensor bytes = tensor.to(at::kCPU).contiguous();
+  const auto* word = static_cast<const std::uint32_t*>(bytes.data_ptr());
+  const auto words = static_cast<std::int64_t>(bytes.nbytes() / sizeof(std::uint32_t));
+  for (std::int64_t i = 0; i < words; ++i) hash = (hash ^ word[i]) * 1099511628211ULL;
+  return hash;
+}
+
+constexpr std::uint64_t kHashStart = 14695981039346656037ULL;
+
+}  // namespace
+
+FeatureMap::FeatureMap(const TrainOptions& o) : scaled_(o.scale_features) {
+  const rollout::Sight sight = sight_of(o);
+  encode::Scaling s = sight.scaling;
+  shift_ = at::from_blob(s.shift, {sight.features()}, at::kFloat).clone();
+  scale_ = at::from_blob(s.scale, {sight.features()}, at::kFloat).clone();
+}
+
+nets::NamedTensors FeatureMap::to_file(const nets::NamedTensors& weights) const {
+  nets::NamedTensors there;
+  for (const auto& [name, tensor] : weights) there.emplace_back(name, tensor.to(at::kCPU));
+  return scaled_ ? nets::fold_input_scale(there, shift_, scale_) : there;
+}
+
+nets::NamedTensors FeatureMap::from_file(const nets::NamedTensors& weights) const {
+  return scaled_ ? nets::unfold_input_scale(weights, shift_, scale_) : weights;
+}
+
+void load_weights(const TrainOptions& o, const FeatureMap& map, learners::Learner& learner) {
+  const io::RunModel files = io::find_run_model(o.runs_dir, o.game_name, static_cast<int>(o.load_model_run),
+                                                static_cast<int>(o.load_model_run_episode));
+  const auto load = [&](const std::string& path, const nets::NamedTensors& views) {
+    const io::NamedTensors raw = io::load_state_dict(path);
+    nets::copy_state(raw, views, path);  // checks names and shapes before anything is computed from them
+    nets::copy_state(map.from_file(raw), views, path);
+  };
+  load(files.actor, learner.exported_actor());
+  load(files.critic, learner.exported_critic());
+  learner.start_from_exported();
+}
+
+void share_weights(learners::Learner& learner, dist::DistContext& context) {
+  if (context.size() == 1) return;
+  for (auto& [name, tensor] : learner.state()) {
+    at::Tensor whole = tensor.contiguous();
+    context.broadcast(whole, 0, context.deadline());
+    tensor.copy_(whole);
+  }
+  learner.state_changed();
+}
+
+std::string state_hash(learners::Learner& learner) {
+  std::uint64_t hash = kHashStart;
+  for (const auto& [name, tensor] : learner.state()) hash = add_to_hash(hash, tensor);
+  return fmt::format("{:016x}", hash);
+}
+
+std::string fingerprint_line(learners::Learner& learner, const rollout::Collector& collector,
+                             const replay::Batch& batch, dist::DistContext& context) {
+  std::uint64_t last_batch = kHashStart;
+  for (const at::Tensor& column : batch.columns) last_batch = add_to_hash(last_batch, column);
+  const std::vector<std::string> all = context.gather(
+      fmt::format("boards {:016x} batch {:016x}", collector.hash(), last_batch), context.deadline());
+  std::string line = "Fingerprint: weights " + state_hash(learner);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) line += fmt::format("; rank {} {}", rank, all[rank]);
+  return line;
+}
+
+}  // namespace snake_ddp::train

@@ -1,0 +1,45 @@
+// A learner's weights on their way to files and ranks.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/replay/buffer.hpp"
+#include "snake_ddp/rollout/collector.hpp"
+#include "snake_ddp/train/options.hpp"
+
+namespace snake_ddp::train {
+
+/// Weights as files have them read raw features, whatever the learner saw.
+class FeatureMap {
+ public:
+  explicit FeatureMap(const TrainOptions& options);
+  [[nodiscard]] nets::NamedTensors to_file(const nets::NamedTensors& weights) const;
+  [[nodiscard]] nets::NamedTensors from_file(const nets::NamedTensors& weights) const;
+
+ private:
+  bool scaled_;
+  at::Tensor shift_, scale_;  // [D]
+};
+
+/// --load_model.
+/// Throws  FileError.
+void load_weights(const TrainOptions& options, const FeatureMap& map, learners::Learner& learner);
+
+/// Rank 0's state on every rank, whatever each one made of the seed.
+/// Collective.
+void share_weights(learners::Learner& learner, dist::DistContext& context);
+
+std::string state_hash(learners::Learner& learner);
+
+/// One line from which a person sees that ranks learned the same from different experience, and that two runs are the
+/// same run.
+/// Collective.
+/// Returns     on rank 0 the line.
+std::string fingerprint_line(learners::Learner& learner, const rollout::Collector& collector,
+                             const replay::Batch& batch, dist::DistContext& context);
+
+}  // namespace snake_ddp::train

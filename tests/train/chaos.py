@@ -1,0 +1,203 @@
+"""Runs that something happens to, and what is left of them. Started by tests/chaos.sh; ten of them are in the suite."""
+
+import argparse
+import contextlib
+import dataclasses
+import os
+import pathlib
+import random
+import signal
+import socket
+import statistics
+import sys
+import tempfile
+import time
+
+from processes import BINARY, TINY, Process, call, descendants, fingerprint, flags, only_json, run_folder, worker_pids
+
+RANKS = 3
+DIST_TIMEOUT_S = 4
+NOTICE_LIMIT_S = 40  # dist_timeout, the survivors' farewell, the launcher's patience
+SETTINGS = TINY | {"max_episodes": 40, "buffer_size": 600, "n_step": 3, "checkpoint_interval": 4, "eval_interval": 15,
+                   "eval_games": 12, "dist_timeout": DIST_TIMEOUT_S, "resume": "auto", "check_consistency": 50}
+
+
+def newest_checkpoint(runs):
+    return max(runs.glob("snakes_3v3/*/checkpoints/step_*"), key=lambda path: path.name, default=None)
+
+
+def send(number, to):
+    def fault(run, dice):
+        pids = sorted(worker_pids(run, RANKS).values())
+        for pid in {"one": [dice.choice(pids)], "all": pids, "launcher": [run.popen.pid]}[to]:
+            os.kill(pid, number)
+    return fault
+
+
+def stray_connection(run, _dice):
+    pid = next(iter(worker_pids(run, RANKS).values()))
+    variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+    port = next(int(v.split("=")[1]) for v in variables if v.startswith("MASTER_PORT="))
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=2) as s:
+        s.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(range(256)) * 8)
+
+
+def killed_with_a_damaged_checkpoint(run, dice):
+    send(signal.SIGKILL, "all")(run, dice)
+    run.wait()
+    folder = pathlib.Path(run.runs)
+    newest = newest_checkpoint(folder)
+    if newest is None or len(list(newest.parent.glob("step_*"))) < 2:
+        return
+    path = dice.choice(sorted(newest.iterdir()))
+    data = bytearray(path.read_bytes())
+    if dice.random() < 0.5 or not data:
+        path.write_bytes(data[:len(data) // 2])
+    else:
+        data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+        path.write_bytes(data)
+
+
+def no_room(run, _dice):
+    import resource
+    for pid in worker_pids(run, RANKS).values():
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY))
+
+
+@dataclasses.dataclass
+class Fault:
+    do: object
+    ends: bool  # the run is expected to end before its time, and how long that takes is measured
+
+
+FAULTS = {
+    "a rank killed": Fault(send(signal.SIGKILL, "one"), True),
+    "all ranks killed": Fault(send(signal.SIGKILL, "all"), True),
+    "the launcher killed": Fault(send(signal.SIGKILL, "launcher"), True),
+    "a rank stands still": Fault(send(signal.SIGSTOP, "one"), True),
+    "SIGTERM to a rank": Fault(send(signal.SIGTERM, "one"), True),
+    "SIGTERM to all": Fault(send(signal.SIGTERM, "all"), True),
+    "SIGINT to the launcher": Fault(send(signal.SIGINT, "launcher"), True),
+    "SIGUSR1 to a rank": Fault(send(signal.SIGUSR1, "one"), True),
+    "SIGUSR2 to a rank": Fault(send(signal.SIGUSR2, "one"), False),
+    "killed, newest checkpoint damaged": Fault(killed_with_a_damaged_checkpoint, True),
+    "no room for checkpoints": Fault(no_room, False),
+    "garbage on the store's port": Fault(stray_connection, False),
+}
+
+
+@dataclasses.dataclass
+class Verdict:
+    fault: str
+    notice_s: float | None = None  # from the fault to the end of all processes
+    trouble: str = ""
+
+
+def begin(folder, runs, number):
+    process = Process([BINARY, "--ddp", "--world_size", str(RANKS), *flags(SETTINGS | {"runs_dir": runs})],
+                      folder / f"output{number}.txt")
+    process.runs = runs
+    return process
+
+
+def end_within(process, limit_s):
+    """Waits for a run and its ranks; False if they do not end."""
+    until = time.monotonic() + limit_s
+    while time.monotonic() < until:
+        if process.popen.poll() is not None:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def kill_all(pids):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def one_run(name, dice, usual_s, expected, folder):
+    """A run with one fault, started again until it is done."""
+    runs = folder / "runs"
+    verdict = Verdict(name)
+    run = begin(folder, runs, 0)
+    everybody = []
+    try:
+        time.sleep(dice.uniform(0.1, 0.9) * usual_s)
+        if run.popen.poll() is None:
+            everybody = [run.popen.pid, *descendants(run.popen.pid)]
+            try:
+                FAULTS[name].do(run, dice)
+            except (AssertionError, ProcessLookupError):  # it ended just then
+                pass
+            struck = time.monotonic()
+            if not end_within(run, 120 if not FAULTS[name].ends else NOTICE_LIMIT_S):
+                verdict.trouble = f"hangs:\n{run.text()}"
+                return verdict
+            if FAULTS[name].ends:
+                verdict.notice_s = time.monotonic() - struck
+        for number in range(1, 4):
+            if run.wait() == 0:
+                break
+            kill_all(everybody)  # ranks whose launcher was killed end by themselves; a stopped one cannot
+            run = begin(folder, runs, number)
+            everybody = [run.popen.pid, *descendants(run.popen.pid)]
+            if not end_within(run, 120):
+                verdict.trouble = f"hangs after its restart:\n{run.text()}"
+                return verdict
+        if run.wait() != 0:
+            verdict.trouble = f"never ends well:\n{run.text()}"
+        elif fingerprint(run.text())["line"] != expected:
+            verdict.trouble = f"other bits:\n{run.text()}"
+        else:
+            told = only_json(call("info", "--json", run_folder(run.text())).stdout)
+            if not told["whole"] or not told["checkpoints"]:
+                verdict.trouble = f"checkpoints lost: {told['broken']}"
+        return verdict
+    finally:
+        kill_all(everybody)
+        if run.popen.poll() is None:
+            kill_all([run.popen.pid, *descendants(run.popen.pid)])
+        run.popen.wait()
+
+
+def many_runs(count, seed, scratch, say=print):
+    say(f"seed {seed}")
+    began = time.monotonic()
+    usual = begin(scratch, scratch / "usual", 0)
+    assert usual.wait() == 0, usual.text()
+    usual_s, expected = time.monotonic() - began, fingerprint(usual.text())["line"]
+    dice = random.Random(seed)
+    names = list(FAULTS)
+    dice.shuffle(names)
+    verdicts = []
+    for number in range(count):
+        folder = scratch / f"run{number}"
+        folder.mkdir()
+        verdicts.append(one_run(names[number % len(names)], dice, usual_s, expected, folder))
+        if verdicts[-1].trouble:
+            say(f"run {number}: {verdicts[-1].fault}: {verdicts[-1].trouble}")
+    say(f"{'fault':<36} {'tried':>5} {'survived':>8} {'ended after, median and worst':>30}")
+    for name in FAULTS:
+        mine = [v for v in verdicts if v.fault == name]
+        times = [v.notice_s for v in mine if v.notice_s is not None]
+        shown = f"{statistics.median(times):.1f} s, {max(times):.1f} s" if times else "–"
+        if mine:
+            say(f"{name:<36} {len(mine):>5} {sum(not v.trouble for v in mine):>8} {shown:>30}")
+    return verdicts
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="snake_ddp_chaos.") as scratch:
+        verdicts = many_runs(arguments.runs, arguments.seed, pathlib.Path(scratch))
+    troubles = sum(bool(v.trouble) for v in verdicts)
+    print(f"{len(verdicts) - troubles} survived, {troubles} did not")
+    sys.exit(troubles > 0)
+
+
+if __name__ == "__main__":
+    main()

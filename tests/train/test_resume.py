@@ -1,0 +1,311 @@
+"""A stop that leaves no trace: checkpoints, what damages them, and going on from them."""
+
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import time
+
+import pytest
+
+from processes import (BINARY, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder, starter,
+                       torchrun, wait_until_gone, worker_pids)
+
+LEARNERS = only_json(call("info", "--json").stdout)["learners"]
+# Every part of the state matters here: windows of n steps, decaying epsilon, a slower actor, a full replay.
+RUN = TINY | {"max_episodes": 12, "n_step": 3, "actor_interval": 2, "buffer_size": 600, "checkpoint_interval": 2,
+              "opponent_difficulty_strategy": "linear", "eval_interval": 8, "eval_games": 8}
+# Until it is stopped; not all of its settings may depend on when that is.
+ENDLESS = RUN | {"max_episodes": 10**9, "opponent_difficulty_strategy": "fixed:2", "updates_per_step": 0.25}
+
+
+@pytest.fixture
+def start(tmp_path):
+    with starter(tmp_path) as begin:
+        yield begin
+
+
+def train(*more, expected=0, **settings):
+    done = call(*flags(RUN | settings), *more)
+    assert done.returncode == expected, done.stdout + done.stderr
+    return done.stdout
+
+
+def checkpoints(run):
+    return sorted(path for path in (run / "checkpoints").iterdir() if path.name.startswith("step_"))
+
+
+def manifest(checkpoint):
+    return json.loads((checkpoint / "manifest.json").read_text())
+
+
+def is_whole(run):
+    done = call("info", "--json", run)
+    assert done.returncode in (0, 4)
+    told = only_json(done.stdout)
+    assert told["whole"] == (done.returncode == 0)
+    return told["whole"]
+
+
+# Bits
+
+
+@pytest.mark.parametrize("algo", LEARNERS)
+def test_a_stopped_run_that_goes_on_is_the_run_that_was_never_stopped(start, tmp_path, algo):
+    settings = ENDLESS | {"algo": algo}
+    stopped = start([BINARY, *flags(settings | {"runs_dir": tmp_path / "parts"})])
+    stopped.wait_for(r"\[Episode \d+\]")
+    stopped.popen.send_signal(signal.SIGTERM)
+    assert stopped.wait() == 75, stopped.text()
+    run = run_folder(stopped.text())
+    assert (run / "checkpoints" / "resumable").exists()
+    first = manifest(checkpoints(run)[-1])
+    assert first["episode"] > 0
+    total = first["episode"] + 20
+    again = call("--resume", run, "--max_episodes", total)  # the other settings are the run's own
+    assert again.returncode == 0, again.stderr
+    assert run_folder(again.stdout) == run and f"Going on from checkpoint step {first['step']}: " in again.stdout
+    assert f"Changed: --max_episodes 1000000000 -> {total}\n" in again.stdout
+    assert fingerprint(again.stdout)["line"] == fingerprint(
+        train(**(settings | {"runs_dir": tmp_path / "whole", "max_episodes": total})))["line"]
+    assert not (run / "checkpoints" / "resumable").exists()
+    assert is_whole(run)
+
+
+def test_two_ranks_that_are_stopped_go_on_to_the_same_bits(start, tmp_path):
+    def two(*more, code=0, stop=False, **settings):
+        ranks = ranks_by_hand(start, 2, *flags(ENDLESS | settings), *more)
+        if stop:
+            ranks[0].wait_for(r"\[Episode \d+\]")
+            ranks[1].popen.send_signal(signal.SIGTERM)
+        assert [rank.wait() for rank in ranks] == [code, code], ranks[0].text() + ranks[1].text()
+        return ranks[0].text()
+
+    run = run_folder(two(runs_dir=tmp_path / "parts", stop=True, code=75))
+    held = manifest(checkpoints(run)[-1])
+    assert {f["name"] for f in held["files"]} == {"shared.pth", "rank_0.pth", "rank_0.replay", "rank_1.pth", "rank_1.replay"}
+    total = held["episode"] + 20
+    again = two("--resume", run, max_episodes=total)
+    assert fingerprint(again)["line"] == fingerprint(two(runs_dir=tmp_path / "whole", max_episodes=total))["line"]
+
+
+def test_more_episodes_for_a_finished_run(tmp_path):
+    level = {"opponent_difficulty_strategy": "fixed:2"}
+    run = run_folder(train(runs_dir=tmp_path, max_episodes=5, **level))
+    twice = train("--resume", run, runs_dir=tmp_path, max_episodes=12, **level)
+    assert "Changed: --max_episodes 5 -> 12\n" in twice
+    assert fingerprint(twice)["line"] == fingerprint(train(runs_dir=tmp_path / "whole", **level))["line"]
+    nothing_left = train("--resume", run, runs_dir=tmp_path, **level)
+    assert fingerprint(nothing_left)["weights"] == fingerprint(twice)["weights"]
+
+
+def test_without_replay_a_run_goes_on_as_soon_as_it_has_a_batch_again(tmp_path):
+    run = run_folder(train("--checkpoint_replay", "off", runs_dir=tmp_path, max_episodes=5))
+    newest = checkpoints(run)[-1]
+    assert {f["name"] for f in manifest(newest)["files"]} == {"shared.pth", "rank_0.pth"}
+    again = train("--resume", run, "--checkpoint_replay", "off", runs_dir=tmp_path)
+    assert " 0 transitions in replay" in again
+    updates = int(re.search(r"(\d+) updates in", again)[1])
+    assert updates > manifest(newest)["updates"]
+
+
+# Other ranks
+
+
+@pytest.mark.parametrize("before, after", [(2, 1), (1, 3)])
+def test_another_number_of_ranks_shares_the_replay_anew(start, tmp_path, before, after):
+    def several(size, *more, **settings):
+        ranks = ranks_by_hand(start, size, *flags(RUN | {"runs_dir": tmp_path} | settings), *more)
+        assert [rank.wait() for rank in ranks] == [0] * size, "\n".join(rank.text() for rank in ranks)
+        return ranks[0].text()
+
+    run = run_folder(several(before, max_episodes=5))
+    held = manifest(checkpoints(run)[-1])
+    row_bytes = 4 * (3 * 31 * 2 + 3 * 4 + 3 + 3)
+    rows = sum(f["bytes"] for f in held["files"] if f["name"].endswith(".replay")) // row_bytes
+    text = several(after, "--resume", run)
+    assert f"Changed: {before} -> {after} rank(s); replay is dealt out anew" in text
+    told = int(re.search(r", (\d+) transitions in replay", text)[1])
+    assert told == min(rows, after * RUN["buffer_size"])
+    assert len(fingerprint(text)["ranks"]) == after
+    assert manifest(checkpoints(run)[-1])["world_size"] == after
+
+
+def test_other_networks_are_refused_and_other_settings_told(tmp_path):
+    run = run_folder(train(runs_dir=tmp_path, max_episodes=5))
+    refused = call(*flags(RUN | {"hidden_size": 8}), "--resume", run)
+    assert refused.returncode == 2 and "--hidden_size 8 (the run: 16)" in refused.stderr
+    changed = train("--resume", run, runs_dir=tmp_path, num_envs=3, gamma=0.9)
+    assert "--num_envs 4 -> 3" in changed and "--gamma 0.99 -> 0.9" in changed
+    assert "the boards of 1 rank(s) are dealt anew" in changed
+    assert json.loads((run / "config.json").read_text())["gamma"] == 0.9
+    assert train("--config", run / "config.json", runs_dir=tmp_path, max_episodes=1), "a run's settings are a preset"
+
+
+# Damage
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+
+
+DAMAGE = {
+    "a flipped bit in the weights": lambda c: flip(c / "shared.pth"),
+    "a flipped bit in replay": lambda c: flip(c / "rank_0.replay"),
+    "a flipped bit in the manifest": lambda c: flip(c / "manifest.json"),
+    "a file cut short": lambda c: os.truncate(c / "rank_0.replay", (c / "rank_0.replay").stat().st_size - 1),
+    "an empty manifest": lambda c: os.truncate(c / "manifest.json", 0),
+    "no manifest": lambda c: (c / "manifest.json").unlink(),
+    "a rank's part missing": lambda c: (c / "rank_0.pth").unlink(),
+}
+
+
+@pytest.fixture(scope="module")
+def damaged_run(tmp_path_factory):
+    """A run of which a copy may be damaged, and the line that every continuation must end with."""
+    folder = tmp_path_factory.mktemp("damaged")
+    run = run_folder(train(runs_dir=folder, keep_checkpoints=2))
+    assert len(checkpoints(run)) == 2
+    return run
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
+def test_a_damaged_checkpoint_is_passed_over(damaged_run, tmp_path, damage):
+    run = tmp_path / "run1_x"
+    shutil.copytree(damaged_run, run)
+    older, newest = checkpoints(run)
+    damage(newest)
+    assert not is_whole(run)
+    told = call("info", "--json", newest)
+    assert told.returncode == 4 and not only_json(told.stdout)["whole"]
+    again = call("--resume", run)
+    assert again.returncode == 0, again.stderr
+    assert f"Checkpoint step {int(newest.name[5:])} is damaged: rank 0 on " in again.stdout
+    assert f"Going on from checkpoint step {int(older.name[5:])}: " in again.stdout
+    assert fingerprint(again.stdout)["line"] in (damaged_run / "train.log").read_text()
+    assert is_whole(run) and (run / "checkpoints" / f"damaged_{newest.name}").is_dir()
+
+
+def test_nothing_whole_is_an_error_that_says_why(damaged_run, tmp_path):
+    run = tmp_path / "run1_x"
+    shutil.copytree(damaged_run, run)
+    for checkpoint in checkpoints(run):
+        flip(checkpoint / "shared.pth")
+    done = call("--resume", run)
+    assert done.returncode == 4
+    assert f"no checkpoint of {run} is whole" in done.stderr and done.stderr.count("shared.pth: its checksum is") == 2
+    nowhere = call("--resume", tmp_path / "nowhere")
+    assert nowhere.returncode == 4 and "not the folder of a run" in nowhere.stderr
+
+
+def test_a_manifest_cannot_lead_out_of_its_folder(damaged_run, tmp_path):
+    run = tmp_path / "run1_x"
+    shutil.copytree(damaged_run, run)
+    newest = checkpoints(run)[-1]
+    text = (newest / "manifest.json").read_text()
+    (newest / "manifest.json").write_text(text.replace('"rank_0.pth"', '"../rank_0.pth"'))
+    told = only_json(call("info", "--json", newest).stdout)
+    assert not told["whole"]
+
+
+# Room
+
+
+def test_where_replay_has_no_room_training_goes_on_and_says_so(start, tmp_path):
+    settings = ENDLESS | {"buffer_size": 1200, "hidden_size": 8}
+    cramped = start(["prlimit", "--fsize=500000", BINARY, *flags(settings | {"runs_dir": tmp_path})])
+    cramped.wait_for(r"\nNo checkpoint at step \d+: rank 0 on .*rank_0.replay': File too large.* Training goes on")
+    cramped.popen.send_signal(signal.SIGTERM)
+    assert cramped.wait() == 4
+    assert "no checkpoint at the end: rank 0 on " in cramped.text()
+    run = run_folder(cramped.text())
+    held = checkpoints(run)
+    assert held and is_whole(run) and not list((run / "checkpoints").glob(".step_*")), "the ones before are still there"
+    assert not (run / "checkpoints" / "resumable").exists()
+    total = manifest(held[-1])["episode"] + 20
+    again = call("--resume", run, "--max_episodes", total)
+    assert again.returncode == 0, again.stderr
+    assert fingerprint(again.stdout)["line"] == fingerprint(
+        train(**(settings | {"runs_dir": tmp_path / "whole", "max_episodes": total})))["line"]
+
+
+def test_only_so_many_checkpoints_are_kept(tmp_path):
+    for keep in (1, 3):
+        run = run_folder(train(runs_dir=tmp_path, keep_checkpoints=keep))
+        kept = checkpoints(run)
+        assert len(kept) == keep
+        assert (run / "checkpoints" / "latest").read_text() == kept[-1].name + "\n"
+    none = run_folder(train(runs_dir=tmp_path, checkpoint_interval=0))
+    assert not (none / "checkpoints").exists()
+
+
+# Death
+
+
+def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(start, tmp_path):
+    seed = random.randrange(10**6)
+    moments = random.Random(seed)
+    run = None
+    for _ in range(5):
+        process = start([BINARY, *flags(ENDLESS | {"runs_dir": tmp_path / "parts"}), *(["--resume", run] if run else [])])
+        process.wait_for(r"\nCheckpoint step |\nGoing on from ")
+        run = run_folder(process.text())
+        time.sleep(moments.uniform(0, 0.3))
+        process.popen.kill()
+        process.wait()
+        assert is_whole(run), f"seed {seed}"
+    total = manifest(checkpoints(run)[-1])["episode"] + 20
+    last = call("--resume", run, "--max_episodes", total)
+    assert last.returncode == 0, last.stderr
+    assert fingerprint(last.stdout)["line"] == fingerprint(
+        train(**(ENDLESS | {"runs_dir": tmp_path / "whole", "max_episodes": total})))["line"], f"seed {seed}"
+
+
+def test_torchrun_goes_on_by_itself_when_a_rank_dies(start, tmp_path):
+    settings = ENDLESS | {"eval_interval": 0, "dist_timeout": 20}
+    run = torchrun(start, 2, BINARY, *flags(settings | {"runs_dir": tmp_path}), more=["--max-restarts=3"])
+    folder = run_folder_when_there(run)
+    run.wait_for(r"Checkpoint step (?!0:)\d+: ")
+    os.kill(worker_pids(run, 2)[1], signal.SIGKILL)
+    run.wait_for(r"\nGoing on from checkpoint step [1-9]\d*: (?s:.*)\nCheckpoint step ")
+    os.kill(worker_pids(run, 2)[0], signal.SIGTERM)  # torchrun counts that as done
+    assert run.wait() == 0, run.text()
+    assert list((tmp_path / "snakes_3v3").iterdir()) == [folder]
+    assert (folder / "checkpoints" / "resumable").exists() and is_whole(folder)
+
+
+def run_folder_when_there(process):
+    process.wait_for(r"Run folder: .+\n")
+    return run_folder(process.text())
+
+
+def test_two_processes_do_not_write_into_one_run(start, tmp_path):
+    first = start([BINARY, *flags(RUN | {"max_episodes": 10**9, "runs_dir": tmp_path})])
+    run = run_folder_when_there(first)
+    second = call("--resume", run)
+    assert second.returncode == 4 and "is being written by another process" in second.stderr
+    first.popen.send_signal(signal.SIGTERM)
+    assert first.wait() == 75
+
+
+def test_auto_goes_on_with_the_newest_run_and_with_a_jobs_own(tmp_path):
+    auto = {"resume": "auto", "runs_dir": tmp_path}
+    first = run_folder(train(max_episodes=3, **auto))
+    assert run_folder(train(max_episodes=5, **auto)) == first
+
+    def in_job(job, **settings):
+        done = call(*flags(RUN | auto | settings), SLURM_JOB_ID=job, RANK=0, WORLD_SIZE=1)
+        assert done.returncode == 0, done.stderr
+        return run_folder(done.stdout)
+
+    second = in_job(7, max_episodes=3)
+    assert second != first
+    third = in_job(8, max_episodes=3)
+    assert third not in (first, second)
+    assert in_job(7, max_episodes=5) == second
+    assert run_folder(train(max_episodes=3, runs_dir=tmp_path)) not in (first, second, third)
