@@ -66,7 +66,7 @@ double microseconds_a_call(std::int64_t calls, const std::function<void()>& call
 // Medians over spans of both, taken in turn; the ranks make the same number of calls, which rank 0 chooses.
 std::pair<double, double> in_turn(double seconds, dist::DistContext& context,
                                   const std::function<void()>& ours, const std::function<void()>& plain) {
-  constexpr int kSpans = 20;
+  constexpr int kSpans = 10;
   const auto calls_in_a_span = [&](const std::function<void()>& call) {
     const double us = std::max(microseconds_a_call(5, call), microseconds_a_call(5, call));
     const auto calls = static_cast<std::int64_t>(seconds / 2 / kSpans * 1e6 / us);
