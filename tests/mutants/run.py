@@ -63,6 +63,8 @@ GOLDEN_BICNET = Catch("test_learners", "five BiCNet updates with a softmax actor
 BICNET_PASSES = Catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM")
 
 RUN = "src/train/run.cpp"
+SETUP = "src/train/setup.cpp"
+WEIGHTS = "src/train/weights.cpp"
 DDPG = "src/learners/ddpg.cpp"
 DDPG_ROWS = "src/learners/ddpg_rows.cpp"
 ADAM = "src/learners/adam.cpp"
@@ -78,25 +80,25 @@ MUTANTS = {
     "gradients are summed, not averaged": (UNION, [
         ("src/dist/context.cpp", "sum_in_shared_memory(tensor, size(), deadline)", "sum_in_shared_memory(tensor, 1, deadline)")]),
     "all ranks play the same games": (SEEDS, [
-        (RUN, "c.seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank);",
+        (SETUP, "c.seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank);",
          "c.seed = static_cast<std::uint64_t>(o.seed) + 0 * static_cast<std::uint64_t>(rank);")]),
     "all ranks sample the same rows": (SEEDS, [
-        (RUN, "static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(context.rank());",
-         "static_cast<std::uint64_t>(o.seed);")]),
+        (RUN, "static_cast<std::uint64_t>(o_.seed) + static_cast<std::uint64_t>(context_.rank());",
+         "static_cast<std::uint64_t>(o_.seed);")]),
     "all ranks learn from rank 0's batch": (RANKS, [
-        (RUN, "      learner->update(batch, average);",
-         "      for (at::Tensor& column : batch.columns) context.broadcast(column, 0, context.deadline());\n"
-         "      learner->update(batch, average);")]),
+        (RUN, "    learner_->update(batch_, average_);",
+         "    for (at::Tensor& column : batch_.columns) context_.broadcast(column, 0, context_.deadline());\n"
+         "    learner_->update(batch_, average_);")]),
     "weights start by rank and are not shared": (RANKS, [
         (RUN, "learners::make_learner(learner_options(o, context.size(), context.device()));",
          "learners::make_learner([&] { auto l = learner_options(o, context.size(), context.device()); "
          "l.seed += static_cast<std::uint64_t>(context.rank()); return l; }());"),
-        (RUN, "  if (context.size() == 1) return;\n  for (auto& [name, tensor] : learner.state())",
+        (WEIGHTS, "  if (context.size() == 1) return;\n  for (auto& [name, tensor] : learner.state())",
          "  if (context.size() >= 1) return;\n  for (auto& [name, tensor] : learner.state())")]),
     "settings are not compared": (Pytest(TRAIN + "settings_that_differ_between_ranks_end_all[gamma-0.99-0.98]"), [
         (RUN, "if (main.at(name) != value)", "if (main.at(name).is_binary())")]),
     "a stop needs a signal to every rank": (Pytest(TRAIN + "a_signal_to_any_rank_stops_all_at_the_same_step[SIGTERM]"), [
-        (RUN, "go_on = agreed.stop == 0 &&", "go_on = agreed.stop < context.size() &&")]),
+        (RUN, "go_on = agreed_.stop == 0 &&", "go_on = agreed_.stop < context_.size() &&")]),
     "ranks outlive torchrun": (Pytest(TRAIN + "ranks_end_with_a_killed_torchrun"), [
         ("src/app/main.cpp", "  snake_ddp::dist::end_with_torchrun();\n", "")]),
     "of two heads on a cell the lower lives": (
