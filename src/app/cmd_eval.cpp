@@ -137,8 +137,10 @@ Action add_eval(CLI::App& command) {
   command.add_flag("--json", line->json, "one JSON object on stdout");
   return [line]() -> int {
     if (!line->ladder.empty()) {
-      if (!line->team_a.empty() || !line->team_b.empty() || line->show > 0)
-        throw base::UsageError("--ladder names its teams itself: without --team_a, --team_b and --show");
+      if (!line->team_a.empty() || !line->team_b.empty())
+        throw base::UsageError("--ladder names its teams itself: without --team_a and --team_b");
+      if (line->show > 0 || line->watch || !line->record.empty())
+        throw base::UsageError("--show, --watch and --record are for games of two teams: without --ladder");
       play_ladder({line->ladder, line->anchor, line->games, line->seed, line->swap_sides, line->json});
       return base::kExitDone;
     }

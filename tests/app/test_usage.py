@@ -74,6 +74,8 @@ USAGE = {
     "eval without teams": (["eval"], ["--team_a", "--team_b", "--ladder"]),
     "ladder of one": (["eval", "--ladder", "level2"], ["--ladder needs two teams"]),
     "ladder and teams": (["eval", "--ladder", "level1", "level2", "--team_a", "random"], ["--ladder", "without --team_a"]),
+    "ladder with logs": (["eval", "--ladder", "level1", "level2", "--record", "x"], ["--record", "without --ladder"]),
+    "watched as JSON": (["eval", "--team_a", "random", "--team_b", "random", "--watch", "--json"], ["--watch", "--json"]),
     "ladder with a team twice": (["eval", "--ladder", "level1", "level2", "level1"], ["level1 twice"]),
     "ladder with an unknown team": (["eval", "--ladder", "level1", "levle2"], ['team "levle2"', "did you mean level2?"]),
     "unknown anchor, the nearest is named": (["eval", "--ladder", "level1", "level2", "--anchor", "levle2"],
@@ -142,7 +144,7 @@ def test_help_shows_every_flag_with_its_default():
     assert done.returncode == 0 and done.stderr == ""
     for words in ("--max_episodes,--max-episodes", "[50000]", "--gamma", "[0.99]", "[curriculum]", "[0.0003]", "[off]"):
         assert words in done.stdout
-    for command in ("eval", "export", "verify-trace", "bench", "info"):
+    for command in ("eval", "export", "replay", "verify-trace", "bench", "info"):
         assert call(command, "--help").returncode == 0
         assert command in call("--help").stdout
     assert call("--version").stdout.startswith("snake_ddp 1.0.0 with LibTorch 2.11")
