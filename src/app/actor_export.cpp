@@ -28,6 +28,20 @@ struct NetworkKind {
 };
 
 constexpr NetworkKind kKinds[] = {
+    {"bicnet", "comm_net.lstm.weight_ih_l0", R"(
+def logits(self, features: Tensor) -> Tensor:
+    first = getattr(self.prev_dense, "0")
+    lstm = self.comm_net.lstm
+    second = getattr(self.post_dense, "0")
+    third = getattr(self.post_dense, "2")
+    snakes = torch.linear(features, first.weight, first.bias)
+    start = torch.zeros([2, snakes.size(0), snakes.size(2)], dtype=snakes.dtype, device=snakes.device)
+    weights = [lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0,
+               lstm.weight_ih_l0_reverse, lstm.weight_hh_l0_reverse, lstm.bias_ih_l0_reverse, lstm.bias_hh_l0_reverse]
+    team, hidden_state, cell = torch.lstm(snakes, [start, start], weights, True, 1, 0.0, False, True, True)
+    hidden = torch.relu(torch.linear(team, second.weight, second.bias))
+    return torch.linear(hidden, third.weight, third.bias)
+)"},
     {"ddpg", "prev_dense.0.weight", R"(
 def logits(self, features: Tensor) -> Tensor:
     first = getattr(self.prev_dense, "0")

@@ -75,13 +75,20 @@ def features_30(board, i):
             *board.bean_cells(), 0, 0, *(value for j in mates for value in board.heads[j])]
 
 
+LSTM = "comm_net.lstm."
 FEATURES = {26: features_26, 30: features_30}
 
 
 class Actor:
     def __init__(self, path):
         self.weights = torch.load(path, map_location="cpu")
-        self.features = FEATURES[self.weights["prev_dense.0.weight"].shape[1]]
+        hidden, features = self.weights["prev_dense.0.weight"].shape
+        self.features = FEATURES[features]
+        self.lstm = None  # a BiCNet's, along the team's snakes
+        lstm = {name[len(LSTM):]: value for name, value in self.weights.items() if name.startswith(LSTM)}
+        if lstm:
+            self.lstm = torch.nn.LSTM(hidden, hidden, batch_first=True, bidirectional=True)
+            self.lstm.load_state_dict(lstm)
 
     def linear(self, name, values):
         return torch.nn.functional.linear(values, self.weights[name + ".weight"], self.weights[name + ".bias"])
@@ -89,9 +96,12 @@ class Actor:
     def __call__(self, board):
         """Probabilities of the moves of the team's snakes, [3, 4]."""
         rows = np.array([self.features(board, i) for i in range(TEAM)], dtype=np.float32)
-        hidden = self.linear("prev_dense.0", torch.from_numpy(rows))
-        hidden = torch.relu(self.linear("post_dense.0", hidden))
-        logits = self.linear("post_dense.2", hidden)
+        with torch.no_grad():
+            hidden = self.linear("prev_dense.0", torch.from_numpy(rows))
+            if self.lstm is not None:
+                hidden = self.lstm(hidden.unsqueeze(0))[0][0]
+            hidden = torch.relu(self.linear("post_dense.0", hidden))
+            logits = self.linear("post_dense.2", hidden)
         if OUTPUT_ACTIVATION == "softmax":
             return torch.softmax(logits, -1).numpy()
         weights = torch.relu(torch.tanh(logits)).numpy()  # negative ones count as 0, four of them as four equal ones

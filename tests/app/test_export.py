@@ -60,27 +60,29 @@ def observations(encoded):
 # Actors
 
 
-def network(features, hidden=256, seed=1):
+def network(features, hidden=256, seed=1, kind="ddpg"):
     torch.manual_seed(seed)
-    layers = {"prev_dense.0": torch.nn.Linear(features, hidden), "post_dense.0": torch.nn.Linear(hidden, hidden),
-              "post_dense.2": torch.nn.Linear(hidden, 4)}
+    layers = {"prev_dense.0": torch.nn.Linear(features, hidden)}
+    if kind == "bicnet":
+        layers["comm_net.lstm"] = torch.nn.LSTM(hidden, hidden, batch_first=True, bidirectional=True)
+    layers |= {"post_dense.0": torch.nn.Linear(hidden * len(layers), hidden), "post_dense.2": torch.nn.Linear(hidden, 4)}
     return {f"{name}.{part}": value for name, layer in layers.items() for part, value in layer.state_dict().items()}
 
 
 # Softmax damps the rounding of logits, tanh does not: 256 wide it passes 1e-6 by little.
-ACTORS = {"softmax-26": ("softmax", 26, 256), "softmax-30": ("softmax", 30, 256), "tanh-26": ("tanh", 26, 64),
-          "tanh-30": ("tanh", 30, 64)}
+ACTORS = {f"{kind}-{head}-{features}": (kind, head, features, hidden)
+          for kind in ("ddpg", "bicnet") for head, hidden in (("softmax", 256), ("tanh", 64)) for features in (26, 30)}
 
 
 @pytest.fixture(params=ACTORS.values(), ids=ACTORS, scope="module")
 def actor(request, tmp_path_factory):
-    """head, features, path of an actor in a run's folder."""
-    head, features, hidden = request.param
+    """kind, head, features, path of an actor in a run's folder."""
+    kind, head, features, hidden = request.param
     models = tmp_path_factory.mktemp("run") / "trained_model"
     models.mkdir()
     (models.parent / "config.json").write_text(json.dumps({"output_activation": head}))
-    torch.save(network(features, hidden), models / "actor_7.pth")
-    return head, features, models / "actor_7.pth"
+    torch.save(network(features, hidden, kind=kind), models / "actor_7.pth")
+    return kind, head, features, models / "actor_7.pth"
 
 
 def export(actor, format, output, *more):
@@ -119,12 +121,12 @@ def load_submission(folder):
 
 
 def test_a_submission_sees_and_answers_as_we_do(actor, tmp_path):
-    head, features, path = actor
+    _, head, features, path = actor
     folder = export(path, "submission", tmp_path / "out")
     assert sorted(os.listdir(folder)) == ["actor_7.pth", "submission.py"]
     submission = load_submission(folder)
     seen, answers = [], []
-    for encoded in ENCODED[::4]:
+    for encoded in ENCODED[::8]:
         recorded = np.array(encoded[f"obs{features}"])
         for right in (False, True):
             board = submission.Board(platform_observation(BOARDS[encoded["trace_game"]][encoded["step"]], 3 * right, right))
@@ -194,18 +196,29 @@ def test_a_folder_can_be_written_again(tmp_path):
 
 
 def test_torchscript_answers_as_we_do_without_our_code(actor, tmp_path):
-    head, features, path = actor
+    kind, head, features, path = actor
     module = torch.jit.load(export(path, "torchscript", tmp_path / "actor.pt"))
     obs = torch.tensor([e[f"obs{features}"] for e in ENCODED])
     ours, total = our_answer(tmp_path, head, path, obs)
     with torch.no_grad():
         assert distance(module(obs), ours, total) < 1e-6
-        assert distance(module(obs.view(-1, features)), ours.view(-1, 4), total.view(-1, 1)) < 1e-6
+        if kind == "ddpg":  # each snake by itself
+            assert distance(module(obs.view(-1, features)), ours.view(-1, 4), total.view(-1, 1)) < 1e-6
     weights = torch.load(path, weights_only=True)
     assert {name: value.shape for name, value in module.state_dict().items()} == {n: v.shape for n, v in weights.items()}
     assert all(torch.equal(value, weights[name]) for name, value in module.state_dict().items())
     with pytest.raises(RuntimeError):
         module(obs[..., 1:])
+
+
+@pytest.mark.parametrize("kind", ["ddpg", "bicnet"])
+def test_torchscript_answers_as_the_reference_did(tmp_path, kind):
+    golden = torch.load(DATA / f"{kind}_softmax_updates.pth", weights_only=True)
+    actor = {name.removeprefix("actor0."): value for name, value in golden.items() if name.startswith("actor0.")}
+    torch.save(actor, tmp_path / "actor_0.pth")
+    with torch.no_grad():
+        answer = torch.jit.load(export(tmp_path / "actor_0.pth", "torchscript", tmp_path / "a.pt"))(golden["obs"])
+    assert distance(answer, golden["actor_out"]) < 1e-6
 
 
 def test_four_negative_outputs_of_tanh_are_four_equal_chances(tmp_path):
@@ -221,14 +234,14 @@ def test_four_negative_outputs_of_tanh_are_four_equal_chances(tmp_path):
 
 
 def test_safetensors_reads_the_weights_back(actor, tmp_path):
-    head, _, path = actor
+    kind, head, _, path = actor
     file = export(path, "safetensors", tmp_path / "actor.safetensors")
     weights = torch.load(path, weights_only=True)
     read = safetensors.torch.load_file(file)
     assert set(read) == set(weights)
     assert all(torch.equal(read[name], weights[name]) and read[name].dtype == torch.float32 for name in weights)
     with safetensors.safe_open(file, "pt") as opened:
-        assert opened.metadata() == {"format": "pt", "network": "ddpg", "output_activation": head}
+        assert opened.metadata() == {"format": "pt", "network": kind, "output_activation": head}
     length, = struct.unpack("<Q", file.read_bytes()[:8])
     assert length % 8 == 0 and list(json.loads(file.read_bytes()[8:8 + length]))[1:] == list(weights)
 
