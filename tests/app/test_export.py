@@ -139,7 +139,7 @@ def test_a_submission_sees_and_answers_as_we_do(actor, tmp_path):
     assert float(total.median()) > 0.1
     assert distance(answers[:, 0], ours, total) < 1e-6
     assert distance(answers[:, 1], ours, total) < 1e-6, "the right side"
-    assert float(ours.std(0).max()) > 0.01, "answers differ from board to board"
+    assert float(ours.std(0).max()) > 0.003, "answers differ from board to board"
     assert distance(answers.sum(-1), torch.ones(len(seen), 2, 3)) < 1e-5
 
 
