@@ -278,8 +278,10 @@ REPORTS = {
 }
 
 
-def report(*folders):
-    return subprocess.run([sys.executable, SOURCE / "tests" / "report.py", *folders], capture_output=True, text=True, timeout=60)
+def report(*folders, **variables):
+    environment = {name: value for name, value in clean_environment(**variables).items() if name != "CI" or "CI" in variables}
+    return subprocess.run([sys.executable, SOURCE / "tests" / "report.py", *folders], env=environment, capture_output=True,
+                          text=True, timeout=60)
 
 
 @pytest.mark.parametrize("entries, code, last_line", REPORTS.values(), ids=REPORTS)
@@ -289,6 +291,17 @@ def test_the_report_is_red_where_something_is_wrong(tmp_path, entries, code, las
     assert done.returncode == code
     if code and entries and "skip" not in str(entries):
         assert "FAILED release: game.unit" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["test_slurm.launch", "test_two_nodes.launch"])
+def test_what_a_machine_cannot_run_is_told_and_runs_in_continuous_integration(tmp_path, name):
+    text = '<testsuite><testcase/><testcase><skipped message="no root"/></testcase></testsuite>'
+    folder = made_up(tmp_path / "release", {name: ("run", text)})
+    done = report(folder)
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "1 passed, 0 failed"
+    assert f"skipped release: {name}: no root" in done.stdout.splitlines()
+    done = report(folder, CI="true")
+    assert done.returncode == 1 and "1 tests were skipped that must run" in done.stdout
 
 
 def test_a_whole_suite_without_one_of_its_kinds_is_red(tmp_path):
