@@ -2,7 +2,7 @@
 # gives the same bits on machines with and without them.
 add_library(sd_flags INTERFACE)
 target_compile_options(sd_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
+  -Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wno-psabi
   -Wno-interference-size -ffp-contract=off -fno-math-errno)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports these for correct uses of std::string (GCC bugs 105329 and 105651).

@@ -17,12 +17,13 @@ Curriculum parse_curriculum(const std::string& text) {
     const std::string level = text.substr(kFixed.size());
     const bool digit = level.size() == 1 && level[0] >= '0' && level[0] <= '4';
     if (digit) return {Kind::kFixed, static_cast<Opponent>(level[0] - '0')};
-    if (level == "evasion") return {Kind::kFixed, Opponent::kEvasion};
+    if (const auto named = try_opponent(level); named && *named > Opponent::kLevel4)
+      return {Kind::kFixed, *named};
   }
   throw base::UsageError(
       fmt::format("\"{}\" is no opponent schedule: use curriculum, linear, exponential, or fixed:LEVEL with "
-                  "LEVEL 0, 1, 2, 3, 4 "
-                  "or evasion",
+                  "LEVEL 0, 1, 2, 3, 4, "
+                  "evasion or territory",
                   text));
 }
 
@@ -37,7 +38,7 @@ std::string to_string(const Curriculum& curriculum) {
     case Curriculum::Kind::kFixed:
       break;
   }
-  if (curriculum.fixed == Opponent::kEvasion) return "fixed:evasion";
+  if (curriculum.fixed > Opponent::kLevel4) return fmt::format("fixed:{}", name(curriculum.fixed));
   return fmt::format("fixed:{}", static_cast<int>(curriculum.fixed));
 }
 

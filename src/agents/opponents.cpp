@@ -6,8 +6,8 @@
 namespace snake_ddp::agents {
 
 namespace {
-constexpr std::string_view kNames[] = {"level0", "level1", "level2",
-                                       "level3", "level4", "evasion"};  // by Opponent
+constexpr std::string_view kNames[] = {"level0", "level1",  "level2",   "level3",
+                                       "level4", "evasion", "territory"};  // by Opponent
 }
 
 std::optional<Opponent> try_opponent(std::string_view name) {

@@ -42,6 +42,22 @@ def logits(self, features: Tensor) -> Tensor:
     hidden = torch.relu(torch.linear(team, second.weight, second.bias))
     return torch.linear(hidden, third.weight, third.bias)
 )"},
+    {"dqn", "norm_0.weight", R"(
+def logits(self, features: Tensor) -> Tensor:
+    first, second, third = getattr(self.q_net, "0"), getattr(self.q_net, "1"), getattr(self.q_net, "2")
+    hidden = torch.linear(features, first.weight, first.bias)
+    hidden = torch.relu(torch.layer_norm(hidden, [hidden.size(-1)], self.norm_0.weight, self.norm_0.bias))
+    hidden = torch.linear(hidden, second.weight, second.bias)
+    hidden = torch.relu(torch.layer_norm(hidden, [hidden.size(-1)], self.norm_1.weight, self.norm_1.bias))
+    return torch.linear(hidden, third.weight, third.bias)
+)"},
+    {"dqn", "q_net.0.weight", R"(
+def logits(self, features: Tensor) -> Tensor:
+    first, second, third = getattr(self.q_net, "0"), getattr(self.q_net, "1"), getattr(self.q_net, "2")
+    hidden = torch.relu(torch.linear(features, first.weight, first.bias))
+    hidden = torch.relu(torch.linear(hidden, second.weight, second.bias))
+    return torch.linear(hidden, third.weight, third.bias)
+)"},
     {"ddpg", "prev_dense.0.weight", R"(
 def logits(self, features: Tensor) -> Tensor:
     first = getattr(self.prev_dense, "0")
@@ -58,6 +74,12 @@ struct HeadKind {
   const char* name;
   const char* forward;
 };
+
+// A Q-network's answer is its last layer's.
+constexpr HeadKind kValues = {nets::Head::kSoftmax, "values", R"(
+def forward(self, features: Tensor) -> Tensor:
+    return self.logits(features)
+)"};
 
 // Both give probabilities: what players sample from, divided by its sum.
 constexpr HeadKind kHeads[] = {
@@ -83,6 +105,7 @@ const NetworkKind& kind_of(const ActorFile& actor) {
 }
 
 const HeadKind& head_of(const ActorFile& actor) {
+  if (nets::is_q_net(actor.weights)) return kValues;
   for (const HeadKind& head : kHeads) {
     if (head.head == actor.head) return head;
   }
@@ -115,6 +138,7 @@ void write_submission(const ActorFile& actor, const std::string& output) {
   text = filled_in(std::move(text), "ACTOR_FILE", quoted(name));
   text = filled_in(std::move(text), "OUTPUT_ACTIVATION", head_of(actor).name);
   text = filled_in(std::move(text), "CHOICE", actor.argmax ? "argmax" : "sampled");
+  text = filled_in(std::move(text), "MASK_FATAL", actor.mask_fatal ? "True" : "False");
   io::save_state_dict((fs::path(output) / name).string(), actor.weights);
   io::write_file_atomically((fs::path(output) / "submission.py").string(), text);
 }
@@ -133,13 +157,21 @@ void write_safetensors(const ActorFile& actor, const std::string& output) {
 
 }  // namespace
 
-ActorFile read_actor(const std::string& spec, const std::string& head) {
-  const Team team = team_from_spec(spec);  // reads it as a player would, so what is no actor is told
-  if (team.actor == nullptr)
+ActorFile read_actor(const std::string& spec, const std::string& head, bool mask_fatal) {
+  const Team team =
+      team_from_spec(spec, mask_fatal);  // reads it as a player would, so what is no actor is told
+  if (team.policy == nullptr)
     throw base::UsageError(fmt::format("--actor {}: a scripted team; give an actor's file", spec));
-  ActorFile actor{spec, {}, nets::Head::kSoftmax, team.player.argmax};
-  if (actor.argmax) actor.path.resize(spec.rfind(':'));
+  ActorFile actor{spec, {}, nets::Head::kSoftmax, team.player.argmax, team.player.mask_fatal};
+  if (spec.ends_with(":argmax")) actor.path.resize(spec.rfind(':'));
   actor.weights = io::load_state_dict(actor.path);
+  if (nets::is_q_net(actor.weights)) {
+    if (!head.empty())
+      throw base::UsageError(
+          fmt::format("--output_activation {}: {} is a Q-network, which has none", head, actor.path));
+    actor.argmax = true;
+    return actor;
+  }
   actor.head = head.empty() ? head_of_run(actor.path) : nets::head_from_name(head);
   return actor;
 }

@@ -45,7 +45,7 @@ std::vector<BenchRow> bench_checkpoint(double seconds) {
   rollout::CollectorOptions options;
   options.num_envs = kBoards;
   options.n_step = 3;
-  options.opponent = [](std::int64_t) { return agents::Opponent::kLevel2; };
+  options.opponent = [](std::int64_t) { return agents::Rival{agents::Opponent::kLevel2}; };
   rollout::Collector collector(options, replay);
   train::Counters counters;
   train::Checkpoints checkpoints({run.path.string(), 0, 1, true, true, 1, "bench", {}});
@@ -63,12 +63,13 @@ std::vector<BenchRow> bench_checkpoint(double seconds) {
   };
   longest_step([&] { return replay.size() < kTransitions; });
 
+  train::League league({});
   std::vector<double> pauses;
   double step_alone = 0, step_beside = 0, bytes = 0, writing_s = 0;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   do {
     const auto begin = Clock::now();
-    checkpoints.begin({*learner, collector, replay, counters});
+    checkpoints.begin({*learner, collector, replay, counters, league});
     pauses.push_back(ms_since(begin));
     step_beside = std::max(step_beside, longest_step([&] { return checkpoints.busy(); }));
     const train::Checkpoints::Outcome outcome = checkpoints.complete(context);

@@ -148,11 +148,12 @@ std::vector<BenchRow> bench_game(double seconds) {
 }
 
 std::vector<BenchRow> bench_encode(double seconds) {
-  const double part = seconds / 5;
+  const double part = seconds / 7;
   std::vector<BenchRow> rows;
   const double copies = copies_per_s(part);
   for (const auto& [name, kind] :
-       {std::pair{"26", encode::ObsKind::k26}, std::pair{"30", encode::ObsKind::k30}}) {
+       {std::pair{"26", encode::ObsKind::k26}, std::pair{"30", encode::ObsKind::k30},
+        std::pair{"window", encode::ObsKind::kWindow}, std::pair{"view", encode::ObsKind::kView}}) {
     const auto size = static_cast<std::size_t>(game::kTeamSize * encode::obs_size(kind));
     std::vector<float> out(kBoards * size);
     // The bound: writing as many floats, which stay in the cache, and nothing else.
@@ -193,7 +194,7 @@ std::vector<BenchRow> bench_opponents(double seconds) {
     }
     keep(&all);
   });
-  for (int k = 0; k <= static_cast<int>(agents::Opponent::kEvasion); ++k) {
+  for (int k = 0; k <= static_cast<int>(agents::kLastOpponent); ++k) {
     const auto opponent = static_cast<agents::Opponent>(k);
     Batch batch;
     game::Actions actions{};

@@ -33,6 +33,7 @@ struct Line {
   std::int64_t games = 200;
   std::uint64_t seed = 1;
   bool swap_sides = true;
+  bool mask_fatal = false;
   bool json = false;
   int show = 0;
   std::string record;
@@ -115,8 +116,9 @@ void print(const Line& line, const rollout::MatchResult& r, double steps_per_sec
 
 Action add_eval(CLI::App& command) {
   const auto line = std::make_shared<Line>();
-  command.add_option("--team_a,--team-a", line->team_a,
-                     "random, level0 to level4, evasion, an actor_*.pth (moves sampled), or PATH:argmax");
+  command.add_option(
+      "--team_a,--team-a", line->team_a,
+      "random, level0 to level4, evasion, territory, an actor_*.pth (moves sampled), or PATH:argmax");
   command.add_option("--team_b,--team-b", line->team_b, "the other team");
   command.add_option("--ladder", line->ladder,
                      "instead of two teams: all of these against each other, rated by Elo");
@@ -127,6 +129,8 @@ Action add_eval(CLI::App& command) {
   command.add_option("--seed", line->seed, "game k depends on the seed and k alone")->capture_default_str();
   command.add_flag("--swap_sides,--swap-sides,!--no_swap_sides,!--no-swap-sides", line->swap_sides,
                    "team a plays every second game as team B [on]");
+  command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
+                   "teams from files make no move that is certain death; Q-networks never do");
   command.add_option("--show", line->show, "print the first game's board before this step, 1 to 201")
       ->check(CLI::Range(1, game::kMaxSteps + 1));
   command.add_option("--record", line->record, "write each game to this folder as a log: game_0.json, ...");
@@ -141,7 +145,8 @@ Action add_eval(CLI::App& command) {
         throw base::UsageError("--ladder names its teams itself: without --team_a and --team_b");
       if (line->show > 0 || line->watch || !line->record.empty())
         throw base::UsageError("--show, --watch and --record are for games of two teams: without --ladder");
-      play_ladder({line->ladder, line->anchor, line->games, line->seed, line->swap_sides, line->json});
+      play_ladder({line->ladder, line->anchor, line->games, line->seed, line->swap_sides, line->json,
+                   line->mask_fatal});
       return base::kExitDone;
     }
     if (!line->anchor.empty()) throw base::UsageError("--anchor is for --ladder");
@@ -151,7 +156,8 @@ Action add_eval(CLI::App& command) {
       throw base::UsageError("--show prints a board, --json nothing but an object: choose");
     if (line->watch && (line->json || line->show > 0))
       throw base::UsageError("--watch shows a game, which --json and --show would spoil: choose");
-    const Team a = team_from_spec(line->team_a), b = team_from_spec(line->team_b);
+    const Team a = team_from_spec(line->team_a, line->mask_fatal),
+               b = team_from_spec(line->team_b, line->mask_fatal);
     at::set_num_threads(1);
     dist::Options options;
     options.device = "cpu";

@@ -33,6 +33,7 @@ const ExportFormat& format_of(const std::string& name) {
 Action add_export(CLI::App& command) {
   struct Line {
     std::string actor, format, output, output_activation;
+    bool mask_fatal = false;
   };
   const auto line = std::make_shared<Line>();
   command.add_option("--actor", line->actor,
@@ -42,11 +43,13 @@ Action add_export(CLI::App& command) {
                      "file or, for submission, folder to write [named after the actor, where you are]");
   command.add_option("--output_activation,--output-activation", line->output_activation,
                      "softmax or tanh [that of the run that the actor lies in, softmax without one]");
+  command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
+                   "a submission that makes no move that is certain death; a Q-network's never does");
   return [line]() -> int {
     if (line->actor.empty() || line->format.empty())
       throw base::UsageError("export needs --actor and --format");
     const ExportFormat& format = format_of(line->format);
-    const ActorFile actor = read_actor(line->actor, line->output_activation);
+    const ActorFile actor = read_actor(line->actor, line->output_activation, line->mask_fatal);
     const std::string output = line->output.empty()
                                    ? std::filesystem::path(actor.path).stem().string() + format.suffix
                                    : line->output;

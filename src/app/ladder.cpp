@@ -149,7 +149,7 @@ void print_table(const LadderOptions& options, const std::vector<Standing>& tabl
 void play_ladder(const LadderOptions& options) {
   const std::optional<std::size_t> anchor = checked_anchor(options);
   std::vector<Team> teams;
-  for (const std::string& spec : options.teams) teams.push_back(team_from_spec(spec));
+  for (const std::string& spec : options.teams) teams.push_back(team_from_spec(spec, options.mask_fatal));
   std::vector<Pair> pairs;
   std::vector<train::Pairing> pairings;
   for (std::size_t a = 0; a < teams.size(); ++a) {

@@ -20,7 +20,7 @@ nets::Head head_of_run(const std::string& actor) {
   return nets::head_from_name(settings.value("output_activation", "softmax"));
 }
 
-Team team_from_spec(const std::string& spec) {
+Team team_from_spec(const std::string& spec, bool mask_fatal) {
   Team team;
   team.player.scripted = agents::try_opponent(spec == "random" ? "level0" : spec);
   if (team.player.scripted) return team;
@@ -32,20 +32,32 @@ Team team_from_spec(const std::string& spec) {
     team.player.argmax = true;
   }
   if (!std::filesystem::exists(path) && path.find('/') == std::string::npos && !path.ends_with(".pth")) {
-    const std::string near =
-        config::nearest_name(path, {"random", "level0", "level1", "level2", "level3", "level4", "evasion"});
-    throw base::UsageError(
-        fmt::format("team \"{}\": neither a scripted team (random, level0 to level4, evasion) nor a file{}",
-                    spec, near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+    const std::string near = config::nearest_name(
+        path, {"random", "level0", "level1", "level2", "level3", "level4", "evasion", "territory"});
+    throw base::UsageError(fmt::format(
+        "team \"{}\": neither a scripted team (random, level0 to level4, evasion, territory) nor a file{}",
+        spec, near.empty() ? "" : fmt::format("; did you mean {}?", near)));
   }
-  team.actor = std::make_unique<nets::ActorPolicy>(io::load_state_dict(path), head_of_run(path), path);
-  const std::int64_t features = team.actor->features();
-  if (features != 26 && features != 30) {
-    throw base::FileError(
-        fmt::format("{}: an actor for {} features; this version sees 26 or 30", path, features));
+  const io::NamedTensors weights = io::load_state_dict(path);
+  std::int64_t features = 0;
+  if (nets::is_q_net(weights)) {
+    auto policy = std::make_unique<nets::ValuePolicy>(weights, path);
+    features = policy->features();
+    team.policy = std::move(policy);
+  } else {
+    auto policy = std::make_unique<nets::ActorPolicy>(weights, head_of_run(path), path);
+    features = policy->features();
+    team.policy = std::move(policy);
   }
-  team.player.policy = team.actor.get();
-  team.player.sight.kind = features == 26 ? encode::ObsKind::k26 : encode::ObsKind::k30;
+  const auto kind = encode::try_obs_kind(features);
+  if (!kind) {
+    throw base::FileError(fmt::format(
+        "{}: a network for {} features; this version sees 26, 30, the window's 277 or the view's {}", path,
+        features, encode::obs_size(encode::ObsKind::kView)));
+  }
+  team.player.policy = team.policy.get();
+  team.player.sight.kind = *kind;
+  team.player.mask_fatal = mask_fatal || team.policy->answer() == nets::Policy::Answer::kValues;
   return team;
 }
 

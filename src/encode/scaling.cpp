@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "snake_ddp/base/error.hpp"
+
 namespace snake_ddp::encode {
 namespace {
 
@@ -38,6 +40,7 @@ Scaling no_scaling() {
 }
 
 Scaling feature_scaling(ObsKind kind) {
+  SD_CHECK(!is_view(kind), "the view is scaled as it is");
   Scaling s = no_scaling();
   put_cells(s, 0, 1);
   for (int i = 2; i < 6; ++i) put(s, i, kCode);

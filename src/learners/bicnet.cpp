@@ -8,8 +8,6 @@
 namespace snake_ddp::learners {
 namespace {
 
-constexpr double kMaxGradNorm = 1.0;
-
 bool by_library(const LearnerOptions& o) { return o.library_products || !o.device.is_cpu(); }
 
 nets::BicnetShape actor_shape(const LearnerOptions& o) {
@@ -49,10 +47,10 @@ void Bicnet::Pair::refresh() {
   target_maps.refresh(target, false);
 }
 
-void Bicnet::Pair::step(const Average& average, std::optional<double> tau) {
+void Bicnet::Pair::step(const Average& average, double max_norm, std::optional<double> tau) {
   average(gradient.flat());
   at::Tensor none;
-  norm = adam.step(online.parameters().flat(), gradient.flat(), kMaxGradNorm,
+  norm = adam.step(online.parameters().flat(), gradient.flat(), max_norm,
                    tau ? target.parameters().flat() : none, tau.value_or(0.0));
   maps.refresh(online, true);
   if (tau) target_maps.refresh(target, false);
@@ -108,10 +106,10 @@ void Bicnet::update(const replay::Batch& batch, const Average& average) {
   const std::optional<double> tau = with_actor ? std::optional(options_.tau) : std::nullopt;
   const at::Tensor observation = by_snake(batch.columns.at(kObservation), options_.device);
   critic_gradient(batch, observation);
-  critic_.step(average, tau);
+  critic_.step(average, options_.max_grad_norm, tau);
   if (!with_actor) return;
   actor_gradient(observation);
-  actor_.step(average, tau);
+  actor_.step(average, options_.max_grad_norm, tau);
 }
 
 // L = mean (Q(s, a) - (r + discount * Q'(s', mu'(s'))))^2, s and a of the whole team

@@ -8,8 +8,6 @@
 namespace snake_ddp::learners {
 namespace {
 
-constexpr double kMaxGradNorm = 1.0;
-
 nets::DenseShape actor_shape(const LearnerOptions& o) {
   return {o.features, o.hidden_size, kActions, nets::head_from_name(o.output_activation), false};
 }
@@ -119,7 +117,7 @@ void Ddpg::step(Trained& t, at::Tensor& norm, bool follow) {
     unfold_in_rows(t);
   }
   at::Tensor none;
-  norm = t.adam.step(t.net.parameters().flat(), t.gradient.flat(), kMaxGradNorm,
+  norm = t.adam.step(t.net.parameters().flat(), t.gradient.flat(), options_.max_grad_norm,
                      follow ? t.target.parameters().flat() : none, options_.tau);
   by_library_ ? t.folded.refresh(t.net) : t.rows.refresh(t.net);
 }

@@ -3,6 +3,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/bicnet.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
+#include "snake_ddp/learners/dqn.hpp"
 #include "snake_ddp/learners/learner.hpp"
 
 namespace snake_ddp::learners {
@@ -13,6 +14,8 @@ const std::vector<LearnerEntry>& registry() {
       {"bicnet",
        [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Bicnet>(o); },
        Bicnet::check},
+      {"dqn", [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Dqn>(o); },
+       Dqn::check},
   };
   return entries;
 }

@@ -14,6 +14,14 @@
 namespace snake_ddp::replay {
 namespace {
 
+std::vector<std::int64_t> stored_shape(const Column& c) {
+  return c.packing.unpack ? std::vector<std::int64_t>{c.packing.floats} : c.shape;
+}
+
+std::int64_t product(const std::vector<std::int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+}
+
 std::vector<std::int64_t> with_leading(std::int64_t rows, const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> sizes = {rows};
   sizes.insert(sizes.end(), shape.begin(), shape.end());
@@ -52,12 +60,10 @@ std::int64_t Snapshot::read(std::int64_t most, float* out) {
 Buffer::Buffer(std::vector<Column> columns, std::int64_t capacity)
     : columns_(std::move(columns)), capacity_(capacity) {
   SD_CHECK(capacity > 0, "an empty replay buffer");
-  for (const Column& c : columns_) {
-    widths_.push_back(std::accumulate(c.shape.begin(), c.shape.end(), std::int64_t{1}, std::multiplies<>()));
-  }
+  for (const Column& c : columns_) widths_.push_back(product(stored_shape(c)));
   try {
     for (const Column& c : columns_)
-      storage_.push_back(at::empty(with_leading(capacity, c.shape), at::kFloat));
+      storage_.push_back(at::empty(with_leading(capacity, stored_shape(c)), at::kFloat));
   } catch (const c10::Error& e) {
     throw base::UsageError(fmt::format(
         "no memory for a replay buffer of {} transitions ({} MiB); lower --buffer_size. The system says: {}",
@@ -116,6 +122,12 @@ void Buffer::append_row(const float* row) {
   append(row_);
 }
 
+bool Buffer::possible(const float* row) const {
+  for (std::size_t c = 0; c < columns_.size(); row += widths_[c], ++c)
+    if (columns_[c].packing.possible && !columns_[c].packing.possible(row)) return false;
+  return true;
+}
+
 void Buffer::append(std::span<const float* const> values) {
   SD_CHECK(values.size() == columns_.size(), "one pointer a column");
   if (const auto kept = snapshot_.lock()) put_by(*kept);
@@ -140,6 +152,11 @@ void Buffer::gather(const at::Tensor& indices, Batch& out) {
     float* to = out.columns[c].data_ptr<float>();
     const auto* index = indices.data_ptr<std::int64_t>();
     const auto width = widths_[c];
+    if (const auto& unpack = columns_[c].packing.unpack) {
+      const std::int64_t shown = product(columns_[c].shape);
+      for (std::int64_t r = 0; r < rows; ++r) unpack(from + index[r] * width, to + r * shown);
+      continue;
+    }
     for (std::int64_t r = 0; r < rows; ++r) {
       std::memcpy(to + r * width, from + index[r] * width, static_cast<std::size_t>(width) * sizeof(float));
     }

@@ -2,13 +2,18 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
+#include <string_view>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
+#include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/game/chance.hpp"
+#include "snake_ddp/game/sides.hpp"
 
 namespace snake_ddp::rollout {
 namespace {
@@ -16,8 +21,51 @@ namespace {
 constexpr std::int64_t kTeam = game::kTeamSize;
 constexpr std::int64_t kActions = 4;
 constexpr std::int64_t kActionFloats = kTeam * kActions;
+constexpr std::int64_t kBoardFloats = sizeof(game::State) / sizeof(float);
+// A transition that waits: board, action, reward.
+constexpr std::int64_t kWindowWidth = kBoardFloats + kActionFloats + kTeam;
+
+constexpr std::uint32_t kTeamB = 1U << 16;  // with this in the step team B draws numbers of its own
+
+// What replay's columns are filled with, by name.
+enum Source { kObservation, kAction, kReward, kNextObservation, kDiscount, kNextMoves, kSources };
+constexpr std::array<std::string_view, kSources> kSourceNames = {
+    "observation", "action", "reward", "next_observation", "discount", "next_moves"};
+
+bool is_observation(const std::string& name) {
+  return name == kSourceNames[kObservation] || name == kSourceNames[kNextObservation];
+}
+
+bool is_board(const float* packed) {
+  std::array<std::uint8_t, sizeof(game::State)> image;
+  std::memcpy(image.data(), packed, sizeof image);
+  if (image[offsetof(game::State, is_done)] > 1) return false;
+  game::State state;
+  std::memcpy(&state, packed, sizeof state);
+  try {
+    game::check_consistency(state);
+  } catch (const base::Bug&) {
+    return false;
+  }
+  return true;
+}
 
 }  // namespace
+
+std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, const Sight& sight) {
+  if (kTeam * (sight.features() + 1) < 2 * kBoardFloats) return columns;
+  for (replay::Column& column : columns) {
+    if (!is_observation(column.name)) continue;
+    column.packing = {kBoardFloats,
+                      [sight](const float* packed, float* row) {
+                        game::State state;
+                        std::memcpy(&state, packed, sizeof state);
+                        sight.write(state, 0, row);
+                      },
+                      is_board};
+  }
+  return columns;
+}
 
 Collector::Collector(CollectorOptions options, replay::Buffer& replay)
     : options_(std::move(options)),
@@ -25,24 +73,19 @@ Collector::Collector(CollectorOptions options, replay::Buffer& replay)
       boards_(static_cast<std::size_t>(options_.num_envs)),
       games_(boards_.size(), 0),
       running_(boards_.size()),
-      window_size_(boards_.size(), 0),
-      window_next_(boards_.size(), 0),
-      row_width_(kTeam * (options_.sight.features() + 1)),
-      window_width_(row_width_ + kActionFloats + kTeam),
+      sides_(options_.self_play ? 2 : 1),
+      window_size_(boards_.size() * sides_, 0),
+      window_next_(boards_.size() * sides_, 0),
       epsilon_(options_.epsilon) {
   SD_CHECK(options_.num_envs > 0 && options_.n_step > 0 && options_.opponent, "collector options");
-  observations_ = at::empty({options_.num_envs, kTeam, options_.sight.features() + 1}, at::kFloat);
-  next_observations_ = at::empty_like(observations_);
-  window_.resize(boards_.size() * static_cast<std::size_t>(options_.n_step * window_width_));
-  for (std::size_t b = 0; b < boards_.size(); ++b) deal(b);
-  look();
-}
-
-void Collector::look() {
-  for (std::size_t b = 0; b < boards_.size(); ++b) {
-    options_.sight.write(boards_[b], 0,
-                         observations_.data_ptr<float>() + static_cast<std::int64_t>(b) * row_width_);
+  for (const replay::Column& column : replay_.columns()) {
+    const auto found = std::find(kSourceNames.begin(), kSourceNames.end(), column.name);
+    SD_CHECK(found != kSourceNames.end(), "replay has a column \"" + column.name + "\" that nobody fills");
+    if (is_observation(column.name)) packed_ = column.packing.unpack != nullptr;
+    sources_.push_back(static_cast<int>(found - kSourceNames.begin()));
   }
+  window_.resize(window_size_.size() * static_cast<std::size_t>(options_.n_step * kWindowWidth));
+  for (std::size_t b = 0; b < boards_.size(); ++b) deal(b);
 }
 
 std::uint64_t Collector::stream(std::size_t board) const {
@@ -66,57 +109,157 @@ double Collector::board_epsilon(std::size_t board) const {
   return options_.epsilon_min * std::pow(options_.epsilon / options_.epsilon_min, place);
 }
 
-// The reference's choice: with probability epsilon the whole team's action vector is replaced by random
-// numbers; the moves are sampled from the vector in either case.
-void Collector::choose(std::size_t board, const float* values, game::Actions& actions, float* stored) {
-  const auto step = static_cast<std::uint32_t>(boards_[board].step());
-  const base::RandomBlock draw = base::random_block(options_.seed, stream(board), step, base::Purpose::kAct);
+// Takes the seats of this step and writes what is seen from them.
+void Collector::look() {
+  seats_.clear();
+  for (std::size_t b = 0; b < boards_.size(); ++b) seats_.push_back({b, 0});
+  for (std::size_t b = 0; b < boards_.size(); ++b) {
+    if (running_[b].opponent.is_self()) seats_.push_back({b, 1});
+  }
+  const std::int64_t features = options_.sight.features() + 1,
+                     taken = static_cast<std::int64_t>(seats_.size());
+  if (!observations_.defined() || observations_.size(0) < taken)
+    observations_ = at::empty({taken, kTeam, features}, at::kFloat);
+  float* row = observations_.data_ptr<float>();
+  for (const Seat& seat : seats_) {
+    options_.sight.write(boards_[seat.board], seat.team, row);
+    row += kTeam * features;
+  }
+}
+
+// From weights as the reference has it: with probability epsilon the whole team's action vector is replaced by random
+// numbers; the moves are sampled from the vector in either case. From values: each snake makes its best move, or with
+// probability epsilon any.
+void Collector::choose(std::size_t board, int team, bool best, const float* values, game::Actions& actions,
+                       float* stored) {
+  const game::State& state = boards_[board];
+  const auto step = static_cast<std::uint32_t>(state.step());
+  const std::uint32_t side = team == 0 ? 0 : kTeamB;
+  const base::RandomBlock draw =
+      base::random_block(options_.seed, stream(board), step | side, base::Purpose::kAct);
   const double epsilon = board_epsilon(board);
   std::memcpy(stored, values, kActionFloats * sizeof(float));
-  if (base::unit_float(draw.word[3]) < epsilon) {
-    base::RandomStream random(options_.seed, stream(board), base::Purpose::kExplore, step * 4);
+  base::RandomStream random(options_.seed, stream(board), base::Purpose::kExplore, step * 4 | side);
+  if (!best && base::unit_float(draw.word[3]) < epsilon) {
     const auto low = static_cast<float>(options_.random_low);
     for (std::int64_t i = 0; i < kActionFloats; ++i) stored[i] = low + (1.0F - low) * random.unit();
   }
   if (options_.epsilon_min <= 0.0) epsilon_ *= options_.epsilon_speed;
   running_[board].epsilon = epsilon;
+  constexpr float kNone[kActions] = {};
   for (int snake = 0; snake < kTeam; ++snake) {
     float* weights = stored + snake * kActions;
-    const std::uint8_t move = sampled_move(weights, base::unit_float(draw.word[snake]));
-    actions.of[snake] = move;
-    if (options_.store_played) {
+    const int index = team * game::kTeamSize + snake;
+    const unsigned open = options_.mask_fatal ? encode::open_moves(state, index) : kAllMoves;
+    const float unit = base::unit_float(draw.word[snake]);
+    const bool explores = best && random.unit() < epsilon;
+    const std::uint8_t move =
+        best && !explores ? best_move(weights, open) : sampled_move(explores ? kNone : weights, unit, open);
+    actions.of[index] = move;
+    if (options_.store_played || best) {
       for (std::uint8_t a = 0; a < kActions; ++a) weights[a] = a == move ? 1.0F : 0.0F;
     }
   }
 }
 
+// Decides for team B where a frozen policy plays it.
+void Collector::ask_frozen() {
+  frozen_boards_.clear();
+  for (std::size_t b = 0; b < boards_.size(); ++b)
+    if (running_[b].opponent.is_frozen()) frozen_boards_.push_back(b);
+  if (frozen_boards_.empty()) return;
+  std::stable_sort(frozen_boards_.begin(), frozen_boards_.end(), [this](std::size_t a, std::size_t b) {
+    return running_[a].opponent.frozen < running_[b].opponent.frozen;
+  });
+  frozen_moves_.resize(boards_.size());
+  const std::int64_t width = kTeam * (options_.sight.features() + 1),
+                     asked = static_cast<std::int64_t>(frozen_boards_.size());
+  if (!frozen_observations_.defined() || frozen_observations_.size(0) < asked)
+    frozen_observations_ = at::empty({asked, kTeam, options_.sight.features() + 1}, at::kFloat);
+  for (std::size_t k = 0; k < frozen_boards_.size(); ++k)
+    options_.sight.write(boards_[frozen_boards_[k]], 1,
+                         frozen_observations_.data_ptr<float>() + static_cast<std::int64_t>(k) * width);
+  for (std::size_t first = 0, end = 0; first < frozen_boards_.size(); first = end) {
+    const int place = running_[frozen_boards_[first]].opponent.frozen;
+    while (end < frozen_boards_.size() && running_[frozen_boards_[end]].opponent.frozen == place) ++end;
+    nets::Policy& policy = options_.frozen(place);
+    const bool best = policy.answer() == nets::Policy::Answer::kValues;
+    const float* values =
+        policy
+            .action_values(frozen_observations_.narrow(0, static_cast<std::int64_t>(first),
+                                                       static_cast<std::int64_t>(end - first)))
+            .data_ptr<float>();
+    for (std::size_t k = first; k < end; ++k) {
+      const std::size_t b = frozen_boards_[k];
+      const auto step = static_cast<std::uint32_t>(boards_[b].step());
+      const base::RandomBlock draw =
+          base::random_block(options_.seed, stream(b), step | kTeamB, base::Purpose::kAct);
+      for (int snake = 0; snake < game::kTeamSize; ++snake, values += kActions) {
+        const int index = game::kTeamSize + snake;
+        const unsigned open = options_.mask_fatal ? encode::open_moves(boards_[b], index) : kAllMoves;
+        frozen_moves_[b].of[index] =
+            best ? best_move(values, open) : sampled_move(values, base::unit_float(draw.word[snake]), open);
+      }
+    }
+  }
+}
+
+void Collector::reward(const game::State& after, const game::StepResult& result, int team, float* out) const {
+  const int code = encode::score_code(after, team), first = team * game::kTeamSize;
+  float mean = 0.0F, rivals = 0.0F;
+  for (int i = 0; i < game::kTeamSize; ++i) {
+    out[i] = encode::shaped_reward(options_.reward, after, first + i, result.reward[first + i], code);
+    mean += out[i] / game::kTeamSize;
+    rivals += static_cast<float>(result.reward[game::kTeamSize - first + i]) / game::kTeamSize;
+  }
+  const auto own = static_cast<float>(options_.own_reward), rival = static_cast<float>(options_.rival_reward);
+  for (int i = 0; i < game::kTeamSize; ++i) {
+    const float shared = own == 1.0F ? out[i] : own * out[i] + (1.0F - own) * mean;
+    out[i] = (shared - rival * rivals) * static_cast<float>(options_.reward_scale);
+  }
+}
+
 void Collector::step(nets::Policy& policy, std::vector<Episode>& episodes) {
-  const at::Tensor& values = policy.action_values(observations_);
+  look();
+  const at::Tensor& values =
+      policy.action_values(observations_.narrow(0, 0, static_cast<std::int64_t>(seats_.size())));
+  ask_frozen();
+  const bool best = policy.answer() == nets::Policy::Answer::kValues;
   const float* value = values.data_ptr<float>();
+  const float* second_value = value + static_cast<std::int64_t>(boards_.size()) * kActionFloats;
   for (std::size_t b = 0; b < boards_.size(); ++b) {
-    const auto row = static_cast<std::int64_t>(b) * row_width_;
     game::State& board = boards_[b];
+    const game::State before = board;
+    const int teams = running_[b].opponent.is_self() ? 2 : 1;
     game::Actions actions{};
-    std::array<float, kActionFloats> stored;
-    choose(b, value + static_cast<std::int64_t>(b) * kActionFloats, actions, stored.data());
-    agents::act(running_[b].opponent, board, 1, actions, options_.seed, stream(b));
+    std::array<std::array<float, kActionFloats>, 2> stored;
+    choose(b, 0, best, value + static_cast<std::int64_t>(b) * kActionFloats, actions, stored[0].data());
+    if (teams == 2) {
+      choose(b, 1, best, second_value, actions, stored[1].data());
+      second_value += kActionFloats;
+    } else if (running_[b].opponent.is_frozen()) {
+      for (int i = game::kTeamSize; i < game::kSnakes; ++i) actions.of[i] = frozen_moves_[b].of[i];
+    } else {
+      agents::act(*running_[b].opponent.scripted, board, 1, actions, options_.seed, stream(b));
+    }
     game::PhiloxChance chance(options_.seed, stream(b));
     const game::StepResult result = game::step(board, actions, chance);
 
-    const int code = encode::score_code(board, 0);
-    std::array<float, kTeam> reward;
-    for (int snake = 0; snake < kTeam; ++snake) {
-      running_[b].snake_return[snake] += result.reward[snake];
-      reward[static_cast<std::size_t>(snake)] =
-          encode::shaped_reward(options_.reward, board, snake, result.reward[snake], code) *
-          static_cast<float>(options_.reward_scale);
-    }
+    for (int snake = 0; snake < kTeam; ++snake) running_[b].snake_return[snake] += result.reward[snake];
     ++running_[b].steps;
     const bool truncated = !result.done && running_[b].steps >= options_.episode_length;
-    float* next = next_observations_.data_ptr<float>() + row;
-    options_.sight.write(board, 0, next);
-    remember(b, observations_.data_ptr<float>() + row, stored.data(), reward.data(), next, result.done,
-             truncated);
+    for (int team = 0; team < teams; ++team) {
+      std::array<float, kTeam> rewards;
+      reward(board, result, team, rewards.data());
+      const std::size_t seat = b * sides_ + static_cast<std::size_t>(team);
+      const float* action = stored[static_cast<std::size_t>(team)].data();
+      if (team == 0) {
+        remember(seat, before, action, rewards.data(), board, result.done, truncated);
+      } else {
+        remember(seat, game::with_sides_swapped(before), action, rewards.data(),
+                 game::with_sides_swapped(board), result.done, truncated);
+      }
+    }
     const bool ended = result.done || truncated;
     if (ended) {
       running_[b].number = ++ended_;
@@ -126,51 +269,71 @@ void Collector::step(nets::Policy& policy, std::vector<Episode>& episodes) {
     if (ended) {
       episodes.push_back(running_[b]);
       deal(b);
-      options_.sight.write(board, 0, next);
     }
   }
-  std::swap(observations_, next_observations_);
 }
 
-void Collector::remember(std::size_t board, const float* observation, const float* action,
-                         const float* reward, const float* next_observation, bool terminated,
-                         bool truncated) {
+void Collector::remember(std::size_t seat, const game::State& before, const float* action,
+                         const float* reward, const game::State& after, bool terminated, bool truncated) {
   const std::int64_t n = options_.n_step;
-  float* rows = window_.data() + static_cast<std::int64_t>(board) * n * window_width_;
-  float* row = rows + window_next_[board] * window_width_;
-  std::memcpy(row, observation, static_cast<std::size_t>(row_width_) * sizeof(float));
-  std::memcpy(row + row_width_, action, kActionFloats * sizeof(float));
-  std::memcpy(row + row_width_ + kActionFloats, reward, kTeam * sizeof(float));
-  window_next_[board] = (window_next_[board] + 1) % n;
-  window_size_[board] = std::min(window_size_[board] + 1, n);
-  const auto oldest = [&] { return (window_next_[board] - window_size_[board] + n) % n; };
+  float* rows = window_.data() + static_cast<std::int64_t>(seat) * n * kWindowWidth;
+  float* row = rows + window_next_[seat] * kWindowWidth;
+  std::memcpy(row, &before, sizeof before);
+  std::memcpy(row + kBoardFloats, action, kActionFloats * sizeof(float));
+  std::memcpy(row + kBoardFloats + kActionFloats, reward, kTeam * sizeof(float));
+  window_next_[seat] = (window_next_[seat] + 1) % n;
+  window_size_[seat] = std::min(window_size_[seat] + 1, n);
+  const auto oldest = [&] { return (window_next_[seat] - window_size_[seat] + n) % n; };
   if (!terminated && !truncated) {
-    if (window_size_[board] == n) emit(board, oldest(), n, next_observation, false);
-    if (window_size_[board] == n) --window_size_[board];
+    if (window_size_[seat] == n) emit(seat, oldest(), n, after, false);
+    if (window_size_[seat] == n) --window_size_[seat];
     return;
   }
-  for (; window_size_[board] > 0; --window_size_[board]) {
-    emit(board, oldest(), window_size_[board], next_observation, terminated);
+  for (; window_size_[seat] > 0; --window_size_[seat]) {
+    emit(seat, oldest(), window_size_[seat], after, terminated);
   }
 }
 
-void Collector::emit(std::size_t board, std::int64_t oldest, std::int64_t count,
-                     const float* next_observation, bool terminated) {
-  const float* rows = window_.data() + static_cast<std::int64_t>(board) * options_.n_step * window_width_;
-  const float* first = rows + oldest * window_width_;
+// What replay stores of what a team saw on `board`: the board, or the observation, which is then written to `row`.
+const float* Collector::as_stored(const float* board, std::vector<float>& row) const {
+  if (packed_) return board;
+  game::State state;
+  std::memcpy(&state, board, sizeof state);
+  row.resize(static_cast<std::size_t>(kTeam * (options_.sight.features() + 1)));
+  options_.sight.write(state, 0, row.data());
+  return row.data();
+}
+
+void Collector::emit(std::size_t seat, std::int64_t oldest, std::int64_t count, const game::State& after,
+                     bool terminated) {
+  const float* rows = window_.data() + static_cast<std::int64_t>(seat) * options_.n_step * kWindowWidth;
+  const float* first = rows + oldest * kWindowWidth;
   std::array<float, kTeam> sum{};
   double factor = 1.0;
   for (std::int64_t k = 0; k < count; ++k) {
-    const float* reward = rows + (oldest + k) % options_.n_step * window_width_ + row_width_ + kActionFloats;
+    const float* reward = rows + (oldest + k) % options_.n_step * kWindowWidth + kBoardFloats + kActionFloats;
     for (std::size_t snake = 0; snake < kTeam; ++snake)
       sum[snake] += static_cast<float>(factor) * reward[snake];
     factor *= options_.gamma;
   }
   std::array<float, kTeam> discount;
   discount.fill(terminated ? 0.0F : static_cast<float>(factor));
-  const std::array<const float*, 5> values = {first, first + row_width_, sum.data(), next_observation,
-                                              discount.data()};
-  replay_.append(values);
+  std::array<float, kBoardFloats> after_board;
+  std::memcpy(after_board.data(), &after, sizeof after);
+  const float* observation = as_stored(first, row_);
+  const float* next = as_stored(after_board.data(), next_row_);
+  std::array<float, kActionFloats> next_moves;
+  for (int snake = 0; snake < kTeam; ++snake) {
+    const unsigned open = options_.mask_fatal ? encode::open_moves(after, snake) : kAllMoves;
+    for (int a = 0; a < kActions; ++a)
+      next_moves[static_cast<std::size_t>(snake * kActions + a)] = (open >> a & 1U) != 0 ? 1.0F : 0.0F;
+  }
+  const std::array<const float*, kSources> by_source = {observation, first + kBoardFloats, sum.data(),
+                                                        next,        discount.data(),      next_moves.data()};
+  std::array<const float*, kSources> values{};
+  for (std::size_t c = 0; c < sources_.size(); ++c)
+    values[c] = by_source[static_cast<std::size_t>(sources_[c])];
+  replay_.append(std::span(values).first(sources_.size()));
 }
 
 std::uint64_t Collector::hash() const {

@@ -21,6 +21,20 @@ enum EpisodeField : std::int64_t {
   kFields
 };
 
+// An opponent as a number: of the scripted ones, -1 for oneself, -2 and less for frozen teams.
+constexpr std::int64_t kSelf = -1, kFirstFrozen = -2, kMaxFrozen = 1000;
+
+std::int64_t number_of(const agents::Rival& rival) {
+  if (rival.is_frozen()) return kFirstFrozen - rival.frozen;
+  return rival.is_self() ? kSelf : static_cast<std::int64_t>(*rival.scripted);
+}
+
+agents::Rival rival_of(std::int64_t number) {
+  if (number <= kFirstFrozen) return {std::nullopt, static_cast<int>(kFirstFrozen - number)};
+  if (number == kSelf) return {};
+  return {static_cast<agents::Opponent>(number)};
+}
+
 at::Tensor numbers(const std::vector<std::int64_t>& values) { return at::tensor(values, at::kLong); }
 
 const at::Tensor& find(const nets::NamedTensors& in, const std::string& name, const std::string& what) {
@@ -45,10 +59,10 @@ nets::NamedTensors Collector::state() const {
     field[kStarted] = e.started;
     std::copy(std::begin(e.snake_return), std::end(e.snake_return), field + kReturns);
     field[kSteps] = e.steps;
-    field[kOpponent] = static_cast<std::int64_t>(e.opponent);
+    field[kOpponent] = number_of(e.opponent);
     running_epsilon.data_ptr<double>()[b] = e.epsilon;
   }
-  return {{"layout", numbers({boards, options_.n_step, window_width_})},
+  return {{"layout", numbers({boards, options_.n_step, static_cast<std::int64_t>(window_.size())})},
           {"boards", images},
           {"games", games},
           {"running", running},
@@ -90,28 +104,36 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
       refuse(true, "boards");
     }
     const auto* field = running.data_ptr<std::int64_t>() + static_cast<std::int64_t>(b) * kFields;
-    refuse(field[kOpponent] < 0 || field[kOpponent] > static_cast<std::int64_t>(agents::Opponent::kEvasion),
-           "running");
+    const std::int64_t opponent = field[kOpponent];
+    refuse(
+        opponent < kFirstFrozen - kMaxFrozen || opponent > static_cast<std::int64_t>(agents::kLastOpponent),
+        "running");
+    const agents::Rival rival = rival_of(opponent);
+    refuse((rival.is_self() && !options_.self_play) || (rival.is_frozen() && !options_.frozen), "running");
     refuse(field[kSteps] < 0 || field[kSteps] > game::kMaxSteps, "running");
     episodes[b].started = field[kStarted];
     for (int snake = 0; snake < game::kTeamSize; ++snake)
       episodes[b].snake_return[snake] = static_cast<int>(field[kReturns + snake]);
     episodes[b].steps = static_cast<int>(field[kSteps]);
-    episodes[b].opponent = static_cast<agents::Opponent>(field[kOpponent]);
+    episodes[b].opponent = rival;
     episodes[b].epsilon = epsilons.data_ptr<double>()[b];
-    const std::int64_t size = sizes.data_ptr<std::int64_t>()[b], slot = next.data_ptr<std::int64_t>()[b];
-    refuse(size < 0 || size > options_.n_step || slot < 0 || slot >= options_.n_step, "window_size");
-    window_size_[b] = size;
-    window_next_[b] = slot;
-    games_[b] = static_cast<std::uint32_t>(games.data_ptr<std::int64_t>()[b]);
   }
+  const auto check_between = [&](const at::Tensor& values, std::int64_t low, std::int64_t high,
+                                 const char* name) {
+    refuse((values < low).logical_or(values > high).any().item<bool>(), name);
+  };
+  check_between(sizes, 0, options_.n_step, "window_size");
+  check_between(next, 0, options_.n_step - 1, "window_next");
   boards_ = std::move(boards);
   running_ = std::move(episodes);
+  for (std::size_t b = 0; b < boards_.size(); ++b)
+    games_[b] = static_cast<std::uint32_t>(games.data_ptr<std::int64_t>()[b]);
+  std::copy_n(sizes.data_ptr<std::int64_t>(), window_size_.size(), window_size_.data());
+  std::copy_n(next.data_ptr<std::int64_t>(), window_next_.size(), window_next_.data());
   std::memcpy(window_.data(), window.data_ptr<float>(), window_.size() * sizeof(float));
   epsilon_ = of("epsilon").item<double>();
   started_ = of("started").item<std::int64_t>();
   ended_ = of("ended").item<std::int64_t>();
-  look();
   return true;
 }
 
@@ -123,7 +145,6 @@ void Collector::deal_anew(const GameCount& count) {
   // Each board has dealt at most as many games as all boards together.
   std::fill(games_.begin(), games_.end(), static_cast<std::uint32_t>(count.started));
   for (std::size_t b = 0; b < boards_.size(); ++b) deal(b);
-  look();
 }
 
 }  // namespace snake_ddp::rollout

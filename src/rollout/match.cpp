@@ -9,6 +9,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
+#include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/game/chance.hpp"
 
 namespace snake_ddp::rollout {
@@ -41,6 +42,7 @@ class Side {
       player_.sight.write(boards[k], team[k], rows_.data_ptr<float>() + static_cast<std::int64_t>(k) * width);
     }
     const float* values = player_.policy->action_values(rows_).data_ptr<float>();
+    const bool argmax = player_.argmax || player_.policy->answer() == nets::Policy::Answer::kValues;
     for (std::size_t k = 0; k < boards.size(); ++k) {
       if (boards[k].done()) continue;
       const base::RandomBlock draw =
@@ -48,8 +50,10 @@ class Side {
                              static_cast<std::uint32_t>(boards[k].step() * 2 + team[k]), base::Purpose::kAct);
       for (std::size_t snake = 0; snake < game::kTeamSize; ++snake) {
         const float* weights = values + (k * game::kTeamSize + snake) * 4;
-        actions[k].of[team[k] * game::kTeamSize + snake] =
-            player_.argmax ? best_move(weights) : sampled_move(weights, base::unit_float(draw.word[snake]));
+        const auto index = static_cast<int>(team[k] * game::kTeamSize + snake);
+        const unsigned open = player_.mask_fatal ? encode::open_moves(boards[k], index) : kAllMoves;
+        actions[k].of[index] = argmax ? best_move(weights, open)
+                                      : sampled_move(weights, base::unit_float(draw.word[snake]), open);
       }
     }
   }

@@ -28,6 +28,7 @@ nets::NamedTensors shared_part(const RunState& state) {
   for (const auto& [name, tensor] : state.learner.state())
     part.emplace_back("learner." + name, tensor.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
   add_under(part, "counters.", to_state(state.counters));
+  if (!state.league.members().empty()) add_under(part, "league.", state.league.state());
   const rollout::GameCount count = state.collector.count();
   part.emplace_back("games.started", at::scalar_tensor(count.started, at::kLong));
   part.emplace_back("games.ended", at::scalar_tensor(count.ended, at::kLong));

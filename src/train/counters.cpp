@@ -21,6 +21,7 @@ void each(AnyCounters& p, Visit visit) {
   visit("evaluations", p.evaluations);
   visit("checks", p.checks);
   visit("checkpoints", p.checkpoints);
+  visit("judgements", p.judgements);
   visit("best_win_rate", p.best_win_rate);
   visit("saved", p.saved);
   visit("seconds", p.seconds);

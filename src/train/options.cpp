@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "snake_ddp/agents/curriculum.hpp"
+#include "snake_ddp/agents/mix.hpp"
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/learner.hpp"
@@ -67,7 +68,7 @@ config::Fields fields(TrainOptions& o) {
       number("model_episode", &o.model_episode, "number of the episode before the first", 0, kMany),
       text("log_dir", &o.log_dir, "kept in config.json; run folders name themselves"),
       text("opponent_difficulty_strategy", &o.opponent_difficulty_strategy,
-           "curriculum, linear, exponential, or fixed:LEVEL with 0 to 4 or evasion"),
+           "curriculum, linear, exponential, or fixed:LEVEL with 0 to 4, evasion or territory"),
       flag("enable_opponent_evasion", &o.enable_opponent_evasion,
            "from its start episode on the opponent evades"),
       number("opponent_evasion_start_episode", &o.opponent_evasion_start_episode, "its start episode", 0,
@@ -77,7 +78,7 @@ config::Fields fields(TrainOptions& o) {
       number("load_model_run_episode", &o.load_model_run_episode, "episode to load", 0, kMany),
       number("local_rank", &o.local_rank, "ignored: LOCAL_RANK decides", 0, kMany),
       text("runs_dir", &o.runs_dir, "run folders go to <runs_dir>/<game_name>/"),
-      text("obs", &o.obs, "features a snake sees", {"26", "30"}),
+      text("obs", &o.obs, "features a snake sees", {"26", "30", "window", "view"}),
       text("reward", &o.reward, "rule that shapes rewards; score is the game's own",
            {"2021", "v1_1", "v1_2", "score"}),
       number("num_envs", &o.num_envs, "boards of a rank, stepped together", 1, 1e6),
@@ -98,7 +99,7 @@ config::Fields fields(TrainOptions& o) {
              "episodes between two evaluations, shared by all ranks; 0: none", 0, kMany),
       number("eval_games", &o.eval_games, "games of an evaluation", 1, 1e9),
       text("eval_opponent", &o.eval_opponent, "who the actor is judged against",
-           {"level0", "level1", "level2", "level3", "level4", "evasion"}),
+           {"level0", "level1", "level2", "level3", "level4", "evasion", "territory"}),
       number("target_win_rate", &o.target_win_rate, "stop when an evaluation reaches it; 0: never", 0, 1),
       number("record_interval", &o.record_interval,
              "episodes between two game logs of rank 0's first board in games/; 0: none", 0, kMany),
@@ -118,7 +119,7 @@ config::Fields fields(TrainOptions& o) {
       flag("scale_features", &o.scale_features,
            "learn on features scaled to about -1..1; saved files read raw features"),
       number("reward_scale", &o.reward_scale, "factor on shaped rewards", 1e-6, 1e6),
-      flag("layer_norm", &o.layer_norm, "layer norm in the critic"),
+      flag("layer_norm", &o.layer_norm, "layer norm in the critic, or in the Q-network"),
       number("epsilon_min", &o.epsilon_min,
              "above 0: epsilon stays, spread over the boards in a geometric ladder from this to --epsilon", 0,
              1),
@@ -134,12 +135,35 @@ config::Fields fields(TrainOptions& o) {
            "the actor's gradient from the critic before its step: one all-reduce an update instead of two"),
       number("max_minutes", &o.max_minutes,
              "stop after so much time, as if the episodes were used up; 0: no limit", 0, 1e6),
+      text(
+          "opponent_mix", &o.opponent_mix,
+          "opponents drawn for each game in place of a schedule: scripted ones, self and league, for example "
+          "level2:0.7,self:0.3"),
+      number("league_interval", &o.league_interval,
+             "episodes between two judgements of the learner against its league, where the mix has one", 1,
+             kMany),
+      number("league_games", &o.league_games, "games of a judgement, shared among the members", 100, 1e9),
+      number("league_win_rate", &o.league_win_rate,
+             "share of them that the learner must win for a frozen copy of it to become a member", 0, 1),
+      flag("mask_fatal", &o.mask_fatal,
+           "no snake makes a move that is certain death, nor tries to turn back"),
+      number("max_grad_norm", &o.max_grad_norm, "gradients longer than this are shortened to it", 1e-6, 1e9),
+      number("own_reward", &o.own_reward, "a snake's share of its own reward; the rest is its team's mean", 0,
+             1),
+      number("rival_reward", &o.rival_reward,
+             "factor on the opponents' mean game reward, which is taken off a snake's", 0, 10),
   };
 }
 
 void check_together(const TrainOptions& o) {
-  learners::check_options(learner_options(o, 1, at::kCPU));
   agents::parse_curriculum(o.opponent_difficulty_strategy);
+  agents::parse_mix(o.opponent_mix);
+  if (o.scale_features && (o.obs == "window" || o.obs == "view"))
+    throw base::UsageError("--scale_features is for --obs 26 and 30: the view is scaled as it is");
+  if (o.scale_features && o.algo == "dqn")
+    throw base::UsageError(
+        "--scale_features is for actors and critics: --algo dqn learns best with --obs view");
+  learners::check_options(learner_options(o, 1, at::kCPU));
   if (o.buffer_size < o.batch_size) {
     throw base::UsageError(
         fmt::format("--buffer_size {} is smaller than --batch_size {}: no batch could ever be drawn",

@@ -101,6 +101,23 @@ void Reporter::evaluation(std::int64_t episode, const std::string& opponent, con
   events_.flush();
 }
 
+void Reporter::league(const std::vector<LeagueMember>& members, const Judgement& judgement) {
+  std::string list;
+  for (std::size_t k = 0; k < members.size(); ++k) {
+    list += fmt::format("{}{} {:.1f} %", k == 0 ? "" : ", ", name_of(members[k]),
+                        100 * judgement.against[k].win_rate());
+  }
+  line(fmt::format(
+      "[League at episode {}] Elo {:.0f} [{:.0f}, {:.0f}] above {}, won {:.1f} % of {} games: {}{}",
+      judgement.episode, judgement.rating.elo, judgement.rating.low, judgement.rating.high,
+      name_of(members[0]), 100 * judgement.total.win_rate(), judgement.total.games, list,
+      judgement.entered ? fmt::format("; a copy is now #{}", judgement.episode) : ""));
+  events_.scalar("league/elo", judgement.rating.elo, judgement.episode);
+  events_.scalar("league/win_rate", judgement.total.win_rate(), judgement.episode);
+  events_.scalar("league/members", static_cast<double>(judgement.members), judgement.episode);
+  events_.flush();
+}
+
 void Reporter::flush() {
   clear_bar();
   events_.flush();

@@ -66,6 +66,7 @@ nets::NamedTensors read_part(const std::string& folder, const std::string& name,
 
 // A rank's replay as a checkpoint holds it.
 struct StoredRows {
+  std::string path;
   std::int64_t rows, capacity, next, appended;
   bool fits;  // the learner's columns are these
   std::unique_ptr<io::SealedReader> file;
@@ -74,7 +75,8 @@ struct StoredRows {
 StoredRows open_rows(const std::string& folder, int rank, const nets::NamedTensors& part,
                      const io::Manifest& manifest, const replay::Buffer& replay) {
   const std::string path = folder + "/" + replay_file(rank);
-  StoredRows s{whole_number(part, "replay.rows", path),
+  StoredRows s{path,
+               whole_number(part, "replay.rows", path),
                whole_number(part, "replay.capacity", path),
                whole_number(part, "replay.next", path),
                whole_number(part, "replay.appended", path),
@@ -108,6 +110,7 @@ void deal_rows(std::vector<StoredRows>& parts, int rank, int world_size, replay:
     for (StoredRows& p : parts) {
       if (p.rows < age) continue;
       p.file->read(bytes);
+      if (!replay.possible(row.data())) throw FileError(p.path + ": a row holds what is no board");
       if (n++ % world_size == rank) replay.append_row(row.data());
     }
   }
@@ -248,6 +251,10 @@ void share(const Found& found, const RunState& state, rollout::GameCount& count,
   const nets::NamedTensors small =
       io::read_state_dict(context.broadcast_text(counters, context.deadline()), "the checkpoint's counters");
   state.counters = counters_from(under(small, "counters."), "the checkpoint");
+  // A run that had none, or whose mix has none now, goes on with a fresh one.
+  const nets::NamedTensors league = under(small, "league.");
+  if (!league.empty() && !state.league.members().empty())
+    state.league.restore(league, "the checkpoint's league");
   const auto epsilon = find(small, "games.epsilon");
   if (!epsilon) throw FileError("the checkpoint has no \"games.epsilon\"");
   count = {whole_number(small, "games.started", "the checkpoint"),

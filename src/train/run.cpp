@@ -27,6 +27,7 @@
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/checkpoints.hpp"
 #include "snake_ddp/train/judge.hpp"
+#include "snake_ddp/train/league.hpp"
 #include "snake_ddp/train/recorder.hpp"
 #include "snake_ddp/train/reporter.hpp"
 #include "snake_ddp/train/resume.hpp"
@@ -143,6 +144,7 @@ class Run {
   void tell_pace(const learners::UpdateStats* stats);
   bool keep();
   void evaluate(bool& go_on);
+  void judge_league();
   void keep_checkpoints();
   void begin_checkpoint();
   void write_last_checkpoint();
@@ -161,10 +163,12 @@ class Run {
   const std::unique_ptr<learners::Learner> learner_;
   replay::Buffer replay_;
   std::optional<Recorder> recorder_;  // rank 0's, once it has a folder
+  League league_;
   rollout::Collector collector_;
   Counters counters_;
   const RunState state_;
   const agents::Curriculum curriculum_;
+  const agents::Mix mix_;
   const std::int64_t votes_every_;
 
   std::string folder_;  // known to all ranks, written by rank 0
@@ -179,6 +183,7 @@ class Run {
   std::vector<rollout::Episode> ended_;
   Ballot agreed_;
   bool finished_ = false;
+  int last_level_ = 0;  // of the last opponent told
 
   Clock::time_point begin_ = Clock::now(), last_pace_ = begin_;
   double seconds_before_ = 0, allreduce_s_ = 0;
@@ -196,10 +201,12 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
                 stop_requested),
       settings_(settings_of(o_)),
       learner_((check_settings(settings_, context_), make_learner(o_, context_))),
-      replay_(learner_->columns(), o_.buffer_size),
-      collector_(watched(collector_options(o_, context_.rank()), recorder_), replay_),
-      state_{*learner_, collector_, replay_, counters_},
+      replay_(rollout::with_boards(learner_->columns(), sight_of(o_)), o_.buffer_size),
+      league_(league_options(o_)),
+      collector_(watched(collector_options(o_, context_.rank(), league_), recorder_), replay_),
+      state_{*learner_, collector_, replay_, counters_, league_},
       curriculum_(agents::parse_curriculum(o_.opponent_difficulty_strategy)),
+      mix_(agents::parse_mix(o_.opponent_mix)),
       votes_every_(vote_interval(o_)) {
   const std::vector<std::string> lines = begin_or_resume();
   updates_before_ = updates_told_ = counters_.updates;
@@ -316,7 +323,9 @@ void Run::tell() {
   if (counters_.updates > updates_before_) stats = learner_->stats();
   const learners::UpdateStats* told = stats ? &*stats : nullptr;
   for (const rollout::Episode& e : ended_)
-    reporter_->episode(e, difficulty(e.started), e.opponent == agents::Opponent::kEvasion, told);
+    reporter_->episode(e, mix_.empty() ? difficulty(e.started) : agents::level_of(e.opponent),
+                       e.opponent == agents::Rival{agents::Opponent::kEvasion}, told);
+  if (!ended_.empty()) last_level_ = agents::level_of(ended_.back().opponent);
   if (reporter_->due()) tell_pace(told);
 }
 
@@ -328,7 +337,8 @@ void Run::tell_pace(const learners::UpdateStats* stats) {
       allreduces_ > 0 ? 1000 * allreduce_s_ / static_cast<double>(allreduces_) : 0.0,
       gpu_memory_mb(context_.device())};
   const std::int64_t episode = collector_.episodes_ended();
-  reporter_->pace(episode, pace, stats, collector_.epsilon(), difficulty(episode), replay_.size());
+  const int level = mix_.empty() ? difficulty(episode) : last_level_;
+  reporter_->pace(episode, pace, stats, collector_.epsilon(), level, replay_.size());
   last_pace_ = Clock::now();
   steps_told_ = counters_.steps, updates_told_ = counters_.updates, allreduce_s_ = 0, allreduces_ = 0;
   if (stats != nullptr && !std::isfinite(stats->critic_loss)) {
@@ -366,6 +376,8 @@ bool Run::keep() {
       (agreed_.episode / o_.eval_interval > counters_.evaluations || finished_)) {
     evaluate(go_on);
   }
+  if (!league_.members().empty() && go_on && agreed_.episode / o_.league_interval > counters_.judgements)
+    judge_league();
   if (go_on) keep_checkpoints();
   return go_on;
 }
@@ -374,7 +386,7 @@ void Run::evaluate(bool& go_on) {
   counters_.evaluations = agreed_.episode / o_.eval_interval;
   watchdog_.tick("evaluating");
   const auto alive = [&](std::int64_t, const game::State&) { watchdog_.tick("evaluating"); };
-  const rollout::Player self{std::nullopt, &learner_->policy(), sight_of(o_), false};
+  const rollout::Player self{std::nullopt, &learner_->policy(), sight_of(o_), false, o_.mask_fatal};
   const rollout::Player rival{agents::try_opponent(o_.eval_opponent), nullptr, {}, false};
   const rollout::MatchResult result =
       judge(self, rival, {o_.eval_games, static_cast<std::uint64_t>(o_.seed), true, 0, 1, alive}, context_);
@@ -385,6 +397,15 @@ void Run::evaluate(bool& go_on) {
     finished_ = true;
     go_on = false;
   }
+}
+
+void Run::judge_league() {
+  counters_.judgements = agreed_.episode / o_.league_interval;
+  watchdog_.tick("judging the league");
+  const std::vector<LeagueMember> before = league_.members();
+  const Judgement judgement =
+      league_.judge(*learner_, agreed_.episode, context_, [&] { watchdog_.tick("judging the league"); });
+  if (reporter_) reporter_->league(before, judgement);
 }
 
 void Run::keep_checkpoints() {

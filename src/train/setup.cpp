@@ -34,7 +34,7 @@ int threads_of(const TrainOptions& o, const dist::DistContext& context) {
 }
 
 rollout::Sight sight_of(const TrainOptions& o) {
-  const auto kind = o.obs == "26" ? encode::ObsKind::k26 : encode::ObsKind::k30;
+  const auto kind = encode::try_obs_kind(o.obs).value();  // one of the choices of its field
   return {kind, o.scale_features ? encode::feature_scaling(kind) : encode::no_scaling()};
 }
 
@@ -48,6 +48,7 @@ learners::LearnerOptions learner_options(const TrainOptions& o, int world_size, 
   l.a_lr = scaled_rate(o, o.a_lr, world_size);
   l.c_lr = scaled_rate(o, o.c_lr, world_size);
   l.layer_norm = o.layer_norm;
+  l.max_grad_norm = o.max_grad_norm;
   l.expected_value = o.expected_value;
   l.actor_interval = o.actor_interval;
   l.clipped_double_critics = o.clipped_double_critics;
@@ -57,8 +58,25 @@ learners::LearnerOptions learner_options(const TrainOptions& o, int world_size, 
   return l;
 }
 
-rollout::CollectorOptions collector_options(const TrainOptions& o, int rank) {
+LeagueOptions league_options(const TrainOptions& o) {
+  LeagueOptions l;
+  const agents::Mix mix = agents::parse_mix(o.opponent_mix);
+  if (std::none_of(mix.begin(), mix.end(), [](const auto& share) { return share.league; })) return l;
+  for (const agents::Share& share : mix)
+    if (share.rival.scripted) l.scripted.push_back(*share.rival.scripted);
+  if (l.scripted.empty()) l.scripted.push_back(agents::Opponent::kLevel2);  // somebody to begin with
+  l.games = o.league_games;
+  l.entry = o.league_win_rate;
+  l.seed = static_cast<std::uint64_t>(o.seed);
+  l.sight = sight_of(o);
+  l.head = nets::head_from_name(o.output_activation);
+  l.mask_fatal = o.mask_fatal;
+  return l;
+}
+
+rollout::CollectorOptions collector_options(const TrainOptions& o, int rank, const League& league) {
   const agents::Curriculum curriculum = agents::parse_curriculum(o.opponent_difficulty_strategy);
+  const agents::Mix mix = agents::parse_mix(o.opponent_mix);
   rollout::CollectorOptions c;
   c.num_envs = o.num_envs;
   c.episode_length = o.episode_length;
@@ -68,14 +86,25 @@ rollout::CollectorOptions collector_options(const TrainOptions& o, int rank) {
   c.epsilon = o.epsilon;
   c.epsilon_speed = o.epsilon_speed;
   c.epsilon_min = o.epsilon_min;
+  c.mask_fatal = o.mask_fatal;
+  c.own_reward = o.own_reward;
+  c.rival_reward = o.rival_reward;
   c.random_low = o.output_activation == "tanh" ? -1.0 : 0.0;
   c.store_played = o.stored_action == "played";
   c.n_step = o.n_step;
   c.gamma = o.gamma;
   c.seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank);
-  c.opponent = [o, curriculum](std::int64_t episode) {
-    return agents::opponent_at(curriculum, std::min(episode, o.max_episodes), o.max_episodes,
-                               o.enable_opponent_evasion, o.opponent_evasion_start_episode);
+  c.self_play = std::any_of(mix.begin(), mix.end(),
+                            [](const auto& share) { return !share.league && share.rival.is_self(); });
+  c.frozen = [&league](int place) -> nets::Policy& { return league.frozen(place); };
+  c.opponent = [o, curriculum, mix, seed = c.seed, &league](std::int64_t episode) {
+    if (!mix.empty()) {
+      const auto game = static_cast<std::uint64_t>(episode);
+      const agents::Share& share = agents::drawn(mix, seed, game);
+      return share.league ? league.drawn(seed, game) : share.rival;
+    }
+    return agents::Rival{agents::opponent_at(curriculum, std::min(episode, o.max_episodes), o.max_episodes,
+                                             o.enable_opponent_evasion, o.opponent_evasion_start_episode)};
   };
   return c;
 }

@@ -6,6 +6,7 @@
 
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/rollout/collector.hpp"
+#include "snake_ddp/train/league.hpp"
 #include "snake_ddp/train/options.hpp"
 
 namespace snake_ddp::train {
@@ -21,6 +22,7 @@ std::chrono::milliseconds seconds_to_ms(double seconds);
 int threads_of(const TrainOptions& options, const dist::DistContext& context);
 
 rollout::Sight sight_of(const TrainOptions& options);
-rollout::CollectorOptions collector_options(const TrainOptions& options, int rank);
+rollout::CollectorOptions collector_options(const TrainOptions& options, int rank, const League& league);
+LeagueOptions league_options(const TrainOptions& options);
 
 }  // namespace snake_ddp::train

@@ -24,6 +24,7 @@ constexpr std::uint64_t kHashStart = 14695981039346656037ULL;
 }  // namespace
 
 FeatureMap::FeatureMap(const TrainOptions& o) : scaled_(o.scale_features) {
+  if (!scaled_) return;
   const rollout::Sight sight = sight_of(o);
   encode::Scaling s = sight.scaling;
   shift_ = at::from_blob(s.shift, {sight.features()}, at::kFloat).clone();

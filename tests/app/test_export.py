@@ -310,3 +310,73 @@ def test_what_cannot_be_exported_is_told(tmp_path):
 def test_help_does_not_promise_other_formats():
     told = call("export", "--help").stdout
     assert "submission|torchscript|safetensors" in told and "onnx" not in told.lower()
+
+
+# Q-networks
+
+
+def q_network(features, hidden=32, norm=True, seed=1):
+    torch.manual_seed(seed)
+    layers = {"q_net.0": torch.nn.Linear(features, hidden), "q_net.1": torch.nn.Linear(hidden, hidden),
+              "q_net.2": torch.nn.Linear(hidden, 4)}
+    if norm:
+        layers |= {f"norm_{i}": torch.nn.LayerNorm(hidden) for i in range(2)}
+    return {f"{name}.{part}": value + 0.1 * torch.randn_like(value)
+            for name, layer in layers.items() for part, value in layer.state_dict().items()}
+
+
+def shown_to(board, directions, snake, swapped):
+    """As the platform shows a board of a game's log to the program of `snake`, sides as `eval` gave them."""
+    return {1: board["beans_position"], **{2 + i: cells for i, cells in enumerate(board["snakes_position"])},
+            "board_height": 10, "board_width": 20, "last_direction": directions, "controlled_snake_index": 2 + snake}
+
+
+@pytest.mark.parametrize("features,norm", [(26, True), (30, False), (277, True), (309, True), (309, False)])
+def test_a_q_network_s_submission_moves_as_it_did_in_recorded_games(features, norm, tmp_path):
+    torch.save(q_network(features, norm=norm), tmp_path / "actor_1.pth")
+    done = call("eval", "--team_a", tmp_path / "actor_1.pth", "--team_b", "territory", "--games", "2", "--record", tmp_path)
+    assert done.returncode == 0, done.stderr
+    submission = load_submission(export(tmp_path / "actor_1.pth", "submission", tmp_path / "out"))
+    moves = collections.Counter()
+    for game in range(2):  # in the second one it is the right team
+        log = json.loads((tmp_path / f"game_{game}.json").read_text())
+        board = log["init_info"]
+        for step in log["steps"]:
+            directions = step["info_before"]["directions"]
+            for snake in range(3 * game, 3 * game + 3):
+                answer = submission.my_controller(shown_to(board, directions, snake, game == 1), None, False)
+                assert answer == step["joint_action"][snake], (game, snake)
+                moves[answer[0].index(1)] += 1
+            board = step["info_after"]
+        assert submission.CLOCK.step == 200
+    assert len(moves) == 4
+
+
+def test_other_programs_get_the_values_of_a_q_network(tmp_path):
+    for norm in (True, False):
+        weights = q_network(30, norm=norm)
+        torch.save(weights, tmp_path / "actor_1.pth")
+        module = torch.jit.load(export(tmp_path / "actor_1.pth", "torchscript", tmp_path / "q.pt"))
+        hidden = obs = torch.rand(7, 3, 30)
+        for layer in range(2):
+            hidden = torch.nn.functional.linear(hidden, weights[f"q_net.{layer}.weight"], weights[f"q_net.{layer}.bias"])
+            if norm:
+                hidden = torch.nn.functional.layer_norm(hidden, [32], weights[f"norm_{layer}.weight"], weights[f"norm_{layer}.bias"])
+            hidden = hidden.relu()
+        expected = torch.nn.functional.linear(hidden, weights["q_net.2.weight"], weights["q_net.2.bias"])
+        assert distance(module(obs).detach(), expected) < 1e-5
+        file = export(tmp_path / "actor_1.pth", "safetensors", tmp_path / "q.safetensors")
+        assert all(torch.equal(value, weights[name]) for name, value in safetensors.torch.load_file(file).items())
+    refused = call("export", "--actor", tmp_path / "actor_1.pth", "--format", "torchscript", "--output_activation", "tanh")
+    assert refused.returncode == 2 and "Q-network" in refused.stderr
+
+
+def test_a_submission_that_masks_makes_no_fatal_move(tmp_path):
+    torch.save(network(30, hidden=8), tmp_path / "actor_1.pth")
+    submission = load_submission(export(tmp_path / "actor_1.pth", "submission", tmp_path / "out", "--mask_fatal"))
+    for board in BOARDS[1][5:60]:
+        for snake in range(6):
+            observation = platform_observation(board, snake)
+            shown = submission.Board(observation)
+            for _ in range(3):
+                assert submission.my_controller(observation, None)[0].index(1) in shown.open_moves(shown.me)

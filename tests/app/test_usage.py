@@ -71,6 +71,9 @@ USAGE = {
     "batch above buffer": (["--buffer_size", "10", "--batch_size", "11"], ["--buffer_size 10", "--batch_size 11"]),
     "epsilons crossed": (["--epsilon", "0.1", "--epsilon_min", "0.2"], ["--epsilon_min 0.2", "--epsilon 0.1"]),
     "target without evaluation": (["--target_win_rate", "0.5"], ["--target_win_rate", "--eval_interval"]),
+    "mix with nobody": (["--opponent_mix", "level2:0.7,levle1"], ["levle1", "level2:0.7,self:0.3"]),
+    "view scaled again": (["--obs", "view", "--scale_features"], ["--scale_features", "--obs 26 and 30"]),
+    "values of no actor": (["--algo", "dqn", "--expected_value", "--stored_action", "played"], ["--expected_value", "dqn"]),
     "eval without teams": (["eval"], ["--team_a", "--team_b", "--ladder"]),
     "ladder of one": (["eval", "--ladder", "level2"], ["--ladder needs two teams"]),
     "ladder and teams": (["eval", "--ladder", "level1", "level2", "--team_a", "random"], ["--ladder", "without --team_a"]),
@@ -182,7 +185,7 @@ def bad_actors(folder):
         "a folder": (folder, [str(folder)]),
         "cut short": (folder / "cut.pth", ["cut.pth"]),
         "no weights": (folder / "text.pth", ["text.pth"]),
-        "features": (saved("20.pth", other_width), ["20.pth", "20 features", "26 or 30"]),
+        "features": (saved("20.pth", other_width), ["20.pth", "20 features", "26, 30"]),
         "shapes": (saved("shapes.pth", other_hidden), ["shapes.pth", '"post_dense.0.weight"', "[3, 3]"]),
         "names": (saved("names.pth", {"w": torch.zeros(2)}), ["names.pth", "prev_dense.0.weight"]),
         "half a bicnet": (saved("bicnet.pth", actor | {"comm_net.lstm.weight_ih_l0": torch.zeros(2)}),
@@ -477,7 +480,7 @@ def test_a_bench_whose_run_cannot_be_tells_why(tmp_path):
 
 def test_info_tells_about_the_program_a_run_and_weights(tmp_path):
     about = only_json(call("info", "--json").stdout)
-    assert about["version"].startswith("snake_ddp ") and about["learners"] == ["ddpg", "bicnet"] and "gloo" in about["backends"]
+    assert about["version"].startswith("snake_ddp ") and about["learners"] == ["ddpg", "bicnet", "dqn"] and "gloo" in about["backends"]
 
     done = call(*tiny(tmp_path), "--save_interval", "1")
     assert done.returncode == 0, done.stderr

@@ -3,6 +3,7 @@
 
 #include "boards.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
+#include "snake_ddp/agents/mix.hpp"
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/encode/reward.hpp"
 
@@ -278,4 +279,48 @@ TEST_CASE("missing beans are zeros, and in the distances 0 0 40", "[unit]") {
   CHECK(g[6] == 2);
   CHECK(g[7] == 9);
   for (int k = 8; k < 16; ++k) CHECK(g[k] == 0);
+}
+
+TEST_CASE("a mix of opponents is read, and each is met as often as its weight says", "[unit]") {
+  const agents::Mix mix = agents::parse_mix("level2:3,self:1.5,evasion");
+  REQUIRE(mix.size() == 3);
+  CHECK(mix[0].rival == agents::Rival{Opponent::kLevel2});
+  CHECK(mix[1].rival.is_self());
+  CHECK(mix[2].weight == 1.0);
+  std::array<int, 3> met{};
+  for (std::uint64_t game = 0; game < 11000; ++game) {
+    const agents::Rival rival = agents::drawn(mix, 5, game).rival;
+    CHECK(rival == agents::drawn(mix, 5, game).rival);
+    for (std::size_t k = 0; k < 3; ++k) met[k] += rival == mix[k].rival;
+  }
+  CHECK(met[0] == Approx(6000).margin(300));
+  CHECK(met[1] == Approx(3000).margin(300));
+  CHECK(met[2] == Approx(2000).margin(300));
+  CHECK(agents::parse_mix("").empty());
+  CHECK(agents::level_of(mix[0].rival) == 2);
+  CHECK(agents::level_of(mix[1].rival) == 7);
+  CHECK(agents::level_of(mix[2].rival) == 5);
+  const agents::Mix with_league = agents::parse_mix("self,league:2");
+  CHECK_FALSE(with_league[0].league);
+  CHECK(with_league[1].league);
+  CHECK(agents::level_of({std::nullopt, 3}) == 8);
+}
+
+TEST_CASE("a place is drawn as often as its weight says, one without weight never", "[unit]") {
+  const std::vector<double> weights = {0, 2, 0, 1, 1, 0};
+  std::array<int, 6> met{};
+  for (int k = 0; k < 4000; ++k) ++met[agents::place_of(k / 4000.0, weights)];
+  CHECK(met == std::array<int, 6>{0, 2000, 0, 1000, 1000, 0});
+  CHECK(agents::place_of(0.99999999999999994, weights) == 4);
+  CHECK_THROWS_AS(agents::place_of(0.5, {0, 0}), base::Bug);
+}
+
+TEST_CASE("a mix that says nothing sensible is a usage error that says what would be", "[unit]") {
+  for (const char* text :
+       {"level9", "self:0", "self:-1", "self:x", "self:1:2", "level2,", "self,self", "self:nan"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(agents::parse_mix(text), base::UsageError);
+    CHECK_THROWS_WITH(agents::parse_mix(text),
+                      Catch::Contains(text) && Catch::Contains("level2:0.7,self:0.3"));
+  }
 }

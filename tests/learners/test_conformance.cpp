@@ -101,6 +101,7 @@ TEST_CASE("a learner fits one batch", "[conformance]") {
 TEST_CASE("the actor climbs what the critic says", "[conformance]") {
   for (const auto& entry : learners::registry()) {
     CAPTURE(entry.name);
+    if (entry.name == "dqn") continue;  // acts by its values: no actor climbs
     learners::LearnerOptions options = small(entry.name);
     options.c_lr = 0;
     const auto learner = entry.make(options);
@@ -199,7 +200,7 @@ TEST_CASE("BiCNet refuses what it cannot do, and says which flag", "[unit]") {
     CHECK_THROWS_WITH(learners::make_learner(options), Catch::Contains(name));
     options.*option = false;
   }
-  for (const auto& entry : learners::registry()) CHECK(has_layer_norm(entry) == (entry.name == "ddpg"));
+  for (const auto& entry : learners::registry()) CHECK(has_layer_norm(entry) == (entry.name != "bicnet"));
 }
 
 TEST_CASE("an unknown learner is a usage error that lists the known ones", "[unit]") {

@@ -62,6 +62,8 @@ GOLDEN = Catch("test_learners", "five DDPG updates with a softmax actor equal th
 GOLDEN_BICNET = Catch("test_learners", "five BiCNet updates with a softmax actor equal the reference's")
 BICNET_PASSES = Catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM")
 
+DQN_GOLDEN = Catch("test_learners", "five DQN updates equal those of a plain implementation")
+
 RUN = "src/train/run.cpp"
 SETUP = "src/train/setup.cpp"
 WEIGHTS = "src/train/weights.cpp"
@@ -70,6 +72,7 @@ DDPG_ROWS = "src/learners/ddpg_rows.cpp"
 ADAM = "src/learners/adam.cpp"
 BICNET = "src/learners/bicnet.cpp"
 BICNET_NET = "src/nets/bicnet.cpp"
+DQN = "src/learners/dqn.cpp"
 COLLECTOR = "src/rollout/collector.cpp"
 RULES = "include/snake_ddp/game/rules.hpp"
 OPPONENTS = "include/snake_ddp/agents/opponents_inline.hpp"
@@ -134,6 +137,15 @@ MUTANTS = {
         [(COLLECTOR, "discount.fill(terminated ? 0.0F :", "discount.fill(terminated ? static_cast<float>(factor) :")]),
     "epsilon stays": (Catch("test_rollout", "epsilon shrinks at every choice; as a ladder it stays and is spread over the boards"), [
         (COLLECTOR, "epsilon_ *= options_.epsilon_speed;", "epsilon_ *= 1.0;")]),
+    "the bootstrap counts on masked moves": (DQN_GOLDEN, [(DQN, "moves <= 0", "moves < 0")]),
+    "the target network chooses its own best": (DQN_GOLDEN, [
+        (DQN, "next_pass_.output.masked_fill", "target_pass_.output.masked_fill")]),
+    "team B is remembered with the sides as they are": (
+        Catch("test_rollout", "in self-play both teams are remembered, team B as if it were team A"),
+        [(COLLECTOR, "game::with_sides_swapped(before)", "before")]),
+    "tails are taken for certain death": (
+        Catch("test_game", "a tail's cell may be entered, a neck's may not, and who has no way out has all four"),
+        [("include/snake_ddp/encode/moves.hpp", "state.tails[owner] != cell", "state.tails[owner] < 255")]),
 }
 
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <deque>
 #include <thread>
 
@@ -156,4 +157,32 @@ TEST_CASE("an empty buffer, a wrong number of columns and too much memory are er
 #if !defined(__SANITIZE_ADDRESS__)
   CHECK_THROWS_WITH(small_buffer(std::int64_t{1} << 50), Catch::Contains("lower --buffer_size"));
 #endif
+}
+
+TEST_CASE("a packed column keeps its few floats bit by bit and is shown unpacked", "[unit]") {
+  // Stored: one float of any bits; shown: its two halves.
+  const auto halves = [](const float* packed, float* row) {
+    std::uint32_t bits;
+    std::memcpy(&bits, packed, sizeof bits);
+    row[0] = static_cast<float>(bits >> 16);
+    row[1] = static_cast<float>(bits & 0xffffU);
+  };
+  replay::Buffer buffer({{"a", {2}, {1, halves}}, {"b", {1}}}, 5);
+  CHECK(buffer.payload_bytes() == 5 * 2 * 4);
+  for (std::uint32_t n = 0; n < 8; ++n) {
+    const std::uint32_t bits = 0x7f800001U + (n << 16) * 0x81U;  // signalling NaNs among them
+    float a;
+    std::memcpy(&a, &bits, sizeof a);
+    const float b = static_cast<float>(bits >> 16);
+    const std::array<const float*, 2> values = {&a, &b};
+    buffer.append(values);
+  }
+  CHECK(buffer.column(0).sizes() == at::IntArrayRef({5, 1}));
+  replay::Batch batch;
+  buffer.gather(at::arange(5), batch);
+  REQUIRE(batch.columns[0].sizes() == at::IntArrayRef({5, 2}));
+  for (std::int64_t r = 0; r < 5; ++r) {
+    CHECK(batch.columns[0][r][0].item<float>() == batch.columns[1][r][0].item<float>());
+    CHECK(batch.columns[0][r][1].item<float>() == 1.0F);
+  }
 }

@@ -5,18 +5,22 @@
 #include <map>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/game/chance.hpp"
-#include "snake_ddp/learners/ddpg.hpp"
+#include "snake_ddp/game/sides.hpp"
+#include "snake_ddp/learners/dqn.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 
 namespace {
 
 using namespace snake_ddp;
 
-// A policy whose answer is fixed: these weights for every snake.
+// A policy whose answer is fixed: these weights, or values, for every snake.
 class Fixed final : public nets::Policy {
  public:
-  explicit Fixed(std::array<float, 4> weights) : weights_(weights) {}
+  explicit Fixed(std::array<float, 4> weights, Answer answer = Answer::kWeights)
+      : weights_(weights), answer_(answer) {}
+  [[nodiscard]] Answer answer() const override { return answer_; }
   const at::Tensor& action_values(const at::Tensor& observations) override {
     out_ = at::from_blob(weights_.data(), {4}, at::kFloat).expand({observations.size(0), 3, 4}).contiguous();
     return out_;
@@ -24,13 +28,28 @@ class Fixed final : public nets::Policy {
 
  private:
   std::array<float, 4> weights_;
+  Answer answer_;
   at::Tensor out_;
 };
 
 std::vector<replay::Column> columns(int features) {
   learners::LearnerOptions options;
   options.features = features;
-  return learners::Ddpg(options).columns();
+  return rollout::with_boards(learners::Ddpg(options).columns(), {});
+}
+
+std::vector<replay::Column> dqn_columns(const rollout::Sight& sight) {
+  learners::LearnerOptions options;
+  options.features = sight.features();
+  options.hidden_size = 8;
+  return rollout::with_boards(learners::Dqn(options).columns(), sight);
+}
+
+// A column of the rows in replay, as a batch shows it.
+at::Tensor shown(replay::Buffer& buffer, std::size_t column) {
+  replay::Batch batch;
+  buffer.gather(at::arange(buffer.size()), batch);
+  return batch.columns[column];
 }
 
 rollout::CollectorOptions options_for(std::int64_t boards, std::uint64_t seed = 1) {
@@ -38,7 +57,7 @@ rollout::CollectorOptions options_for(std::int64_t boards, std::uint64_t seed = 
   o.num_envs = boards;
   o.seed = seed;
   o.reward = encode::RewardRule::kScore;
-  o.opponent = [](std::int64_t) { return agents::Opponent::kLevel2; };
+  o.opponent = [](std::int64_t) { return agents::Rival{agents::Opponent::kLevel2}; };
   return o;
 }
 
@@ -97,8 +116,13 @@ TEST_CASE("n-step transitions equal the sums made from one-step ones", "[propert
   }
   REQUIRE(buffer1.size() == steps);
   REQUIRE(buffer5.size() == steps - 4);  // the last four wait for their rewards
-  const auto row = [](const replay::Buffer& b, std::size_t column, std::int64_t r) {
-    return b.column(column)[r];
+  std::map<std::pair<const replay::Buffer*, std::size_t>, at::Tensor> columns_of;
+  for (std::size_t c = 0; c < 5; ++c) {
+    columns_of[{&buffer1, c}] = shown(buffer1, c);
+    columns_of[{&buffer5, c}] = shown(buffer5, c);
+  }
+  const auto row = [&](const replay::Buffer& b, std::size_t column, std::int64_t r) {
+    return columns_of.at({&b, column})[r];
   };
   for (std::int64_t t = 0; t < buffer5.size(); ++t) {
     CAPTURE(t);
@@ -147,12 +171,13 @@ TEST_CASE("the next observation of a transition is the observation of the one af
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
   std::vector<rollout::Episode> episodes;
   for (int i = 0; i < 400; ++i) collector.step(policy, episodes);
+  const at::Tensor now = shown(buffer, learners::kObservation),
+                   next = shown(buffer, learners::kNextObservation);
   int ends = 0;
   for (std::int64_t t = 0; t + 1 < 400; ++t) {
     const bool end = buffer.column(learners::kDiscount)[t][0].item<float>() == 0.0F;
     ends += end;
-    const bool same =
-        at::equal(buffer.column(learners::kNextObservation)[t], buffer.column(learners::kObservation)[t + 1]);
+    const bool same = at::equal(next[t], now[t + 1]);
     REQUIRE(same != end);
   }
   CHECK(ends == 1);
@@ -229,6 +254,172 @@ TEST_CASE("moves are drawn in proportion to positive weights, uniformly where no
   CHECK(rollout::best_move(weights.data()) == 2);
 }
 
+TEST_CASE("where moves are masked, what is drawn and what is best is among the open ones", "[property]") {
+  const std::array<float, 4> weights = {5, -1, 2, 1};
+  base::RandomStream random(2, 1, base::Purpose::kTest);
+  for (unsigned open = 1; open < 16; ++open) {
+    std::array<int, 4> drawn{}, uniform{};
+    const std::array<float, 4> none{};
+    for (int i = 0; i < 4000; ++i) {
+      ++drawn[rollout::sampled_move(weights.data(), random.unit(), open)];
+      ++uniform[rollout::sampled_move(none.data(), random.unit(), open)];
+    }
+    int count = 0;
+    for (unsigned a = 0; a < 4; ++a) count += static_cast<int>(open >> a & 1U);
+    for (unsigned a = 0; a < 4; ++a) {
+      const bool may = (open >> a & 1U) != 0;
+      CAPTURE(open, a);
+      CHECK((may || drawn[a] + uniform[a] == 0));
+      if (may) CHECK(uniform[a] == Approx(4000.0 / count).margin(250));
+    }
+    const std::uint8_t best = rollout::best_move(weights.data(), open);
+    CHECK((open >> best & 1U) == 1U);
+    for (unsigned a = 0; a < 4; ++a) CHECK(((open >> a & 1U) == 0 || weights[a] <= weights[best]));
+    CHECK(rollout::sampled_move(none.data(), 0.99999994F, open) < 4);
+  }
+}
+
+TEST_CASE("values are followed, but for masked moves and where a snake explores", "[property]") {
+  const rollout::Sight sight{encode::ObsKind::kWindow, {}};
+  const std::array<float, 4> values = {-4, -1, -2, -3};  // down, then left, right, up
+  for (const double epsilon : {0.0, 1.0}) {
+    for (const bool mask : {false, true}) {
+      rollout::CollectorOptions o = options_for(1);
+      o.sight = sight;
+      o.epsilon = epsilon;
+      o.epsilon_speed = 1.0;
+      o.mask_fatal = mask;
+      replay::Buffer buffer(dqn_columns(sight), 1000);
+      rollout::Collector collector(o, buffer);
+      Fixed policy(values, nets::Policy::Answer::kValues);
+      std::vector<rollout::Episode> episodes;
+      std::vector<game::State> before;
+      for (int i = 0; i < 400; ++i) {
+        before.push_back(collector.boards()[0]);
+        collector.step(policy, episodes);
+      }
+      const at::Tensor actions = shown(buffer, learners::kAction), next = shown(buffer, learners::kNextMoves),
+                       seen = shown(buffer, learners::kObservation);
+      std::array<int, 4> moves{};
+      for (std::size_t t = 0; t < before.size(); ++t) {
+        const auto row = static_cast<std::int64_t>(t);
+        std::vector<float> expected(3 * 278);
+        sight.write(before[t], 0, expected.data());
+        REQUIRE(at::equal(seen[row].reshape({-1}), at::tensor(expected)));
+        for (int snake = 0; snake < 3; ++snake) {
+          const unsigned open = mask ? encode::open_moves(before[t], snake) : 15U;
+          const at::Tensor action = actions[row][snake];
+          REQUIRE(action.sum().item<float>() == 1.0F);  // one-hot, whatever was asked for
+          const auto move = static_cast<unsigned>(action.argmax().item<std::int64_t>());
+          REQUIRE((open >> move & 1U) == 1U);
+          if (epsilon == 0.0) REQUIRE(move == rollout::best_move(values.data(), open));
+          ++moves[move];
+          if (before[t].step() == game::kMaxSteps) continue;
+          for (unsigned a = 0; a < 4; ++a) {
+            const unsigned open_next = mask ? encode::open_moves(before[t + 1], snake) : 15U;
+            REQUIRE(next[row][snake][a].item<float>() == static_cast<float>(open_next >> a & 1U));
+          }
+        }
+      }
+      if (epsilon == 1.0 && !mask)
+        for (const int n : moves) CHECK(n == Approx(300).margin(75));
+    }
+  }
+}
+
+TEST_CASE("in self-play both teams are remembered, team B as if it were team A", "[property]") {
+  const rollout::Sight sight{encode::ObsKind::kWindow, {}};
+  rollout::CollectorOptions o = options_for(2);
+  o.sight = sight;
+  o.self_play = true;
+  o.n_step = 3;
+  o.opponent = [](std::int64_t game) {
+    return game % 2 == 1 ? agents::Rival{} : agents::Rival{agents::Opponent::kLevel2};
+  };
+  replay::Buffer buffer(dqn_columns(sight), 10000);
+  rollout::Collector collector(o, buffer);
+  Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
+  std::vector<rollout::Episode> episodes;
+  std::vector<game::State> first;
+  for (int i = 0; i < 200; ++i) {
+    first.push_back(collector.boards()[0]);
+    collector.step(policy, episodes);
+  }
+  REQUIRE(episodes.size() == 2);
+  CHECK(episodes[0].opponent.is_self());
+  CHECK(episodes[1].opponent == agents::Rival{agents::Opponent::kLevel2});
+  REQUIRE(buffer.size() == 3 * 200);
+  // Board 0's teams A and B, then board 1's team A, at each step.
+  const at::Tensor seen = shown(buffer, learners::kObservation), rewards = shown(buffer, learners::kReward);
+  for (std::int64_t t = 0; t < 190; ++t) {
+    for (int team = 0; team < 2; ++team) {
+      std::vector<float> expected(3 * 278);
+      sight.write(first[static_cast<std::size_t>(t)], team, expected.data());
+      REQUIRE(at::equal(seen[3 * t + team].reshape({-1}), at::tensor(expected)));
+    }
+  }
+  // The last row of each game holds the last step's reward alone: sums over it telescope.
+  rollout::CollectorOptions one = o;
+  one.n_step = 1;
+  replay::Buffer buffer1(dqn_columns(sight), 10000);
+  rollout::Collector collector1(one, buffer1);
+  episodes.clear();
+  for (int i = 0; i < 200; ++i) collector1.step(policy, episodes);
+  const at::Tensor sums = shown(buffer1, learners::kReward).view({200, 3, 3}).sum(at::IntArrayRef({0, 2}));
+  CHECK(sums[0].item<double>() == episodes[0].team_return[0]);
+  CHECK(sums[1].item<double>() == episodes[0].team_return[1]);
+  CHECK(sums[2].item<double>() == episodes[1].team_return[0]);
+}
+
+TEST_CASE("frozen teams play team B each with its own answers and are not remembered", "[property]") {
+  rollout::CollectorOptions o = options_for(6);
+  o.opponent = [](std::int64_t game) {
+    return game % 3 == 0 ? agents::Rival{agents::Opponent::kLevel2}
+                         : agents::Rival{std::nullopt, static_cast<int>(game % 3) - 1};
+  };
+  // Their best moves; where these are no moves for a snake, its direction says so.
+  Fixed up({3.0F, 2.0F, 1.0F, 0.0F}, nets::Policy::Answer::kValues),
+      right({0.0F, 1.0F, 2.0F, 3.0F}, nets::Policy::Answer::kValues);
+  std::vector<int> asked;
+  o.frozen = [&](int place) -> nets::Policy& {
+    asked.push_back(place);
+    return place == 0 ? up : right;
+  };
+  int place_of_first = -1, seen = 0;
+  o.watch = [&](const rollout::Episode& e, const game::State&, const game::Actions* actions,
+                const game::StepResult*) {
+    place_of_first = e.opponent.frozen;
+    if (actions == nullptr || !e.opponent.is_frozen()) return;
+    ++seen;
+    for (int i = 3; i < 6; ++i) CHECK(actions->of[i] == (place_of_first == 0 ? game::kUp : game::kRight));
+  };
+  replay::Buffer buffer(columns(30), 10000);
+  rollout::Collector collector(o, buffer);
+  Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
+  std::vector<rollout::Episode> episodes;
+  for (int i = 0; i < 400; ++i) {
+    asked.clear();
+    collector.step(policy, episodes);
+    REQUIRE(asked == std::vector<int>{0, 1});  // one batch for each
+  }
+  CHECK(seen >= 200);
+  CHECK(buffer.size() == 6 * 400);
+}
+
+TEST_CASE("rewards are shared within the team, and the opponents' taken off, as far as is asked", "[unit]") {
+  rollout::CollectorOptions o = options_for(1), team = o, rival = o;
+  team.own_reward = 0.25;
+  rival.rival_reward = 0.5;
+  const Played own = play(o, 200), shared = play(team, 200), against = play(rival, 200);
+  const at::Tensor mean = own.rewards.mean(1, true).expand({200, 3});
+  CHECK(at::allclose(shared.rewards, 0.25 * own.rewards + 0.75 * mean, 1e-5, 1e-6));
+  CHECK_FALSE(at::allclose(shared.rewards, own.rewards));
+  const at::Tensor taken = own.rewards - against.rewards;  // the same for the three
+  CHECK(at::allclose(taken.select(1, 0), taken.select(1, 2), 1e-5, 1e-6));
+  CHECK(taken.select(1, 0).sum().item<double>() ==
+        Approx(0.5 * own.episodes[0].team_return[1] / 3).margin(1e-3));
+}
+
 TEST_CASE("observations are scaled as the sight says, with the constant 1 last", "[unit]") {
   game::State state;
   game::PhiloxChance chance(1, 1);
@@ -253,46 +444,56 @@ TEST_CASE("observations are scaled as the sight says, with the constant 1 last",
 
 TEST_CASE("100 rollouts have the pinned fingerprint", "[signature]") {
   rollout::CollectorOptions o = options_for(100, 12345);
-  o.opponent = [](std::int64_t episode) { return static_cast<agents::Opponent>(episode % 6); };
+  o.opponent = [](std::int64_t episode) { return agents::Rival{static_cast<agents::Opponent>(episode % 6)}; };
   CHECK(play(o, 200).hash == 0x736537dd8f6c2844ULL);
 }
 
 TEST_CASE("a collector that goes on from a state plays the same games into the same replay", "[unit]") {
-  for (const double epsilon_min : {0.0, 0.1}) {
-    rollout::CollectorOptions options = options_for(5);
-    options.n_step = 3;
-    options.episode_length = 60;
-    options.epsilon_min = epsilon_min;
-    replay::Buffer first_rows(columns(30), 20000), second_rows(columns(30), 20000);
-    rollout::Collector first(options, first_rows), second(options, second_rows);
-    Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
-    std::vector<rollout::Episode> episodes;
-    for (int i = 0; i < 100; ++i) first.step(policy, episodes);
-    REQUIRE(second.restore(first.state(), "state"));
-    CHECK(second.hash() == first.hash());
-    CHECK(second.episodes_ended() == first.episodes_ended());
-    const std::int64_t before = first_rows.size();
-    std::vector<rollout::Episode> of_first, of_second;
-    for (int i = 0; i < 100; ++i) {
-      first.step(policy, of_first);
-      second.step(policy, of_second);
-    }
-    CHECK(second.hash() == first.hash());
-    CHECK(second.epsilon() == first.epsilon());
-    REQUIRE(second_rows.size() == first_rows.size() - before);
-    for (std::size_t c = 0; c < first_rows.columns().size(); ++c) {
-      CHECK(at::equal(first_rows.column(c).narrow(0, before, second_rows.size()),
-                      second_rows.column(c).narrow(0, 0, second_rows.size())));
-    }
-    REQUIRE(of_second.size() == of_first.size());
-    REQUIRE_FALSE(of_first.empty());
-    for (std::size_t e = 0; e < of_first.size(); ++e) {
-      CHECK(of_second[e].number == of_first[e].number);
-      CHECK(of_second[e].started == of_first[e].started);
-      CHECK(of_second[e].steps == of_first[e].steps);
-      CHECK(of_second[e].snake_return[0] == of_first[e].snake_return[0]);
-      CHECK(of_second[e].epsilon == of_first[e].epsilon);
-    }
+  const auto epsilon_min = GENERATE(0.0, 0.1);
+  const bool self_play = GENERATE(false, true);
+  rollout::CollectorOptions options = options_for(5);
+  options.n_step = 3;
+  options.episode_length = 60;
+  options.epsilon_min = epsilon_min;
+  if (self_play) {
+    options.sight.kind = encode::ObsKind::kWindow;
+    options.self_play = true;
+    options.opponent = [](std::int64_t game) {
+      return game % 2 == 1 ? agents::Rival{} : agents::Rival{agents::Opponent::kLevel2};
+    };
+  }
+  const auto stored = self_play ? dqn_columns(options.sight) : columns(30);
+  replay::Buffer first_rows(stored, 20000), second_rows(stored, 20000);
+  rollout::Collector first(options, first_rows), second(options, second_rows);
+  Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
+  std::vector<rollout::Episode> episodes;
+  for (int i = 0; i < 100; ++i) first.step(policy, episodes);
+  REQUIRE(second.restore(first.state(), "state"));
+  CHECK(second.hash() == first.hash());
+  CHECK(second.episodes_ended() == first.episodes_ended());
+  const std::int64_t before = first_rows.size();
+  std::vector<rollout::Episode> of_first, of_second;
+  for (int i = 0; i < 100; ++i) {
+    first.step(policy, of_first);
+    second.step(policy, of_second);
+  }
+  CHECK(second.hash() == first.hash());
+  CHECK(second.epsilon() == first.epsilon());
+  REQUIRE(second_rows.size() == first_rows.size() - before);
+  for (std::size_t c = 0; c < first_rows.columns().size(); ++c) {
+    // Boards are no numbers, so bits are compared.
+    CHECK(at::equal(first_rows.column(c).narrow(0, before, second_rows.size()).view(at::kInt),
+                    second_rows.column(c).narrow(0, 0, second_rows.size()).view(at::kInt)));
+  }
+  REQUIRE(of_second.size() == of_first.size());
+  REQUIRE_FALSE(of_first.empty());
+  for (std::size_t e = 0; e < of_first.size(); ++e) {
+    CHECK(of_second[e].number == of_first[e].number);
+    CHECK(of_second[e].started == of_first[e].started);
+    CHECK(of_second[e].steps == of_first[e].steps);
+    CHECK(of_second[e].snake_return[0] == of_first[e].snake_return[0]);
+    CHECK(of_second[e].epsilon == of_first[e].epsilon);
+    CHECK(of_second[e].opponent == of_first[e].opponent);
   }
 }
 

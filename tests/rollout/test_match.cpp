@@ -61,6 +61,24 @@ TEST_CASE("level 2 beats level 0 nearly always", "[property]") {
   CHECK(r.score_a > r.score_b);
 }
 
+TEST_CASE("a Q-network plays its best moves, and none that is certain death where these are masked",
+          "[unit]") {
+  nets::Mlp net({encode::obs_size(encode::ObsKind::kWindow), 16, 4, true}, at::kCPU, nets::kQNetName);
+  net.init(1);
+  nets::ValuePolicy policy(net.named(), "test");
+  rollout::Player player{std::nullopt, &policy, {encode::ObsKind::kWindow, {}}, false, false};
+  rollout::Player argmax = player, masked = player;
+  argmax.argmax = true;
+  masked.mask_fatal = true;
+  const rollout::MatchOptions options{100, 4};
+  const auto result = [&](const rollout::Player& p) {
+    return rollout::play_match(p, scripted(agents::Opponent::kLevel0), options);
+  };
+  const rollout::MatchResult a = result(player), b = result(argmax), c = result(masked);
+  require_equal(a, b);
+  CHECK(c.score_a > a.score_a);  // an untrained net runs into its neck otherwise
+}
+
 TEST_CASE("Wilson's interval is that of his paper", "[unit]") {
   // By hand, z = 1.96: p = 0.5, n = 100.
   const rollout::Interval half = rollout::wilson_interval(50, 100);

@@ -53,9 +53,14 @@ def is_whole(run):
 # Bits
 
 
-@pytest.mark.parametrize("algo", LEARNERS)
-def test_a_stopped_run_that_goes_on_is_the_run_that_was_never_stopped(start, tmp_path, algo):
-    settings = ENDLESS | {"algo": algo}
+GAMES = {algo: {"algo": algo} for algo in LEARNERS} | {
+    "league": {"algo": "dqn", "obs": "view", "mask_fatal": True, "opponent_mix": "territory:0.3,self:0.3,league:0.4",
+               "league_interval": 3, "league_games": 100, "league_win_rate": 0}}
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_a_stopped_run_that_goes_on_is_the_run_that_was_never_stopped(start, tmp_path, game):
+    settings = ENDLESS | GAMES[game]
     stopped = start([BINARY, *flags(settings | {"runs_dir": tmp_path / "parts"})])
     stopped.wait_for(r"\[Episode \d+\]")
     stopped.popen.send_signal(signal.SIGTERM)

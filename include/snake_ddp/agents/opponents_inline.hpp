@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/agents/territory_inline.hpp"
 
 namespace snake_ddp::agents {
 
@@ -102,6 +103,7 @@ SD_HD inline std::uint8_t nearest_with_a_way_on(const game::State& state, const 
 SD_HD inline void act(Opponent opponent, const game::State& state, int team, game::Actions& out,
                       std::uint64_t seed, std::uint64_t stream) {
   const int first = team * game::kTeamSize;
+  if (opponent == Opponent::kTerritory) return territory::act(state, team, out);
   if (opponent == Opponent::kLevel0) {
     const base::RandomBlock block =
         base::random_block(seed, stream, static_cast<std::uint32_t>(state.step()), base::Purpose::kOpponent);

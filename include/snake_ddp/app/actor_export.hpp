@@ -15,12 +15,14 @@ struct ActorFile {
   io::NamedTensors weights;
   nets::Head head;
   bool argmax = false;
+  bool mask_fatal = false;
 };
 
 /// `spec` is the actor's part of a team SPEC: PATH, or PATH:argmax. `head` is "softmax", "tanh", or empty for that of the
-/// run that the file lies in, softmax without one.
+/// run that the file lies in, softmax without one; a Q-network has none. `mask_fatal`: it makes no fatal move, as
+/// Q-networks never do.
 /// Throws  UsageError for a scripted team or an unknown head; FileError for a file that is no actor.
-ActorFile read_actor(const std::string& spec, const std::string& head);
+ActorFile read_actor(const std::string& spec, const std::string& head, bool mask_fatal = false);
 
 /// One of the forms. `suffix` makes the default path: the actor's name without .pth, then this.
 struct ExportFormat {

@@ -14,6 +14,7 @@ struct LadderOptions {
   std::uint64_t seed = 1;
   bool swap_sides = true;
   bool json = false;
+  bool mask_fatal = false;  // as team_from_spec has it
 };
 
 /// Plays all pairs, under torchrun shared over the ranks, and prints a table, best first, or one JSON object. The

@@ -26,6 +26,7 @@ enum class Purpose : std::uint32_t {
   kSample = 6,    // replay sampling
   kInit = 7,      // initial weights
   kTest = 8,      // tests and benches
+  kRival = 9,     // which opponent of a mix a game meets
 };
 
 struct RandomBlock {

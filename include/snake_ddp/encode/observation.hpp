@@ -2,24 +2,41 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "snake_ddp/base/host_device.hpp"
 #include "snake_ddp/game/game.hpp"
 
 namespace snake_ddp::encode {
 
-/// The reference's 26 features (heads and beans, absolute) and its later variant's 30.
-enum class ObsKind { k26, k30 };
+/// The reference's 26 features (heads and beans, absolute), its later variant's 30, and ours: a window around the
+/// head with all that lies in it.
+enum class ObsKind { k26, k30, kWindow, kView };
 
-SD_HD constexpr int obs_size(ObsKind kind) { return kind == ObsKind::k26 ? 26 : 30; }
+SD_HD constexpr int obs_size(ObsKind kind) {
+  return kind == ObsKind::k26 ? 26 : kind == ObsKind::k30 ? 30 : kind == ObsKind::kWindow ? 277 : 309;
+}
+inline constexpr int kMaxObsSize = 309;
+
+/// Scaled as it is, and seen from the head?
+SD_HD constexpr bool is_view(ObsKind kind) { return kind == ObsKind::kWindow || kind == ObsKind::kView; }
+
+/// "26", "30", "view".
+std::optional<ObsKind> try_obs_kind(std::string_view name);
+/// The kind with that many features.
+std::optional<ObsKind> try_obs_kind(std::int64_t features);
 
 /// Writes the features of the team's three snakes.
 /// Shapes   out [3, obs_size(kind)] float32, row-major; every element is written.
-/// Follows  the feature lists of the reference, unscaled. Team 1 (B) sees the board as if it were team A: its
+/// Follows  for 26 and 30 the feature lists of the reference, unscaled. Team 1 (B) sees the board as if it were team A: its
 /// own
 ///          snakes have codes 2..4, the opponents 5..7, and "the other snakes in index order" are those of
 ///          the relabelled board, so team mates come first. Missing beans are 0 0 (0 0 40 in the distance
 ///          features of the 30); an empty snake stands at cell 0 with length 0.
+///          The view is near -1..1 as it is, and the same for all shifts of the board and orders of beans, team
+///          mates and opponents.
 SD_HD inline void observe(ObsKind kind, const game::State& state, int team, float* out);
 
 }  // namespace snake_ddp::encode

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "snake_ddp/encode/observation.hpp"
+#include "snake_ddp/encode/view_inline.hpp"
 
 namespace snake_ddp::encode {
 
@@ -75,6 +76,11 @@ SD_HD inline void observe(ObsKind kind, const game::State& state, int team, floa
   using game::kRows;
   using game::kSnakes;
   using game::kTeamSize;
+
+  if (is_view(kind)) {
+    view::write(kind, state, team, out, obs_size(kind));
+    return;
+  }
 
   // What a code looks like from team A and from team B.
   constexpr float kSeen[2][8] = {{0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 5, 6, 7, 2, 3, 4}};

@@ -13,6 +13,7 @@ struct Scaling {
 };
 
 /// Only the first obs_size(kind) entries are meant.
+/// Throws  Bug for the view, which is scaled as it is.
 Scaling feature_scaling(ObsKind kind);
 
 /// The map that changes nothing.

@@ -44,7 +44,7 @@ class Bicnet final : public Learner, private nets::Policy {
          bool by_library);
     void refresh();
     // Adam's step with the gradient's mean over ranks; the target's behind it, unless `tau` is empty.
-    void step(const Average& average, std::optional<double> tau);
+    void step(const Average& average, double max_norm, std::optional<double> tau);
 
     nets::BicnetNet online, target;
     nets::BicnetMaps maps, target_maps;

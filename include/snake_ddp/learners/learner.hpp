@@ -54,6 +54,7 @@ struct LearnerOptions {
   double c_lr = 3e-4;
   bool layer_norm = false;
   bool expected_value = false;  // Q(s, a) = sum over moves of a_i Q(s, e_i) wherever a is an actor's output
+  double max_grad_norm = 1.0;
   std::int64_t actor_interval = 1;  // critic updates for each update of the actor and the targets
   bool clipped_double_critics =
       false;  // a second critic; targets take the lesser value (TD3, arXiv:1802.09477)
@@ -97,7 +98,8 @@ class Learner {
   /// Must be called after tensors from `state()` were written.
   virtual void state_changed() = 0;
 
-  /// What goes into actor_N.pth and critic_N.pth, under the reference's names. Views; Owner: learner.
+  /// What goes into actor_N.pth and critic_N.pth, under the reference's names where it has such a network. Views;
+  /// Owner: learner.
   [[nodiscard]] virtual nets::NamedTensors exported_actor() = 0;
   [[nodiscard]] virtual nets::NamedTensors exported_critic() = 0;
   /// Must be called after the exported tensors were written: targets start from them, moments from zero.

@@ -6,15 +6,21 @@
 #include <memory>
 
 #include "snake_ddp/nets/dense.hpp"
+#include "snake_ddp/nets/mlp.hpp"
 
 namespace snake_ddp::nets {
 
 class Policy {
  public:
+  /// What the numbers of an answer are.
+  /// kWeights  unnormalised probabilities, negative ones count as 0: moves are sampled.
+  /// kValues   what each move is worth: the best is made.
+  enum class Answer { kWeights, kValues };
+
   virtual ~Policy() = default;
+  [[nodiscard]] virtual Answer answer() const { return Answer::kWeights; }
   /// Shapes  observations [B, 3, features + 1] float32 in main memory, a constant 1 last; returns [B, 3, 4]
-  /// in main
-  ///         memory, valid until the next call: unnormalised probabilities, negative ones count as 0.
+  ///         in main memory, valid until the next call.
   virtual const at::Tensor& action_values(const at::Tensor& observations) = 0;
 };
 
@@ -35,5 +41,32 @@ class ActorPolicy final : public Policy {
   std::int64_t features_;
   std::unique_ptr<Policy> policy_;
 };
+
+/// A Q-network from a file, for playing.
+class ValuePolicy final : public Policy {
+ public:
+  /// Features and hidden size are told from the shapes of `weights`.
+  /// Throws  FileError when it is not a Q-network of ours. `what` names the source.
+  ValuePolicy(const NamedTensors& weights, const std::string& what);
+
+  [[nodiscard]] std::int64_t features() const { return net_.shape().in; }
+  [[nodiscard]] Answer answer() const override { return Answer::kValues; }
+  const at::Tensor& action_values(const at::Tensor& observations) override;
+
+ private:
+  Mlp net_;
+  MlpPass pass_;
+  at::Tensor output_;
+};
+
+/// How files call the layers of a Q-network: q_net.0.weight and so on.
+inline constexpr const char* kQNetName = "q_net";
+
+/// Do these tensors look like a Q-network, rather than an actor?
+bool is_q_net(const NamedTensors& weights);
+
+/// A Q-network or an actor with this head, told by the names of `weights`.
+/// Throws  FileError as their constructors.
+std::unique_ptr<Policy> make_policy(const NamedTensors& weights, Head head, const std::string& what);
 
 }  // namespace snake_ddp::nets

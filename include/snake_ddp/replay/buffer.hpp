@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,10 +12,18 @@
 
 namespace snake_ddp::replay {
 
-/// One column: `size` floats a transition, shown as `shape` (without the leading transition dimension).
+/// How a column is stored where that is not as it is shown: in fewer floats, whose bits may mean anything.
+struct Packing {
+  std::int64_t floats = 0;
+  std::function<void(const float* packed, float* row)> unpack;  // writes a whole row of the column
+  std::function<bool(const float* packed)> possible = {};  // may `unpack` be given this? for rows from files
+};
+
+/// One column: floats of a transition, shown as `shape` (without the leading transition dimension).
 struct Column {
   std::string name;
   std::vector<std::int64_t> shape;
+  Packing packing = {};  // without `unpack`: stored as shown
 };
 
 /// Sampled rows of every column, in column order. Reused from call to call.
@@ -59,15 +68,15 @@ class Buffer {
   [[nodiscard]] std::int64_t payload_bytes() const;
 
   /// Appends one transition, overwriting the oldest when full.
-  /// Shapes  values[c] points to the floats of column c; they are copied.
+  /// Shapes  values[c] points to the floats of column c as they are stored; they are copied.
   void append(std::span<const float* const> values);
 
-  /// Floats of a row, all columns together.
+  /// Floats stored of a row, all columns together.
   [[nodiscard]] std::int64_t row_floats() const;
   /// The slot that the next row goes to.
   [[nodiscard]] std::int64_t next_slot() const { return next_; }
 
-  /// The rows as they are now.
+  /// The rows as they are now, packed.
   /// Cost        none at once; appending is slower by a lock while an earlier one is being read.
   [[nodiscard]] Snapshot snapshot();
 
@@ -75,10 +84,13 @@ class Buffer {
   /// numbers of another buffer of this capacity and its rows appended, oldest first, this one is as that.
   void restart(std::int64_t first = 0, std::int64_t appended = 0);
 
-  /// Appends one transition whose columns lie side by side.
+  /// Appends one transition whose columns lie side by side, as they are stored.
   void append_row(const float* row);
 
-  /// Copies rows into `out`.
+  /// Could this row have been appended? Packed columns may hold what cannot be unpacked.
+  [[nodiscard]] bool possible(const float* row) const;
+
+  /// Copies rows into `out`, unpacked.
   /// Shapes  indices [B] int64 on the CPU, each in 0..size-1.
   void gather(const at::Tensor& indices, Batch& out);
 
@@ -87,14 +99,15 @@ class Buffer {
   /// Throws      Bug when the buffer is empty.
   void sample(std::int64_t count, std::uint64_t seed, std::uint64_t draw, Batch& out);
 
-  /// The storage of column `c`: [capacity, ...]; rows size.. are unspecified.
+  /// The storage of column `c`: [capacity, ...], [capacity, packing.floats] where it is packed; rows size.. are
+  /// unspecified.
   [[nodiscard]] const at::Tensor& column(std::size_t c) const { return storage_.at(c); }
 
  private:
   void put_by(Snapshot::Kept& kept) const;
 
   std::vector<Column> columns_;
-  std::vector<std::int64_t> widths_;  // floats a row, by column
+  std::vector<std::int64_t> widths_;  // floats stored a row, by column
   std::vector<at::Tensor> storage_;
   std::weak_ptr<Snapshot::Kept> snapshot_;
   std::vector<const float*> row_;

@@ -1,5 +1,5 @@
-// Many boards stepped together: the policy plays team A on all of them in one batch, a scripted opponent
-// plays team B, and what happened goes into replay.
+// Many boards stepped together: the policy plays team A on all of them in one batch; a scripted opponent, a frozen
+// policy or the policy itself plays team B; and what happened to the policy's teams goes into replay.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/agents/mix.hpp"
 #include "snake_ddp/encode/reward.hpp"
 #include "snake_ddp/game/game.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"
@@ -27,7 +27,7 @@ struct Episode {
   int team_return[2] = {};
   int steps = 0;
   double epsilon = 0;
-  agents::Opponent opponent = agents::Opponent::kLevel0;
+  agents::Rival opponent{agents::Opponent::kLevel0};
 };
 
 struct CollectorOptions {
@@ -40,17 +40,27 @@ struct CollectorOptions {
   double epsilon_speed = 0.9995;  // factor on epsilon at every choice of one board
   double epsilon_min =
       0.0;  // > 0: no decay; the boards' epsilons form a geometric ladder from this to epsilon
+  bool mask_fatal = false;    // neither plays nor explores a move that encode::fatal_moves names
+  double own_reward = 1.0;    // a snake's share of its own reward; the rest is the mean of its team's
+  double rival_reward = 0.0;  // factor on the mean game reward of the opponents, which is taken off
   double random_low = 0.0;    // exploring action vectors are uniform in (random_low, 1)
   bool store_played = false;  // the action stored is the played move, one-hot, instead of the actor's output
   std::int64_t n_step = 1;
   double gamma = 0.99;
   std::uint64_t seed = 1;  // rank included
   /// The opponent of the n-th game that this rank starts, from 1.
-  std::function<agents::Opponent(std::int64_t)> opponent;
+  std::function<agents::Rival(std::int64_t)> opponent;
   /// Called for the first board, where set: after a deal, without actions and result, and after each step.
   std::function<void(const Episode&, const game::State&, const game::Actions*, const game::StepResult*)>
       watch = {};
+  bool self_play = false;  // may `opponent` be the policy itself? its team B then learns, too
+  /// The frozen team at a place, where `opponent` may name one. It sees as the policy does and explores nothing.
+  std::function<nets::Policy&(int place)> frozen = {};
 };
+
+/// A learner's columns as a collector fills them: where a board takes less than half the room of its observation, replay
+/// stores the board, 256 bytes, from which `sight` makes the observation of whichever rows are drawn.
+std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, const Sight& sight);
 
 /// How far a rank's games have come: what outlasts its boards.
 struct GameCount {
@@ -60,14 +70,14 @@ struct GameCount {
 
 class Collector {
  public:
-  /// `replay` gets the columns observation, action, reward, next_observation, discount as learners::Ddpg
-  /// lists them; it must outlive the collector.
+  /// `replay` has columns as with_boards makes them, of the names observation, action, reward, next_observation,
+  /// discount, next_moves (1 where a move may be made, else 0), in any order; it must outlive the collector.
+  /// Throws  Bug for a column of another name.
   Collector(CollectorOptions options, replay::Buffer& replay);
 
   /// One move on every board. Boards whose game ended are dealt anew.
-  /// Shapes  appends num_envs transitions less those still waiting for their n-th reward; ended games go to
-  /// the end of
-  ///         `episodes`.
+  /// Shapes  appends a transition for each team that the policy plays, less those still waiting for their n-th
+  ///         reward; ended games go to the end of `episodes`.
   void step(nets::Policy& policy, std::vector<Episode>& episodes);
 
   [[nodiscard]] double epsilon() const { return epsilon_; }
@@ -93,11 +103,15 @@ class Collector {
  private:
   void deal(std::size_t board);
   void look();
-  void choose(std::size_t board, const float* values, game::Actions& actions, float* stored);
-  void remember(std::size_t board, const float* observation, const float* action, const float* reward,
-                const float* next_observation, bool terminated, bool truncated);
-  void emit(std::size_t board, std::int64_t oldest, std::int64_t count, const float* next_observation,
-            bool done);
+  void ask_frozen();
+  void choose(std::size_t board, int team, bool best, const float* values, game::Actions& actions,
+              float* stored);
+  void reward(const game::State& after, const game::StepResult& result, int team, float* out) const;
+  void remember(std::size_t seat, const game::State& before, const float* action, const float* reward,
+                const game::State& after, bool terminated, bool truncated);
+  void emit(std::size_t seat, std::int64_t oldest, std::int64_t count, const game::State& after,
+            bool terminated);
+  [[nodiscard]] const float* as_stored(const float* board, std::vector<float>& row) const;
   [[nodiscard]] double board_epsilon(std::size_t board) const;
   [[nodiscard]] std::uint64_t stream(std::size_t board) const;
 
@@ -106,11 +120,24 @@ class Collector {
   std::vector<game::State> boards_;
   std::vector<std::uint32_t> games_;  // dealt so far, by board
   std::vector<Episode> running_;
-  at::Tensor observations_, next_observations_;  // [num_envs, 3, D + 1]
-  // The last n transitions of each board, a ring by board: [num_envs, n, width].
+  // Teams that the policy plays. A board has one seat, or two where there is self-play: seat = board * sides_ + team.
+  struct Seat {
+    std::size_t board;
+    int team;
+  };
+  std::vector<Seat> seats_;  // taken in this step
+  std::size_t sides_;
+  at::Tensor observations_;  // [seats taken or more, 3, D + 1]
+  // Boards against frozen teams, those against the same one next to each other, and what these answered.
+  std::vector<std::size_t> frozen_boards_;
+  at::Tensor frozen_observations_;           // [boards or more, 3, D + 1]
+  std::vector<game::Actions> frozen_moves_;  // by board
+  // The last n transitions of each seat, a ring by seat: [seats, n, width].
   std::vector<float> window_;
   std::vector<std::int64_t> window_size_, window_next_;
-  std::int64_t row_width_, window_width_;
+  std::vector<int> sources_;  // what each column of replay is filled with
+  bool packed_ = false;       // observations are stored as boards
+  std::vector<float> row_, next_row_;
   double epsilon_;
   std::int64_t started_ = 0, ended_ = 0;
 };

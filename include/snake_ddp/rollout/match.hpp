@@ -18,7 +18,9 @@ struct Player {
   std::optional<agents::Opponent> scripted;
   nets::Policy* policy = nullptr;  // not owned; used where `scripted` is empty
   Sight sight;
-  bool argmax = false;  // else moves are sampled, as on the platform
+  bool argmax =
+      false;  // else moves are sampled, as on the platform; a policy that answers values knows no other way
+  bool mask_fatal = false;  // makes no move that encode::fatal_moves names; scripted opponents do as they do
 };
 
 struct MatchOptions {

@@ -16,8 +16,13 @@ struct Sight {
   /// Writes the rows that networks read.
   /// Shapes  out [3, features + 1], the constant 1 included.
   void write(const game::State& state, int team, float* out) const {
-    float raw[3 * 30];
     const int n = features();
+    if (encode::is_view(kind)) {
+      encode::view::write(kind, state, team, out, n + 1);
+      for (int snake = 0; snake < game::kTeamSize; ++snake) out[snake * (n + 1) + n] = 1.0F;
+      return;
+    }
+    float raw[3 * 30];
     encode::observe(kind, state, team, raw);
     for (int snake = 0; snake < game::kTeamSize; ++snake) {
       float* row = out + snake * (n + 1);
@@ -28,16 +33,26 @@ struct Sight {
   }
 };
 
-/// The move drawn from unnormalised probabilities, negative ones counting as 0; uniform where none is
-/// positive. `unit` is in [0, 1).
-inline std::uint8_t sampled_move(const float* weights, float unit) {
+inline constexpr unsigned kAllMoves = 15;
+
+/// The move drawn from unnormalised probabilities, negative ones counting as 0, among those whose bit is set in `open`;
+/// uniform over these where none is positive. `unit` is in [0, 1); `open` is not 0.
+inline std::uint8_t sampled_move(const float* weights, float unit, unsigned open = kAllMoves) {
   float positive[4];
   float total = 0.0F;
-  for (int a = 0; a < 4; ++a) {
-    positive[a] = weights[a] > 0.0F ? weights[a] : 0.0F;
+  int count = 0;
+  for (unsigned a = 0; a < 4; ++a) {
+    const bool may = (open >> a & 1U) != 0;
+    positive[a] = may && weights[a] > 0.0F ? weights[a] : 0.0F;
     total += positive[a];
+    count += may;
   }
-  if (!(total > 0.0F)) return static_cast<std::uint8_t>(unit * 4.0F);
+  if (!(total > 0.0F)) {
+    int place = static_cast<int>(unit * static_cast<float>(count));
+    std::uint8_t a = 0;
+    while ((open >> a & 1U) == 0 || place-- > 0) ++a;
+    return a;
+  }
   float left = unit * total;
   for (std::uint8_t a = 0; a < 3; ++a) {
     left -= positive[a];
@@ -47,11 +62,11 @@ inline std::uint8_t sampled_move(const float* weights, float unit) {
   return positive[3] > 0.0F ? 3 : positive[2] > 0.0F ? 2 : positive[1] > 0.0F ? 1 : 0;
 }
 
-/// The move of largest weight, the lowest on a tie.
-inline std::uint8_t best_move(const float* weights) {
-  std::uint8_t best = 0;
-  for (std::uint8_t a = 1; a < 4; ++a) {
-    if (weights[a] > weights[best]) best = a;
+/// The move of largest weight among those in `open`, the lowest on a tie.
+inline std::uint8_t best_move(const float* weights, unsigned open = kAllMoves) {
+  std::uint8_t best = 4;
+  for (std::uint8_t a = 0; a < 4; ++a) {
+    if ((open >> a & 1U) != 0 && (best == 4 || weights[a] > weights[best])) best = a;
   }
   return best;
 }

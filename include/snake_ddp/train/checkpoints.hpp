@@ -18,6 +18,7 @@
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/counters.hpp"
+#include "snake_ddp/train/league.hpp"
 
 namespace snake_ddp::train {
 
@@ -27,6 +28,7 @@ struct RunState {
   rollout::Collector& collector;
   replay::Buffer& replay;
   Counters& counters;
+  League& league;
 };
 
 /// Names of a checkpoint's files.

@@ -72,6 +72,14 @@ struct TrainOptions {
   bool clipped_double_critics = false;
   bool coalesced_update = false;
   double max_minutes = 0;
+  std::string opponent_mix;
+  std::int64_t league_interval = 10000;
+  std::int64_t league_games = 2000;
+  double league_win_rate = 0.7;
+  bool mask_fatal = false;
+  double max_grad_norm = 1.0;
+  double own_reward = 1.0;
+  double rival_reward = 0.0;
 };
 
 /// The list over `options`, which must outlive it.

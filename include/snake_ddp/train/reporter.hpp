@@ -11,6 +11,7 @@
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/rollout/match.hpp"
+#include "snake_ddp/train/league.hpp"
 
 namespace snake_ddp::train {
 
@@ -46,6 +47,9 @@ class Reporter {
             int difficulty, std::int64_t replay_size);
 
   void evaluation(std::int64_t episode, const std::string& opponent, const rollout::MatchResult& result);
+
+  /// `members`: as they were before the judgement.
+  void league(const std::vector<LeagueMember>& members, const Judgement& judgement);
 
   void flush();
 

@@ -1,0 +1,77 @@
+// The territory heuristic. Included by opponents_inline.hpp.
+#pragma once
+
+#include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/game/reach.hpp"
+
+namespace snake_ddp::agents::territory {
+
+// What the parts of a move's score weigh; found by matches against the other scripted opponents.
+struct Weights {
+  int own_bean = 9;      // for each step that a bean which it reaches first is nearer than the horizon
+  int bean = 2;          // the same for any bean
+  int territory = 1;     // for each cell that it reaches first
+  int cramped = 40;      // off, for each cell of its length that the room ahead lacks
+  int caution = 42;      // off, where a foe's head may come, too
+  int head_on_foe = 45;  // and for each point that this would cost more than it costs the foe
+  int head_on_mate = 8;  // off, for each point, where the head of a mate that has yet to choose may come
+  int tail = 40;         // off, for a tail's cell whose snake may eat and stay
+  int tail_points = 25;  // and for each point
+};
+
+/// The length of the longest foe whose head may be at `cell` in the next step.
+SD_HD inline int foe_at(const game::State& state, const game::Reach& reach, int team, int cell) {
+  const int first = (1 - team) * game::kTeamSize;
+  int longest = 0;
+  for (int i = first; i < first + game::kTeamSize; ++i)
+    if (reach.by[i][1].contains(cell) && state.length(i) > longest) longest = state.length(i);
+  return longest;
+}
+
+/// Does a segment leave `cell` in the next step, unless its snake eats, which it may?
+SD_HD inline bool tail_may_stay(const game::State& state, const game::Reach& reach, int cell) {
+  const int owner = state.code(cell) - 2;
+  return owner >= 0 && meet(reach.by[owner][1], reach.beans);
+}
+
+SD_HD inline int score_of(const game::State& state, const game::Reach& reach, int snake, int cell,
+                          const game::Outlook& o, bool mate_may_come, const Weights& w) {
+  const int length = state.length(snake), points = length - game::kStartLength;
+  int score = w.own_bean * (game::kHorizon + 1 - o.own_bean_distance) +
+              w.bean * (game::kHorizon + 1 - o.bean_distance) + w.territory * o.territory;
+  if (o.room < length) score -= w.cramped * (length - o.room);
+  if (o.foe_may_enter) {
+    const int theirs = foe_at(state, reach, snake / game::kTeamSize, cell) - game::kStartLength;
+    score -= w.caution + w.head_on_foe * (points - theirs);
+  }
+  if (mate_may_come) score -= w.head_on_mate * (points + 1);
+  if (tail_may_stay(state, reach, cell)) score -= w.tail + w.tail_points * points;
+  return score;
+}
+
+SD_HD inline void act(const game::State& state, int team, game::Actions& out, const Weights& weights = {}) {
+  const game::Reach reach = game::reach_of(state);
+  const int first = team * game::kTeamSize;
+  game::CellSet chosen{};  // by the mates that came before
+  for (int i = first; i < first + game::kTeamSize; ++i) {
+    game::Outlook outlook[4];
+    game::look_ahead(state, reach, i, outlook);
+    int best = -1, best_score = 0;
+    for (int d = 0; d < 4; ++d) {
+      const int cell = game::follow(state.head(i), d);
+      if (d == (state.direction(i) ^ 1) || outlook[d].room == 0 || chosen.contains(cell)) continue;
+      bool mate_may_come = false;
+      for (int mate = i + 1; mate < first + game::kTeamSize; ++mate)
+        mate_may_come |= reach.by[mate][1].contains(cell);
+      const int score = score_of(state, reach, i, cell, outlook[d], mate_may_come, weights);
+      if (best < 0 || score > best_score) {
+        best = d;
+        best_score = score;
+      }
+    }
+    out.of[i] = static_cast<std::uint8_t>(best < 0 ? state.direction(i) : best);
+    chosen.add(game::follow(state.head(i), out.of[i]));
+  }
+}
+
+}  // namespace snake_ddp::agents::territory

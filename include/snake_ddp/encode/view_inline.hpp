@@ -1,0 +1,196 @@
+// The view: what lies around a snake's head, and where the beans and the other snakes are from there. Included by
+// observation.hpp, at its end; docs/formats.md lists the features.
+#pragma once
+
+#include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/encode/observation.hpp"
+#include "snake_ddp/game/reach.hpp"
+
+namespace snake_ddp::encode::view {
+
+inline constexpr int kReach = 3, kSide = 2 * kReach + 1, kWindow = kSide * kSide;
+
+// Places of the features.
+inline constexpr int kBody = 0, kAge = kBody + kWindow, kBean = kAge + kWindow, kMate = kBean + kWindow,
+                     kFoe = kMate + kWindow, kBeans = kFoe + kWindow, kMates = kBeans + 2 * game::kBeans,
+                     kFoes = kMates + 3 * (game::kTeamSize - 1), kHeading = kFoes + 3 * game::kTeamSize,
+                     kOwn = kHeading + 4, kFeatures = kOwn + 3;
+static_assert(kFeatures == 277);
+
+/// A difference of coordinates on a circle, in (-side / 2, side / 2]: the same for all shifts of the board.
+SD_HD constexpr int turned(int difference, int side) {
+  const int wrapped = difference + side * static_cast<int>(difference < 0);
+  return wrapped - side * static_cast<int>(wrapped > side / 2);
+}
+
+/// Where something is, seen from a head, in one number whose order is by distance, then by place, so that the order in
+/// which things are listed does not count.
+SD_HD constexpr int key_of(int dx, int dy) {
+  return ((dx * dx + dy * dy) << 10) | ((dy + 16) << 5) | (dx + 16);
+}
+SD_HD constexpr int dx_of(int key) { return (key & 31) - 16; }
+SD_HD constexpr int dy_of(int key) { return ((key >> 5) & 31) - 16; }
+inline constexpr int kMissing = (1 << 20) | (16 << 5) | 16;  // behind all others, at dx 0, dy 0
+
+/// The board's cells with three more at each border, which repeat those on the other side.
+struct Surroundings {
+  static constexpr int kWidth = 32;  // more than is needed: rows are read eight cells at a time
+  static constexpr int kHeight = game::kRows + 2 * kReach;
+  std::uint8_t age[kHeight][kWidth];   // steps until a segment's cell is free again; 0 without a segment
+  std::uint8_t kind[kHeight][kWidth];  // 1 bean, 2 a head of team A, 3 of team B
+};
+
+/// Repeats the opposite side's cells around the board that lies from (kReach, kReach) on.
+SD_HD inline void repeat_borders(std::uint8_t (&cells)[Surroundings::kHeight][Surroundings::kWidth]) {
+  for (int r = kReach; r < kReach + game::kRows; ++r) {
+    memcpy(cells[r], cells[r] + game::kCols, kReach);
+    memcpy(cells[r] + kReach + game::kCols, cells[r] + kReach, kReach);
+  }
+  for (int r = 0; r < kReach; ++r) {
+    memcpy(cells[r], cells[r + game::kRows], Surroundings::kWidth);
+    memcpy(cells[kReach + game::kRows + r], cells[kReach + r], Surroundings::kWidth);
+  }
+}
+
+SD_HD inline Surroundings surroundings_of(const game::State& state) {
+  Surroundings s{};
+  std::uint8_t* age = s.age[kReach] + kReach;
+  std::uint8_t* kind = s.kind[kReach] + kReach;
+  const auto place = [](int cell) {
+    return game::row_of(cell) * Surroundings::kWidth + game::column_of(cell);
+  };
+  for (int i = 0; i < game::kSnakes; ++i) {
+    int cell = state.tails[i];
+    for (int k = 1; k <= state.lengths[i]; ++k) {
+      age[place(cell)] = static_cast<std::uint8_t>(k);
+      cell = game::follow(cell, state.cells[cell] >> 3);
+    }
+    if (state.lengths[i] > 0) kind[place(state.heads[i])] = i < game::kTeamSize ? 2 : 3;
+  }
+  for (int b = 0; b < state.bean_count(); ++b) kind[place(state.bean(b))] = 1;
+  repeat_borders(s.age);
+  repeat_borders(s.kind);
+  return s;
+}
+
+/// Puts keys in ascending order.
+template <int kCount>
+SD_HD inline void sort(int (&key)[kCount]) {
+  for (int i = 1; i < kCount; ++i) {
+    for (int j = i; j > 0; --j) {
+      const int low = key[j] < key[j - 1] ? key[j] : key[j - 1],
+                high = key[j] < key[j - 1] ? key[j - 1] : key[j];
+      key[j - 1] = low;
+      key[j] = high;
+    }
+  }
+}
+
+/// dx, dy and the difference in length of some snakes, by distance.
+template <int kCount>
+SD_HD inline void write_snakes(const game::State& state, int snake, const int (&others)[kCount], float* out) {
+  const int row = game::row_of(state.head(snake)), column = game::column_of(state.head(snake));
+  int key[kCount];
+  for (int k = 0; k < kCount; ++k) {
+    const int head = state.head(others[k]);
+    key[k] = key_of(turned(game::column_of(head) - column, game::kCols),
+                    turned(game::row_of(head) - row, game::kRows))
+                 << 8 |
+             state.length(others[k]);
+  }
+  sort(key);
+  for (int k = 0; k < kCount; ++k) {
+    out[3 * k] = static_cast<float>(dx_of(key[k] >> 8)) * 0.2F;
+    out[3 * k + 1] = static_cast<float>(dy_of(key[k] >> 8)) * 0.2F;
+    out[3 * k + 2] = static_cast<float>((key[k] & 255) - state.length(snake)) * 0.1F;
+  }
+}
+
+/// The features of one snake of `team`.
+SD_HD inline void write_one(const game::State& state, const Surroundings& around, int team, int snake,
+                            float* out) {
+  const int row = game::row_of(state.head(snake)), column = game::column_of(state.head(snake));
+  const std::uint8_t mate = team == 0 ? 2 : 3, foe = team == 0 ? 3 : 2;
+  // Eight cells a row: the last one is overwritten by the next row, or by the features behind the window.
+  constexpr int kRead = kSide + 1;
+  for (int r = 0; r < kSide; ++r) {
+    std::uint8_t age[kRead], kind[kRead];
+    memcpy(age, around.age[row + r] + column, kRead);
+    memcpy(kind, around.kind[row + r] + column, kRead);
+    float* to = out + r * kSide;
+    for (int k = 0; k < kRead; ++k) to[kBody + k] = age[k] != 0 ? 1.0F : 0.0F;
+    for (int k = 0; k < kRead; ++k) to[kAge + k] = static_cast<float>(age[k]) * 0.1F;
+    for (int k = 0; k < kRead; ++k) to[kBean + k] = kind[k] == 1 ? 1.0F : 0.0F;
+    for (int k = 0; k < kRead; ++k) to[kMate + k] = kind[k] == mate ? 1.0F : 0.0F;
+    for (int k = 0; k < kRead; ++k) to[kFoe + k] = kind[k] == foe ? 1.0F : 0.0F;
+  }
+  // Each window's last row reached one feature into the next window.
+  for (int plane = 0; plane < 4; ++plane) {
+    const std::uint8_t age = around.age[row][column], kind = around.kind[row][column];
+    const float first[4] = {static_cast<float>(age) * 0.1F, kind == 1 ? 1.0F : 0.0F,
+                            kind == mate ? 1.0F : 0.0F, kind == foe ? 1.0F : 0.0F};
+    out[(plane + 1) * kWindow] = first[plane];
+  }
+  out[kMate + kWindow / 2] = 0.0F;  // the own head
+
+  int beans[game::kBeans];
+  for (int b = 0; b < game::kBeans; ++b) {
+    const int cell = state.beans[b];
+    const int key = key_of(turned(game::column_of(cell) - column, game::kCols),
+                           turned(game::row_of(cell) - row, game::kRows));
+    beans[b] = b < state.bean_count() ? key : kMissing;
+  }
+  sort(beans);
+  for (int b = 0; b < game::kBeans; ++b) {
+    out[kBeans + 2 * b] = static_cast<float>(dx_of(beans[b])) * 0.2F;
+    out[kBeans + 2 * b + 1] = static_cast<float>(dy_of(beans[b])) * 0.2F;
+  }
+
+  const int first_own = team * game::kTeamSize, first_foe = game::kTeamSize - first_own;
+  const int place = snake - first_own;
+  write_snakes<2>(state, snake, {first_own + (place == 0 ? 1 : 0), first_own + (place == 2 ? 1 : 2)},
+                  out + kMates);
+  write_snakes<3>(state, snake, {first_foe, first_foe + 1, first_foe + 2}, out + kFoes);
+
+  for (int d = 0; d < 4; ++d) out[kHeading + d] = state.direction(snake) == d ? 1.0F : 0.0F;
+  out[kOwn] = static_cast<float>(state.length(snake)) * 0.1F;
+  out[kOwn + 1] = static_cast<float>(state.step()) * 0.005F;
+  out[kOwn + 2] = static_cast<float>(state.team_return(team) - state.team_return(1 - team)) * 0.1F;
+}
+
+inline constexpr int kOutlook = 8;  // features of a move
+static_assert(kFeatures + 4 * kOutlook == obs_size(ObsKind::kView));
+
+/// What each of the four moves of a snake leads to.
+SD_HD inline void write_outlooks(const game::State& state, const game::Reach& reach, int snake, float* out) {
+  game::Outlook outlook[4];
+  game::look_ahead(state, reach, snake, outlook);
+  const unsigned open = open_moves(state, snake);
+  const auto nearness = [](int distance) {
+    return static_cast<float>(game::kHorizon + 1 - distance) * 0.0625F;
+  };
+  for (int d = 0; d < 4; ++d, out += kOutlook) {
+    const game::Outlook& o = outlook[d];
+    out[0] = (open >> d & 1U) != 0 ? 1.0F : 0.0F;
+    out[1] = static_cast<float>(o.room) * 0.01F;
+    out[2] = static_cast<float>(o.territory) * 0.02F;
+    out[3] = static_cast<float>(o.beans) * 0.2F;
+    out[4] = nearness(o.bean_distance);
+    out[5] = nearness(o.own_bean_distance);
+    out[6] = o.foe_may_enter ? 1.0F : 0.0F;
+    out[7] = o.mate_may_enter ? 1.0F : 0.0F;
+  }
+}
+
+/// The features of the team's three snakes, rows `stride` floats apart.
+SD_HD inline void write(ObsKind kind, const game::State& state, int team, float* out, int stride) {
+  const Surroundings around = surroundings_of(state);
+  for (int i = 0; i < game::kTeamSize; ++i)
+    write_one(state, around, team, team * game::kTeamSize + i, out + i * stride);
+  if (kind != ObsKind::kView) return;
+  const game::Reach reach = game::reach_of(state);
+  for (int i = 0; i < game::kTeamSize; ++i)
+    write_outlooks(state, reach, team * game::kTeamSize + i, out + i * stride + kFeatures);
+}
+
+}  // namespace snake_ddp::encode::view

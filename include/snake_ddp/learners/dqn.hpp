@@ -1,0 +1,55 @@
+// Deep Q-network: one network for the three snakes that values the four moves, learned by double Q-learning on n-step
+// returns.
+// Follows  Mnih et al., "Human-level control through deep reinforcement learning", Nature 518 (2015); van Hasselt, Guez
+//          and Silver, "Deep reinforcement learning with double Q-learning", arXiv:1509.06461. See
+//          docs/learners/dqn.md for the equations and differences.
+#pragma once
+
+#include "snake_ddp/learners/adam.hpp"
+#include "snake_ddp/learners/ddpg.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/nets/mlp.hpp"
+
+namespace snake_ddp::learners {
+
+/// Columns of a batch, by index: the first five are DDPG's, with the played move as one-hot action.
+enum DqnColumn : std::size_t {
+  kNextMoves = 5,  // [B, 3, 4], above 0 where the move may be made in the next state
+};
+
+class Dqn final : public Learner, private nets::Policy {
+ public:
+  /// Throws  UsageError for expected_value, clipped_double_critics and coalesced_update, which are about actors.
+  static void check(const LearnerOptions& options);
+  /// Throws  as `check`.
+  explicit Dqn(const LearnerOptions& options);
+
+  [[nodiscard]] std::vector<replay::Column> columns() const override;
+  [[nodiscard]] nets::Policy& policy() override { return *this; }
+  void update(const replay::Batch& batch, const Average& average) override;
+  [[nodiscard]] UpdateStats stats() const override;
+  [[nodiscard]] nets::NamedTensors state() override;
+  void state_changed() override {}
+  /// The network that is learned, and its target.
+  [[nodiscard]] nets::NamedTensors exported_actor() override { return net_.named(); }
+  [[nodiscard]] nets::NamedTensors exported_critic() override { return target_.named(); }
+  void start_from_exported() override;
+
+  /// The networks, for tests.
+  [[nodiscard]] nets::Mlp& net() { return net_; }
+  [[nodiscard]] nets::Mlp& target() { return target_; }
+
+ private:
+  const at::Tensor& action_values(const at::Tensor& observations) override;
+  [[nodiscard]] Answer answer() const override { return Answer::kValues; }
+  at::Tensor target_values(const replay::Batch& batch, std::int64_t rows);
+
+  LearnerOptions options_;
+  nets::Mlp net_, target_;
+  nets::FlatParameters gradient_;
+  Adam adam_;
+  nets::MlpPass pass_, next_pass_, target_pass_, act_pass_;
+  at::Tensor act_output_, loss_, q_mean_, norm_;
+};
+
+}  // namespace snake_ddp::learners

@@ -1,0 +1,80 @@
+// A network of three layers: Linear, layer norm, ReLU, twice; then Linear. With hand-written passes over the flat
+// parameters, like DenseNet's, which is the reference's network and has one nonlinearity only.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "snake_ddp/nets/flat_parameters.hpp"
+
+namespace snake_ddp::nets {
+
+inline constexpr std::size_t kHiddenLayers = 2;
+
+struct MlpShape {
+  std::int64_t in = 0;  // features, without the constant
+  std::int64_t hidden = 256;
+  std::int64_t out = 4;
+  bool layer_norm = true;
+};
+
+/// The parameters of one network. Rows of inputs carry one more column, [R, in + 1], as DenseNet's do; it is not read:
+/// each layer has a bias of its own.
+class Mlp {
+ public:
+  /// `name` starts the linear layers' names in files. `by_library`: pass through ATen's operators, as on every device
+  /// but the CPU.
+  Mlp(MlpShape shape, at::Device device, std::string name, bool by_library = false);
+
+  [[nodiscard]] const MlpShape& shape() const { return shape_; }
+  [[nodiscard]] bool by_library() const { return by_library_; }
+  [[nodiscard]] FlatParameters& parameters() { return parameters_; }
+  [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
+
+  /// torch.nn.Linear's default: uniform in +-1/sqrt(fan_in); the norms start as 1 and 0. A function of `seed` alone.
+  void init(std::uint64_t seed);
+
+  /// Views as torch.nn.Linear and LayerNorm have them: NAME.0.weight [hidden, in], NAME.0.bias, norm_0.weight,
+  /// norm_0.bias, NAME.1.*, norm_1.*, NAME.2.weight [out, hidden], NAME.2.bias; no norms without layer norm.
+  /// Owner: this network.
+  [[nodiscard]] NamedTensors named() const { return named_views(parameters_); }
+  /// The same names over another tensor of this layout (gradients, moments).
+  [[nodiscard]] NamedTensors named_views(const FlatParameters& of) const;
+
+ private:
+  MlpShape shape_;
+  FlatParameters parameters_;
+  std::string name_;
+  bool by_library_;
+};
+
+/// The shape of a network from a file under that name.
+/// Throws  FileError where the tensors are none of ours. `what` names the source.
+MlpShape mlp_shape_of(const NamedTensors& weights, const std::string& name, const std::string& what);
+
+/// One forward pass and what its backward pass needs. Reused from call to call: no allocation while the number of rows
+/// stays the same or shrinks and grows within what was there.
+struct MlpPass {
+  struct Layer {
+    at::Tensor normal;             // [R, hidden] normalised; with layer norm only
+    at::Tensor inverse_deviation;  // [R], likewise
+    at::Tensor hidden;             // [R, hidden] after the ReLU
+  };
+  std::array<Layer, kHiddenLayers> layer;
+  at::Tensor output;  // [R, out]
+  // Scratch of the backward pass.
+  at::Tensor d_upper, d_lower, transposed;
+};
+
+/// Shapes  input [R, in + 1]; fills `pass`.
+void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass);
+
+/// Gradients of a scalar loss with respect to the parameters.
+/// Shapes  d_output [R, out] = dL/d(output); `gradients` has the network's layout and is overwritten.
+void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_output, MlpPass& pass,
+              FlatParameters& gradients);
+
+}  // namespace snake_ddp::nets

@@ -1,0 +1,100 @@
+// The teams that a learner meets beside itself: scripted ones and frozen copies of what it was.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/agents/mix.hpp"
+#include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/nets/policy.hpp"
+#include "snake_ddp/rollout/match.hpp"
+#include "snake_ddp/rollout/sight.hpp"
+#include "snake_ddp/train/elo.hpp"
+
+namespace snake_ddp::train {
+
+struct LeagueOptions {
+  std::vector<agents::Opponent> scripted;  // members from the start
+  int places = 8;                          // for frozen teams
+  std::int64_t games = 2000;               // of a judgement, shared among the members
+  double entry = 0.7;                      // share of them that a copy must have won to become a member
+  std::uint64_t seed = 1;
+  rollout::Sight sight;
+  nets::Head head = nets::Head::kSoftmax;
+  bool mask_fatal = false;
+};
+
+/// A member, and how the learner fared against it last.
+struct LeagueMember {
+  agents::Rival rival;       // its place, if it is frozen
+  std::int64_t episode = 0;  // rank 0's when it became a member
+  double hardness = 1;       // share of points that the learner did not make
+};
+
+/// The same on all ranks.
+struct Judgement {
+  std::int64_t episode = 0;
+  rollout::MatchResult total;
+  std::vector<rollout::MatchResult> against;  // by member, as they were before it
+  Rating rating;                              // in Elo, the first scripted member having 0
+  std::size_t members = 0;                    // after it
+  bool entered = false;                       // a copy of the learner is now a member
+};
+
+class League {
+ public:
+  explicit League(LeagueOptions options);
+
+  [[nodiscard]] const std::vector<LeagueMember>& members() const { return members_; }
+
+  /// The opponent of game number `game`: a member, drawn by hardness, which counts 5 % at least.
+  [[nodiscard]] agents::Rival drawn(std::uint64_t seed, std::uint64_t game) const;
+
+  /// The frozen team at a place. Owner: the league, until another one takes its place.
+  [[nodiscard]] nets::Policy& frozen(int place) const;
+
+  /// The learner plays its games against all members, greedily as in evaluation. If it wins as many as it must, a copy of
+  /// it becomes a member, in the place of the frozen one that is easiest by now when all places are taken.
+  /// Collective  the same on all ranks, whose weights are equal; `alive` is called between steps.
+  Judgement judge(learners::Learner& learner, std::int64_t episode, dist::DistContext& context,
+                  const std::function<void()>& alive);
+
+  /// Everything that a bit-exact continuation needs. Copies; Owner: the caller.
+  [[nodiscard]] nets::NamedTensors state() const;
+
+  /// Goes on from a state. Scripted members are those of the options, whatever they were then.
+  /// Throws  FileError that starts with `what` where the values cannot be.
+  void restore(const nets::NamedTensors& state, const std::string& what);
+
+ private:
+  // What is known of two members' games, by their names.
+  struct Met {
+    std::string a, b;
+    std::int64_t wins, draws, losses;
+  };
+
+  [[nodiscard]] rollout::Player player(const LeagueMember& member) const;
+  void let_members_meet(dist::DistContext& context, const rollout::MatchOptions& options);
+  [[nodiscard]] const Met* find_met(const std::string& a, const std::string& b) const;
+  void enter(const nets::NamedTensors& weights, std::int64_t episode, const Judgement& judgement);
+
+  LeagueOptions options_;
+  std::vector<LeagueMember> members_;  // scripted, then frozen
+  struct Frozen {
+    nets::NamedTensors weights;
+    std::unique_ptr<nets::Policy> policy;
+  };
+  std::vector<Frozen> frozen_;  // by place
+  std::vector<Met> met_;
+  std::vector<std::string> member_names_;  // at the last judgement
+  std::int64_t judgements_ = 0;
+};
+
+/// As reports call it: "level2", or "#40000" for the copy that became a member at that episode.
+std::string name_of(const LeagueMember& member);
+
+}  // namespace snake_ddp::train

@@ -1,0 +1,97 @@
+#include "snake_ddp/agents/mix.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/random.hpp"
+
+namespace snake_ddp::agents {
+
+namespace {
+
+constexpr std::string_view kSelf = "self", kLeague = "league";
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == at) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+}  // namespace
+
+Mix parse_mix(const std::string& text) {
+  Mix mix;
+  if (text.empty()) return mix;
+  const auto refuse = [&](const std::string& why) {
+    throw base::UsageError(fmt::format(
+        "--opponent_mix {}: {}; write NAME:WEIGHT,NAME:WEIGHT with the names level0 to level4, evasion, "
+        "territory, self and league, for example level2:0.7,self:0.3",
+        text, why));
+  };
+  for (const std::string& part : split(text, ',')) {
+    const std::vector<std::string> pieces = split(part, ':');
+    if (pieces.size() > 2) refuse(fmt::format("\"{}\" has more than one colon", part));
+    Share share;
+    share.league = pieces[0] == kLeague;
+    if (!share.league && pieces[0] != kSelf) {
+      share.rival.scripted = try_opponent(pieces[0]);
+      if (!share.rival.scripted) refuse(fmt::format("\"{}\" is nobody", pieces[0]));
+    }
+    if (pieces.size() == 2) {
+      const std::string& weight = pieces[1];
+      const auto [end, error] = std::from_chars(weight.data(), weight.data() + weight.size(), share.weight);
+      if (error != std::errc() || end != weight.data() + weight.size() || !(share.weight > 0) ||
+          share.weight > 1e6)
+        refuse(fmt::format("\"{}\" is no weight above 0", weight));
+    }
+    if (std::any_of(mix.begin(), mix.end(), [&](const Share& other) {
+          return other.rival == share.rival && other.league == share.league;
+        }))
+      refuse(fmt::format("\"{}\" comes twice", pieces[0]));
+    mix.push_back(share);
+  }
+  return mix;
+}
+
+std::size_t place_of(double unit, const std::vector<double>& weights) {
+  double total = 0;
+  std::size_t last = weights.size();
+  for (std::size_t k = 0; k < weights.size(); ++k) {
+    total += weights[k];
+    if (weights[k] > 0) last = k;
+  }
+  SD_CHECK(total > 0, "no weight above 0");
+  double left = unit * total;
+  for (std::size_t k = 0; k < last; ++k) {
+    left -= weights[k];
+    if (left < 0) return k;
+  }
+  return last;
+}
+
+const Share& drawn(const Mix& mix, std::uint64_t seed, std::uint64_t game) {
+  std::vector<double> weights;
+  for (const Share& share : mix) weights.push_back(share.weight);
+  const float unit = base::unit_float(base::random_block(seed, game, 0, base::Purpose::kRival).word[0]);
+  return mix[place_of(static_cast<double>(unit), weights)];
+}
+
+std::string_view name(const Rival& rival) {
+  return rival.scripted ? name(*rival.scripted) : rival.is_frozen() ? "frozen" : kSelf;
+}
+
+int level_of(const Rival& rival) {
+  if (rival.scripted) return static_cast<int>(*rival.scripted);
+  return static_cast<int>(kLastOpponent) + (rival.is_frozen() ? 2 : 1);
+}
+
+}  // namespace snake_ddp::agents

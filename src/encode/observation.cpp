@@ -1,0 +1,24 @@
+#include "snake_ddp/encode/observation.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace snake_ddp::encode {
+
+namespace {
+constexpr std::string_view kNames[] = {"26", "30", "window", "view"};  // by ObsKind
+}
+
+std::optional<ObsKind> try_obs_kind(std::string_view name) {
+  const auto at = std::find(std::begin(kNames), std::end(kNames), name);
+  if (at == std::end(kNames)) return std::nullopt;
+  return static_cast<ObsKind>(at - std::begin(kNames));
+}
+
+std::optional<ObsKind> try_obs_kind(std::int64_t features) {
+  for (const auto kind : {ObsKind::k26, ObsKind::k30, ObsKind::kWindow, ObsKind::kView})
+    if (obs_size(kind) == features) return kind;
+  return std::nullopt;
+}
+
+}  // namespace snake_ddp::encode

@@ -1,0 +1,256 @@
+#include "snake_ddp/train/league.hpp"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/random.hpp"
+#include "snake_ddp/train/judge.hpp"
+
+namespace snake_ddp::train {
+namespace {
+
+using base::FileError;
+
+constexpr double kLeastHardness = 0.05;
+
+double points(const rollout::MatchResult& r) {
+  return (static_cast<double>(r.wins) + 0.5 * static_cast<double>(r.draws)) / static_cast<double>(r.games);
+}
+
+nets::NamedTensors copy_of(const nets::NamedTensors& weights) {
+  nets::NamedTensors copies;
+  for (const auto& [name, tensor] : weights)
+    copies.emplace_back(name,
+                        tensor.to(at::kCPU, at::kFloat, /*non_blocking=*/false, /*copy=*/true).contiguous());
+  return copies;
+}
+
+std::string weights_prefix(std::size_t place) { return fmt::format("frozen.{}.", place); }
+
+}  // namespace
+
+std::string name_of(const LeagueMember& member) {
+  return member.rival.is_frozen() ? fmt::format("#{}", member.episode)
+                                  : std::string(agents::name(member.rival));
+}
+
+League::League(LeagueOptions options) : options_(std::move(options)) {
+  for (const agents::Opponent who : options_.scripted) members_.push_back({{who}});
+}
+
+agents::Rival League::drawn(std::uint64_t seed, std::uint64_t game) const {
+  SD_CHECK(!members_.empty(), "a league without members");
+  std::vector<double> weights;
+  for (const LeagueMember& member : members_) weights.push_back(std::max(member.hardness, kLeastHardness));
+  const float unit = base::unit_float(base::random_block(seed, game, 0, base::Purpose::kRival).word[1]);
+  return members_[agents::place_of(static_cast<double>(unit), weights)].rival;
+}
+
+nets::Policy& League::frozen(int place) const { return *frozen_.at(static_cast<std::size_t>(place)).policy; }
+
+rollout::Player League::player(const LeagueMember& member) const {
+  if (!member.rival.is_frozen()) return {member.rival.scripted, nullptr, {}, false};
+  return {std::nullopt, &frozen(member.rival.frozen), options_.sight, false, options_.mask_fatal};
+}
+
+const League::Met* League::find_met(const std::string& a, const std::string& b) const {
+  const auto found =
+      std::find_if(met_.begin(), met_.end(), [&](const Met& met) { return met.a == a && met.b == b; });
+  return found == met_.end() ? nullptr : &*found;
+}
+
+// Ratings need games between all: those whom no judgement brought together play them now.
+void League::let_members_meet(dist::DistContext& context, const rollout::MatchOptions& options) {
+  std::vector<rollout::Player> players;
+  for (const LeagueMember& member : members_) players.push_back(player(member));
+  std::vector<Pairing> pairings;
+  std::vector<std::pair<std::string, std::string>> names;
+  for (std::size_t a = 0; a < members_.size(); ++a) {
+    for (std::size_t b = a + 1; b < members_.size(); ++b) {
+      const std::string first = name_of(members_[a]), second = name_of(members_[b]);
+      if (find_met(first, second) != nullptr || find_met(second, first) != nullptr) continue;
+      pairings.push_back({&players[a], &players[b]});
+      names.emplace_back(first, second);
+    }
+  }
+  if (pairings.empty()) return;
+  const std::vector<rollout::MatchResult> results = judge_all(pairings, options, context);
+  for (std::size_t k = 0; k < results.size(); ++k)
+    met_.push_back({names[k].first, names[k].second, results[k].wins, results[k].draws, results[k].losses});
+}
+
+void League::enter(const nets::NamedTensors& weights, std::int64_t episode, const Judgement& judgement) {
+  LeagueMember fresh{{std::nullopt, static_cast<int>(frozen_.size())}, episode, 0.5};
+  if (frozen_.size() == static_cast<std::size_t>(options_.places)) {
+    const auto first = members_.begin() + static_cast<std::ptrdiff_t>(options_.scripted.size());
+    const auto easiest = std::min_element(
+        first, members_.end(),
+        [](const LeagueMember& a, const LeagueMember& b) { return a.hardness < b.hardness; });
+    const std::string gone = name_of(*easiest);
+    std::erase_if(met_, [&](const Met& met) { return met.a == gone || met.b == gone; });
+    fresh.rival = easiest->rival;
+    members_.erase(easiest);
+  } else {
+    frozen_.emplace_back();
+  }
+  for (const LeagueMember& member : members_) {
+    for (std::size_t k = 0; k < judgement.against.size(); ++k) {
+      if (member_names_[k] != name_of(member)) continue;
+      const rollout::MatchResult& r = judgement.against[k];
+      met_.push_back({name_of(fresh), member_names_[k], r.wins, r.draws, r.losses});
+    }
+  }
+  Frozen& place = frozen_[static_cast<std::size_t>(fresh.rival.frozen)];
+  place.weights = copy_of(weights);
+  place.policy = nets::make_policy(place.weights, options_.head, name_of(fresh));
+  members_.push_back(fresh);
+}
+
+Judgement League::judge(learners::Learner& learner, std::int64_t episode, dist::DistContext& context,
+                        const std::function<void()>& alive) {
+  Judgement judgement;
+  judgement.episode = episode;
+  rollout::MatchOptions match;
+  match.games = (options_.games + static_cast<std::int64_t>(members_.size()) - 1) /
+                static_cast<std::int64_t>(members_.size());
+  match.seed = options_.seed + static_cast<std::uint64_t>(++judgements_) * 1000003U;
+  match.watch = [&](std::int64_t, const game::State&) { alive(); };
+  let_members_meet(context, match);
+
+  const rollout::Player self{std::nullopt, &learner.policy(), options_.sight, false, options_.mask_fatal};
+  std::vector<rollout::Player> players;
+  for (const LeagueMember& member : members_) players.push_back(player(member));
+  std::vector<Pairing> pairings;
+  for (const rollout::Player& other : players) pairings.push_back({&self, &other});
+  judgement.against = judge_all(pairings, match, context);
+
+  std::vector<Meeting> meetings;
+  member_names_.clear();
+  for (const LeagueMember& member : members_) member_names_.push_back(name_of(member));
+  for (const Met& met : met_) {
+    const auto at = [&](const std::string& name) {
+      return static_cast<std::size_t>(std::find(member_names_.begin(), member_names_.end(), name) -
+                                      member_names_.begin());
+    };
+    meetings.push_back({at(met.a), at(met.b), met.wins, met.draws, met.losses});
+  }
+  for (std::size_t k = 0; k < members_.size(); ++k) {
+    const rollout::MatchResult& r = judgement.against[k];
+    judgement.total.add(r);
+    members_[k].hardness = 1 - points(r);
+    meetings.push_back({members_.size(), k, r.wins, r.draws, r.losses});
+  }
+  judgement.rating = fit_elo(members_.size() + 1, meetings, 0).back();
+  judgement.entered = judgement.total.win_rate() >= options_.entry;
+  if (judgement.entered) enter(learner.exported_actor(), episode, judgement);
+  judgement.members = members_.size();
+  return judgement;
+}
+
+nets::NamedTensors League::state() const {
+  nets::NamedTensors state;
+  std::vector<std::int64_t> places, episodes, met;
+  std::vector<double> hardness;
+  for (const LeagueMember& member : members_) {
+    // Scripted members are told by -1 - their number.
+    places.push_back(member.rival.is_frozen() ? member.rival.frozen
+                                              : -1 - static_cast<std::int64_t>(*member.rival.scripted));
+    episodes.push_back(member.episode);
+    hardness.push_back(member.hardness);
+  }
+  const auto place_of_name = [&](const std::string& name) {
+    for (std::size_t k = 0; k < members_.size(); ++k)
+      if (name_of(members_[k]) == name) return static_cast<std::int64_t>(k);
+    throw base::Bug("a result of nobody: " + name);
+  };
+  for (const Met& m : met_)
+    for (const std::int64_t value : {place_of_name(m.a), place_of_name(m.b), m.wins, m.draws, m.losses})
+      met.push_back(value);
+  const auto whole = [](const std::vector<std::int64_t>& values) { return at::tensor(values, at::kLong); };
+  state.emplace_back("places", whole(places));
+  state.emplace_back("episodes", whole(episodes));
+  state.emplace_back("hardness", at::tensor(hardness, at::kDouble));
+  state.emplace_back("met", whole(met));
+  state.emplace_back("judgements", at::scalar_tensor(judgements_, at::kLong));
+  for (std::size_t place = 0; place < frozen_.size(); ++place)
+    for (const auto& [name, tensor] : frozen_[place].weights)
+      state.emplace_back(weights_prefix(place) + name, tensor);
+  return state;
+}
+
+void League::restore(const nets::NamedTensors& state, const std::string& what) {
+  const auto values = [&](const std::string& name, at::ScalarType type) {
+    const auto found =
+        std::find_if(state.begin(), state.end(), [&](const auto& item) { return item.first == name; });
+    if (found == state.end() || found->second.scalar_type() != type || found->second.dim() > 1)
+      throw FileError(fmt::format("{} has no list \"{}\"", what, name));
+    return found->second.contiguous();
+  };
+  const auto refuse = [&](bool condition, const char* name) {
+    if (condition) throw FileError(fmt::format("{}: impossible values in \"{}\"", what, name));
+  };
+  const at::Tensor places = values("places", at::kLong), episodes = values("episodes", at::kLong),
+                   hardness = values("hardness", at::kDouble), met = values("met", at::kLong),
+                   judgements = values("judgements", at::kLong);
+  const std::int64_t count = places.numel();
+  refuse(episodes.numel() != count, "episodes");
+  refuse(hardness.numel() != count, "hardness");
+  refuse(met.numel() % 5 != 0, "met");
+  refuse(judgements.numel() != 1 || judgements.item<std::int64_t>() < 0, "judgements");
+
+  std::vector<LeagueMember> then;
+  std::vector<Frozen> frozen;
+  for (std::int64_t k = 0; k < count; ++k) {
+    const std::int64_t place = places.data_ptr<std::int64_t>()[k];
+    LeagueMember member{{}, episodes.data_ptr<std::int64_t>()[k], hardness.data_ptr<double>()[k]};
+    refuse(!(member.hardness >= 0 && member.hardness <= 1), "hardness");
+    if (place < 0) {
+      refuse(-1 - place > static_cast<std::int64_t>(agents::kLastOpponent), "places");
+      member.rival = {static_cast<agents::Opponent>(-1 - place)};
+    } else {
+      refuse(place >= count, "places");
+      member.rival = {std::nullopt, static_cast<int>(place)};
+      if (frozen.size() <= static_cast<std::size_t>(place))
+        frozen.resize(static_cast<std::size_t>(place) + 1);
+      Frozen& into = frozen[static_cast<std::size_t>(place)];
+      refuse(into.policy != nullptr, "places");
+      const std::string prefix = weights_prefix(static_cast<std::size_t>(place));
+      for (const auto& [name, tensor] : state)
+        if (name.starts_with(prefix))
+          into.weights.emplace_back(name.substr(prefix.size()), tensor.contiguous());
+      into.policy = nets::make_policy(into.weights, options_.head, fmt::format("{}, {}", what, prefix));
+    }
+    then.push_back(member);
+  }
+  for (const Frozen& team : frozen) refuse(team.policy == nullptr, "places");
+  std::vector<Met> results;
+  for (std::int64_t k = 0; k < met.numel(); k += 5) {
+    const auto* m = met.data_ptr<std::int64_t>() + k;
+    refuse(m[0] < 0 || m[0] >= count || m[1] < 0 || m[1] >= count || m[2] < 0 || m[3] < 0 || m[4] < 0, "met");
+    results.push_back({name_of(then[static_cast<std::size_t>(m[0])]),
+                       name_of(then[static_cast<std::size_t>(m[1])]), m[2], m[3], m[4]});
+  }
+
+  members_.clear();
+  for (const agents::Opponent who : options_.scripted) {
+    LeagueMember member{{who}};
+    for (const LeagueMember& known : then)
+      if (known.rival == member.rival) member = known;
+    members_.push_back(member);
+  }
+  for (const LeagueMember& member : then)
+    if (member.rival.is_frozen()) members_.push_back(member);
+  const auto is_member = [&](const std::string& name) {
+    return std::any_of(members_.begin(), members_.end(),
+                       [&](const LeagueMember& member) { return name_of(member) == name; });
+  };
+  std::erase_if(results, [&](const Met& m) { return !is_member(m.a) || !is_member(m.b); });
+  met_ = std::move(results);
+  frozen_ = std::move(frozen);
+  judgements_ = judgements.item<std::int64_t>();
+}
+
+}  // namespace snake_ddp::train

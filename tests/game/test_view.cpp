@@ -1,0 +1,276 @@
+// The view against one written slowly from the board, and the laws that it must obey.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <tuple>
+#include <vector>
+
+#include "boards.hpp"
+#include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/encode/observation.hpp"
+#include "snake_ddp/game/sides.hpp"
+
+using namespace snake_ddp;
+
+namespace {
+
+constexpr int kFeatures = encode::obs_size(encode::ObsKind::kWindow);
+using Rows = std::array<std::vector<float>, 3>;
+
+Rows view_of(const game::State& s, int team) {
+  std::vector<float> flat(3 * kFeatures, -99.0F);
+  encode::observe(encode::ObsKind::kWindow, s, team, flat.data());
+  Rows rows;
+  for (int i = 0; i < 3; ++i)
+    rows[static_cast<std::size_t>(i)].assign(flat.begin() + i * kFeatures,
+                                             flat.begin() + (i + 1) * kFeatures);
+  return rows;
+}
+
+int around(int difference, int side) {
+  while (difference > side / 2) difference -= side;
+  while (difference <= -side / 2) difference += side;
+  return difference;
+}
+
+// docs/formats.md read aloud, from the position alone.
+std::vector<float> plain_view(const game::Position& p, int snake) {
+  const int team = snake / 3;
+  const auto& me = p.snakes[static_cast<std::size_t>(snake)];
+  const int head = me.empty() ? 0 : me[0];
+  std::vector<float> out;
+  struct Cell {
+    bool body = false, bean = false, mate = false, foe = false;
+    int age = 0;
+  };
+  const auto cell_at = [&](int row, int column) {
+    const int cell = (row + 10) % 10 * 20 + (column + 20) % 20;
+    Cell c;
+    for (int i = 0; i < 6; ++i) {
+      const auto& body = p.snakes[static_cast<std::size_t>(i)];
+      for (std::size_t k = 0; k < body.size(); ++k) {
+        if (body[k] != cell) continue;
+        c.body = true;
+        c.age = static_cast<int>(body.size() - k);
+        if (k == 0 && i != snake) (i / 3 == team ? c.mate : c.foe) = true;
+      }
+    }
+    c.bean = std::count(p.beans.begin(), p.beans.end(), cell) > 0;
+    return c;
+  };
+  std::vector<Cell> window;
+  for (int dr = -3; dr <= 3; ++dr)
+    for (int dc = -3; dc <= 3; ++dc) window.push_back(cell_at(head / 20 + dr, head % 20 + dc));
+  for (const Cell& c : window) out.push_back(c.body ? 1.0F : 0.0F);
+  for (const Cell& c : window) out.push_back(static_cast<float>(c.age) / 10.0F);
+  for (const Cell& c : window) out.push_back(c.bean ? 1.0F : 0.0F);
+  for (const Cell& c : window) out.push_back(c.mate ? 1.0F : 0.0F);
+  for (const Cell& c : window) out.push_back(c.foe ? 1.0F : 0.0F);
+
+  using Seen = std::tuple<int, int, int, int>;  // squared distance, dy, dx, length
+  const auto seen = [&](int cell, int length) {
+    const int dy = around(cell / 20 - head / 20, 10), dx = around(cell % 20 - head % 20, 20);
+    return Seen{dx * dx + dy * dy, dy, dx, length};
+  };
+  std::vector<Seen> beans, mates, foes;
+  for (const int b : p.beans) beans.push_back(seen(b, 0));
+  for (int i = 0; i < 6; ++i) {
+    const auto& body = p.snakes[static_cast<std::size_t>(i)];
+    if (i != snake)
+      (i / 3 == team ? mates : foes)
+          .push_back(seen(body.empty() ? 0 : body[0], static_cast<int>(body.size())));
+  }
+  for (auto* list : {&beans, &mates, &foes}) std::sort(list->begin(), list->end());
+  beans.resize(5);  // a missing one is 0 0
+  for (const auto& [d, dy, dx, length] : beans) {
+    out.push_back(static_cast<float>(dx) / 5.0F);
+    out.push_back(static_cast<float>(dy) / 5.0F);
+  }
+  for (auto* list : {&mates, &foes}) {
+    for (const auto& [d, dy, dx, length] : *list) {
+      out.push_back(static_cast<float>(dx) / 5.0F);
+      out.push_back(static_cast<float>(dy) / 5.0F);
+      out.push_back(static_cast<float>(length - static_cast<int>(me.size())) / 10.0F);
+    }
+  }
+  for (int d = 0; d < 4; ++d) out.push_back(p.directions[static_cast<std::size_t>(snake)] == d ? 1.0F : 0.0F);
+  out.push_back(static_cast<float>(me.size()) / 10.0F);
+  out.push_back(static_cast<float>(p.step) / 200.0F);
+  const auto us = static_cast<std::size_t>(team);
+  out.push_back(static_cast<float>(p.returns[us] - p.returns[1 - us]) / 10.0F);
+  return out;
+}
+
+void require_near(const std::vector<float>& got, const std::vector<float>& expected) {
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    CAPTURE(i);
+    REQUIRE(std::abs(got[i] - expected[i]) < 1e-5F);
+  }
+}
+
+// Boards of play, of crowds, and without room.
+template <class See>
+void on_many_boards(See see) {
+  base::RandomStream random(3, 1, base::Purpose::kTest);
+  for (std::uint64_t g = 0; g < 12 / boards::kSlowdown + 2; ++g) {
+    game::State s;
+    game::PhiloxChance chance(4, g);
+    game::reset(s, chance);
+    while (!s.done()) {
+      see(s);
+      game::Actions actions{};
+      agents::act(static_cast<agents::Opponent>(g % 6), s, 0, actions, 1, g);
+      agents::act(agents::Opponent::kLevel4, s, 1, actions, 1, g);
+      game::step(s, actions, chance);
+    }
+    see(s);
+  }
+  for (int k = 0; k < 2000 / boards::kSlowdown; ++k) {
+    see(boards::crowded(random, 20 + k % 120));
+    see(boards::packed(random).state);
+  }
+}
+
+game::State shifted(const game::State& s, int rows, int columns) {
+  game::Position p = game::position_of(s);
+  const auto move = [&](int& cell) { cell = (cell / 20 + rows) % 10 * 20 + (cell % 20 + columns) % 20; };
+  for (auto& body : p.snakes)
+    for (int& cell : body) move(cell);
+  for (int& cell : p.beans) move(cell);
+  return game::make_state(p);
+}
+
+}  // namespace
+
+TEST_CASE("the view is the one written down from the board", "[parity]") {
+  on_many_boards([](const game::State& s) {
+    const game::Position p = game::position_of(s);
+    for (int team = 0; team < 2; ++team) {
+      const Rows rows = view_of(s, team);
+      for (int i = 0; i < 3; ++i)
+        require_near(rows[static_cast<std::size_t>(i)], plain_view(p, team * 3 + i));
+    }
+  });
+}
+
+TEST_CASE("the view shows what the drawing shows", "[unit]") {
+  const game::State s = boards::top(R"(
+    ...............o....
+    ....................
+    .....>>>A...........
+    .........B<<........
+    o...................)");
+  const auto a = view_of(s, 0)[0];
+  CHECK(a[24] == 1.0F);               // the own head, amid the window
+  CHECK(a[49 + 24] == Approx(0.4F));  // gone after four steps
+  CHECK(a[49 + 23] == Approx(0.3F));
+  CHECK(a[147 + 24] == 0.0F);     // the own head is no mate's
+  CHECK(a[147 + 32] == 1.0F);     // B's is, one down and one to the right
+  CHECK(a[255] == Approx(0.2F));  // B: dx 1, dy 1, one shorter
+  CHECK(a[256] == Approx(0.2F));
+  CHECK(a[257] == Approx(-0.1F));
+  CHECK(a[270 + game::kRight] == 1.0F);
+  CHECK(a[274] == Approx(0.4F));
+}
+
+TEST_CASE("a shifted board looks the same", "[property]") {
+  base::RandomStream random(5, 1, base::Purpose::kTest);
+  on_many_boards([&](const game::State& s) {
+    if (s.done()) return;  // an empty snake stands at cell 0 wherever the board is
+    const game::State t = shifted(s, static_cast<int>(random.below(10)), static_cast<int>(random.below(20)));
+    for (int team = 0; team < 2; ++team) REQUIRE(view_of(s, team) == view_of(t, team));
+  });
+}
+
+TEST_CASE("snakes of a team that change their places in it see what they saw", "[property]") {
+  on_many_boards([](const game::State& s) {
+    game::Position p = game::position_of(s);
+    for (const auto& [a, b] : {std::pair{0, 2}, std::pair{1, 2}, std::pair{3, 5}}) {
+      std::swap(p.snakes[static_cast<std::size_t>(a)], p.snakes[static_cast<std::size_t>(b)]);
+      std::swap(p.directions[static_cast<std::size_t>(a)], p.directions[static_cast<std::size_t>(b)]);
+    }
+    std::reverse(p.beans.begin(), p.beans.end());
+    const game::State t = game::make_state(p);
+    // 0 <-> 2, then 1 <-> 2: the first two swaps together turn team A round.
+    const Rows before = view_of(s, 0), after = view_of(t, 0);
+    REQUIRE(after[0] == before[2]);
+    REQUIRE(after[1] == before[0]);
+    REQUIRE(after[2] == before[1]);
+    const Rows foes_before = view_of(s, 1), foes_after = view_of(t, 1);
+    REQUIRE(foes_after[0] == foes_before[2]);
+    REQUIRE(foes_after[1] == foes_before[1]);
+  });
+}
+
+TEST_CASE("team B sees what team A sees of the board with sides swapped", "[property]") {
+  on_many_boards([](const game::State& s) {
+    const game::State t = game::with_sides_swapped(s);
+    game::check_consistency(t);
+    REQUIRE(game::with_sides_swapped(t) == s);
+    for (const auto kind :
+         {encode::ObsKind::k26, encode::ObsKind::k30, encode::ObsKind::kWindow, encode::ObsKind::kView}) {
+      std::vector<float> a(3 * encode::kMaxObsSize, 0.0F), b(a);
+      encode::observe(kind, s, 1, b.data());
+      encode::observe(kind, t, 0, a.data());
+      REQUIRE(a == b);
+    }
+    for (int i = 0; i < 6; ++i) REQUIRE(encode::fatal_moves(s, i) == encode::fatal_moves(t, (i + 3) % 6));
+  });
+}
+
+TEST_CASE("a fatal move kills whatever the others do, a reversal is replaced", "[property]") {
+  base::RandomStream random(6, 1, base::Purpose::kTest);
+  int fatal = 0, spared = 0;
+  on_many_boards([&](const game::State& s) {
+    if (s.done()) return;
+    for (int snake = 0; snake < 6; ++snake) {
+      const unsigned bits = encode::fatal_moves(s, snake);
+      const int back = s.direction(snake) ^ 1;
+      REQUIRE((bits >> back & 1U) == 1U);
+      for (int d = 0; d < 4; ++d) {
+        if (d == back) continue;
+        bool lived = false;
+        for (int others = 0; others < 8; ++others) {
+          game::State t = s;
+          game::Actions actions{};
+          for (std::uint8_t& a : actions.of) a = static_cast<std::uint8_t>(random.below(4));
+          actions.of[snake] = static_cast<std::uint8_t>(d);
+          game::PhiloxChance chance(7, random.next());
+          const game::StepResult r = game::step(t, actions, chance);
+          REQUIRE(r.turned[snake] == d);
+          if ((bits >> d & 1U) != 0) {
+            REQUIRE(r.hit[snake] == 1);
+            ++fatal;
+          }
+          lived = lived || r.hit[snake] == 0;
+        }
+        spared += (bits >> d & 1U) == 0 && lived;
+      }
+    }
+  });
+  CHECK(fatal > 1000);
+  CHECK(spared > 1000);
+}
+
+TEST_CASE("a tail's cell may be entered, a neck's may not, and who has no way out has all four", "[unit]") {
+  const game::State s = boards::top(R"(
+    ....................
+    ..>>v...............
+    ..>Av...............
+    ..^<<...............
+    ....................)");
+  // A heads away from its neck, which lies left of it.
+  CHECK(s.direction(0) == game::kRight);
+  CHECK(encode::fatal_moves(s, 0) == 15U);
+  CHECK(encode::open_moves(s, 0) == 15U);
+  const game::State ring = boards::top(R"(
+    ....................
+    ..>v................
+    ..^A................
+    ....................
+    ....................)");
+  CHECK(encode::fatal_moves(ring, 0) == (1U << game::kUp));  // left is the own tail, which moves on
+  CHECK(encode::open_moves(ring, 0) == (15U & ~(1U << game::kUp)));
+}

@@ -1,0 +1,65 @@
+"""Records tests/data/dqn_updates.pth: five updates of a double DQN written down plainly with torch.nn and torch.optim.
+
+    python3 tests/learners/record_dqn.py tests/data/dqn_updates.pth
+
+What is recorded is an oracle for learners::Dqn, see test_dqn_golden.cpp; nothing here follows its code.
+"""
+
+import sys
+
+import torch
+from torch import nn
+
+FEATURES, HIDDEN, MOVES, BATCH, UPDATES = 41, 32, 4, 24, 5
+TAU, LEARNING_RATE, MAX_GRAD_NORM = 0.01, 4e-4, 0.5
+
+
+class QNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q_net = nn.ModuleList([nn.Linear(FEATURES, HIDDEN), nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, MOVES)])
+        self.norm_0 = nn.LayerNorm(HIDDEN)
+        self.norm_1 = nn.LayerNorm(HIDDEN)
+
+    def forward(self, x):
+        x = torch.relu(self.norm_0(self.q_net[0](x)))
+        x = torch.relu(self.norm_1(self.q_net[1](x)))
+        return self.q_net[2](x)
+
+
+def main(path):
+    torch.manual_seed(20261121)
+    net, target = QNet(), QNet()  # the target starts elsewhere, so that the two cannot be mixed up
+    optimizer = torch.optim.Adam(net.parameters(), lr=LEARNING_RATE)
+    huber = nn.SmoothL1Loss()
+    out = {f"net0.{k}": v.clone() for k, v in net.state_dict().items()}
+    out |= {f"target0.{k}": v.clone() for k, v in target.state_dict().items()}
+    for update in range(UPDATES):
+        state, next_state = torch.randn(BATCH, 3, FEATURES), torch.randn(BATCH, 3, FEATURES)
+        action = torch.randint(MOVES, (BATCH, 3))
+        reward = 3 * torch.randn(BATCH, 3)  # errors on both sides of Huber's corner
+        discount = 0.97**3 * (torch.rand(BATCH, 3) < 0.9)
+        moves = (torch.rand(BATCH, 3, MOVES) < 0.6).float()
+        moves[moves.sum(-1) == 0] = 1.0  # never none
+        with torch.no_grad():
+            best = net(next_state).masked_fill(moves == 0, -torch.inf).argmax(-1, keepdim=True)
+            y = reward + discount * target(next_state).gather(-1, best).squeeze(-1)
+        values = net(state)
+        loss = huber(values.gather(-1, action.unsqueeze(-1)).squeeze(-1), y)
+        optimizer.zero_grad()
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(net.parameters(), MAX_GRAD_NORM)
+        optimizer.step()
+        with torch.no_grad():
+            for slow, fast in zip(target.parameters(), net.parameters()):
+                slow.lerp_(fast, TAU)
+        recorded = {"state": state, "action": nn.functional.one_hot(action, MOVES), "reward": reward,
+                    "next_state": next_state, "discount": discount, "next_moves": moves, "loss": loss, "norm": norm,
+                    "q_mean": values.mean()}
+        out |= {f"update{update}.{k}": v.detach().float().clone() for k, v in recorded.items()}
+    out |= {f"net5.{k}": v.clone() for k, v in net.state_dict().items()}
+    out |= {f"target5.{k}": v.clone() for k, v in target.state_dict().items()}
+    torch.save(out, path)
+
+
+main(sys.argv[1])

@@ -1,0 +1,79 @@
+// Five updates of a double DQN written with torch.nn and torch.optim, recorded by record_dqn.py.
+#include <ATen/ATen.h>
+
+#include <catch2/catch.hpp>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/learners/dqn.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+
+io::NamedTensors part(const io::NamedTensors& all, const std::string& prefix) {
+  io::NamedTensors out;
+  for (const auto& [name, tensor] : all) {
+    if (name.rfind(prefix, 0) == 0) out.emplace_back(name.substr(prefix.size()), tensor);
+  }
+  REQUIRE_FALSE(out.empty());
+  return out;
+}
+
+void require_near(const nets::NamedTensors& got, const io::NamedTensors& expected) {
+  REQUIRE(got.size() == expected.size());
+  for (const auto& [name, tensor] : expected) {
+    CAPTURE(name);
+    const auto found =
+        std::find_if(got.begin(), got.end(), [&, n = name](const auto& item) { return item.first == n; });
+    REQUIRE(found != got.end());
+    REQUIRE(found->second.sizes() == tensor.sizes());
+    CHECK((found->second - tensor).abs().max().item<double>() < 1e-5 * tensor.abs().max().item<double>());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("five DQN updates equal those of a plain implementation", "[golden]") {
+  const auto recorded = io::load_state_dict(std::string(SD_TEST_DATA) + "/dqn_updates.pth");
+  learners::LearnerOptions options;
+  options.algo = "dqn";
+  options.features = 41;
+  options.hidden_size = 32;
+  options.layer_norm = true;
+  options.c_lr = 4e-4;
+  options.max_grad_norm = 0.5;
+  learners::Dqn learner(options);
+  nets::copy_state(part(recorded, "net0."), learner.net().named(), "net0");
+  nets::copy_state(part(recorded, "target0."), learner.target().named(), "target0");
+  learner.state_changed();
+  bool clipped = false;
+  for (int u = 0; u < 5; ++u) {
+    CAPTURE(u);
+    const auto now = part(recorded, "update" + std::to_string(u) + ".");
+    const auto one = [&](const std::string& name) {
+      const auto found =
+          std::find_if(now.begin(), now.end(), [&](const auto& item) { return item.first == name; });
+      REQUIRE(found != now.end());
+      return found->second.contiguous();
+    };
+    const auto with_one = [](const at::Tensor& x) { return at::cat({x, at::ones({x.size(0), 3, 1})}, 2); };
+    const replay::Batch batch{{with_one(one("state")), one("action"), one("reward"),
+                               with_one(one("next_state")), one("discount"), one("next_moves")}};
+    learner.update(batch, [](at::Tensor&) {});
+    const learners::UpdateStats stats = learner.stats();
+    CHECK(stats.critic_loss == Approx(one("loss").item<double>()).epsilon(1e-5));
+    CHECK(stats.critic_grad_norm == Approx(one("norm").item<double>()).epsilon(1e-5));
+    CHECK(stats.q_mean == Approx(one("q_mean").item<double>()).margin(1e-6));
+    clipped = clipped || stats.critic_grad_norm > options.max_grad_norm;
+  }
+  CHECK(clipped);
+  require_near(learner.net().named(), part(recorded, "net5."));
+  require_near(learner.target().named(), part(recorded, "target5."));
+}
+
+TEST_CASE("DQN refuses an option about actors", "[unit]") {
+  learners::LearnerOptions options;
+  options.expected_value = true;
+  CHECK_THROWS_AS(learners::Dqn(options), base::UsageError);
+}

@@ -1,0 +1,92 @@
+#include <ATen/ATen.h>
+
+#include <catch2/catch.hpp>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/nets/layer_norm.hpp"
+#include "snake_ddp/nets/mlp.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+
+at::Tensor with_one(const at::Tensor& x) { return at::cat({x, at::ones({x.size(0), 1})}, 1); }
+
+// The same network with ATen's operators, for automatic differentiation.
+at::Tensor plain(const std::vector<at::Tensor>& p, bool norm, at::Tensor x) {
+  std::size_t at = 0;
+  for (int layer = 0; layer < 2; ++layer) {
+    x = at::linear(x, p[at], p[at + 1]);
+    if (norm) x = at::layer_norm(x, {x.size(1)}, p[at + 2], p[at + 3], 1e-5);
+    x = at::relu(x);
+    at += norm ? 4 : 2;
+  }
+  return at::linear(x, p[at], p[at + 1]);
+}
+
+double difference(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>() / std::max(1e-3, b.abs().max().item<double>());
+}
+
+}  // namespace
+
+TEST_CASE("an Mlp's passes equal automatic differentiation", "[parity]") {
+  at::manual_seed(1);
+  for (const auto& [norm, by_library] :
+       {std::pair{true, false}, {false, false}, {true, true}, {false, true}}) {
+    for (const auto& [rows, in, hidden] :
+         {std::tuple{70, 277, 256}, std::tuple{1, 5, 3}, std::tuple{33, 30, 24}}) {
+      CAPTURE(norm, by_library, rows, in, hidden);
+      nets::Mlp net({in, hidden, 4, norm}, at::kCPU, "q_net", by_library);
+      net.init(7);
+      net.parameters().flat().add_(at::rand_like(net.parameters().flat()) * 0.02);  // norms away from 1 and 0
+      std::vector<at::Tensor> p;
+      for (const auto& [name, tensor] : net.named()) p.push_back(tensor.clone().set_requires_grad(true));
+      nets::MlpPass pass;
+      nets::FlatParameters gradients = net.parameters().like();
+      gradients.flat().fill_(99.0F);
+      for (int call = 0; call < 2; ++call) {  // the second one in the buffers of the first
+        const at::Tensor x = at::randn({rows, in}), d = at::randn({rows, 4});
+        const at::Tensor expected = plain(p, norm, x);
+        nets::forward(net, with_one(x), pass);
+        REQUIRE(difference(pass.output, expected.detach()) < 1e-5);
+        nets::backward(net, with_one(x), d, pass, gradients);
+        for (at::Tensor& t : p) t.mutable_grad().reset();
+        (expected * d).sum().backward();
+        const auto got = net.named_views(gradients);
+        for (std::size_t i = 0; i < p.size(); ++i) {
+          CAPTURE(got[i].first);
+          REQUIRE(got[i].second.sizes() == p[i].sizes());
+          CHECK(difference(got[i].second, p[i].grad()) < 2e-5);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a row that does not vary is normalised to nothing, and NaN stays NaN", "[unit]") {
+  std::vector<float> z(2 * 20, 3.0F), bias(20, 0.5F), gain(20, 2.0F), shift(20, 0.25F), inverse(2), out(40);
+  z[25] = NAN;
+  nets::norm_relu(2, 20, bias.data(), gain.data(), shift.data(), z.data(), inverse.data(), out.data());
+  for (std::size_t j = 0; j < 20; ++j) CHECK(out[j] == Approx(0.25F));
+  CHECK(inverse[0] == Approx(1 / std::sqrt(1e-5)));
+  CHECK(std::isnan(z[39]));
+}
+
+TEST_CASE("an Mlp's names and shapes are those of torch.nn, and tell its shape", "[unit]") {
+  const nets::Mlp net({277, 64, 4, true}, at::kCPU, "q_net");
+  const auto named = net.named();
+  const std::vector<std::string> names = {"q_net.0.weight", "q_net.0.bias", "norm_0.weight", "norm_0.bias",
+                                          "q_net.1.weight", "q_net.1.bias", "norm_1.weight", "norm_1.bias",
+                                          "q_net.2.weight", "q_net.2.bias"};
+  REQUIRE(named.size() == names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) CHECK(named[i].first == names[i]);
+  CHECK(named[0].second.sizes() == at::IntArrayRef({64, 277}));
+  CHECK(named[8].second.sizes() == at::IntArrayRef({4, 64}));
+  const nets::MlpShape shape = nets::mlp_shape_of(named, "q_net", "test");
+  CHECK(shape.in == 277);
+  CHECK(shape.hidden == 64);
+  CHECK(shape.out == 4);
+  CHECK(shape.layer_norm);
+  CHECK_THROWS_AS(nets::mlp_shape_of(named, "other", "test"), base::FileError);
+}

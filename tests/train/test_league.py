@@ -1,0 +1,82 @@
+"""A league: who its members are, how they are judged, and that all ranks have the same one."""
+
+import re
+
+import pytest
+
+from processes import BINARY, SOURCE, TINY, call, fingerprint, flags, run_folder, starter, torchrun
+
+LEAGUE = TINY | {"algo": "dqn", "obs": "view", "mask_fatal": True, "opponent_mix": "level0:0.2,level2:0.2,league:0.6",
+                 "num_envs": 4, "updates_per_step": 0.25, "episode_length": 50, "league_interval": 4, "league_games": 120,
+                 "league_win_rate": 0, "max_episodes": 48, "check_consistency": 20, "threads": 1}
+LINE = re.compile(r"\[League at episode (\d+)\] Elo (-?\d+) \[(-?\d+), (-?\d+)\] above level0, won ([\d.]+) % of (\d+) games: "
+                  r"(.*?)(?:; a copy is now #(\d+))?$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What two ranks under torchrun told, and the run's folder."""
+    folder = tmp_path_factory.mktemp("league")
+    with starter(folder) as begin:
+        process = torchrun(begin, 2, BINARY, *flags(LEAGUE | {"runs_dir": folder}))
+        assert process.wait() == 0, process.text()
+        return process.text(), run_folder(process.text())
+
+
+def members(line):
+    return [part.split(" ")[0] for part in line.split(", ")]
+
+
+def test_copies_enter_until_the_places_are_taken_then_the_easiest_goes(told):
+    judgements = LINE.findall(told[0])
+    assert len(judgements) >= 10
+    expected = ["level0", "level2"]
+    for episode, elo, low, high, won, games, against, entered in judgements:
+        assert members(against) == expected
+        assert int(low) <= int(elo) <= int(high)
+        assert int(games) == -(-120 // len(expected)) * len(expected)  # rounded up to the same number for each
+        assert entered == episode
+        if len(expected) == 10:
+            rates = {part.split(" ")[0]: float(part.split(" ")[1]) for part in against.split(", ")}
+            frozen = expected[2:]
+            easiest = [name for name in frozen if rates[name] == max(rates[n] for n in frozen)]
+            following = LINE.findall(told[0])
+            after = [members(j[6]) for j in following if int(j[0]) > int(episode)]
+            if not after:
+                break
+            gone = [name for name in frozen if name not in after[0]]
+            # Points decide, half of a draw being one: among equal win rates either may go.
+            assert len(gone) == 1 and (gone[0] in easiest or rates[gone[0]] >= max(rates[n] for n in frozen) - 20)
+            expected = after[0]
+        else:
+            expected = [*expected, f"#{episode}"]
+    assert len(expected) == 10
+
+
+def test_ranks_have_one_league_and_equal_weights(told):
+    prints = fingerprint(told[0])  # check_consistency compared weights on the way
+    assert sorted(prints["ranks"]) == [0, 1]
+
+
+def test_the_rating_is_a_curve(told):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    curves = EventAccumulator(str(told[1]))
+    curves.Reload()
+    judgements = LINE.findall(told[0])
+    assert [(e.step, round(e.value)) for e in curves.Scalars("league/elo")] == [(int(j[0]), int(j[1])) for j in judgements]
+    assert curves.Scalars("league/members")[-1].value == 10
+
+
+def test_a_learner_that_does_not_win_enough_does_not_enter(tmp_path):
+    done = call(*flags(LEAGUE | {"league_win_rate": 1, "max_episodes": 12, "runs_dir": tmp_path,
+                                 "opponent_mix": "territory:0.5,league:0.5"}))
+    assert done.returncode == 0, done.stderr
+    assert "[League at episode" in done.stdout and "a copy is now" not in done.stdout
+
+
+def test_an_actor_s_league_and_the_preset(tmp_path):
+    done = call(*flags(TINY | {"opponent_mix": "self,league", "league_interval": 4, "league_games": 100, "league_win_rate": 0,
+                               "max_episodes": 16, "runs_dir": tmp_path, "mask_fatal": True}))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("a copy is now") >= 3
+    assert call("train", "--config", SOURCE / "configs" / "champion.json", "--check_settings").returncode == 0

@@ -1,0 +1,94 @@
+"""Learning on the view: the preset's pieces together, among ranks, in files and in evaluation."""
+
+import json
+
+import pytest
+import torch
+
+from processes import BINARY, SOURCE, call, fingerprint, flags, only_json, run_folder, starter, torchrun
+
+PRESET = SOURCE / "configs" / "view_dqn.json"
+SMALL = {"config": PRESET, "hidden_size": 32, "num_envs": 8, "batch_size": 24, "buffer_size": 3000, "max_episodes": 8,
+         "updates_per_step": 0.125, "episode_length": 60, "eval_games": 16, "check_consistency": 50, "threads": 1}
+
+
+def played(*line):
+    done = call(*line)
+    assert done.returncode == 0, done.stderr
+    return only_json(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Two ranks under torchrun, on a small scale; its text and its folder."""
+    folder = tmp_path_factory.mktemp("view")
+    with starter(folder) as begin:
+        process = torchrun(begin, 2, BINARY, *flags(SMALL | {"runs_dir": folder}))
+        assert process.wait() == 0, process.text()
+        return process.text(), run_folder(process.text())
+
+
+def test_two_ranks_learn_the_same_network_from_different_games(run):
+    told = fingerprint(run[0])
+    assert sorted(told["ranks"]) == [0, 1]
+    for hashes in zip(*told["ranks"].values()):  # boards, then batches
+        assert len(set(hashes)) == 2, told["line"]
+
+
+def test_files_hold_the_q_network_and_its_target(run):
+    models = run[1] / "trained_model"
+    actor = torch.load(models / "actor_best.pth", weights_only=True)
+    target = torch.load(models / "critic_best.pth", weights_only=True)
+    expected = {"q_net.0.weight": (32, 309), "q_net.0.bias": (32,), "norm_0.weight": (32,), "norm_0.bias": (32,),
+                "q_net.1.weight": (32, 32), "q_net.1.bias": (32,), "norm_1.weight": (32,), "norm_1.bias": (32,),
+                "q_net.2.weight": (4, 32), "q_net.2.bias": (4,)}
+    for weights in (actor, target):
+        assert {name: tuple(tensor.shape) for name, tensor in weights.items()} == expected
+    assert not torch.equal(actor["q_net.0.weight"], target["q_net.0.weight"])
+
+
+def test_a_q_network_is_known_by_its_file_and_plays(run, tmp_path):
+    actor = run[1] / "trained_model" / "actor_best.pth"
+    line = ("eval", "--team_a", actor, "--team_b", "level0", "--games", "32", "--json")
+    first = played(*line)
+    assert first["games"] == 32
+    timeless = {name: value for name, value in first.items() if name != "steps_per_second"}
+    for same in ((*line, "--mask_fatal"), ("eval", "--team_a", f"{actor}:argmax", *line[3:])):
+        again = played(*same)
+        assert {name: again[name] for name in timeless} == timeless
+    odd = torch.load(actor, weights_only=True)
+    odd["q_net.0.weight"] = odd["q_net.0.weight"][:, :200].clone()
+    torch.save(odd, tmp_path / "actor_odd.pth")
+    refused = call("eval", "--team_a", tmp_path / "actor_odd.pth", "--team_b", "level0")
+    assert refused.returncode == 4 and "200 features" in refused.stderr
+
+
+def test_an_actor_that_is_kept_from_fatal_moves_scores_more():
+    actor = SOURCE / "tests" / "data" / "upstream_actor_2000.pth"
+    line = ("eval", "--team_a", actor, "--team_b", "level2", "--games", "200", "--json")
+    free, masked = played(*line), played(*line, "--mask_fatal")
+    assert masked["score_a"] > free["score_a"] + 1
+
+
+def test_training_goes_on_from_saved_weights(run, tmp_path):
+    folder = run[1]
+    number = folder.name.split("_")[0].removeprefix("run")
+    episode = max(int(path.stem.split("_")[1]) for path in (folder / "trained_model").glob("actor_[0-9]*.pth"))
+    done = call(*flags(SMALL | {"runs_dir": folder.parents[1], "load_model": True, "load_model_run": number,
+                                "load_model_run_episode": episode, "max_episodes": 1, "updates_per_step": 0}))
+    assert done.returncode == 0, done.stderr
+    newest = run_folder(done.stdout)
+    before = torch.load(folder / "trained_model" / f"actor_{episode}.pth", weights_only=True)
+    saved = [torch.load(path, weights_only=True) for path in (newest / "trained_model").glob("actor_[0-9]*.pth")]
+    assert saved and all(torch.equal(weights[name], before[name]) for weights in saved for name in before)
+
+
+def test_a_few_hundred_updates_beat_random_snakes(tmp_path):
+    done = call(*flags({"config": PRESET, "hidden_size": 64, "num_envs": 32, "batch_size": 128, "max_episodes": 64,
+                        "updates_per_step": 0.03125, "buffer_size": 20000, "epsilon_min": 0.02, "c_lr": 0.001,
+                        "eval_games": 64, "eval_opponent": "level0", "eval_interval": 10**6, "opponent_mix": "level0",
+                        "threads": 1, "runs_dir": tmp_path}))
+    assert done.returncode == 0, done.stderr
+    actor = run_folder(done.stdout) / "trained_model" / "actor_best.pth"
+    result = played("eval", "--team_a", actor, "--team_b", "level0", "--games", "100", "--json")
+    assert result["win_rate"] > 0.8, json.dumps(result)
