@@ -92,7 +92,7 @@ def features_30(board, i):
 
 
 REACH = 3  # cells that the window goes from the head
-HORIZON = 15  # steps that are looked ahead
+HORIZON = 10  # steps that are looked ahead
 
 
 def turned(difference, side):
@@ -182,7 +182,7 @@ def features_view(board, i):
                 cells |= sets.spread(cells) & ~shut[t]
                 if first > HORIZON and cells & beans:
                     first = t
-            both.append((cells, (HORIZON + 1 - first) * 0.0625))
+            both.append((cells, (HORIZON + 1 - first) / (HORIZON + 1)))
         (room, bean), (territory, own_bean) = both
         values += [float(d in allowed), bin(room).count("1") * 0.01, bin(territory).count("1") * 0.02,
                    bin(territory & beans).count("1") * 0.2, bean, own_bean,

@@ -144,6 +144,11 @@ void Bicnet::actor_gradient(const at::Tensor& observation) {
   nets::backward_parameters(actor_.online, actor_.maps, observation, d_action_, actor_.pass, actor_.gradient);
 }
 
+void Bicnet::scale_rates(double factor) {
+  actor_.adam.learning_rate = factor * options_.a_lr;
+  critic_.adam.learning_rate = factor * options_.c_lr;
+}
+
 UpdateStats Bicnet::stats() const {
   return {actor_loss_.item<double>(), critic_loss_.item<double>(), actor_.norm.item<double>(),
           critic_.norm.item<double>(), q_mean_.item<double>()};

@@ -164,6 +164,11 @@ void Ddpg::update(const replay::Batch& batch, const Average& average) {
   refresh_target(actor_);
 }
 
+void Ddpg::scale_rates(double factor) {
+  actor_.adam.learning_rate = factor * options_.a_lr;
+  for (Trained& critic : critics_) critic.adam.learning_rate = factor * options_.c_lr;
+}
+
 UpdateStats Ddpg::stats() const {
   return {actor_loss_.item<double>(), critic_loss_.item<double>(), actor_norm_.item<double>(),
           critic_norm_.item<double>(), q_mean_.item<double>()};

@@ -147,6 +147,8 @@ config::Fields fields(TrainOptions& o) {
              "share of them that the learner must win for a frozen copy of it to become a member", 0, 1),
       flag("mask_fatal", &o.mask_fatal,
            "no snake makes a move that is certain death, nor tries to turn back"),
+      number("lr_end", &o.lr_end,
+             "learning rates fall linearly over max_episodes to this share of what they are", 0, 1),
       number("max_grad_norm", &o.max_grad_norm, "gradients longer than this are shortened to it", 1e-6, 1e9),
       number("own_reward", &o.own_reward, "a snake's share of its own reward; the rest is its team's mean", 0,
              1),

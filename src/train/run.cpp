@@ -305,6 +305,13 @@ void Run::learn() {
   const bool warm = (counters_.steps - counters_.empty_at - o_.n_step + 1) * o_.num_envs >= o_.batch_size;
   counters_.updates_due += warm ? o_.updates_per_step * static_cast<double>(o_.num_envs) : 0.0;
   const auto sample_seed = static_cast<std::uint64_t>(o_.seed) + static_cast<std::uint64_t>(context_.rank());
+  if (o_.lr_end != 1.0) {
+    // Counted in steps as well: equal on all ranks.
+    const double played =
+        static_cast<double>(counters_.steps * o_.num_envs) / static_cast<double>(o_.episode_length);
+    const double progress = std::min(1.0, played / static_cast<double>(o_.max_episodes));
+    learner_->scale_rates(1.0 - (1.0 - o_.lr_end) * progress);
+  }
   for (; counters_.updates_due >= 1.0; counters_.updates_due -= 1.0) {
     replay_.sample(o_.batch_size, sample_seed, static_cast<std::uint64_t>(counters_.updates), batch_);
     learner_->update(batch_, average_);

@@ -190,8 +190,8 @@ TEST_CASE("the view is the window and what each move leads to", "[property]") {
           CHECK(at[1] == Approx(o.room / 100.0));
           CHECK(at[2] == Approx(o.territory / 50.0));
           CHECK(at[3] == Approx(o.beans / 5.0));
-          CHECK(at[4] == Approx((16 - o.bean_distance) / 16.0));
-          CHECK(at[5] == Approx((16 - o.own_bean_distance) / 16.0));
+          CHECK(at[4] == Approx((11 - o.bean_distance) / 11.0));
+          CHECK(at[5] == Approx((11 - o.own_bean_distance) / 11.0));
           CHECK(at[6] == static_cast<float>(o.foe_may_enter));
           CHECK(at[7] == static_cast<float>(o.mate_may_enter));
         }

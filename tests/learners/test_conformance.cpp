@@ -208,3 +208,21 @@ TEST_CASE("an unknown learner is a usage error that lists the known ones", "[uni
   options.algo = "ddgp";
   CHECK_THROWS_WITH(learners::make_learner(options), Catch::Contains("ddgp") && Catch::Contains("ddpg"));
 }
+
+TEST_CASE("an update without a learning rate changes no weight, a scaled one another way than a full one",
+          "[conformance]") {
+  for (const learners::LearnerEntry& entry : learners::registry()) {
+    CAPTURE(entry.name);
+    const auto full = entry.make(small(entry.name)), none = entry.make(small(entry.name)),
+               again = entry.make(small(entry.name));
+    const nets::NamedTensors before = copy_of(full->exported_actor());
+    const replay::Batch batch = random_batch(*full, 16, 3);
+    none->scale_rates(0);
+    again->scale_rates(0.5);
+    again->scale_rates(1);
+    for (const auto& learner : {full.get(), none.get(), again.get()}) learner->update(batch, kAlone);
+    require_same(copy_of(none->exported_actor()), before);
+    require_same(copy_of(again->exported_actor()), copy_of(full->exported_actor()));
+    CHECK_FALSE(at::equal(full->exported_actor()[0].second, before[0].second));
+  }
+}

@@ -52,19 +52,15 @@ SD_HD inline void repeat_borders(std::uint8_t (&cells)[Surroundings::kHeight][Su
   }
 }
 
-SD_HD inline Surroundings surroundings_of(const game::State& state) {
+SD_HD inline Surroundings surroundings_of(const game::State& state, const game::Segments& segments) {
   Surroundings s{};
   std::uint8_t* age = s.age[kReach] + kReach;
   std::uint8_t* kind = s.kind[kReach] + kReach;
   const auto place = [](int cell) {
     return game::row_of(cell) * Surroundings::kWidth + game::column_of(cell);
   };
+  for (int k = 0; k < segments.count; ++k) age[place(segments.at[k].cell)] = segments.at[k].age;
   for (int i = 0; i < game::kSnakes; ++i) {
-    int cell = state.tails[i];
-    for (int k = 1; k <= state.lengths[i]; ++k) {
-      age[place(cell)] = static_cast<std::uint8_t>(k);
-      cell = game::follow(cell, state.cells[cell] >> 3);
-    }
     if (state.lengths[i] > 0) kind[place(state.heads[i])] = i < game::kTeamSize ? 2 : 3;
   }
   for (int b = 0; b < state.bean_count(); ++b) kind[place(state.bean(b))] = 1;
@@ -167,7 +163,7 @@ SD_HD inline void write_outlooks(const game::State& state, const game::Reach& re
   game::look_ahead(state, reach, snake, outlook);
   const unsigned open = open_moves(state, snake);
   const auto nearness = [](int distance) {
-    return static_cast<float>(game::kHorizon + 1 - distance) * 0.0625F;
+    return static_cast<float>(game::kHorizon + 1 - distance) / static_cast<float>(game::kHorizon + 1);
   };
   for (int d = 0; d < 4; ++d, out += kOutlook) {
     const game::Outlook& o = outlook[d];
@@ -184,11 +180,12 @@ SD_HD inline void write_outlooks(const game::State& state, const game::Reach& re
 
 /// The features of the team's three snakes, rows `stride` floats apart.
 SD_HD inline void write(ObsKind kind, const game::State& state, int team, float* out, int stride) {
-  const Surroundings around = surroundings_of(state);
+  const game::Segments segments = game::segments_of(state);
+  const Surroundings around = surroundings_of(state, segments);
   for (int i = 0; i < game::kTeamSize; ++i)
     write_one(state, around, team, team * game::kTeamSize + i, out + i * stride);
   if (kind != ObsKind::kView) return;
-  const game::Reach reach = game::reach_of(state);
+  const game::Reach reach = game::reach_of(state, segments);
   for (int i = 0; i < game::kTeamSize; ++i)
     write_outlooks(state, reach, team * game::kTeamSize + i, out + i * stride + kFeatures);
 }

@@ -37,6 +37,11 @@ SD_HD inline CellSet operator&(const CellSet& a, const CellSet& b) {
   for (int r = 0; r < kRows; ++r) out.row[r] = a.row[r] & b.row[r];
   return out;
 }
+SD_HD inline CellSet only(int cell) {
+  CellSet out{};
+  out.add(cell);
+  return out;
+}
 /// The cells of `a` that are not in `b`.
 SD_HD inline CellSet without(const CellSet& a, const CellSet& b) {
   CellSet out;
@@ -72,6 +77,13 @@ SD_HD inline int lowest_bit(std::uint32_t bits) { return __ffs(static_cast<int>(
 inline CellSet operator|(const CellSet& a, const CellSet& b) { return {a.row | b.row}; }
 inline CellSet operator&(const CellSet& a, const CellSet& b) { return {a.row & b.row}; }
 inline CellSet without(const CellSet& a, const CellSet& b) { return {a.row & ~b.row}; }
+
+// Without a word being written on its own: reading the whole set right after that would have to wait.
+inline CellSet only(int cell) {
+  constexpr CellSet::Rows kRow = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const auto there = kRow == static_cast<std::uint32_t>(row_of(cell));
+  return {reinterpret_cast<const CellSet::Rows&>(there) & (1U << column_of(cell))};
+}
 
 inline CellSet spread(const CellSet& a) {
   const CellSet::Rows x = a.row;

@@ -7,8 +7,8 @@
 
 namespace snake_ddp::game {
 
-/// Steps that are looked ahead: as many as two cells of an empty board are apart at most.
-inline constexpr int kHorizon = 15;
+/// Steps that are looked ahead: of the 15 that two cells of an empty board are apart at most.
+inline constexpr int kHorizon = 10;
 
 /// Nobody eats, and whoever moves on leaves a free cell behind: so the picture is a little too friendly.
 struct Reach {
@@ -18,23 +18,45 @@ struct Reach {
             [kHorizon + 1];  // [snake][t]: where its head can be t steps from now, or could have been before
 };
 
-/// Cost  90 steps of flood fill, about 0.3 microseconds with wide vectors.
-SD_HD inline Reach reach_of(const State& state) {
-  Reach reach{};
-  for (int b = 0; b < state.bean_count(); ++b) reach.beans.add(state.bean(b));
-  // A segment is there until all behind it are gone: the tail one step, the head as many as the snake is long.
-  CellSet leaving[kHorizon + 2] = {};  // [t]: free from step t on
+/// A cell of a body.
+struct Segment {
+  std::uint8_t cell;
+  std::uint8_t
+      age;  // steps until all behind it are gone: 1 for a tail, as many as the snake is long for a head
+};
+
+/// All bodies, each from its tail on.
+struct Segments {
+  int count = 0;
+  Segment at[kCells];
+};
+
+SD_HD inline Segments segments_of(const State& state) {
+  Segments segments;
   for (int i = 0; i < kSnakes; ++i) {
     int cell = state.tails[i];
-    for (int k = 1; k <= state.lengths[i]; ++k) {
-      leaving[k <= kHorizon ? k : kHorizon + 1].add(cell);
+    for (int age = 1; age <= state.lengths[i]; ++age) {
+      segments.at[segments.count++] = {static_cast<std::uint8_t>(cell), static_cast<std::uint8_t>(age)};
       cell = follow(cell, state.cells[cell] >> 3);
     }
+  }
+  return segments;
+}
+
+/// Cost  60 steps of flood fill.
+SD_HD inline Reach reach_of(const State& state, const Segments& segments) {
+  Reach reach;
+  reach.beans = CellSet{};
+  for (int b = 0; b < state.bean_count(); ++b) reach.beans = reach.beans | only(state.bean(b));
+  CellSet leaving[kHorizon + 2] = {};  // [t]: free from step t on
+  for (int k = 0; k < segments.count; ++k) {
+    const Segment s = segments.at[k];
+    leaving[s.age <= kHorizon ? s.age : kHorizon + 1].add(s.cell);
   }
   reach.blocked[kHorizon] = leaving[kHorizon + 1];
   for (int t = kHorizon; t > 0; --t) reach.blocked[t - 1] = reach.blocked[t] | leaving[t];
   for (int i = 0; i < kSnakes; ++i) {
-    if (state.length(i) > 0) reach.by[i][0].add(state.head(i));
+    reach.by[i][0] = state.length(i) > 0 ? only(state.head(i)) : CellSet{};
   }
   for (int t = 1; t <= kHorizon; ++t) {
     for (int i = 0; i < kSnakes; ++i) {
@@ -44,6 +66,8 @@ SD_HD inline Reach reach_of(const State& state) {
   }
   return reach;
 }
+
+SD_HD inline Reach reach_of(const State& state) { return reach_of(state, segments_of(state)); }
 
 /// What others have before a snake gets there in `t` steps: cells that a foe reaches by then, or a mate sooner.
 SD_HD inline CellSet claims_against(const Reach& reach, const int (&mates)[2], int first_foe, int t) {
@@ -90,8 +114,7 @@ SD_HD inline void look_ahead(const State& state, const Reach& reach, int snake, 
       continue;
     out[d].foe_may_enter = foes.contains(cell);
     out[d].mate_may_enter = team_mates.contains(cell);
-    CellSet start{};
-    start.add(cell);
+    const CellSet start = only(cell);
     const std::uint32_t met = static_cast<std::uint32_t>(reach.beans.contains(cell)) << 1;
     Flood all{start, met}, owned{start, met};
     for (int t = 2; t <= kHorizon; ++t) {

@@ -27,6 +27,7 @@ class Dqn final : public Learner, private nets::Policy {
   [[nodiscard]] std::vector<replay::Column> columns() const override;
   [[nodiscard]] nets::Policy& policy() override { return *this; }
   void update(const replay::Batch& batch, const Average& average) override;
+  void scale_rates(double factor) override { adam_.learning_rate = factor * options_.c_lr; }
   [[nodiscard]] UpdateStats stats() const override;
   [[nodiscard]] nets::NamedTensors state() override;
   void state_changed() override {}

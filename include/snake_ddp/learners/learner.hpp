@@ -88,6 +88,9 @@ class Learner {
   /// Collective  calls `average` the same number of times on every rank.
   virtual void update(const replay::Batch& batch, const Average& average) = 0;
 
+  /// Learning rates become `factor` x the options' ones, for the updates that follow.
+  virtual void scale_rates(double factor) = 0;
+
   /// Of the last update.
   /// Cost        waits for the device.
   [[nodiscard]] virtual UpdateStats stats() const = 0;

@@ -78,6 +78,7 @@ struct TrainOptions {
   double league_win_rate = 0.7;
   bool mask_fatal = false;
   double max_grad_norm = 1.0;
+  double lr_end = 1.0;
   double own_reward = 1.0;
   double rival_reward = 0.0;
 };
