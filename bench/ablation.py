@@ -3,9 +3,10 @@
 
   bench/ablation.py --minutes 5 --seeds 1 2 3 --out ablation         writes ablation.md and ablation.json
   bench/ablation.py --minutes 5 --seeds 1 2 3 --out ablation --only base n_step_1
+  bench/ablation.py --config configs/champion.json --opponent territory --minutes 1 --out champion
 
 Each run is one rank with one thread, pinned to a core of its own; as many run at once as --cores names. The final actor
-of each plays --games games against level 2, sides swapped, always the same games. A run that is in the JSON file already
+of each plays --games games against --opponent, sides swapped, always the same games. A run that is in the JSON file already
 is not made again, so that a stopped ablation goes on where it was.
 """
 import argparse
@@ -25,8 +26,8 @@ import threading
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BASE = ROOT / "configs" / "cpu_fast.json"
 
-# name: (what differs, flags over the base)
-VARIANTS = {
+# By preset; name: (what differs, flags over the base)
+OF_CPU_FAST = {
     "base": ("as it is", {}),
     "num_envs_16": ("16 boards instead of 256", {"num_envs": 16}),
     "replay_ratio_x4": ("four times the updates a step", {"updates_per_step": 0.03125}),
@@ -41,6 +42,22 @@ VARIANTS = {
     "tau_0.05": ("targets five times faster", {"tau": 0.05}),
     "no_expected_value": ("value of the actor's output itself", {"expected_value": False}),
 }
+OF_CHAMPION = {
+    "base": ("as it is", {}),
+    "window": ("sees no outlook of its moves", {"obs": "window"}),
+    "own_reward_1": ("each snake its own reward", {"own_reward": 1}),
+    "own_reward_0.5": ("half its own, half the team's", {"own_reward": 0.5}),
+    "rival_reward_0": ("the opponents' rewards do not count", {"rival_reward": 0}),
+    "gamma_0.97": ("gamma 0.97 instead of 0.99", {"gamma": 0.97}),
+    "n_step_1": ("1-step returns instead of 3", {"n_step": 1}),
+    "n_step_5": ("5-step returns", {"n_step": 5}),
+    "no_layer_norm": ("no layer norm", {"layer_norm": False}),
+    "hidden_128": ("half as wide", {"hidden_size": 128}),
+    "self_only": ("meets itself alone", {"opponent_mix": "self"}),
+    "level2_only": ("meets level 2 alone", {"opponent_mix": "level2"}),
+    "no_mask": ("fatal moves are learned, not masked", {"mask_fatal": False}),
+}
+VARIANTS = {"cpu_fast.json": OF_CPU_FAST, "champion.json": OF_CHAMPION}
 # Two-sided 95 % points of Student's t by degrees of freedom.
 T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
@@ -76,10 +93,10 @@ def run_one(line, name, seed, core):
     """Trains and judges on `core`."""
     pinned = ["taskset", "-c", str(core)]
     with tempfile.TemporaryDirectory() as folder:
-        said = checked([*pinned, *train_line(line, VARIANTS[name][1], seed, folder)])
+        said = checked([*pinned, *train_line(line, line.variants[name][1], seed, folder)])
         run = next((pathlib.Path(folder) / "snakes_3v3").iterdir())
         steps, updates = re.search(r"(\d+) steps, (\d+) updates", said).groups()
-        judged = json.loads(checked([*pinned, line.binary, "eval", "--team_a", str(last_actor(run)), "--team_b", "level2",
+        judged = json.loads(checked([*pinned, line.binary, "eval", "--team_a", str(last_actor(run)), "--team_b", line.opponent,
                                      "--games", str(line.games), "--seed", "77", "--json"]))
         if line.keep:
             run.rename(line.keep / f"{name}.seed{seed}")
@@ -99,11 +116,11 @@ def interval(rates, games):
 
 
 def markdown(line, runs):
-    rows = [f"`{line.config.name}`, {line.minutes:g} minutes on one core for each run, {line.games} games against level 2 "
+    rows = [f"`{line.config.name}`, {line.minutes:g} minutes on one core for each run, {line.games} games against {line.opponent} "
             "with the final actor; win rates in %, 95 % interval of the mean over the seeds.", "",
             "| variant | what differs | seeds | mean | min | max | 95 % interval | to base | million steps | thousand updates |",
             "|---|---|---|---|---|---|---|---|---|---|"]
-    by_variant = {name: [run for run in runs if run["variant"] == name] for name in VARIANTS}
+    by_variant = {name: [run for run in runs if run["variant"] == name] for name in line.variants}
     base = [run["win_rate"] for run in by_variant["base"]]
     for name, found in by_variant.items():
         if not found:
@@ -111,7 +128,7 @@ def markdown(line, runs):
         rates = [run["win_rate"] for run in found]
         low, high = interval(rates, line.games)
         to_base = f"{100 * (statistics.mean(rates) - statistics.mean(base)):+.1f}" if base and name != "base" else ""
-        rows.append(f"| {name} | {VARIANTS[name][0]} | {len(rates)} | {100 * statistics.mean(rates):.1f} | {100 * min(rates):.1f} | "
+        rows.append(f"| {name} | {line.variants[name][0]} | {len(rates)} | {100 * statistics.mean(rates):.1f} | {100 * min(rates):.1f} | "
                     f"{100 * max(rates):.1f} | {100 * low:.1f} to {100 * high:.1f} | {to_base} | "
                     f"{statistics.mean(run['steps'] for run in found) / 1e6:.1f} | "
                     f"{statistics.mean(run['updates'] for run in found) / 1e3:.1f} |")
@@ -124,17 +141,25 @@ def main():
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--games", type=int, default=1000)
     parser.add_argument("--out", type=pathlib.Path, required=True, help="path of the two files, without their endings")
-    parser.add_argument("--only", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="VARIANT")
+    parser.add_argument("--only", nargs="+", metavar="VARIANT", help="[all of the preset's]")
     parser.add_argument("--cores", type=int, nargs="+", default=sorted(os.sched_getaffinity(0))[:2])
     parser.add_argument("--config", type=pathlib.Path, default=BASE)
     parser.add_argument("--binary", default=str(ROOT / "snake_ddp"))
     parser.add_argument("--flag", action="append", default=[], help="one more flag of every run, as --flag=--hidden_size=64")
     parser.add_argument("--keep", type=pathlib.Path, help="move the runs' folders there")
+    parser.add_argument("--opponent", default="level2", help="who judges")
     line = parser.parse_args()
+    if line.config.name not in VARIANTS:
+        parser.error(f"--config {line.config}: there are variants of {' and '.join(VARIANTS)}")
+    line.variants = VARIANTS[line.config.name]
+    unknown = sorted(set(line.only or []) - set(line.variants))
+    if unknown:
+        parser.error(f"--only {' '.join(unknown)}: {line.config.name} has {' '.join(line.variants)}")
+    line.only = line.only or list(line.variants)
 
     if line.keep:
         line.keep.mkdir(parents=True, exist_ok=True)
-    setting = {"config": json.loads(line.config.read_text()), "minutes": line.minutes, "games": line.games, "flags": line.flag}
+    setting = {"config": json.loads(line.config.read_text()), "minutes": line.minutes, "games": line.games, "flags": line.flag, "opponent": line.opponent}
     json_file, table_file = line.out.with_name(line.out.name + ".json"), line.out.with_name(line.out.name + ".md")
     document = {"setting": setting, "runs": []}
     if json_file.exists():
@@ -142,7 +167,7 @@ def main():
         if document["setting"] != setting:
             sys.exit(f"{json_file} is of another setting; take another --out or remove it")
     for name in list(line.only):
-        done = subprocess.run([*train_line(line, VARIANTS[name][1], 1, "runs"), "--check_settings"], capture_output=True, text=True)
+        done = subprocess.run([*train_line(line, line.variants[name][1], 1, "runs"), "--check_settings"], capture_output=True, text=True)
         if done.returncode != 0:
             print(f"left out {name}: {done.stderr.strip()}", file=sys.stderr)
             line.only.remove(name)

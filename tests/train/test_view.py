@@ -7,7 +7,7 @@ import torch
 
 from processes import BINARY, SOURCE, call, fingerprint, flags, only_json, run_folder, starter, torchrun
 
-PRESET = SOURCE / "configs" / "view_dqn.json"
+PRESET = SOURCE / "configs" / "champion.json"
 SMALL = {"config": PRESET, "hidden_size": 32, "num_envs": 8, "batch_size": 24, "buffer_size": 3000, "max_episodes": 8,
          "updates_per_step": 0.125, "episode_length": 60, "eval_games": 16, "check_consistency": 50, "threads": 1}
 
