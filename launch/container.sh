@@ -13,7 +13,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 runs_dir=${RUNS_DIR:-/runs}
 [ -w "$runs_dir" ] || { echo "RUNS_DIR=$runs_dir is not a folder that user $(id -u) may write to" >&2; exit 4; }
 
-# PET_NNODES alone would make a single container ask who "localhost" is, which bare systems do not know.
+# Wrong flags get one message here instead of one from each rank.
+./snake_ddp train --check_settings "$@" || exit
+
+# As --standalone, but without asking who "localhost" is: bare systems do not know.
 alone=()
 [ "${PET_NNODES:-1}" != 1 ] || alone=(--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --local-addr=127.0.0.1)
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
