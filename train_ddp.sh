@@ -3,7 +3,8 @@
 #
 #   ./train_ddp.sh --config configs/cpu_fast.json
 #   NPROC=4 ./train_ddp.sh ...           ranks on this machine (default: GPUs, else cores, at most 8)
-#   NNODES=2 MASTER_ADDR=host ./train_ddp.sh ...   on each of two machines; MASTER_PORT defaults to 29500
+#   NNODES=2 MASTER_ADDR=host ./train_ddp.sh ...   on each of two machines; MASTER_PORT defaults to 29500.
+#                                        NODE_RANK=0 on the first and 1 on the second: launch/two_nodes.md
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . launch/setup.sh
@@ -35,8 +36,14 @@ if [ "${NNODES:-1}" = 1 ]; then
   rendezvous=(--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --local-addr=127.0.0.1)
 else
   [ -n "${MASTER_ADDR:-}" ] || give_up "NNODES=$NNODES needs MASTER_ADDR, the host name of the first machine"
-  rendezvous=(--nnodes="$NNODES" --rdzv-backend=c10d --rdzv-id="${RUN_ID:-snake_ddp}"
-              --rdzv-endpoint="$MASTER_ADDR:${MASTER_PORT:-29500}")
+  [ -z "${NODE_RANK:-}" ] || [[ $NODE_RANK =~ ^(0|[1-9][0-9]*)$ && $NODE_RANK -lt $NNODES ]] ||
+    give_up "NODE_RANK=$NODE_RANK is not the number of one of $NNODES machines, from 0 on"
+  if [ -n "${NODE_RANK:-}" ]; then
+    rendezvous=(--nnodes="$NNODES" --node_rank="$NODE_RANK" --master_addr="$MASTER_ADDR" --master_port="${MASTER_PORT:-29500}")
+  else
+    rendezvous=(--nnodes="$NNODES" --rdzv-backend=c10d --rdzv-id="${RUN_ID:-snake_ddp}"
+                --rdzv-endpoint="$MASTER_ADDR:${MASTER_PORT:-29500}")
+  fi
 fi
 # exec: a signal to this script must reach torchrun.
 exec "$SD_PYTHON" -m torch.distributed.run "${rendezvous[@]}" --nproc_per_node="$nproc_per_node" \

@@ -3,6 +3,7 @@
 #
 #   SNAKE_DDP_PYTHON=/path/to/python3   use this interpreter, which has torch 2.11, instead of the virtual environment
 #   SNAKE_DDP_JOBS=N                    compile N files at a time (default: cores, at most one for 2 GiB of memory)
+#   SNAKE_DDP_MARCH=x86-64-v3           compile for these processors (default: this machine's own kind)
 
 say() { printf '== %s\n' "$*" >&2; }
 give_up() { printf 'snake_ddp set-up: %s\n' "$*" >&2; exit 1; }
@@ -91,12 +92,14 @@ sd_build() {
   # environment are one interpreter.
   local cache=build/$preset/CMakeCache.txt
   if [ -f "$cache" ] && ! { grep -qs "^Python3_EXECUTABLE:.*=$(dirname "$SD_PYTHON")/python[0-9.]*\$" "$cache" &&
-                            grep -qs "^CMAKE_HOME_DIRECTORY:.*=$PWD\$" "$cache"; }; then
-    say "build/$preset was configured for another place or interpreter: making it anew"
+                            grep -qs "^CMAKE_HOME_DIRECTORY:.*=$PWD\$" "$cache" &&
+                            grep -qs "^SNAKE_DDP_MARCH:.*=${SNAKE_DDP_MARCH:-.*}\$" "$cache"; }; then
+    say "build/$preset was configured for another place, interpreter or processor: making it anew"
     rm -rf "build/$preset"
   fi
   if [ ! -f "build/$preset/build.ninja" ]; then
-    cmake --preset "$preset" -DPython3_EXECUTABLE="$SD_PYTHON" -DCMAKE_MAKE_PROGRAM="$(command -v ninja)" >"$log" 2>&1 || {
+    cmake --preset "$preset" ${SNAKE_DDP_MARCH:+"-DSNAKE_DDP_MARCH=$SNAKE_DDP_MARCH"} -DPython3_EXECUTABLE="$SD_PYTHON" \
+        -DCMAKE_MAKE_PROGRAM="$(command -v ninja)" >"$log" 2>&1 || {
       tail -n 30 "$log" >&2
       give_up "cmake could not configure the $preset build (its last lines are above, all in $log)"
     }

@@ -192,20 +192,41 @@ def test_a_build_that_cannot_be_configured_shows_why(tree):
     assert "CMake Error: no compiler" in done.stderr and "cmake could not configure the release build" in done.stderr
 
 
-@pytest.mark.parametrize("cached, anew", [("python", False), ("python3", False), ("python3.11", False), ("other/python3", True)])
-def test_only_a_build_of_another_interpreter_is_made_anew(tree, cached, anew):
+@pytest.mark.parametrize("cached, march, asked, anew", [
+    ("python", "native", "", False), ("python3", "native", "", False), ("python3.11", "native", "", False),
+    ("other/python3", "native", "", True), ("python", "x86-64-v3", "", False), ("python", "x86-64-v3", "x86-64-v3", False),
+    ("python", "native", "x86-64-v3", True)])
+def test_only_a_build_of_another_interpreter_or_processor_is_made_anew(tree, cached, march, asked, anew):
     fake(tree, "dpkg-query", INSTALLED)
     fake(tree, "python3", VENV + "exit 0")
-    fake(tree, "cmake", 'mkdir -p build/release; touch build/release/build.ninja')
+    fake(tree, "cmake", 'echo "$*" >called; mkdir -p build/release; touch build/release/build.ninja')
     fake(tree, "ninja", "exit 1")  # far enough
     build = tree / "build" / "release"
     build.mkdir(parents=True)
     (build / "CMakeCache.txt").write_text(f"Python3_EXECUTABLE:UNINITIALIZED={tree}/.venv/bin/{cached}\n"
-                                          f"CMAKE_HOME_DIRECTORY:INTERNAL={tree}\n")
+                                          f"CMAKE_HOME_DIRECTORY:INTERNAL={tree}\nSNAKE_DDP_MARCH:STRING={march}\n")
     (build / "work.o").write_text("hours")
-    done = run_faked(tree)
+    done = run_faked(tree, SNAKE_DDP_MARCH=asked)
     assert (build / "work.o").exists() != anew, done.stderr
     assert ("making it anew" in done.stderr) == anew
+    assert ("-DSNAKE_DDP_MARCH=x86-64-v3" in (tree / "called").read_text()) == bool(asked)
+
+
+@pytest.mark.parametrize("variables, told", [
+    ({}, "--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0"),
+    ({"NNODES": 2}, "--nnodes=2 --rdzv-backend=c10d --rdzv-id=snake_ddp --rdzv-endpoint=node-a:29500 --nproc"),
+    ({"NNODES": 2, "NODE_RANK": 1, "MASTER_PORT": 5}, "--nnodes=2 --node_rank=1 --master_addr=node-a --master_port=5 --nproc"),
+    ({"NNODES": 2, "NODE_RANK": 2}, "NODE_RANK=2 is not the number of one of 2 machines"),
+    ({"NNODES": 2, "NODE_RANK": "b"}, "NODE_RANK=b is not the number of one of 2 machines")])
+def test_the_script_tells_torchrun_about_the_machines(tree, variables, told):
+    fake(tree, "dpkg-query", INSTALLED)
+    fake(tree, "python3", VENV + 'echo "$*"')
+    fake(tree, "cmake", "mkdir -p build/release; touch build/release/build.ninja")
+    fake(tree, "ninja", "exit 0")
+    (tree / "snake_ddp").symlink_to("/bin/true")
+    done = run_faked(tree, MASTER_ADDR="node-a", **variables)
+    assert told in done.stdout.splitlines()[-1] if done.returncode == 0 else told in done.stderr, done
+    assert done.returncode == (1 if "is not" in told else 0)
 
 
 def test_a_second_call_waits_and_a_call_from_within_does_not(tree):
@@ -374,7 +395,11 @@ def check_line(words):
             check_flags_of("torch.distributed.run", words[1:at])
     elif name == "tensorboard":
         check_flags_of("tensorboard.main", words[1:])
-    elif name == "sbatch" or words[:3] == ["kubectl", "apply", "-f"]:
+    elif name == "sbatch":
+        at = next(i for i, word in enumerate(words) if word.endswith(".sbatch"))
+        assert (SOURCE / words[at]).is_file(), f"{words[at]} is missing"
+        check_training_flags(words[at + 1:])
+    elif words[:3] == ["kubectl", "apply", "-f"]:
         assert (SOURCE / words[-1]).is_file(), f"{words[-1]} is missing"
     else:
         raise AssertionError(f"no way to check {shlex.join(words)!r}: teach check_line about it")
@@ -393,7 +418,8 @@ def test_the_readme_can_be_followed(words):
 
 
 @pytest.mark.parametrize("line", ["./snake_ddp --max_episode 5", "./train_ddp.sh --gama 1", "./snake_ddp info nowhere.pth",
-                                  "torchrun --nproc_per_nod=2 ./snake_ddp", "sbatch nowhere.sbatch", "rm -r build"])
+                                  "torchrun --nproc_per_nod=2 ./snake_ddp", "sbatch nowhere.sbatch", "sbatch launch/srun.sbatch --gama 1",
+                                  "kubectl apply -f nowhere.yaml", "rm -r build"])
 def test_a_readme_that_misleads_is_noticed(line):
     with pytest.raises(AssertionError):
         check_line(shlex.split(line))

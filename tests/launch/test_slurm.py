@@ -20,7 +20,7 @@ from processes import BINARY, SOURCE, TINY, clean_environment, fingerprint, run_
 
 TOOLS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "scancel")
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
-PATIENCE_S = 120
+PATIENCE_S = 240  # on a machine that has much else to do
 CPUS = 16  # as many as the jobs below ask for together; that the machine has fewer is SLURM's secret
 
 CONFIGURATION = """
@@ -221,10 +221,10 @@ def test_torchrun_trains_to_its_end(cluster, warned):
 def test_a_failure_is_not_tried_again(cluster, warned):
     wrong = [cluster.submit(script, TINY | {"gama": 1}, f"--{how}=1")
              for script, how in (("srun.sbatch", "ntasks-per-node"), ("torchrun.sbatch", "cpus-per-task"))]
-    for job, code in zip(wrong, ("2:0", "1:0")):
+    for job in wrong:
         assert job.wait_for_end() == "FAILED"
-        assert job.shown("ExitCode") == code and job.shown("Restarts") == "0"
-        assert 'unknown key "gama"; did you mean "gamma"?' in job.text()
+        assert job.shown("ExitCode") == "2:0" and job.shown("Restarts") == "0"
+        assert job.text().count('unknown key "gama"; did you mean "gamma"?') == 1
 
 
 def test_a_torchrun_job_that_must_make_room_comes_back_and_goes_on(cluster, warned):

@@ -1,0 +1,164 @@
+"""The image and the manifest for Kubernetes: held against the operator's schema, and the container's program run for real."""
+
+import copy
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sys
+
+import jsonschema
+import pytest
+import yaml
+
+from processes import BINARY, DATA, SOURCE, TINY, flags, free_port, run_folder, starter
+
+MANIFEST = SOURCE / "launch" / "kubernetes" / "pytorchjob.yaml"
+CONTAINERFILE = SOURCE / "launch" / "Containerfile"
+VALIDATOR = jsonschema.Draft202012Validator(json.loads((DATA / "pytorchjob_schema.json").read_text()))
+CLAIM, JOB = yaml.safe_load_all(MANIFEST.read_text())
+REPLICAS = JOB["spec"]["pytorchReplicaSpecs"]
+PODS = {name: replica["template"]["spec"] for name, replica in REPLICAS.items()}
+
+
+# The manifest
+
+
+def test_the_job_follows_the_operators_schema():
+    VALIDATOR.check_schema(VALIDATOR.schema)
+    assert [error.message for error in VALIDATOR.iter_errors(JOB)] == []
+
+
+def at(job, *path):
+    for step in path:
+        job = job[step]
+    return job
+
+
+CONTAINER = ("spec", "pytorchReplicaSpecs", "Worker", "template", "spec", "containers", 0)
+FAULTS = {
+    "a number for a text": lambda job: job["spec"].update(nprocPerNode=4),
+    "a text for a number": lambda job: at(job, "spec", "runPolicy").update(backoffLimit="100"),
+    "two masters": lambda job: at(job, "spec", "pytorchReplicaSpecs", "Master").update(replicas=2),
+    "a replica of another kind": lambda job: at(job, "spec", "pytorchReplicaSpecs").update(Chief={}),
+    "another restart policy": lambda job: at(job, "spec", "pytorchReplicaSpecs", "Worker").update(restartPolicy="onFailure"),
+    "a container of another name": lambda job: at(job, *CONTAINER).update(name="snake"),
+    "no image": lambda job: at(job, *CONTAINER).pop("image"),
+    "a field in the wrong place": lambda job: at(job, *CONTAINER).update(terminationGracePeriodSeconds=60),
+    "a misspelt field": lambda job: at(job, *CONTAINER, "securityContext").update(readonlyRootFilesystem=True),
+    "a variable that is no text": lambda job: at(job, *CONTAINER, "env").append({"name": "N", "value": 1}),
+    "a mount without a path": lambda job: at(job, *CONTAINER, "volumeMounts", 0).pop("mountPath"),
+    "a wrong amount": lambda job: at(job, *CONTAINER, "resources", "requests").update(memory="4GB"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_the_schema_notices(fault):
+    job = copy.deepcopy(JOB)  # shared parts become separate ones for good
+    job = json.loads(json.dumps(job))
+    fault(job)
+    assert not VALIDATOR.is_valid(job)
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_pods_have_what_the_program_needs_and_no_more(name):
+    pod = PODS[name]
+    assert pod["terminationGracePeriodSeconds"] >= 25 + 30  # the ranks' own limit, then torchrun's
+    assert pod["securityContext"]["runAsNonRoot"] and REPLICAS[name]["restartPolicy"] == "OnFailure"
+    container, = pod["containers"]
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                                            "capabilities": {"drop": ["ALL"]}}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    mounts = {mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"]}
+    assert len(mounts) == len(volumes) and {"/tmp", "/dev/shm"} <= mounts.keys()
+    runs = {variable["name"]: variable["value"] for variable in container["env"]}["RUNS_DIR"]
+    assert mounts[runs]["persistentVolumeClaim"]["claimName"] == CLAIM["metadata"]["name"]
+    assert CLAIM["spec"]["accessModes"] == ["ReadWriteMany"]
+
+
+# The image
+
+
+def instructions():
+    """(name, words) of each instruction, continued lines joined."""
+    text = re.sub(r"^#.*\n", "", CONTAINERFILE.read_text(), flags=re.M).replace("\\\n", " ")
+    return [(line.split()[0], line.split()[1:]) for line in text.splitlines() if line.strip()]
+
+
+def test_the_image_is_made_of_files_that_are_there():
+    ignored = (SOURCE / ".dockerignore").read_text().split()
+    copied = [word for name, words in instructions() if name == "COPY" and not words[0].startswith("--") for word in words[:-1]]
+    assert len(copied) > 8
+    for path in copied:
+        assert (SOURCE / path).exists(), path
+        assert "!" + pathlib.PurePath(path).parts[0] in ignored, f".dockerignore keeps {path} out"
+    kept = [line[1:] for line in ignored if line.startswith("!")]
+    assert ignored[0] == "*" and [name for name in kept if not (SOURCE / name).exists()] == []
+
+
+def test_the_image_is_built_by_the_set_up_and_runs_without_root():
+    names = [name for name, _ in instructions()]
+    assert names.count("FROM") == 2
+    first, last = names.index("FROM"), len(names) - 1 - names[::-1].index("FROM")
+    built = " ".join(" ".join(words) for name, words in instructions()[first:last] if name == "RUN")
+    assert ". launch/setup.sh" in built
+    text = (SOURCE / "launch" / "setup.sh").read_text()
+    for function in set(re.findall(r"\bsd_\w+", built)):
+        assert re.search(rf"^{function}\(\) ", text, re.M), f"launch/setup.sh has no {function}"
+    final = {name: words for name, words in instructions()[last:]}
+    user, group = map(int, final["USER"][0].split(":"))
+    assert user > 0 and group > 0
+    for pod in PODS.values():
+        assert (pod["securityContext"]["runAsUser"], pod["securityContext"]["runAsGroup"]) == (user, group)
+    program, = json.loads(" ".join(final["ENTRYPOINT"]))
+    assert os.access(SOURCE / program, os.X_OK)
+    assert [words for name, words in instructions()[last:] if name == "COPY" and program in words]
+    # What .venv/bin/python3 and the program's search path point to must be in one place in both stages.
+    assert len({tuple(words) for name, words in instructions() if name == "WORKDIR"}) == 1
+
+
+# What runs in it
+
+
+@pytest.fixture
+def image(tmp_path):
+    """The image's folder, as the container's program finds it."""
+    root = tmp_path / "image"
+    (root / "launch").mkdir(parents=True)
+    shutil.copy(SOURCE / "launch" / "container.sh", root / "launch")
+    (root / "snake_ddp").symlink_to(BINARY)
+    (root / ".venv").symlink_to(pathlib.Path(sys.executable).parent.parent)
+    return root
+
+
+def test_a_job_that_loses_a_pod_goes_on_and_is_not_taken_for_done(image, tmp_path):
+    runs = tmp_path / "runs"
+    runs.mkdir()
+
+    def pods(start, settings):
+        """Two of them with the variables that the operator (1.9) gives them, on one machine."""
+        port = free_port()
+        return [start([image / "launch" / "container.sh", *flags(settings)], RUNS_DIR=runs, RANK=index, WORLD_SIZE=2,
+                      MASTER_ADDR="127.0.0.1", MASTER_PORT=port, PET_NNODES=2, PET_NODE_RANK=index, PET_NPROC_PER_NODE=1,
+                      PET_MASTER_ADDR="127.0.0.1", PET_MASTER_PORT=port, MAX_RESTARTS=0) for index in range(2)]
+
+    endless = TINY | {"max_episodes": 10**9, "checkpoint_interval": 10**6}
+    with starter(tmp_path) as start:
+        master, worker = pods(start, endless)
+        master.wait_for(r"\[Episode \d+\]")
+        worker.popen.send_signal(signal.SIGTERM)
+        assert (master.wait(), worker.wait()) == (75, 75), master.text() + worker.text()
+        stopped = int(re.search(r"Stopped by a signal at episode (\d+)", master.text())[1])
+        again = pods(start, endless | {"max_episodes": stopped + 20})
+        assert [pod.wait() for pod in again] == [0, 0], again[0].text() + again[1].text()
+    assert re.search(rf"^Going on from checkpoint step \d+: episode {stopped}, ", again[0].text(), re.M)
+    assert run_folder(again[0].text()) == run_folder(master.text())
+
+
+def test_a_container_whose_folder_is_not_there_says_so(image, tmp_path):
+    with starter(tmp_path) as start:
+        container = start([image / "launch" / "container.sh"], RUNS_DIR=tmp_path / "nowhere")
+        assert container.wait() == 4
+    assert f"RUNS_DIR={tmp_path / 'nowhere'} is not a folder that user {os.getuid()} may write to" in container.text()
