@@ -20,7 +20,7 @@ mkdir -p $build/findings
 # LibTorch keeps memory for the life of the process; the kernels of CUDA want the gap.
 export ASAN_OPTIONS=detect_leaks=0:protect_shadow_gap=0:${ASAN_OPTIONS:-} UBSAN_OPTIONS=print_stacktrace=1
 # Inputs have 64 KiB at most. The largest single piece of memory that one of them may ask for is a gzip file's text of
-# 64 MiB while it doubles, the largest sum 4 million JSON values of a hundred bytes beside it; LibTorch and the sanitizer's
+# 64 MiB while it doubles, the largest sum a million JSON values of a hundred bytes beside it; LibTorch and the sanitizer's
 # quarantine take 700 MB.
 limits=(-max_len=65536 -timeout=20 -malloc_limit_mb=200 -rss_limit_mb=2048)
 
