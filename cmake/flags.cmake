@@ -3,7 +3,7 @@
 add_library(sd_flags INTERFACE)
 target_compile_options(sd_flags INTERFACE
   -Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wno-psabi
-  -Wno-interference-size -ffp-contract=off -fno-math-errno)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-interference-size> -ffp-contract=off -fno-math-errno)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports these for correct uses of std::string (GCC bugs 105329 and 105651).
   target_compile_options(sd_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
@@ -13,7 +13,7 @@ if(SNAKE_DDP_MARCH)
 endif()
 if(SNAKE_DDP_SANITIZE)
   target_compile_options(sd_flags INTERFACE
-    -Wno-maybe-uninitialized  # GCC 12 sees phantoms in instrumented code
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>  # GCC 12 sees phantoms in instrumented code
     -fsanitize=${SNAKE_DDP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g)
   target_link_options(sd_flags INTERFACE -fsanitize=${SNAKE_DDP_SANITIZE})
 endif()

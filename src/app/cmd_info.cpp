@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +10,9 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/io/atomic_file.hpp"
 #include "snake_ddp/io/checkpoint_folder.hpp"
+#include "snake_ddp/io/json_text.hpp"
 #include "snake_ddp/io/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/train/run.hpp"
@@ -79,15 +80,18 @@ bool is_checkpoint(const fs::path& path) {
 
 // Every weights file and checkpoint of a run is read, so "whole" means that each can be loaded.
 ordered_json about_run(const fs::path& path) {
-  std::ifstream file(path / "config.json");
-  if (!file) {
+  const std::string config = (path / "config.json").string();
+  if (!fs::exists(config)) {
     throw base::FileError(
         path.string() +
         " is not a run folder: it has no config.json; give a run's folder, a checkpoint's or a .pth file");
   }
-  ordered_json settings = ordered_json::parse(file, nullptr, false);
-  if (settings.is_discarded())
-    throw base::FileError((path / "config.json").string() + " is not valid JSON: cut short?");
+  ordered_json settings;
+  try {
+    settings = io::parse_ordered_json(io::read_file(config));
+  } catch (const base::FileError& e) {
+    throw base::FileError(config + ": " + e.what() + "; was it cut short?");
+  }
   std::vector<std::string> models, broken;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(path / "trained_model", none)) {
@@ -112,13 +116,21 @@ ordered_json about_run(const fs::path& path) {
           {"settings", settings}};
 }
 
+// Names of tensors may be any bytes.
+std::string text_of(const ordered_json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 void print_plain(const ordered_json& about) {
   for (const auto& [key, value] : about.items()) {
     if (value.is_object()) {
       fmt::print("{}:\n", key);
-      for (const auto& [name, item] : value.items()) fmt::print("  {:<32} {}\n", name, item.dump());
+      for (const auto& [name, item] : value.items()) {
+        const std::string quoted = text_of(name);
+        fmt::print("  {:<32} {}\n", quoted.substr(1, quoted.size() - 2), text_of(item));
+      }
     } else {
-      fmt::print("{:<12} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+      fmt::print("{:<12} {}\n", key, value.is_string() ? value.get<std::string>() : text_of(value));
     }
   }
 }
@@ -141,7 +153,7 @@ Action add_info(CLI::App& command) {
                                : is_checkpoint(line->path)     ? about_checkpoint(line->path)
                                                                : about_run(line->path);
     if (line->json) {
-      fmt::print("{}\n", about.dump());
+      fmt::print("{}\n", text_of(about));
     } else {
       print_plain(about);
     }

@@ -30,11 +30,21 @@ std::string replay_page(const io::RecordedGame& game) {
                                        {"boards", boards},
                                        {"steps", steps}};
   // Plain ASCII, and without the characters that mean something in HTML: only texts can hold them.
-  std::string text = data.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  for (const auto& [mark, escape] :
-       {std::pair{'<', "\\u003c"}, std::pair{'>', "\\u003e"}, std::pair{'&', "\\u0026"}}) {
-    for (std::size_t at = 0; (at = text.find(mark, at)) != std::string::npos; at += 6)
-      text.replace(at, 1, escape);
+  std::string text;
+  for (const char c : data.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)) {
+    switch (c) {
+      case '<':
+        text += "\\u003c";
+        break;
+      case '>':
+        text += "\\u003e";
+        break;
+      case '&':
+        text += "\\u0026";
+        break;
+      default:
+        text += c;
+    }
   }
   constexpr std::string_view kPlace = "<script type=\"application/json\" id=\"game\">null";
   std::string page(kReplayPageHtml);

@@ -3,21 +3,29 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/config/fields.hpp"
+#include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/json_text.hpp"
 #include "snake_ddp/io/state_dict.hpp"
 
 namespace snake_ddp::app {
 
 nets::Head head_of_run(const std::string& actor) {
-  std::ifstream file(std::filesystem::path(actor).parent_path().parent_path() / "config.json");
-  if (!file) return nets::Head::kSoftmax;
-  const nlohmann::json settings = nlohmann::json::parse(file, nullptr, false);
-  if (settings.is_discarded() || !settings.is_object()) return nets::Head::kSoftmax;
-  return nets::head_from_name(settings.value("output_activation", "softmax"));
+  const auto config = std::filesystem::path(actor).parent_path().parent_path() / "config.json";
+  if (!std::filesystem::exists(config)) return nets::Head::kSoftmax;
+  try {
+    const nlohmann::json settings = io::parse_json(io::read_file(config.string()));
+    if (!settings.is_object()) throw base::FileError("not one JSON object");
+    if (!settings.contains("output_activation")) return nets::Head::kSoftmax;
+    if (!settings["output_activation"].is_string()) throw base::FileError("output_activation is no text");
+    return nets::head_from_name(settings["output_activation"].get<std::string>());
+  } catch (const base::Error& e) {
+    throw base::FileError(
+        fmt::format("{}, which says what the last layer of {} is: {}", config.string(), actor, e.what()));
+  }
 }
 
 Team team_from_spec(const std::string& spec, bool mask_fatal) {

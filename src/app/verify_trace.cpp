@@ -18,6 +18,7 @@
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
 #include "snake_ddp/io/game_log.hpp"
+#include "snake_ddp/io/json_text.hpp"
 #include "snake_ddp/io/lines.hpp"
 
 namespace snake_ddp::app {
@@ -215,13 +216,14 @@ struct Place {
 };
 
 json parse(const std::string& line, const Place& place) {
+  json value;
   try {
-    json value = json::parse(line);
-    if (!value.is_object()) place.fail("not a JSON object");
-    return value;
-  } catch (const json::exception& e) {
-    place.fail(fmt::format("not JSON: {}", e.what()));
+    value = io::parse_json(line);
+  } catch (const base::FileError& e) {
+    place.fail(e.what());
   }
+  if (!value.is_object()) place.fail("not a JSON object");
+  return value;
 }
 
 const json& field(const json& object, const char* name, const Place& place) {

@@ -17,6 +17,8 @@ namespace {
 
 using base::UsageError;
 
+constexpr int kMostDepth = 8;  // config.json's "run" has lists
+
 std::string range_text(const Field& f) {
   const bool low = std::isfinite(f.least);
   const bool high = std::isfinite(f.most);
@@ -79,6 +81,20 @@ struct TextSetter {
   }
 };
 
+// A value or key of a file for a message.
+std::string shown(const nlohmann::json& value) {
+  constexpr std::size_t kEnough = 60;
+  const std::string text = value.dump(-1, ' ', true);
+  return text.size() <= kEnough ? text : text.substr(0, kEnough) + "...";
+}
+
+// Settings are one object of plain values. The library prints nested ones by recursion: a file of brackets alone
+// would use up the stack.
+bool is_flat(int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+  if (depth > kMostDepth) throw UsageError("brackets deeper within brackets than settings have");
+  return true;
+}
+
 std::string with_underscores(std::string name) {
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
@@ -86,7 +102,7 @@ std::string with_underscores(std::string name) {
 
 void set_one_from_json(const Field& f, const nlohmann::json& value, const std::string& where) {
   const auto wrong_type = [&](const char* expected) {
-    return UsageError(fmt::format("{}: \"{}\": {} is not {}", where, f.name, value.dump(), expected));
+    return UsageError(fmt::format("{}: \"{}\": {} is not {}", where, f.name, shown(value), expected));
   };
   try {
     if (auto* const* flag = std::get_if<bool*>(&f.target)) {
@@ -94,11 +110,13 @@ void set_one_from_json(const Field& f, const nlohmann::json& value, const std::s
       **flag = value.get<bool>();
     } else if (auto* const* whole = std::get_if<std::int64_t*>(&f.target)) {
       if (!value.is_number_integer()) throw wrong_type("a whole number");
-      check_number(f, value.get<double>(), value.dump());
+      check_number(f, value.get<double>(), shown(value));
+      if (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX)
+        throw UsageError(fmt::format("--{} {}: out of range", f.name, shown(value)));
       **whole = value.get<std::int64_t>();
     } else if (auto* const* real = std::get_if<double*>(&f.target)) {
       if (!value.is_number()) throw wrong_type("a number");
-      check_number(f, value.get<double>(), value.dump());
+      check_number(f, value.get<double>(), shown(value));
       **real = value.get<double>();
     } else {
       // A text field also takes a bare number, so that "obs": 30 works as --obs 30 does.
@@ -146,7 +164,7 @@ void set_from_json(const Fields& fields, const nlohmann::json& object, const std
       for (const Field& f : fields) known.push_back(f.name);
       const std::string near = nearest_name(name, known);
       throw UsageError(
-          fmt::format("{}: unknown key \"{}\"{}", where, key,
+          fmt::format("{}: unknown key {}{}", where, shown(key),
                       near.empty() ? "; see --help" : fmt::format("; did you mean \"{}\"?", near)));
     }
     if (!value.is_null()) set_one_from_json(*field, value, where);
@@ -162,9 +180,13 @@ void set_from_file(const Fields& fields, const std::string& path,
   if (file.bad()) throw base::FileError("--config " + path + ": cannot be read");
   nlohmann::json object;
   try {
-    object = nlohmann::json::parse(text.str(), nullptr, true, true);
+    object = nlohmann::json::parse(text.str(), is_flat, true, true);
   } catch (const nlohmann::json::parse_error& e) {
-    throw UsageError(fmt::format("{}: not valid JSON at byte {}: {}", path, e.byte, e.what()));
+    throw UsageError(fmt::format("{}: not valid JSON at byte {}: {:.300}", path, e.byte, e.what()));
+  } catch (const nlohmann::json::exception& e) {  // a number beyond all numbers
+    throw UsageError(fmt::format("{}: not valid JSON: {:.300}", path, e.what()));
+  } catch (const UsageError& e) {
+    throw UsageError(fmt::format("{}: {}", path, e.what()));
   }
   if (object.is_object()) {
     for (const std::string& key : passed_over) object.erase(key);
@@ -193,6 +215,7 @@ void check(const Fields& fields) {
 }
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& known) {
+  if (name.size() > 100) return {};  // no slip of the finger
   std::string best;
   std::size_t best_distance = std::numeric_limits<std::size_t>::max();
   for (const std::string& candidate : known) {

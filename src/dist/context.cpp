@@ -21,6 +21,7 @@
 #include "shared_sum.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/dist/stacks.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -159,6 +160,7 @@ struct DistContext::Group {
 
 void DistContext::Group::join() {
   set_library_defaults(world.rank);
+  prepare_stacks();
   const Deadline deadline = Deadline::in(options.join_timeout);
   const std::string prefix = fmt::format("{}: cannot join the group of {} at {}:{}: ", self(), world.size,
                                          world.master_addr, world.master_port);
@@ -353,6 +355,7 @@ void DistContext::Group::fail(const std::string& what, Clock::time_point begun, 
   const std::string head = fmt::format("{}: {} failed after {:.1f} s (limit {:.1f} s)", self(), call,
                                        seconds(Clock::now() - begun), seconds(limit));
   failure = head;
+  const bool too_late = Clock::now() - begun >= limit;
   close_connections();
   const milliseconds patience = std::clamp(options.timeout / 4, milliseconds(500), milliseconds(2'000));
   const auto findings = std::make_shared<Findings>();
@@ -377,6 +380,10 @@ void DistContext::Group::fail(const std::string& what, Clock::time_point begun, 
   lost = findings->lost;
   failure = fmt::format("{}: {}.{} The library says: {}", head, findings->text,
                         lost.empty() ? "" : " Look at the missing ranks' own output first.", library_text);
+  if (too_late) {  // where a connection broke, the message says enough
+    fmt::print(stderr, "{}. Its threads:\n", head);
+    print_stacks();
+  }
   throw DistError(failure, true);
 }
 

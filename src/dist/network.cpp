@@ -140,16 +140,23 @@ std::string first_outer_address() {
   return {};
 }
 
-int listen_on_loopback(std::uint16_t& port) {
-  Socket s(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+bool is_own(const std::string& address) {
+  SocketAddress wanted = socket_address(address, 0);
+  const Socket s(::socket(wanted.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return s.fd >= 0 && ::bind(s.fd, wanted.get(), wanted.length) == 0;
+}
+
+int listen_at(const std::string& address, std::uint16_t& port) {
+  SocketAddress own = socket_address(address, port);
+  Socket s(::socket(own.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
   ::setsockopt(s.fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  SocketAddress own = socket_address("127.0.0.1", port);
   if (::bind(s.fd, own.get(), own.length) != 0 || ::listen(s.fd, 4096) != 0) {
     if (errno == EADDRINUSE) throw DistError(port_taken_message(port));
-    throw DistError(fmt::format("cannot listen at 127.0.0.1:{}: {}", port, std::strerror(errno)));
+    throw DistError(fmt::format("cannot listen at {}, port {}: {}", address, port, std::strerror(errno)));
   }
   ::getsockname(s.fd, own.get(), &own.length);
+  // The port stands at the same place in addresses of both families.
   port = ntohs(reinterpret_cast<const sockaddr_in*>(&own.storage)->sin_port);
   return std::exchange(s.fd, -1);
 }

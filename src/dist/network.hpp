@@ -27,9 +27,12 @@ std::string local_address_towards(const std::string& peer);
 /// The address of this machine's first interface that is up and not loopback; empty if it has none.
 std::string first_outer_address();
 
-/// A listening socket on the loopback device; `port` 0 takes a free one, and `port` is set to it.
+/// Whether `address` is one of this machine's.
+[[nodiscard]] bool is_own(const std::string& address);
+
+/// A socket that listens at an address of this machine; `port` 0 takes a free one, and `port` is set to it.
 /// Throws  DistError if the port is taken.
-int listen_on_loopback(std::uint16_t& port);
+int listen_at(const std::string& address, std::uint16_t& port);
 
 /// What to do about a port that is taken.
 std::string port_taken_message(std::uint16_t port);

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <torch/csrc/distributed/c10d/exception.h>
+#include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <random>
@@ -203,14 +205,24 @@ Announcement join_host(c10d::Store& store, const Hello& self, const std::string&
   }
 }
 
+// The one of the master's addresses at which a store of this process should listen; empty: at all of the machine's.
+// Nobody needs a password for the store, so the fewer can reach it the better. But ranks on other machines may know this
+// one by another address than a loopback one that its own name leads to here, as Debian's /etc/hosts has it, or that a
+// Kubernetes operator tells the first pod.
+std::string listening_address(const World& world, const std::vector<std::string>& addresses) {
+  const bool all_here = world.local_size == world.size && std::getenv("KUBERNETES_SERVICE_HOST") == nullptr;
+  const auto found = std::find_if(addresses.begin(), addresses.end(), is_own);
+  return found != addresses.end() && (all_here || !is_loopback(*found)) ? *found : std::string();
+}
+
 c10::intrusive_ptr<c10d::Store> open_store(const World& world, const std::string& address, bool hosting,
-                                           Deadline deadline) {
+                                           int store_fd, Deadline deadline) {
   c10d::TCPStoreOptions options;
   options.port = world.master_port;
   options.isServer = hosting;
   options.waitWorkers = false;  // our own meeting waits, and can name who is missing
   options.timeout = std::max(milliseconds(500), deadline.left() / 2);  // the library tries twice
-  if (hosting && world.store_fd >= 0) options.masterListenFd = world.store_fd;
+  if (hosting && store_fd >= 0) options.masterListenFd = store_fd;
   try {
     return c10::make_intrusive<c10d::TCPStore>(address, options);
   } catch (const c10d::SocketError& error) {
@@ -247,7 +259,15 @@ Meeting meet(const World& world, const std::string& fingerprint, milliseconds li
     }
   stage =
       "waiting for an answer of the store: its process may be stopped, or another program may hold the port";
-  meeting.raw = open_store(world, meeting.master_address, meeting.hosting, deadline);
+  int store_fd = world.store_fd;
+  if (meeting.hosting && store_fd < 0) {
+    if (const std::string own = listening_address(world, addresses); !own.empty()) {
+      std::uint16_t port = world.master_port;
+      store_fd = listen_at(own, port);
+      meeting.master_address = own;
+    }
+  }
+  meeting.raw = open_store(world, meeting.master_address, meeting.hosting, store_fd, deadline);
   const Announcement group = world.rank == 0 ? Host(*meeting.raw, self).gather_members(limit, deadline)
                                              : join_host(*meeting.raw, self, where, limit, deadline);
   meeting.members = group.members;

@@ -183,7 +183,7 @@ int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
   if (world_size < 1) throw base::UsageError(fmt::format("--world_size {} starts no rank", world_size));
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   std::uint16_t store_port = port.value_or(0);
-  const int store_fd = listen_on_loopback(store_port);
+  const int store_fd = listen_at("127.0.0.1", store_port);
   const HeldSignals signals;
   Ranks ranks(kill_after);
   for (int r = 0; r < world_size; ++r)

@@ -1,7 +1,9 @@
 #include "snake_ddp/dist/stacks.hpp"
 
+#include <cxxabi.h>
+#include <dlfcn.h>
 #include <execinfo.h>
-#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,31 +16,86 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
+
+#include "snake_ddp/base/deadline.hpp"
 
 namespace snake_ddp::dist {
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr int kFrames = 48;
-std::atomic<int> g_answered{0};
+constexpr std::size_t kThreads = 256;
+constexpr auto kPatience = 1s;  // for all threads together
+
+// Where a thread's signal handler puts its stack; `depth` tells that it is there.
+struct Answer {
+  std::array<void*, kFrames> frames;
+  std::atomic<int> depth;
+};
+std::array<Answer, kThreads> g_answers;
 
 int stack_signal() { return SIGRTMIN + 7; }
 
-void on_stack_signal(int) {
+// In a thread that was interrupted anywhere: it only walks its stack. Names are looked up by who asked.
+void on_stack_signal(int, siginfo_t* info, void*) {
   const int error = errno;
-  std::array<void*, kFrames> frames;
-  const int depth = ::backtrace(frames.data(), kFrames);
-  ::backtrace_symbols_fd(frames.data(), depth, STDERR_FILENO);
-  g_answered.fetch_add(1);
+  const auto place = static_cast<std::size_t>(info->si_value.sival_int);
+  if (info->si_code == SI_QUEUE && info->si_pid == ::getpid() && place < kThreads) {
+    Answer& answer = g_answers[place];
+    const int depth = ::backtrace(answer.frames.data(), kFrames);
+    answer.depth.store(depth, std::memory_order_release);
+  }
   errno = error;
 }
 
-std::string name_of(const std::filesystem::path& task) {
-  std::ifstream file(task / "comm");
+bool ask(int thread, std::size_t place) {
+  siginfo_t info{};
+  info.si_code = SI_QUEUE;
+  info.si_pid = ::getpid();
+  info.si_uid = ::getuid();
+  info.si_value.sival_int = static_cast<int>(place);
+  return ::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), thread, stack_signal(), &info) == 0;
+}
+
+std::string name_of(int thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/comm");
   std::string name;
   std::getline(file, name);
   return name;
+}
+
+// "c10d::ProcessGroupGloo::AsyncWork::wait(...) in libtorch_cpu.so"
+std::string describe(void* frame) {
+  Dl_info at{};
+  // A return address stands behind the call, which may be another function's beginning.
+  if (::dladdr(static_cast<char*>(frame) - 1, &at) == 0) return fmt::format("{}", frame);
+  const std::string_view path = at.dli_fname != nullptr ? at.dli_fname : "";
+  const std::string_view file = path.substr(path.rfind('/') + 1);
+  if (at.dli_sname == nullptr) {
+    const auto offset = static_cast<char*>(frame) - static_cast<char*>(at.dli_fbase);
+    return fmt::format("{}+{:#x}", file, offset);
+  }
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> readable(
+      abi::__cxa_demangle(at.dli_sname, nullptr, nullptr, &status), &std::free);
+  return fmt::format("{:.160} in {}", status == 0 ? readable.get() : at.dli_sname, file);
+}
+
+void print(int thread, const Answer& answer) {
+  const int depth = answer.depth.load(std::memory_order_acquire);
+  std::string text =
+      fmt::format("thread {} ({}):{}\n", thread, name_of(thread),
+                  depth > 0 ? "" : " does not answer, it sits in the kernel or blocks signals");
+  for (int i = 0; i < depth; ++i)
+    text += fmt::format("  {}\n", describe(answer.frames[static_cast<std::size_t>(i)]));
+  // In one piece: other ranks write to the same terminal.
+  std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
 }  // namespace
@@ -48,23 +105,26 @@ void prepare_stacks() {
   std::array<void*, 1> frame;
   ::backtrace(frame.data(), 1);
   struct sigaction action {};
-  action.sa_handler = on_stack_signal;
-  action.sa_flags = SA_RESTART;
+  action.sa_sigaction = on_stack_signal;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
   ::sigaction(stack_signal(), &action, nullptr);
 }
 
 void print_stacks() {
+  std::vector<int> asked;
   std::error_code none;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", none)) {
+    if (asked.size() == kThreads) break;
     const int thread = std::atoi(task.path().filename().c_str());
-    if (thread == ::gettid()) continue;
-    std::fprintf(stderr, "thread %d (%s):\n", thread, name_of(task.path()).c_str());
-    std::fflush(stderr);
-    const int before = g_answered.load();
-    if (::syscall(SYS_tgkill, ::getpid(), thread, stack_signal()) != 0) continue;  // it has just ended
-    for (int i = 0; i < 50 && g_answered.load() == before; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    g_answers[asked.size()].depth = 0;
+    if (ask(thread, asked.size())) asked.push_back(thread);  // else it has just ended
   }
+  const base::Deadline deadline = base::Deadline::in(kPatience);
+  for (std::size_t i = 0; i < asked.size(); ++i)
+    while (g_answers[i].depth.load(std::memory_order_acquire) == 0 && !deadline.passed())
+      std::this_thread::sleep_for(5ms);
+  for (std::size_t i = 0; i < asked.size(); ++i) print(asked[i], g_answers[i]);
+  std::fflush(stderr);
 }
 
 }  // namespace snake_ddp::dist

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <utility>
@@ -13,6 +14,11 @@
 #include "snake_ddp/dist/stacks.hpp"
 
 namespace snake_ddp::dist {
+namespace {
+
+constexpr unsigned kStacksLimit_s = 10;  // for printing them
+
+}  // namespace
 
 Watchdog::Watchdog(int rank, Limits limits, std::function<bool()> stopping)
     : rank_(rank), limits_(limits), stopping_(std::move(stopping)) {
@@ -57,6 +63,9 @@ void Watchdog::end_process(const char* reason, Clock::duration waited) const {
       ticks_.load());
   std::fprintf(stderr, "%s\n", message.c_str());
   write_error_file(message, base::kExitDist);
+  // Names of functions take memory: should the allocator be what hangs, the process ends without them.
+  std::signal(SIGALRM, [](int) { ::_exit(base::kExitDist); });
+  ::alarm(kStacksLimit_s);
   print_stacks();
   ::_exit(base::kExitDist);
 }

@@ -165,6 +165,9 @@ void check_consistency(const State& state) {
   if (state.free_cells() != kCells - taken) fail("the number of free cells is wrong");
   if (n_beans < kBeans && state.free_cells() > 0) fail("beans are missing though there is room");
   if (state.step() < 1 || state.step() > kMaxSteps + 1) fail("the step is not 1..201");
+  for (const std::int32_t sum : state.returns)
+    if (sum < -kMaxSteps * kCells || sum > kMaxSteps * kCells)
+      fail(fmt::format("a team's rewards sum up to {}", sum));
   if (!state.done() && (state.step() > kMaxSteps || kBeans + state.segments() > kCells))
     fail("should be done");
 }

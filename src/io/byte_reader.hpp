@@ -16,6 +16,14 @@ inline base::FileError damaged(const std::string& what) {
   return base::FileError("the file is cut short or damaged (" + what + "): copy it again or use another one");
 }
 
+/// The beginning of what a file calls something, fit for a terminal.
+inline std::string printable(std::string_view name) {
+  constexpr std::size_t kEnough = 100;
+  std::string shown;
+  for (const char c : name.substr(0, kEnough)) shown += c >= ' ' && c <= '~' ? c : '?';
+  return name.size() <= kEnough ? shown : shown + "...";
+}
+
 /// Little-endian, as the formats that are read here.
 class ByteReader {
  public:

@@ -17,6 +17,7 @@
 #include "descriptor.hpp"
 #include "snake_ddp/io/atomic_file.hpp"
 #include "snake_ddp/io/file_error.hpp"
+#include "snake_ddp/io/json_text.hpp"
 
 namespace snake_ddp::io {
 namespace {
@@ -161,9 +162,12 @@ Manifest read_manifest(const std::string& checkpoint) {
   const auto damaged = [&](const std::string& why) {
     return FileError(fmt::format("{} is damaged: {}", path, why));
   };
-  // Deep nesting is none of ours, and would be walked recursively below.
-  const auto shallow = [](int depth, ordered_json::parse_event_t, ordered_json&) { return depth < 8; };
-  ordered_json json = ordered_json::parse(read_file(path), shallow, false);
+  ordered_json json;
+  try {
+    json = parse_ordered_json(read_file(path));
+  } catch (const FileError& e) {
+    throw damaged(e.what());
+  }
   if (!json.is_object() || !json.contains("checksum")) throw damaged("not what was written, cut short?");
   const ordered_json checksum = json["checksum"];
   json.erase("checksum");

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/io/json_text.hpp"
 #include "snake_ddp/io/lines.hpp"
 
 namespace snake_ddp::io {
@@ -103,14 +104,14 @@ std::string shown(const json& value) {
 }
 
 json parsed(const std::string& text, const Place& place) {
+  json value;
   try {
-    json value = json::parse(text);
-    if (!value.is_object()) place.fail("not a JSON object");
-    return value;
-  } catch (const json::exception& e) {
-    const std::string why = e.what();  // may quote a token as long as the file
-    place.fail("not JSON: " + (why.size() <= 300 ? why : why.substr(0, 300) + "..."));
+    value = parse_json(text);
+  } catch (const base::FileError& e) {
+    place.fail(e.what());
   }
+  if (!value.is_object()) place.fail("not a JSON object");
+  return value;
 }
 
 const json& field(const json& object, const char* name, const Place& place) {
@@ -220,9 +221,11 @@ RecordedStep trace_step(const json& line, const Place& place) {
 json unwrapped(const json& object, const char* name, const Place& place) {
   const json& value = field(object, name, place);
   if (!value.is_string()) return value;
-  json inner = json::parse(value.get<std::string>(), nullptr, false);
-  if (inner.is_discarded()) place.fail(fmt::format("field \"{}\": {} is no list", name, shown(value)));
-  return inner;
+  try {
+    return parse_json(value.get<std::string>());
+  } catch (const base::FileError&) {
+    place.fail(fmt::format("field \"{}\": {} is no list", name, shown(value)));
+  }
 }
 
 std::vector<int> cells(const json& value, std::size_t most, const char* name, const Place& place) {

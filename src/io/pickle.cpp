@@ -42,12 +42,7 @@ const KnownName* known_name(std::string_view module, std::string_view name) {
   for (const KnownName& known : kKnownNames) {
     if (known.module == module && known.name == name) return &known;
   }
-  // A damaged file can put anything here: show what can be read of it.
-  std::string shown;
-  for (const char c : std::string(module.substr(0, 100)) + "." + std::string(name.substr(0, 100))) {
-    shown += c >= ' ' && c <= '~' ? c : '?';
-  }
-  throw base::FileError("it holds '" + shown +
+  throw base::FileError("it holds '" + printable(module) + "." + printable(name) +
                         "', which no weights file needs; nothing of it was executed. Save the weights alone: "
                         "torch.save(model.state_dict(), path)");
 }
@@ -320,12 +315,13 @@ class Pickles::Machine {
     if (i >= arguments.size()) throw damaged("too few arguments");
     return arguments[i];
   }
-  static std::vector<std::int64_t> integers(const PickleValue& value) {
+  std::vector<std::int64_t> integers(const PickleValue& value) {
     const auto& items = expect_type<Sequence*>(value, "a shape")->items;
     if (items.size() > kMaxDimensions)
       throw damaged("a tensor of " + std::to_string(items.size()) + " dimensions");
     std::vector<std::int64_t> numbers;
     for (const PickleValue& item : items) {
+      count_one();  // many tensors may share a shape that is written once
       numbers.push_back(expect_type<std::int64_t>(item, "a shape's number"));
     }
     return numbers;

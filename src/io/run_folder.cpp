@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -34,7 +35,8 @@ std::optional<int> number_within(std::string_view name, std::string_view before,
   const std::string_view digits = name.substr(before.size(), name.size() - before.size() - after.size());
   int number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc() || end != digits.data() + digits.size() || number < 0) return {};
+  if (error != std::errc() || end != digits.data() + digits.size()) return {};
+  if (number < 0 || number == std::numeric_limits<int>::max()) return {};  // there is a next one
   return number;
 }
 

@@ -19,6 +19,7 @@ namespace snake_ddp::io {
 namespace {
 
 constexpr int kMaxDepth = 32;
+constexpr std::uint64_t kValueBytes = 256;  // about what a value of its own costs beside its numbers
 
 using StorageBytes = std::map<std::string_view, std::string_view>;  // key to content
 
@@ -60,7 +61,7 @@ void read_zip_file(std::string_view bytes, TorchFile& file) {
   for (const StorageRef& storage : file.pickles.storages()) {
     if (file.storages.contains(storage.key)) continue;
     const auto entry = entries.find(root + "data/" + std::string(storage.key));
-    if (entry == entries.end()) throw damaged("storage '" + std::string(storage.key) + "' is missing");
+    if (entry == entries.end()) throw damaged("storage '" + printable(storage.key) + "' is missing");
     file.storages.emplace(storage.key, checked_bytes(*entry));
   }
 }
@@ -172,8 +173,8 @@ class Flattener {
  private:
   void visit(const PickleValue& value, const std::string& name, int depth) {
     // Values may be shared and lists may hold themselves: a small file could describe endless ones.
-    if (depth > kMaxDepth) throw base::FileError("'" + name.substr(0, 100) + "...' is nested too deeply");
-    spend(64 + name.size());
+    if (depth > kMaxDepth) throw base::FileError("'" + printable(name) + "' is nested too deeply");
+    spend(kValueBytes + name.size());
     if (const auto* mapping = std::get_if<Mapping*>(&value)) {
       for (const auto& [key, item] : (*mapping)->items) visit(item, join(name, key_text(key)), depth + 1);
     } else if (const auto* list = std::get_if<Sequence*>(&value)) {
@@ -181,7 +182,8 @@ class Flattener {
         visit((*list)->items[i], join(name, std::to_string(i)), depth + 1);
       }
     } else {
-      if (!names_.insert(name).second) throw base::FileError("two values are named '" + name + "'");
+      if (!names_.insert(name).second)
+        throw base::FileError("two values are named '" + printable(name) + "'");
       items_.emplace_back(name, leaf(value, name));
     }
   }
@@ -191,7 +193,7 @@ class Flattener {
     if (const auto* number = std::get_if<double>(&value)) return at::scalar_tensor(*number, at::kDouble);
     if (const auto* number = std::get_if<std::int64_t>(&value)) return at::scalar_tensor(*number, at::kLong);
     if (const auto* truth = std::get_if<bool>(&value)) return at::scalar_tensor(*truth, at::kBool);
-    throw base::FileError("'" + name + "' is neither a tensor nor a number: save only those");
+    throw base::FileError("'" + printable(name) + "' is neither a tensor nor a number: save only those");
   }
 
   static std::string key_text(const PickleValue& key) {
@@ -211,12 +213,12 @@ class Flattener {
   at::Tensor materialize(const TensorPlan& plan) {
     const StorageRef& storage = *plan.storage;
     const auto found = file_.storages.find(storage.key);
-    if (found == file_.storages.end()) throw damaged("storage '" + std::string(storage.key) + "' is missing");
+    if (found == file_.storages.end()) throw damaged("storage '" + printable(storage.key) + "' is missing");
     const std::string_view bytes = found->second;
     const std::uint64_t item_bytes = c10::elementSize(storage.type);
     if (bytes.size() / item_bytes != static_cast<std::uint64_t>(storage.numel) ||
         bytes.size() % item_bytes != 0) {
-      throw damaged("storage '" + std::string(storage.key) + "' is not of the size it should be");
+      throw damaged("storage '" + printable(storage.key) + "' is not of the size it should be");
     }
     if (plan.sizes.size() != plan.strides.size())
       throw damaged("a tensor with as many strides as it has no sizes");

@@ -84,6 +84,7 @@ ZipDirectory read_zip_directory(std::string_view archive) {
   const CentralDirectory directory = find_central_directory(archive);
   ByteReader in(archive, directory.offset);
   ZipDirectory entries;
+  std::uint64_t stored = 0;
   for (std::uint64_t i = 0; i < directory.entries; ++i) {
     expect(in, kCentralHeader, "directory entry");
     in.take(4);  // versions
@@ -102,8 +103,12 @@ ZipDirectory read_zip_directory(std::string_view archive) {
     widen(in.take(extra_bytes), size, stored_size, offset);
     in.take(comment_bytes);
     const bool plain = method == 0 && (flags & 1) == 0 && size == stored_size;
-    if (!entries.emplace(name, ZipEntry{stored_bytes(archive, offset, stored_size), crc32, plain}).second) {
-      throw damaged("entry '" + std::string(name) + "' comes twice");
+    const std::string_view bytes = stored_bytes(archive, offset, stored_size);
+    // Entries that share bytes would let a small file ask for as many checksums of all of it as it has entries.
+    stored += bytes.size();
+    if (stored > archive.size()) throw damaged("entries of the zip archive lie over each other");
+    if (!entries.emplace(name, ZipEntry{bytes, crc32, plain}).second) {
+      throw damaged("entry '" + printable(name) + "' comes twice");
     }
   }
   return entries;
@@ -113,12 +118,12 @@ std::string_view checked_bytes(const ZipDirectory::value_type& entry) {
   const auto& [name, content] = entry;
   if (!content.plain) {
     throw base::FileError(
-        "entry '" + std::string(name) +
+        "entry '" + printable(name) +
         "' is compressed or encrypted, which torch.save never does: save the weights again");
   }
   const auto* data = reinterpret_cast<const Bytef*>(content.bytes.data());
   if (content.crc32 != 0 && ::crc32_z(0, data, content.bytes.size()) != content.crc32) {
-    throw damaged("checksum of entry '" + std::string(name) + "' is wrong");
+    throw damaged("checksum of entry '" + printable(name) + "' is wrong");
   }
   return content.bytes;
 }

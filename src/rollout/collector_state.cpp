@@ -85,7 +85,7 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
           fmt::format("{}: \"{}\" has another shape or type than its layout says", what, name));
     return there.contiguous();
   };
-  if (!at::equal(find(state, "layout", what), find(own, "layout", what))) return false;
+  if (!at::equal(of("layout"), find(own, "layout", what))) return false;
   const auto refuse = [&](bool condition, const char* name) {
     if (condition) throw base::FileError(fmt::format("{}: impossible values in \"{}\"", what, name));
   };

@@ -11,6 +11,9 @@
 namespace snake_ddp::train {
 namespace {
 
+template <class Value>
+constexpr at::ScalarType kType = std::is_floating_point_v<Value> ? at::kDouble : at::kLong;
+
 // The one list of counters; a new one is one line here.
 template <class AnyCounters, class Visit>
 void each(AnyCounters& p, Visit visit) {
@@ -32,8 +35,7 @@ void each(AnyCounters& p, Visit visit) {
 nets::NamedTensors to_state(const Counters& counters) {
   nets::NamedTensors state;
   each(counters, [&](const char* name, auto value) {
-    state.emplace_back(
-        name, at::scalar_tensor(value, std::is_floating_point_v<decltype(value)> ? at::kDouble : at::kLong));
+    state.emplace_back(name, at::scalar_tensor(value, kType<decltype(value)>));
   });
   return state;
 }
@@ -43,9 +45,10 @@ Counters counters_from(const nets::NamedTensors& state, const std::string& what)
   each(counters, [&](const char* name, auto& value) {
     const auto found =
         std::find_if(state.begin(), state.end(), [&](const auto& item) { return item.first == name; });
-    if (found == state.end() || found->second.numel() != 1)
+    using Value = std::remove_reference_t<decltype(value)>;
+    if (found == state.end() || found->second.numel() != 1 || found->second.scalar_type() != kType<Value>)
       throw base::FileError(fmt::format("{} has no counter \"{}\"", what, name));
-    value = found->second.template item<std::remove_reference_t<decltype(value)>>();
+    value = found->second.template item<Value>();
   });
   return counters;
 }

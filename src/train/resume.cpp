@@ -14,6 +14,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/json_text.hpp"
 #include "snake_ddp/io/run_folder.hpp"
 #include "snake_ddp/io/state_dict.hpp"
 #include "weights.hpp"
@@ -52,7 +53,8 @@ std::optional<at::Tensor> find(const nets::NamedTensors& all, const std::string&
 
 std::int64_t whole_number(const nets::NamedTensors& all, const std::string& name, const std::string& what) {
   const auto tensor = find(all, name);
-  if (!tensor || tensor->numel() != 1) throw FileError(fmt::format("{} has no number \"{}\"", what, name));
+  if (!tensor || tensor->numel() != 1 || tensor->scalar_type() != at::kLong)
+    throw FileError(fmt::format("{} has no number \"{}\"", what, name));
   return tensor->item<std::int64_t>();
 }
 
@@ -86,7 +88,8 @@ StoredRows open_rows(const std::string& folder, int rank, const nets::NamedTenso
   s.fits = columns.size() == replay.columns().size();
   for (std::size_t c = 0; s.fits && c < columns.size(); ++c) {
     const replay::Column& own = replay.columns()[c];
-    s.fits = columns[c].first == own.name && at::equal(columns[c].second, at::tensor(own.shape, at::kLong));
+    s.fits = columns[c].first == own.name && columns[c].second.scalar_type() == at::kLong &&
+             at::equal(columns[c].second, at::tensor(own.shape, at::kLong));
   }
   const io::Seal& seal = *manifest.find(replay_file(rank));
   s.file = std::make_unique<io::SealedReader>(path, seal);
@@ -256,25 +259,25 @@ void share(const Found& found, const RunState& state, rollout::GameCount& count,
   if (!league.empty() && !state.league.members().empty())
     state.league.restore(league, "the checkpoint's league");
   const auto epsilon = find(small, "games.epsilon");
-  if (!epsilon) throw FileError("the checkpoint has no \"games.epsilon\"");
+  if (!epsilon || epsilon->numel() != 1 || epsilon->scalar_type() != at::kDouble)
+    throw FileError("the checkpoint has no \"games.epsilon\"");
   count = {whole_number(small, "games.started", "the checkpoint"),
            whole_number(small, "games.ended", "the checkpoint"), epsilon->item<double>()};
 }
 
 // `with_job`: the number of SLURM's job decides, where there is one.
 bool was_launched_by(const Launch& launch, bool with_job, const std::string& run) {
-  std::string text;
+  ordered_json config;
   try {
-    text = io::read_file(run + "/config.json");
+    config = io::parse_ordered_json(io::read_file(run + "/config.json"));
   } catch (const FileError&) {  // not a run of ours
     return false;
   }
-  const ordered_json config = ordered_json::parse(text, nullptr, false);
   if (!config.is_object() || !config.contains("run") || !config["run"].is_object()) return false;
   const ordered_json& about = config["run"];
-  if (with_job && !launch.job.empty()) return about.value("job", "") == launch.job;
-  const auto theirs = about.value("agents", std::vector<std::string>());
-  return std::any_of(theirs.begin(), theirs.end(), [&](const std::string& agent) {
+  if (with_job && !launch.job.empty()) return about.contains("job") && about["job"] == launch.job;
+  if (!about.contains("agents") || !about["agents"].is_array()) return false;
+  return std::any_of(about["agents"].begin(), about["agents"].end(), [&](const ordered_json& agent) {
     return std::find(launch.agents.begin(), launch.agents.end(), agent) != launch.agents.end();
   });
 }

@@ -1,25 +1,24 @@
 #include "snake_ddp/train/signals.hpp"
 
 #include <unistd.h>
+
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 
 namespace snake_ddp::train {
 namespace {
 
-volatile std::sig_atomic_t g_stop = 0;
-volatile std::sig_atomic_t g_interrupts = 0;
+// The system may run a handler in any thread, and the watchdog asks from its own.
+std::atomic<bool> g_stop{false}, g_save{false};
+std::atomic<int> g_interrupts{0};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-volatile std::sig_atomic_t g_save = 0;
-
-extern "C" void on_save_signal(int) { g_save = 1; }
+extern "C" void on_save_signal(int) { g_save = true; }
 
 extern "C" void on_signal(int signal) {
-  g_stop = 1;
-  if (signal == SIGINT) {
-    g_interrupts = g_interrupts + 1;
-    if (g_interrupts >= 3) _exit(128 + SIGINT);
-  }
+  g_stop = true;
+  if (signal == SIGINT && ++g_interrupts >= 3) _exit(128 + SIGINT);
 }
 
 }  // namespace
@@ -34,12 +33,8 @@ void watch_signals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-bool take_save_request() {
-  const bool asked = g_save != 0;
-  g_save = 0;
-  return asked;
-}
+bool take_save_request() { return g_save.exchange(false); }
 
-bool stop_requested() { return g_stop != 0; }
+bool stop_requested() { return g_stop; }
 
 }  // namespace snake_ddp::train

@@ -112,6 +112,8 @@ CONFIGS = {
     "no object": ("[1]", ["one JSON object"]),
     "broken": ('{"tau": 0.01,, }', ["not valid JSON at byte"]),
     "empty": ("", ["not valid JSON"]),
+    "a number beyond all numbers": ('{"gamma": 1e999}', ["not valid JSON", "1e999"]),
+    "brackets without end": ('{"seed": ' + "[" * 200_000 + "]" * 200_000 + "}", ["brackets deeper within brackets"]),
 }
 
 
@@ -283,8 +285,12 @@ def test_a_record_that_cannot_be_read_is_told(tmp_path):
     (tmp_path / "flipped.jsonl.gz").write_bytes(flipped)
     write(tmp_path / "text.jsonl", "hello\n")
     write(tmp_path / "field.jsonl", '{"game": "snakes_3v3"}\n')
+    write(tmp_path / "deep.jsonl", '{"game": ' + "[" * 200_000 + "]" * 200_000 + "}\n")
+    # Few bytes that unfold to many values, each of which takes far more than its text.
+    (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b"[\n" + b"{},\n" * 1_200_000))
     for name, words in (("none.jsonl", []), ("cut.jsonl.gz", []), ("text.jsonl", [":1:", "not JSON"]),
-                        ("field.jsonl", [":1:", "is missing"])):
+                        ("field.jsonl", [":1:", "is missing"]), ("deep.jsonl", [":1:", "brackets more than 32 deep"]),
+                        ("bomb.json.gz", ["more than 1048576 values"])):
         refused(4, str(tmp_path / name), *words, line=["verify-trace", tmp_path / name])
     assert call("verify-trace", tmp_path / "flipped.jsonl.gz").returncode in (1, 4)
 
@@ -493,14 +499,28 @@ def test_info_tells_about_the_program_a_run_and_weights(tmp_path):
     assert about["parameters"] == sum(t.numel() for t in torch.load(weights, weights_only=True).values())
     assert about["tensors"]["prev_dense.0.weight"]["shape"] == [16, 30]
 
-    weights.write_bytes(weights.read_bytes()[:-100])
+    saved = weights.read_bytes()
+    weights.write_bytes(saved[:-100])
     done = call("info", folder, "--json")
     assert done.returncode == 4
     assert only_json(done.stdout)["whole"] is False and str(weights) in only_json(done.stdout)["broken"][0]
     (folder / "config.json").write_text("{")
     refused(4, "config.json", line=["info", folder])
+    weights.write_bytes(saved)
+    refused(4, "config.json", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
+    (folder / "config.json").write_text('{"output_activation": 7}')
+    refused(4, "output_activation is no text", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
     refused(4, "is not a run folder", line=["info", tmp_path])
     refused(4, "nowhere.pth", line=["info", tmp_path / "nowhere.pth"])
+
+
+def test_names_of_tensors_that_are_no_text_are_shown_all_the_same(tmp_path):
+    torch.save({"a\x1b[31m??": torch.ones(2)}, tmp_path / "a.pth", _use_new_zipfile_serialization=False)
+    (tmp_path / "a.pth").write_bytes((tmp_path / "a.pth").read_bytes().replace(b"??", b"\xff\xfe"))
+    about = only_json(call("info", tmp_path / "a.pth", "--json").stdout)
+    assert list(about["tensors"]) == ["a\x1b[31m\ufffd\ufffd"]
+    done = call("info", tmp_path / "a.pth")
+    assert done.returncode == 0 and "\\u001b[31m" in done.stdout and "\x1b" not in done.stdout
 
 
 def test_a_reader_that_goes_away_does_no_harm(tmp_path):

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -27,7 +28,7 @@ using namespace snake_ddp;
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-volatile std::sig_atomic_t stop_signals = 0;
+std::atomic<int> stop_signals{0};  // set by a handler, read by the watchdog's thread
 
 struct Arguments {
   std::string scenario = "world";
@@ -187,7 +188,7 @@ int main(int argc, char** argv) {
   dist::install_failure_handlers();
   dist::end_with_torchrun();
   // As training does: a stop signal is noted and looked at between steps.
-  for (const int s : {SIGTERM, SIGINT, SIGUSR1}) std::signal(s, [](int) { stop_signals = stop_signals + 1; });
+  for (const int s : {SIGTERM, SIGINT, SIGUSR1}) std::signal(s, [](int) { ++stop_signals; });
   const Arguments a = parse(argc, argv);
   if (a.scenario == "segfault") std::raise(SIGSEGV);
   if (a.scenario == "thread-throws")

@@ -183,6 +183,8 @@ def test_a_stopped_rank_is_named_within_the_timeout(start, tmp_path, victim):
     for rank in others:
         assert "failed after 2." in rank.text() and "(limit 2.0 s)" in rank.text()
         assert f"no word from rank {victim} on {socket.gethostname()} (pid {pids[victim]}), which is stopped" in rank.text()
+        stacks = dict(re.findall(r"^thread (\d+) \(.*?\):\n((?:  .+\n)+)", rank.text(), re.M))
+        assert "all_reduce_mean" in stacks[str(rank.popen.pid)], "the main thread, and what it waited in"
 
 
 def test_torchrun_names_the_killed_rank_as_the_root_cause(start, tmp_path):
@@ -402,7 +404,7 @@ def test_a_rank_without_progress_is_ended(start, tmp_path):
     assert process.took_s < 10
     assert "no progress for 1." in process.text() and "after the start (tick 1)" in process.text()
     assert "no progress" in json.loads(error_file.read_text())["message"]["message"]
-    assert re.search(r"^thread \d+ \(dist_probe\):\n(?:.+\n)*?.*sleep", process.text(), re.M), "the main thread's stack"
+    assert re.search(rf"^thread {process.popen.pid} \(dist_probe\):\n(?:  .+\n)*?.*sleep", process.text(), re.M), process.text()
 
 
 def test_a_rank_that_is_busy_after_a_stop_signal_is_ended(start, tmp_path):

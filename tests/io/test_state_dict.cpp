@@ -308,6 +308,23 @@ TEST_CASE("small files that describe endless values are refused", "[unit]") {
   }
 }
 
+TEST_CASE("zip entries that lie over each other are refused", "[unit]") {
+  const auto zip = [](int names) {
+    const std::string content(1000, 'x'), zeros(8, '\0');
+    std::string bytes = "PK\3\4" + zeros + zeros + zeros.substr(2) + raw(std::uint16_t{1}) +
+                        raw(std::uint16_t{0}) + "a" + content;
+    const auto directory = static_cast<std::uint32_t>(bytes.size()), size = std::uint32_t{1000};
+    for (char name = 'a'; name < 'a' + names; ++name) {  // all of the one entry
+      bytes += "PK\1\2" + zeros + zeros.substr(4) + raw(std::uint32_t{0}) + raw(size) + raw(size) +
+               raw(std::uint16_t{1}) + zeros.substr(4) + zeros + raw(std::uint32_t{0}) + name;
+    }
+    return bytes + "PK\5\6" + zeros.substr(2) + raw(static_cast<std::uint16_t>(names)) + zeros.substr(4) +
+           raw(directory) + raw(std::uint16_t{0});
+  };
+  CHECK_THAT(message_of(zip(1)), Contains("no data.pkl"));
+  CHECK_THAT(message_of(zip(5)), Contains("lie over each other"));
+}
+
 TEST_CASE("any cut of a weights file is noticed", "[unit]") {
   for (const std::string& whole :
        {state_dict_bytes(sample()), legacy_file(dict("w", tensor(4, 0, {2, 2}, {1, 2})), 4, four_floats())}) {

@@ -518,6 +518,20 @@ TEST_CASE("a state of another layout is left alone, and impossible boards are re
   CHECK(refused > 200);
 }
 
+TEST_CASE("a state with a tensor of another type or shape is refused", "[unit]") {
+  replay::Buffer rows(columns(30), 100);
+  rollout::Collector collector(options_for(2), rows);
+  for (std::size_t i = 0; i < collector.state().size(); ++i) {
+    nets::NamedTensors state = collector.state();
+    CAPTURE(state[i].first);
+    const at::Tensor right = state[i].second;
+    for (const at::Tensor& wrong : {right.to(at::kHalf), at::cat({right.flatten(), right.flatten()})}) {
+      state[i].second = wrong;
+      CHECK_THROWS_AS(collector.restore(state, "state"), base::FileError);
+    }
+  }
+}
+
 TEST_CASE("boards dealt anew are others than those before", "[unit]") {
   replay::Buffer rows(columns(30), 100);
   rollout::Collector collector(options_for(4), rows), fresh(options_for(4), rows);

@@ -25,7 +25,7 @@ struct Counters {
 /// As 0-dim tensors, for checkpoints. Owner: the caller.
 nets::NamedTensors to_state(const Counters& counters);
 
-/// Throws  FileError that starts with `what` where a counter is missing.
+/// Throws  FileError that starts with `what` where a counter is missing or of another type.
 Counters counters_from(const nets::NamedTensors& state, const std::string& what);
 
 }  // namespace snake_ddp::train
