@@ -26,13 +26,14 @@ void Dqn::check(const LearnerOptions& o) {
                                                    {o.coalesced_update, "--coalesced_update"}};
   for (const auto& [asked, name] : not_ours) {
     if (asked)
-      throw base::UsageError(std::string(name) +
-                             " is about actors and critics; --algo dqn has one network: leave it out");
+      throw base::UsageError(std::string(name) + " is about actors and critics; --algo " + o.algo +
+                             " has one network: leave it out");
   }
 }
 
 Dqn::Dqn(const LearnerOptions& options)
     : options_(options),
+      sums_teams_(options.algo == "vdn"),
       net_(shape_of(options), options.device, nets::kQNetName, options.library_products),
       target_(shape_of(options), options.device, nets::kQNetName, options.library_products),
       gradient_(net_.parameters().like()),
@@ -73,7 +74,7 @@ at::Tensor Dqn::target_values(const replay::Batch& batch, std::int64_t rows) {
   return at::addcmul(reward, discount, target_pass_.output.gather(1, choice));
 }
 
-// L = mean Huber(Q(s, a) - y)
+// L = mean Huber(Q(s, a) - y), over snakes; with VDN over teams, whose values and targets are sums of their snakes'.
 void Dqn::update(const replay::Batch& batch, const Average& average) {
   const c10::NoGradGuard no_grad;
   const std::int64_t rows = batch.columns.at(kObservation).size(0) * kTeam;
@@ -82,12 +83,15 @@ void Dqn::update(const replay::Batch& batch, const Average& average) {
       batch.columns[kObservation].view({rows, options_.features + 1}).to(options_.device);
   const at::Tensor action = batch.columns[kAction].view({rows, kActions}).to(options_.device);
   nets::forward(net_, observation, pass_);
-  const at::Tensor error = (pass_.output * action).sum(1, true).sub_(target);
+  at::Tensor error = (pass_.output * action).sum(1, true).sub_(target);
+  if (sums_teams_) error = error.view({rows / kTeam, kTeam}).sum(1, true);
   const at::Tensor slope = error.clamp(-1.0, 1.0);  // dHuber/derror
   // Huber(e) = slope * (e - slope / 2) in both of its parts.
   loss_ = (slope * (error - slope * 0.5)).mean();
   q_mean_ = pass_.output.mean();
-  const at::Tensor d_output = action * (slope / static_cast<double>(rows));
+  at::Tensor d_error = slope / static_cast<double>(error.size(0));
+  if (sums_teams_) d_error = d_error.expand({-1, kTeam}).reshape({rows, 1});
+  const at::Tensor d_output = action * d_error;
   nets::backward(net_, observation, d_output, pass_, gradient_);
   average(gradient_.flat());
   norm_ = adam_.step(net_.parameters().flat(), gradient_.flat(), options_.max_grad_norm,

@@ -162,9 +162,10 @@ void check_together(const TrainOptions& o) {
   agents::parse_mix(o.opponent_mix);
   if (o.scale_features && (o.obs == "window" || o.obs == "view"))
     throw base::UsageError("--scale_features is for --obs 26 and 30: the view is scaled as it is");
-  if (o.scale_features && o.algo == "dqn")
-    throw base::UsageError(
-        "--scale_features is for actors and critics: --algo dqn learns best with --obs view");
+  if (o.scale_features && (o.algo == "dqn" || o.algo == "vdn")) {
+    throw base::UsageError(fmt::format(
+        "--scale_features is for actors and critics: --algo {} learns best with --obs view", o.algo));
+  }
   learners::check_options(learner_options(o, 1, at::kCPU));
   if (o.buffer_size < o.batch_size) {
     throw base::UsageError(

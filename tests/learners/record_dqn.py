@@ -1,6 +1,7 @@
-"""Records tests/data/dqn_updates.pth: five updates of a double DQN written down plainly with torch.nn and torch.optim.
+"""Records five updates of a double DQN, or of its VDN, written down plainly with torch.nn and torch.optim.
 
-    python3 tests/learners/record_dqn.py tests/data/dqn_updates.pth
+    python3 tests/learners/record_dqn.py dqn tests/data/dqn_updates.pth
+    python3 tests/learners/record_dqn.py vdn tests/data/vdn_updates.pth
 
 What is recorded is an oracle for learners::Dqn, see test_dqn_golden.cpp; nothing here follows its code.
 """
@@ -27,7 +28,7 @@ class QNet(nn.Module):
         return self.q_net[2](x)
 
 
-def main(path):
+def main(algo, path):
     torch.manual_seed(20261121)
     net, target = QNet(), QNet()  # the target starts elsewhere, so that the two cannot be mixed up
     optimizer = torch.optim.Adam(net.parameters(), lr=LEARNING_RATE)
@@ -45,7 +46,8 @@ def main(path):
             best = net(next_state).masked_fill(moves == 0, -torch.inf).argmax(-1, keepdim=True)
             y = reward + discount * target(next_state).gather(-1, best).squeeze(-1)
         values = net(state)
-        loss = huber(values.gather(-1, action.unsqueeze(-1)).squeeze(-1), y)
+        chosen = values.gather(-1, action.unsqueeze(-1)).squeeze(-1)
+        loss = huber(chosen, y) if algo == "dqn" else huber(chosen.sum(1), y.sum(1))
         optimizer.zero_grad()
         loss.backward()
         norm = nn.utils.clip_grad_norm_(net.parameters(), MAX_GRAD_NORM)
@@ -62,4 +64,4 @@ def main(path):
     torch.save(out, path)
 
 
-main(sys.argv[1])
+main(sys.argv[1], sys.argv[2])

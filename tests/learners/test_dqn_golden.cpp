@@ -34,10 +34,11 @@ void require_near(const nets::NamedTensors& got, const io::NamedTensors& expecte
 
 }  // namespace
 
-TEST_CASE("five DQN updates equal those of a plain implementation", "[golden]") {
-  const auto recorded = io::load_state_dict(std::string(SD_TEST_DATA) + "/dqn_updates.pth");
+TEST_CASE("five updates of DQN and VDN equal those of a plain implementation", "[golden]") {
+  const std::string algo = GENERATE("dqn", "vdn");
+  const auto recorded = io::load_state_dict(std::string(SD_TEST_DATA) + "/" + algo + "_updates.pth");
   learners::LearnerOptions options;
-  options.algo = "dqn";
+  options.algo = algo;
   options.features = 41;
   options.hidden_size = 32;
   options.layer_norm = true;

@@ -62,7 +62,7 @@ GOLDEN = Catch("test_learners", "five DDPG updates with a softmax actor equal th
 GOLDEN_BICNET = Catch("test_learners", "five BiCNet updates with a softmax actor equal the reference's")
 BICNET_PASSES = Catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM")
 
-DQN_GOLDEN = Catch("test_learners", "five DQN updates equal those of a plain implementation")
+DQN_GOLDEN = Catch("test_learners", "five updates of DQN and VDN equal those of a plain implementation")
 
 RUN = "src/train/run.cpp"
 SETUP = "src/train/setup.cpp"
@@ -76,6 +76,7 @@ DQN = "src/learners/dqn.cpp"
 COLLECTOR = "src/rollout/collector.cpp"
 RULES = "include/snake_ddp/game/rules.hpp"
 OPPONENTS = "include/snake_ddp/agents/opponents_inline.hpp"
+REACH = "include/snake_ddp/game/reach.hpp"
 OBSERVATION = "include/snake_ddp/encode/observation_inline.hpp"
 
 # name: (test, [(file, text, instead)])
@@ -137,6 +138,13 @@ MUTANTS = {
         [(COLLECTOR, "discount.fill(terminated ? 0.0F :", "discount.fill(terminated ? static_cast<float>(factor) :")]),
     "epsilon stays": (Catch("test_rollout", "epsilon shrinks at every choice; as a ladder it stays and is spread over the boards"), [
         (COLLECTOR, "epsilon_ *= options_.epsilon_speed;", "epsilon_ *= 1.0;")]),
+    "VDN learns from snakes": (DQN_GOLDEN, [(DQN, 'sums_teams_(options.algo == "vdn")', "sums_teams_(false)")]),
+    "who comes last owns the cell": (Catch("test_game", "reach and outlook are those of a search cell by cell"), [
+        (REACH, "reach.by[first_foe][t] |", "reach.by[first_foe][t - 1] |")]),
+    "a frozen team's transitions are learned from": (
+        Catch("test_rollout", "frozen teams play team B each with its own answers and are not remembered"),
+        [(COLLECTOR, "const int teams = running_[b].opponent.is_self() ? 2 : 1;",
+          "const int teams = running_[b].opponent.scripted ? 1 : 2;")]),
     "the bootstrap counts on masked moves": (DQN_GOLDEN, [(DQN, "moves <= 0", "moves < 0")]),
     "the target network chooses its own best": (DQN_GOLDEN, [
         (DQN, "next_pass_.output.masked_fill", "target_pass_.output.masked_fill")]),

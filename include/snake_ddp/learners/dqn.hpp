@@ -1,7 +1,8 @@
 // Deep Q-network: one network for the three snakes that values the four moves, learned by double Q-learning on n-step
-// returns.
+// returns. As `vdn` its values are those of teams, the sum over their snakes (value decomposition network).
 // Follows  Mnih et al., "Human-level control through deep reinforcement learning", Nature 518 (2015); van Hasselt, Guez
-//          and Silver, "Deep reinforcement learning with double Q-learning", arXiv:1509.06461. See
+//          and Silver, "Deep reinforcement learning with double Q-learning", arXiv:1509.06461; Sunehag et al.,
+//          "Value-decomposition networks for cooperative multi-agent learning", arXiv:1706.05296. See
 //          docs/learners/dqn.md for the equations and differences.
 #pragma once
 
@@ -46,6 +47,7 @@ class Dqn final : public Learner, private nets::Policy {
   at::Tensor target_values(const replay::Batch& batch, std::int64_t rows);
 
   LearnerOptions options_;
+  bool sums_teams_;
   nets::Mlp net_, target_;
   nets::FlatParameters gradient_;
   Adam adam_;
