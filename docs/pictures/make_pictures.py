@@ -3,6 +3,7 @@
 
   make_pictures.py curve RUN_FOLDER OUT.svg   win rate and reward of a run over its wall-clock time
   make_pictures.py game  BOARD.txt  OUT.svg   a board as `./snake_ddp eval --show STEP` prints it
+  make_pictures.py film  GAME.json  OUT.svg   a game as `./snake_ddp eval --record FOLDER` writes it, step by step
   make_pictures.py page  GAME.html  OUT.png   the page that `./snake_ddp replay` made, in Chromium
 
 Needs nothing but Python, and for `curve` the package tensorboard (it is in .venv after ./train_ddp.sh), for `page` what
@@ -323,6 +324,90 @@ def draw_game(board, out, names):
     out.write_text(svg(width + 2 * left, top + height + 56, title, body))
 
 
+# ---- film ----------------------------------------------------------------------------------------------------------
+
+STEP_SECONDS = 0.2
+
+
+def turns(cells, left, top):
+    """A body from tail to head as one path: a letter for each straight piece; over a border it goes on at the other side."""
+    x, y = centre(cells[-1], left, top)
+    path, piece = [f"M{x:.0f} {y:.0f}"], ["", 0]
+
+    def end_piece():
+        if piece[1]:
+            path.append(f"{piece[0]}{piece[1]}")
+        piece[1] = 0
+
+    for place, ahead in zip(reversed(cells[1:]), reversed(cells[:-1])):
+        down, right = ((there - here + side // 2) % side - side // 2
+                       for there, here, side in zip(ahead, place, (ROWS, COLUMNS)))
+        way, length = ("v", down * CELL) if down else ("h", right * CELL)
+        if way != piece[0]:
+            end_piece()
+        piece[0] = way
+        piece[1] += length
+        if (place[0] + down, place[1] + right) != tuple(ahead):
+            end_piece()
+            x, y = centre(ahead, left, top)
+            path.append(f"M{x - right * CELL:.0f} {y - down * CELL:.0f}{way}{length}")
+    end_piece()
+    return "".join(path)
+
+
+def draw_frame(board, left, top):
+    parts = []
+    for row, column in board["beans_position"]:
+        x, y = centre((row, column), left, top)
+        parts.append(f'<path d="M{x:.0f} {y - 9:.0f}l9 9-9 9-9-9z" class="fill-bean"/>')
+    for i, cells in enumerate(board["snakes_position"]):
+        if not cells:
+            continue
+        colour = "a" if i < 3 else "b"
+        parts.append(f'<path d="{turns(cells, left, top)}" class="{colour}"/>')
+        x, y = centre(cells[0], left, top)
+        parts.append(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="15" class="fill-a"/>' if i < 3 else
+                     f'<path d="M{x - 15:.0f} {y - 15:.0f}h30v30h-30z" class="fill-b"/>')
+    return parts
+
+
+def draw_film(log, out, names):
+    game = json.loads(log.read_text())
+    boards = [game["init_info"]] + [step["info_after"] for step in game["steps"]]
+    score = [0, 0]
+    scores = [(0, 0)]
+    for step in game["steps"]:
+        score = [score[team] + sum(step["reward"][3 * team:3 * team + 3]) for team in range(2)]
+        scores.append(tuple(score))
+    left, top = 24, 60
+    width, height = COLUMNS * CELL, ROWS * CELL
+    whole = len(boards) * STEP_SECONDS
+    body = [f"""<style>
+  .a, .b {{ fill: none; stroke-width: 22; stroke-linejoin: round; stroke-opacity: 0.8; }}
+  .a {{ stroke: {LIGHT['a']}; stroke-linecap: round; }} .b {{ stroke: {LIGHT['b']}; stroke-linecap: butt; }}
+  @media (prefers-color-scheme: dark) {{ .a {{ stroke: {DARK['a']}; }} .b {{ stroke: {DARK['b']}; }} }}
+  .f {{ visibility: hidden; animation: f {whole:.1f}s step-end infinite; }}
+  @keyframes f {{ 0% {{ visibility: visible; }} {100 / len(boards):.3f}% {{ visibility: hidden; }} }}
+  @media (prefers-reduced-motion: reduce) {{ .f {{ animation: none; }} .f:last-of-type {{ visibility: visible; }} }}
+</style>""",
+            f'<circle cx="{left + 9}" cy="30" r="9" class="fill-a"/>', text(left + 26, 36, names[0], 18, kind="fill-a strong"),
+            f'<rect x="{left + width - 18}" y="21" width="18" height="18" rx="3" class="fill-b"/>',
+            text(left + width - 26, 36, names[1], 18, "end", "fill-b strong"),
+            f'<clipPath id="board"><rect x="{left}" y="{top}" width="{width}" height="{height}" rx="6"/></clipPath>',
+            f'<rect x="{left}" y="{top}" width="{width}" height="{height}" rx="6" class="fill-cell"/>',
+            '<g clip-path="url(#board)">']
+    lines = [f"M{left},{top + r * CELL}h{width}" for r in range(1, ROWS)]
+    lines += [f"M{left + c * CELL},{top}v{height}" for c in range(1, COLUMNS)]
+    body.append(f'<path d="{" ".join(lines)}" class="stroke-line open"/></g>')
+    for number, board in enumerate(boards):
+        told = text(left + width / 2, 36, f"{scores[number][0]} : {scores[number][1]}, step {number} of 200", 14, "middle")
+        frame = "".join(draw_frame(board, left, top))
+        body.append(f'<g class="f" style="animation-delay:{number * STEP_SECONDS - whole:.1f}s">{told}'
+                    f'<g clip-path="url(#board)">{frame}</g></g>')
+    title = f"A game of snakes 3v3, step by step: {names[0]} {scores[-1][0]}, {names[1]} {scores[-1][1]}"
+    out.write_text(svg(width + 2 * left, top + height + 20, title, body))
+
+
 # ---- page ----------------------------------------------------------------------------------------------------------
 
 def take_picture(page, out, step, dark):
@@ -358,6 +443,11 @@ def main():
     game.add_argument("out", type=pathlib.Path)
     game.add_argument("--team_a", default="team A", help="its name in the picture")
     game.add_argument("--team_b", default="team B", help="its name in the picture")
+    film = commands.add_parser("film", help="a whole game")
+    film.add_argument("game", type=pathlib.Path)
+    film.add_argument("out", type=pathlib.Path)
+    film.add_argument("--team_a", default="team A", help="its name in the picture")
+    film.add_argument("--team_b", default="team B", help="its name in the picture")
     page = commands.add_parser("page", help="the replay page")
     page.add_argument("page", type=pathlib.Path)
     page.add_argument("out", type=pathlib.Path)
@@ -368,6 +458,8 @@ def main():
         draw_curve(line.run, line.out)
     elif line.command == "page":
         take_picture(line.page, line.out, line.step, line.dark)
+    elif line.command == "film":
+        draw_film(line.game, line.out, (line.team_a, line.team_b))
     else:
         draw_game(line.board, line.out, (line.team_a, line.team_b))
 
