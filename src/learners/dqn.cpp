@@ -33,7 +33,9 @@ void Dqn::check(const LearnerOptions& o) {
 
 Dqn::Dqn(const LearnerOptions& options)
     : options_(options),
-      sums_teams_(options.algo == "vdn"),
+      value_(options.algo == "qmix"  ? Value::kMixed
+             : options.algo == "vdn" ? Value::kSum
+                                     : Value::kSnake),
       net_(shape_of(options), options.device, nets::kQNetName, options.library_products),
       target_(shape_of(options), options.device, nets::kQNetName, options.library_products),
       gradient_(net_.parameters().like()),
@@ -43,13 +45,35 @@ Dqn::Dqn(const LearnerOptions& options)
   net_.init(options.seed);
   const auto scalar = at::TensorOptions().dtype(at::kFloat).device(options.device);
   for (at::Tensor* t : {&loss_, &q_mean_, &norm_}) *t = at::zeros({}, scalar);
+  if (value_ == Value::kMixed) mixing_.emplace(nets::MixerShape{kTeam * (options.features + 1)}, options);
   target_.parameters().flat().copy_(net_.parameters().flat());
+  if (mixing_) mixing_->target.parameters().flat().copy_(mixing_->mixer.parameters().flat());
 }
 
+Dqn::Mixing::Mixing(const nets::MixerShape& shape, const LearnerOptions& options)
+    : mixer(shape, options.device),
+      target(shape, options.device),
+      gradient(mixer.parameters().like()),
+      adam(mixer.parameters(), options.c_lr, options.library_products || !options.device.is_cpu()) {
+  mixer.init(options.seed + 1);
+}
+
+void Dqn::scale_rates(double factor) {
+  adam_.learning_rate = factor * options_.c_lr;
+  if (mixing_) mixing_->adam.learning_rate = factor * options_.c_lr;
+}
+
+// QMIX's files have no targets: these start as what was read.
 void Dqn::start_from_exported() {
   const c10::NoGradGuard no_grad;
   adam_.reset();
+  if (!mixing_) return;
+  target_.parameters().flat().copy_(net_.parameters().flat());
+  mixing_->target.parameters().flat().copy_(mixing_->mixer.parameters().flat());
+  mixing_->adam.reset();
 }
+
+nets::NamedTensors Dqn::exported_critic() { return mixing_ ? mixing_->mixer.named() : target_.named(); }
 
 std::vector<replay::Column> Dqn::columns() const {
   return {{"observation", {kTeam, options_.features + 1}},
@@ -60,8 +84,8 @@ std::vector<replay::Column> Dqn::columns() const {
           {"next_moves", {kTeam, kActions}}};
 }
 
-// r + discount * Q'(s', argmax over allowed moves of Q(s')), [rows, 1].
-at::Tensor Dqn::target_values(const replay::Batch& batch, std::int64_t rows) {
+// Q'(s', argmax over allowed moves of Q(s')), [rows, 1].
+at::Tensor Dqn::next_values(const replay::Batch& batch, std::int64_t rows) {
   const at::Tensor next =
       batch.columns[kNextObservation].view({rows, options_.features + 1}).to(options_.device);
   nets::forward(net_, next, next_pass_);
@@ -69,33 +93,72 @@ at::Tensor Dqn::target_values(const replay::Batch& batch, std::int64_t rows) {
   const at::Tensor moves = batch.columns[kNextMoves].view({rows, kActions}).to(options_.device);
   const at::Tensor choice =
       next_pass_.output.masked_fill(moves <= 0, -std::numeric_limits<float>::infinity()).argmax(1, true);
-  const at::Tensor reward = batch.columns[kReward].view({rows, 1}).to(options_.device);
-  const at::Tensor discount = batch.columns[kDiscount].view({rows, 1}).to(options_.device);
-  return at::addcmul(reward, discount, target_pass_.output.gather(1, choice));
+  return target_pass_.output.gather(1, choice);
 }
 
-// L = mean Huber(Q(s, a) - y), over snakes; with VDN over teams, whose values and targets are sums of their snakes'.
+// Value less r + discount * next value: of snakes [rows, 1], or of teams [B, 1].
+at::Tensor Dqn::errors(const replay::Batch& batch, const at::Tensor& chosen, const at::Tensor& next) {
+  const std::int64_t rows = chosen.size(0), teams = rows / kTeam;
+  const at::Tensor reward = batch.columns[kReward].view({rows, 1}).to(options_.device);
+  const at::Tensor discount = batch.columns[kDiscount].view({rows, 1}).to(options_.device);
+  if (value_ != Value::kMixed) {
+    const at::Tensor error = chosen - at::addcmul(reward, discount, next);
+    return value_ == Value::kSnake ? error : error.view({teams, kTeam}).sum(1, true);
+  }
+  const auto state = [&](std::size_t column) {
+    return batch.columns[column].view({teams, kTeam * (options_.features + 1)}).to(options_.device);
+  };
+  nets::forward(mixing_->mixer, state(kObservation), chosen.view({teams, kTeam}), mixing_->pass);
+  nets::forward(mixing_->target, state(kNextObservation), next.view({teams, kTeam}), mixing_->target_pass);
+  const at::Tensor team_reward = reward.view({teams, kTeam}).sum(1, true);
+  // A team's snakes come to their ends together.
+  const at::Tensor team_discount = discount.view({teams, kTeam}).narrow(1, 0, 1);
+  return mixing_->pass.output - at::addcmul(team_reward, team_discount, mixing_->target_pass.output);
+}
+
+// dL/d(chosen) [rows, 1]; with QMIX the mixing network's gradient is written, too.
+at::Tensor Dqn::chosen_gradient(const replay::Batch& batch, const at::Tensor& chosen,
+                                const at::Tensor& d_error) {
+  const std::int64_t rows = chosen.size(0), teams = rows / kTeam;
+  switch (value_) {
+    case Value::kSnake:
+      return d_error;
+    case Value::kSum:
+      return d_error.expand({-1, kTeam}).reshape({rows, 1});
+    case Value::kMixed:
+      break;
+  }
+  const at::Tensor state =
+      batch.columns[kObservation].view({teams, kTeam * (options_.features + 1)}).to(options_.device);
+  return nets::backward(mixing_->mixer, state, chosen.view({teams, kTeam}), d_error, mixing_->pass,
+                        mixing_->gradient)
+      .reshape({rows, 1});
+}
+
+// L = mean Huber(error), over snakes or over teams.
 void Dqn::update(const replay::Batch& batch, const Average& average) {
   const c10::NoGradGuard no_grad;
   const std::int64_t rows = batch.columns.at(kObservation).size(0) * kTeam;
-  const at::Tensor target = target_values(batch, rows);
+  const at::Tensor next = next_values(batch, rows);
   const at::Tensor observation =
       batch.columns[kObservation].view({rows, options_.features + 1}).to(options_.device);
   const at::Tensor action = batch.columns[kAction].view({rows, kActions}).to(options_.device);
   nets::forward(net_, observation, pass_);
-  at::Tensor error = (pass_.output * action).sum(1, true).sub_(target);
-  if (sums_teams_) error = error.view({rows / kTeam, kTeam}).sum(1, true);
+  const at::Tensor chosen = (pass_.output * action).sum(1, true);
+  const at::Tensor error = errors(batch, chosen, next);
   const at::Tensor slope = error.clamp(-1.0, 1.0);  // dHuber/derror
   // Huber(e) = slope * (e - slope / 2) in both of its parts.
   loss_ = (slope * (error - slope * 0.5)).mean();
   q_mean_ = pass_.output.mean();
-  at::Tensor d_error = slope / static_cast<double>(error.size(0));
-  if (sums_teams_) d_error = d_error.expand({-1, kTeam}).reshape({rows, 1});
-  const at::Tensor d_output = action * d_error;
-  nets::backward(net_, observation, d_output, pass_, gradient_);
+  const at::Tensor d_chosen = chosen_gradient(batch, chosen, slope / static_cast<double>(error.size(0)));
+  nets::backward(net_, observation, action * d_chosen, pass_, gradient_);
   average(gradient_.flat());
   norm_ = adam_.step(net_.parameters().flat(), gradient_.flat(), options_.max_grad_norm,
                      target_.parameters().flat(), options_.tau);
+  if (!mixing_) return;
+  average(mixing_->gradient.flat());
+  mixing_->adam.step(mixing_->mixer.parameters().flat(), mixing_->gradient.flat(), options_.max_grad_norm,
+                     mixing_->target.parameters().flat(), options_.tau);
 }
 
 UpdateStats Dqn::stats() const {
@@ -109,6 +172,13 @@ nets::NamedTensors Dqn::state() {
   add_under(out, "adam.first.", net_.named_views(adam_.first_moment));
   add_under(out, "adam.second.", net_.named_views(adam_.second_moment));
   out.emplace_back("adam.steps", adam_.steps);
+  if (mixing_) {
+    add_under(out, "", mixing_->mixer.named());
+    add_under(out, "target.", mixing_->target.named());
+    add_under(out, "mixer_adam.first.", mixing_->mixer.named_views(mixing_->adam.first_moment));
+    add_under(out, "mixer_adam.second.", mixing_->mixer.named_views(mixing_->adam.second_moment));
+    out.emplace_back("mixer_adam.steps", mixing_->adam.steps);
+  }
   return out;
 }
 

@@ -16,6 +16,8 @@ const std::vector<LearnerEntry>& registry() {
        Bicnet::check},
       {"dqn", [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Dqn>(o); },
        Dqn::check},
+      {"qmix", [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Dqn>(o); },
+       Dqn::check},
       {"vdn", [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Dqn>(o); },
        Dqn::check},
   };

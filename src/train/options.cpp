@@ -162,7 +162,7 @@ void check_together(const TrainOptions& o) {
   agents::parse_mix(o.opponent_mix);
   if (o.scale_features && (o.obs == "window" || o.obs == "view"))
     throw base::UsageError("--scale_features is for --obs 26 and 30: the view is scaled as it is");
-  if (o.scale_features && (o.algo == "dqn" || o.algo == "vdn")) {
+  if (o.scale_features && (o.algo == "dqn" || o.algo == "vdn" || o.algo == "qmix")) {
     throw base::UsageError(fmt::format(
         "--scale_features is for actors and critics: --algo {} learns best with --obs view", o.algo));
   }

@@ -486,7 +486,7 @@ def test_a_bench_whose_run_cannot_be_tells_why(tmp_path):
 
 def test_info_tells_about_the_program_a_run_and_weights(tmp_path):
     about = only_json(call("info", "--json").stdout)
-    assert about["version"].startswith("snake_ddp ") and about["learners"] == ["ddpg", "bicnet", "dqn", "vdn"] and "gloo" in about["backends"]
+    assert about["version"].startswith("snake_ddp ") and about["learners"] == ["ddpg", "bicnet", "dqn", "qmix", "vdn"] and "gloo" in about["backends"]
 
     done = call(*tiny(tmp_path), "--save_interval", "1")
     assert done.returncode == 0, done.stderr

@@ -34,8 +34,8 @@ void require_near(const nets::NamedTensors& got, const io::NamedTensors& expecte
 
 }  // namespace
 
-TEST_CASE("five updates of DQN and VDN equal those of a plain implementation", "[golden]") {
-  const std::string algo = GENERATE("dqn", "vdn");
+TEST_CASE("five updates of DQN, VDN and QMIX equal those of a plain implementation", "[golden]") {
+  const std::string algo = GENERATE("dqn", "vdn", "qmix");
   const auto recorded = io::load_state_dict(std::string(SD_TEST_DATA) + "/" + algo + "_updates.pth");
   learners::LearnerOptions options;
   options.algo = algo;
@@ -47,6 +47,10 @@ TEST_CASE("five updates of DQN and VDN equal those of a plain implementation", "
   learners::Dqn learner(options);
   nets::copy_state(part(recorded, "net0."), learner.net().named(), "net0");
   nets::copy_state(part(recorded, "target0."), learner.target().named(), "target0");
+  if (algo == "qmix") {
+    nets::copy_state(part(recorded, "mixer0."), learner.mixer().named(), "mixer0");
+    nets::copy_state(part(recorded, "mixer_target0."), learner.mixer_target().named(), "mixer_target0");
+  }
   learner.state_changed();
   bool clipped = false;
   for (int u = 0; u < 5; ++u) {
@@ -71,6 +75,9 @@ TEST_CASE("five updates of DQN and VDN equal those of a plain implementation", "
   CHECK(clipped);
   require_near(learner.net().named(), part(recorded, "net5."));
   require_near(learner.target().named(), part(recorded, "target5."));
+  if (algo != "qmix") return;
+  require_near(learner.mixer().named(), part(recorded, "mixer5."));
+  require_near(learner.mixer_target().named(), part(recorded, "mixer_target5."));
 }
 
 TEST_CASE("DQN refuses an option about actors", "[unit]") {

@@ -62,7 +62,7 @@ GOLDEN = Catch("test_learners", "five DDPG updates with a softmax actor equal th
 GOLDEN_BICNET = Catch("test_learners", "five BiCNet updates with a softmax actor equal the reference's")
 BICNET_PASSES = Catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM")
 
-DQN_GOLDEN = Catch("test_learners", "five updates of DQN and VDN equal those of a plain implementation")
+DQN_GOLDEN = Catch("test_learners", "five updates of DQN, VDN and QMIX equal those of a plain implementation")
 
 RUN = "src/train/run.cpp"
 SETUP = "src/train/setup.cpp"
@@ -138,7 +138,9 @@ MUTANTS = {
         [(COLLECTOR, "discount.fill(terminated ? 0.0F :", "discount.fill(terminated ? static_cast<float>(factor) :")]),
     "epsilon stays": (Catch("test_rollout", "epsilon shrinks at every choice; as a ladder it stays and is spread over the boards"), [
         (COLLECTOR, "epsilon_ *= options_.epsilon_speed;", "epsilon_ *= 1.0;")]),
-    "VDN learns from snakes": (DQN_GOLDEN, [(DQN, 'sums_teams_(options.algo == "vdn")', "sums_teams_(false)")]),
+    "VDN learns from snakes": (DQN_GOLDEN, [(DQN, 'options.algo == "vdn" ? Value::kSum', 'options.algo == "none" ? Value::kSum')]),
+    "the mixing weights may fall below 0": (DQN_GOLDEN, [
+        ("src/nets/mixer.cpp", "const at::Tensor weights = parts.weights.abs().view({q.size(0)", "const at::Tensor weights = parts.weights.view({q.size(0)")]),
     "who comes last owns the cell": (Catch("test_game", "reach and outlook are those of a search cell by cell"), [
         (REACH, "reach.by[first_foe][t] |", "reach.by[first_foe][t - 1] |")]),
     "a frozen team's transitions are learned from": (

@@ -1,0 +1,62 @@
+// A mixing network: the value of a team from those of its snakes, rising in each of them.
+// Follows  Rashid et al., "QMIX: monotonic value function factorisation for deep multi-agent reinforcement learning",
+//          arXiv:1803.11485.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "snake_ddp/nets/flat_parameters.hpp"
+
+namespace snake_ddp::nets {
+
+struct MixerShape {
+  std::int64_t state = 0;   // numbers that tell the state, a constant among them
+  std::int64_t agents = 3;  // n
+  std::int64_t embed = 32;  // e
+};
+
+/// Hypernetworks make the mixing weights from the state s [B, state]:
+///   W1 = |s H1| as [n, e]    b1 = s H2    w2 = |s H3|    v = relu(s H4) u + c
+///   Q_tot = elu(q W1 + b1) . w2 + v
+/// The constant in s is the hypernetworks' bias.
+class Mixer {
+ public:
+  Mixer(MixerShape shape, at::Device device);
+
+  [[nodiscard]] const MixerShape& shape() const { return shape_; }
+  [[nodiscard]] FlatParameters& parameters() { return parameters_; }
+  [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
+
+  /// Uniform in +-1/sqrt(inputs), as torch.nn.Linear starts. A function of `seed` alone.
+  void init(std::uint64_t seed);
+
+  /// mixer.hyper.weight [state, (n + 3) e], its columns those of H1, H2, H3, H4; mixer.value.weight [e];
+  /// mixer.value.bias [1]. Owner: this mixer.
+  [[nodiscard]] NamedTensors named() const { return named_views(parameters_); }
+  [[nodiscard]] NamedTensors named_views(const FlatParameters& of) const;
+
+ private:
+  MixerShape shape_;
+  FlatParameters parameters_;
+};
+
+/// A forward pass and what its backward pass needs.
+struct MixerPass {
+  at::Tensor hyper;   // [B, (n + 3) e] before the absolute values
+  at::Tensor before;  // [B, e] before elu
+  at::Tensor hidden;  // [B, e]
+  at::Tensor value;   // [B, e] relu(s H4)
+  at::Tensor output;  // [B, 1]
+};
+
+/// Shapes  state [B, state], q [B, n]; fills `pass`.
+void forward(const Mixer& mixer, const at::Tensor& state, const at::Tensor& q, MixerPass& pass);
+
+/// Gradients of a scalar loss.
+/// Shapes  d_output [B, 1]; `gradients` has the mixer's layout and is overwritten; returns dL/dq [B, n].
+at::Tensor backward(const Mixer& mixer, const at::Tensor& state, const at::Tensor& q,
+                    const at::Tensor& d_output, const MixerPass& pass, FlatParameters& gradients);
+
+}  // namespace snake_ddp::nets
