@@ -6,6 +6,7 @@ import getpass
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -52,6 +53,8 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=2
 MpiDefault=none
 ReturnToService=2
 KillWait=5
+# The jobs' ports follow from it; another such cluster on this machine must not meet ours.
+FirstJobId={first_job}
 SlurmdParameters=config_overrides
 NodeName=localhost NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
 PartitionName=all Nodes=localhost Default=YES MaxTime=INFINITE State=UP
@@ -150,7 +153,7 @@ def cluster(tmp_path_factory):
     ctld_port, slurmd_port = free_ports(2)
     (folder / "slurm.conf").write_text(CONFIGURATION.format(
         folder=folder, host=socket.gethostname().split(".")[0], user=getpass.getuser(), cpus=CPUS, ctld_port=ctld_port,
-        slurmd_port=slurmd_port))
+        slurmd_port=slurmd_port, first_job=random.randrange(1, 9000)))
     made = Cluster(folder)
     try:
         made.call("munged", "--force", f"--key-file={key}", f"--socket={folder}/munge.sock", f"--pid-file={folder}/munged.pid",
@@ -164,7 +167,10 @@ def cluster(tmp_path_factory):
         yield made
     finally:
         if daemon_number(folder / "slurmctld.pid"):
-            made.call("scancel", f"--user={getpass.getuser()}", "--signal=KILL", "--full", check=False)
+            made.call("scancel", f"--user={getpass.getuser()}", check=False)
+            until = time.monotonic() + 30
+            while made.call("squeue", "--noheader", check=False).strip() and time.monotonic() < until:
+                time.sleep(0.2)
         for name in ("slurmd", "slurmctld", "munged"):
             if number := daemon_number(folder / f"{name}.pid"):
                 with contextlib.suppress(ProcessLookupError):
