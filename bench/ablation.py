@@ -46,6 +46,7 @@ OF_CHAMPION = {
     "base": ("as it is", {}),
     "vdn": ("values of teams, summed over their snakes", {"algo": "vdn"}),
     "vdn_own_reward_1": ("the same, each snake its own reward", {"algo": "vdn", "own_reward": 1}),
+    "qmix": ("values of teams from a mixing network", {"algo": "qmix"}),
     "ddpg": ("DDPG with the preset's settings", {"algo": "ddpg", "stored_action": "played", "expected_value": True}),
     "window": ("sees no outlook of its moves", {"obs": "window"}),
     "own_reward_1": ("each snake its own reward", {"own_reward": 1}),
