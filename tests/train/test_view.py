@@ -92,3 +92,11 @@ def test_a_few_hundred_updates_beat_random_snakes(tmp_path):
     actor = run_folder(done.stdout) / "trained_model" / "actor_best.pth"
     result = played("eval", "--team_a", actor, "--team_b", "level0", "--games", "100", "--json")
     assert result["win_rate"] > 0.8, json.dumps(result)
+
+
+def test_the_team_in_the_repository_is_the_strongest_here():
+    champion = SOURCE / "models" / "champion.pth"
+    assert champion.stat().st_size < 5e6
+    for opponent, least in (("level2", 0.93), ("territory", 0.72)):
+        result = played("eval", "--team_a", champion, "--team_b", opponent, "--games", "200", "--seed", "3", "--json")
+        assert result["win_rate"] > least, (opponent, result["win_rate"])

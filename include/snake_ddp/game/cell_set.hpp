@@ -3,7 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#if defined(__AVX512F__) && !defined(__CUDACC__)
+
+// Devices have no vector types of ours, so there is a plain way, which the host takes with SD_PLAIN_CELL_SETS, for tests.
+#if defined(__CUDACC__) && !defined(SD_PLAIN_CELL_SETS)
+#define SD_PLAIN_CELL_SETS
+#endif
+#if defined(__AVX512F__) && !defined(SD_PLAIN_CELL_SETS)
 #include <immintrin.h>
 #endif
 
@@ -14,7 +19,7 @@ namespace snake_ddp::game {
 
 /// A set of cells: bit `column` of word `row`. Bits from kCols on and words from kRows on are 0.
 struct CellSet {
-#ifdef __CUDACC__
+#ifdef SD_PLAIN_CELL_SETS
   std::uint32_t row[kRows];
 #else
   using Rows = std::uint32_t __attribute__((vector_size(64)));
@@ -25,7 +30,7 @@ struct CellSet {
   SD_HD void add(int cell) { row[row_of(cell)] |= 1U << column_of(cell); }
 };
 
-#ifdef __CUDACC__
+#ifdef SD_PLAIN_CELL_SETS
 
 SD_HD inline CellSet operator|(const CellSet& a, const CellSet& b) {
   CellSet out;
@@ -61,7 +66,13 @@ SD_HD inline CellSet spread(const CellSet& a) {
 }
 SD_HD inline int count(const CellSet& a) {
   int sum = 0;
-  for (int r = 0; r < kRows; ++r) sum += __popc(a.row[r]);
+  for (int r = 0; r < kRows; ++r) {
+#ifdef __CUDA_ARCH__
+    sum += __popc(a.row[r]);
+#else
+    sum += __builtin_popcount(a.row[r]);
+#endif
+  }
   return sum;
 }
 /// Have they a cell in common?
@@ -70,7 +81,13 @@ SD_HD inline bool meet(const CellSet& a, const CellSet& b) {
   for (int r = 0; r < kRows; ++r) all |= a.row[r] & b.row[r];
   return all != 0;
 }
-SD_HD inline int lowest_bit(std::uint32_t bits) { return __ffs(static_cast<int>(bits)) - 1; }
+SD_HD inline int lowest_bit(std::uint32_t bits) {
+#ifdef __CUDA_ARCH__
+  return __ffs(static_cast<int>(bits)) - 1;
+#else
+  return __builtin_ctz(bits);
+#endif
+}
 
 #else
 
