@@ -12,10 +12,10 @@ import time
 
 import pytest
 
-from processes import BINARY, TINY, descendants, fingerprint, flags, free_port, ranks_by_hand, starter, torchrun
+from processes import BINARY, TINY, descendants, fingerprint, flags, free_port, starter, torchrun
 
-# Through Gloo's connections, which shared memory would leave idle.
-RUN = TINY | {"shared_memory": "off", "checkpoint_interval": 0}
+RUN = TINY | {"checkpoint_interval": 0}
+GLOO = "--shared_memory=off"  # sums through its connections, which would be idle
 SILENT = 40  # connections at each port that stay and say little or nothing
 HTTP = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: curl/7.88.1\r\nAccept: */*\r\n\r\n"
 
@@ -39,7 +39,12 @@ def listeners(pids):
 
 
 def family(processes):
-    return {pid for p in processes for pid in [p.popen.pid, *descendants(p.popen.pid)]}
+    found = set()
+    for process in processes:
+        found.add(process.popen.pid)
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # ended meanwhile
+            found.update(descendants(process.popen.pid))
+    return found
 
 
 class Strangers:
@@ -97,7 +102,7 @@ def weights_of(processes):
 
 
 def by_hand(start, runs, port, ranks=(0, 1)):
-    return [start([BINARY, *flags(RUN | {"runs_dir": runs})], RANK=rank, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    return [start([BINARY, GLOO, *flags(RUN | {"runs_dir": runs})], RANK=rank, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
             for rank in ranks]
 
 
@@ -115,8 +120,8 @@ def test_strangers_neither_disturb_the_joining_nor_the_training(start, tmp_path)
 
 
 def test_strangers_do_not_disturb_a_run_under_torchrun(start, tmp_path):
-    quiet = weights_of([torchrun(start, 2, BINARY, *flags(RUN | {"runs_dir": tmp_path / "quiet"}))])
-    run = torchrun(start, 2, BINARY, *flags(RUN | {"runs_dir": tmp_path / "loud"}))
+    quiet = weights_of([torchrun(start, 2, BINARY, GLOO, *flags(RUN | {"runs_dir": tmp_path / "quiet"}))])
+    run = torchrun(start, 2, BINARY, GLOO, *flags(RUN | {"runs_dir": tmp_path / "loud"}))
     with Strangers([run], seed=2) as strangers:
         assert weights_of([run]) == quiet
     ours = {address for program, address, _ in strangers.visits if program == "snake_ddp"}
