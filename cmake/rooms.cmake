@@ -12,7 +12,7 @@ endmacro()
 
 sd_may(base      ROOMS LIBRARIES random123 system)
 sd_may(config    ROOMS base LIBRARIES json)
-sd_may(game      ROOMS base)
+sd_may(game      ROOMS base LIBRARIES intrinsics)
 sd_may(encode    ROOMS base game)
 sd_may(agents    ROOMS base game)
 sd_may(nets      ROOMS base LIBRARIES torch)
@@ -26,7 +26,7 @@ sd_may(app       ROOMS base config game encode agents nets replay rollout learne
                  LIBRARIES torch c10d json cuda spdlog system cli)
 
 # A header belongs to the first library whose pattern it matches.
-set(SD_LIBRARIES std fmt random123 c10d torch cuda json protozero crc zlib spdlog cli system)
+set(SD_LIBRARIES std fmt random123 c10d torch cuda json protozero crc zlib spdlog cli intrinsics system)
 set(PATTERN_std "^[a-z_0-9]+$")
 set(PATTERN_fmt "^fmt/")
 set(PATTERN_random123 "^Random123/")
@@ -39,6 +39,7 @@ set(PATTERN_crc "^boost/crc\\.hpp$")
 set(PATTERN_zlib "^zlib\\.h$")
 set(PATTERN_spdlog "^spdlog/")
 set(PATTERN_cli "^CLI/")
+set(PATTERN_intrinsics "^immintrin\\.h$")
 set(PATTERN_system "^[a-z_0-9]+\\.h$|^(sys|net|netinet|arpa|linux)/")
 
 # ---- the check -----------------------------------------------------------------------------------------------------
