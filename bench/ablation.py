@@ -26,8 +26,8 @@ import threading
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BASE = ROOT / "configs" / "cpu_fast.json"
 
-# By preset; name: (what differs, flags over the base)
-OF_CPU_FAST = {
+# By learner; name: (what differs, flags over the base)
+OF_DDPG = {
     "base": ("as it is", {}),
     "num_envs_16": ("16 boards instead of 256", {"num_envs": 16}),
     "replay_ratio_x4": ("four times the updates a step", {"updates_per_step": 0.03125}),
@@ -42,7 +42,7 @@ OF_CPU_FAST = {
     "tau_0.05": ("targets five times faster", {"tau": 0.05}),
     "no_expected_value": ("value of the actor's output itself", {"expected_value": False}),
 }
-OF_CHAMPION = {
+OF_DQN = {
     "base": ("as it is", {}),
     "vdn": ("values of teams, summed over their snakes", {"algo": "vdn"}),
     "vdn_own_reward_1": ("the same, each snake its own reward", {"algo": "vdn", "own_reward": 1}),
@@ -61,7 +61,7 @@ OF_CHAMPION = {
     "level2_only": ("meets level 2 alone", {"opponent_mix": "level2"}),
     "no_mask": ("fatal moves are learned, not masked", {"mask_fatal": False}),
 }
-VARIANTS = {"cpu_fast.json": OF_CPU_FAST, "champion.json": OF_CHAMPION}
+VARIANTS = {"ddpg": OF_DDPG, "dqn": OF_DQN}
 # Two-sided 95 % points of Student's t by degrees of freedom.
 T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 
@@ -153,12 +153,13 @@ def main():
     parser.add_argument("--keep", type=pathlib.Path, help="move the runs' folders there")
     parser.add_argument("--opponent", default="level2", help="who judges")
     line = parser.parse_args()
-    if line.config.name not in VARIANTS:
-        parser.error(f"--config {line.config}: there are variants of {' and '.join(VARIANTS)}")
-    line.variants = VARIANTS[line.config.name]
+    algo = json.loads(line.config.read_text()).get("algo", "ddpg")
+    if algo not in VARIANTS:
+        parser.error(f"--config {line.config}: --algo {algo}; there are variants of {' and '.join(VARIANTS)}")
+    line.variants = VARIANTS[algo]
     unknown = sorted(set(line.only or []) - set(line.variants))
     if unknown:
-        parser.error(f"--only {' '.join(unknown)}: {line.config.name} has {' '.join(line.variants)}")
+        parser.error(f"--only {' '.join(unknown)}: of {algo} there are {' '.join(line.variants)}")
     line.only = line.only or list(line.variants)
 
     if line.keep:
