@@ -6,14 +6,13 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import sys
 
 import jsonschema
 import pytest
 import yaml
 
-from processes import BINARY, DATA, SOURCE, TINY, flags, free_port, run_folder, starter
+from processes import BINARY, DATA, SOURCE, flags, starter
 
 MANIFEST = SOURCE / "launch" / "kubernetes" / "pytorchjob.yaml"
 CONTAINERFILE = SOURCE / "launch" / "Containerfile"
@@ -131,30 +130,6 @@ def image(tmp_path):
     (root / "snake_ddp").symlink_to(BINARY)
     (root / ".venv").symlink_to(pathlib.Path(sys.executable).parent.parent)
     return root
-
-
-def test_a_job_that_loses_a_pod_goes_on_and_is_not_taken_for_done(image, tmp_path):
-    runs = tmp_path / "runs"
-    runs.mkdir()
-
-    def pods(start, settings):
-        """Two of them with the variables that the operator (1.9) gives them, on one machine."""
-        port = free_port()
-        return [start([image / "launch" / "container.sh", *flags(settings)], RUNS_DIR=runs, RANK=index, WORLD_SIZE=2,
-                      MASTER_ADDR="127.0.0.1", MASTER_PORT=port, PET_NNODES=2, PET_NODE_RANK=index, PET_NPROC_PER_NODE=1,
-                      PET_MASTER_ADDR="127.0.0.1", PET_MASTER_PORT=port, MAX_RESTARTS=0) for index in range(2)]
-
-    endless = TINY | {"max_episodes": 10**9, "checkpoint_interval": 10**6}
-    with starter(tmp_path) as start:
-        master, worker = pods(start, endless)
-        master.wait_for(r"\[Episode \d+\]")
-        worker.popen.send_signal(signal.SIGTERM)
-        assert (master.wait(), worker.wait()) == (75, 75), master.text() + worker.text()
-        stopped = int(re.search(r"Stopped by a signal at episode (\d+)", master.text())[1])
-        again = pods(start, endless | {"max_episodes": stopped + 20})
-        assert [pod.wait() for pod in again] == [0, 0], again[0].text() + again[1].text()
-    assert re.search(rf"^Going on from checkpoint step \d+: episode {stopped}, ", again[0].text(), re.M)
-    assert run_folder(again[0].text()) == run_folder(master.text())
 
 
 def test_a_container_whose_folder_is_not_there_says_so(image, tmp_path):
