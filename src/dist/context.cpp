@@ -9,6 +9,7 @@
 #include <cstring>
 #include <exception>
 #include <map>
+#include <optional>
 #include <thread>
 #ifdef SD_HAVE_CUDA
 #include <c10/cuda/CUDAFunctions.h>
@@ -35,6 +36,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kNap{10};
 constexpr milliseconds kMoment{1'500};  // for a bounded wait's own message to come before that of its guard
 constexpr milliseconds kFarewell{10'000};         // for the others to leave after this rank has
+constexpr milliseconds kStopsAfter{5'000};        // ranks that meet in this time can still stop together
 constexpr milliseconds kLongest{24 * 3'600'000};  // the libraries count nanoseconds in places
 
 // Keys in the group's own corner of the store.
@@ -138,6 +140,8 @@ struct DistContext::Group {
   }
 
   void join();
+  template <typename Work>
+  bool joins_by(Deadline deadline, Work work);
   void connect(Deadline deadline);
   void share_memory(Deadline deadline);
   void leave() noexcept;
@@ -158,6 +162,20 @@ struct DistContext::Group {
   std::string broadcast_text(const std::string& text, Deadline deadline);
 };
 
+// As finishes_by; but whoever asked for a stop does not wait for ranks that may never come.
+template <typename Work>
+bool DistContext::Group::joins_by(Deadline deadline, Work work) {
+  std::optional<Deadline> stops_at;
+  const auto give_up = [&] {
+    if (!stops_at && options.stopping && options.stopping()) stops_at = Deadline::in(kStopsAfter);
+    return stops_at && stops_at->passed();
+  };
+  if (finishes_by(deadline, std::move(work), give_up)) return true;
+  if (stops_at && stops_at->passed())
+    throw base::Stopped(self() + ": stopped by a signal before all ranks had joined; nothing was begun");
+  return false;
+}
+
 void DistContext::Group::join() {
   set_library_defaults(world.rank);
   prepare_stacks();
@@ -170,7 +188,7 @@ void DistContext::Group::join() {
     const auto work = [met, stage, w = world, o = options, deadline] {
       *met = meet(w, o.fingerprint, o.join_timeout, deadline, *stage);
     };
-    if (!finishes_by(Deadline::in(options.join_timeout + kMoment), work))
+    if (!joins_by(Deadline::in(options.join_timeout + kMoment), work))
       throw DistError(fmt::format("after {:.0f} s still {}", seconds(options.join_timeout), stage->load()));
     meeting = *met;
     hosts.clear();
@@ -191,7 +209,7 @@ void DistContext::Group::connect(Deadline deadline) {
   const auto work = [made, m = meeting, rank = world.rank, deadline, timeout = usable(options.timeout)] {
     *made = connect_gloo(m, rank, deadline, timeout);
   };
-  if (!finishes_by(Deadline::in(deadline.left() + kMoment), work))
+  if (!joins_by(Deadline::in(deadline.left() + kMoment), work))
     throw DistError(
         "all ranks met, but the connections between them did not come up. If the machines have several "
         "networks, set GLOO_SOCKET_IFNAME");
@@ -216,7 +234,7 @@ void DistContext::Group::connect(Deadline deadline) {
                           timeout = usable(options.timeout)] {
     *made_nccl = connect_nccl(m, rank, d, timeout);
   };
-  if (!finishes_by(deadline, work_nccl))
+  if (!joins_by(deadline, work_nccl))
     throw DistError(
         "NCCL's connections did not come up. If the machines have several networks, set NCCL_SOCKET_IFNAME; "
         "NCCL_DEBUG=INFO tells more");

@@ -152,7 +152,9 @@ class Ranks {
     const bool by_signal = WIFSIGNALED(status);
     const int code = by_signal ? static_cast<int>(base::kExitDist) : WEXITSTATUS(status);
     if (code == base::kExitDone) return;
-    if (code == base::kExitResumable) {  // an agreed stop: the others are about to do the same
+    if (code ==
+        base::kExitResumable) {  // an agreed stop, or one before all had joined: the others are to stop, too
+      if (!resumable_) send(SIGTERM);
       resumable_ = true;
       return;
     }

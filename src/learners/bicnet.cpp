@@ -156,15 +156,12 @@ UpdateStats Bicnet::stats() const {
 
 nets::NamedTensors Bicnet::state() {
   nets::NamedTensors out;
-  const auto add = [&](const std::string& prefix, const nets::NamedTensors& items) {
-    for (const auto& [name, tensor] : items) out.emplace_back(prefix + name, tensor);
-  };
   const std::pair<std::string, Pair*> pairs[] = {{"actor", &actor_}, {"critic", &critic_}};
   for (const auto& [name, pair] : pairs) {
-    add(name + ".", pair->online.named());
-    add(name + "_target.", pair->target.named());
-    add(name + "_adam.first.", pair->online.named_views(pair->adam.first_moment));
-    add(name + "_adam.second.", pair->online.named_views(pair->adam.second_moment));
+    nets::add_under(out, name + ".", pair->online.named());
+    nets::add_under(out, name + "_target.", pair->target.named());
+    nets::add_under(out, name + "_adam.first.", pair->online.named_views(pair->adam.first_moment));
+    nets::add_under(out, name + "_adam.second.", pair->online.named_views(pair->adam.second_moment));
     out.emplace_back(name + "_adam.steps", pair->adam.steps);
   }
   updates_tensor_.fill_(updates_);

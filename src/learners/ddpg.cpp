@@ -16,15 +16,11 @@ nets::DenseShape critic_shape(const LearnerOptions& o) {
   return {o.features + kActions, o.hidden_size, 1, nets::Head::kIdentity, o.layer_norm};
 }
 
-void add_under(nets::NamedTensors& out, const std::string& prefix, const nets::NamedTensors& items) {
-  for (const auto& [name, tensor] : items) out.emplace_back(prefix + name, tensor);
-}
-
 void add_trained(nets::NamedTensors& out, const std::string& name, const Trained& t) {
-  add_under(out, name + ".", t.net.named());
-  add_under(out, name + "_target.", t.target.named());
-  add_under(out, name + "_adam.first.", t.net.named_views(t.adam.first_moment));
-  add_under(out, name + "_adam.second.", t.net.named_views(t.adam.second_moment));
+  nets::add_under(out, name + ".", t.net.named());
+  nets::add_under(out, name + "_target.", t.target.named());
+  nets::add_under(out, name + "_adam.first.", t.net.named_views(t.adam.first_moment));
+  nets::add_under(out, name + "_adam.second.", t.net.named_views(t.adam.second_moment));
   out.emplace_back(name + "_adam.steps", t.adam.steps);
 }
 

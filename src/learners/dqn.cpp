@@ -14,10 +14,6 @@ nets::MlpShape shape_of(const LearnerOptions& o) {
   return {o.features, o.hidden_size, kActions, o.layer_norm};
 }
 
-void add_under(nets::NamedTensors& out, const std::string& prefix, const nets::NamedTensors& items) {
-  for (const auto& [name, tensor] : items) out.emplace_back(prefix + name, tensor);
-}
-
 }  // namespace
 
 void Dqn::check(const LearnerOptions& o) {
@@ -167,16 +163,16 @@ UpdateStats Dqn::stats() const {
 
 nets::NamedTensors Dqn::state() {
   nets::NamedTensors out;
-  add_under(out, "net.", net_.named());
-  add_under(out, "net_target.", target_.named());
-  add_under(out, "adam.first.", net_.named_views(adam_.first_moment));
-  add_under(out, "adam.second.", net_.named_views(adam_.second_moment));
+  nets::add_under(out, "net.", net_.named());
+  nets::add_under(out, "net_target.", target_.named());
+  nets::add_under(out, "adam.first.", net_.named_views(adam_.first_moment));
+  nets::add_under(out, "adam.second.", net_.named_views(adam_.second_moment));
   out.emplace_back("adam.steps", adam_.steps);
   if (mixing_) {
-    add_under(out, "", mixing_->mixer.named());
-    add_under(out, "target.", mixing_->target.named());
-    add_under(out, "mixer_adam.first.", mixing_->mixer.named_views(mixing_->adam.first_moment));
-    add_under(out, "mixer_adam.second.", mixing_->mixer.named_views(mixing_->adam.second_moment));
+    nets::add_under(out, "", mixing_->mixer.named());
+    nets::add_under(out, "target.", mixing_->target.named());
+    nets::add_under(out, "mixer_adam.first.", mixing_->mixer.named_views(mixing_->adam.first_moment));
+    nets::add_under(out, "mixer_adam.second.", mixing_->mixer.named_views(mixing_->adam.second_moment));
     out.emplace_back("mixer_adam.steps", mixing_->adam.steps);
   }
   return out;

@@ -30,6 +30,10 @@ FlatParameters::FlatParameters(std::vector<Block> blocks, at::Device device) : b
   }
 }
 
+void add_under(NamedTensors& out, const std::string& prefix, const NamedTensors& items) {
+  for (const auto& [name, tensor] : items) out.emplace_back(prefix + name, tensor);
+}
+
 void copy_state(const NamedTensors& source, const NamedTensors& views, const std::string& what) {
   const auto find = [](const NamedTensors& in, const std::string& name) {
     return std::find_if(in.begin(), in.end(), [&](const auto& item) { return item.first == name; });

@@ -182,7 +182,9 @@ void Collector::ask_frozen() {
   for (std::size_t first = 0, end = 0; first < frozen_boards_.size(); first = end) {
     const int place = running_[frozen_boards_[first]].opponent.frozen;
     while (end < frozen_boards_.size() && running_[frozen_boards_[end]].opponent.frozen == place) ++end;
-    nets::Policy& policy = options_.frozen(place);
+    nets::Policy* const frozen = options_.frozen(place);
+    SD_CHECK(frozen != nullptr, "a game against a frozen team that is not there");
+    nets::Policy& policy = *frozen;
     const bool best = policy.answer() == nets::Policy::Answer::kValues;
     const float* values =
         policy

@@ -109,7 +109,8 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
         opponent < kFirstFrozen - kMaxFrozen || opponent > static_cast<std::int64_t>(agents::kLastOpponent),
         "running");
     const agents::Rival rival = rival_of(opponent);
-    refuse((rival.is_self() && !options_.self_play) || (rival.is_frozen() && !options_.frozen), "running");
+    refuse(rival.is_self() && !options_.self_play, "running");
+    if (rival.is_frozen() && (!options_.frozen || options_.frozen(rival.frozen) == nullptr)) return false;
     refuse(field[kSteps] < 0 || field[kSteps] > game::kMaxSteps, "running");
     episodes[b].started = field[kStarted];
     for (int snake = 0; snake < game::kTeamSize; ++snake)

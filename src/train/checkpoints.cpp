@@ -19,16 +19,12 @@ using nlohmann::ordered_json;
 // Rows that the writer takes at a time; appending waits for a copy of so many at most.
 constexpr std::int64_t kRowsAtATime = 256;
 
-void add_under(nets::NamedTensors& out, const std::string& prefix, const nets::NamedTensors& items) {
-  for (const auto& [name, tensor] : items) out.emplace_back(prefix + name, tensor);
-}
-
 nets::NamedTensors shared_part(const RunState& state) {
   nets::NamedTensors part;
   for (const auto& [name, tensor] : state.learner.state())
     part.emplace_back("learner." + name, tensor.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
-  add_under(part, "counters.", to_state(state.counters));
-  if (!state.league.members().empty()) add_under(part, "league.", state.league.state());
+  nets::add_under(part, "counters.", to_state(state.counters));
+  if (!state.league.members().empty()) nets::add_under(part, "league.", state.league.state());
   const rollout::GameCount count = state.collector.count();
   part.emplace_back("games.started", at::scalar_tensor(count.started, at::kLong));
   part.emplace_back("games.ended", at::scalar_tensor(count.ended, at::kLong));
@@ -38,7 +34,7 @@ nets::NamedTensors shared_part(const RunState& state) {
 
 nets::NamedTensors rank_part(const RunState& state, bool with_replay) {
   nets::NamedTensors part;
-  add_under(part, "collector.", state.collector.state());
+  nets::add_under(part, "collector.", state.collector.state());
   if (!with_replay) return part;
   part.emplace_back("replay.rows", at::scalar_tensor(state.replay.size(), at::kLong));
   part.emplace_back("replay.capacity", at::scalar_tensor(state.replay.capacity(), at::kLong));

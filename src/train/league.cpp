@@ -49,11 +49,20 @@ agents::Rival League::drawn(std::uint64_t seed, std::uint64_t game) const {
   return members_[agents::place_of(static_cast<double>(unit), weights)].rival;
 }
 
-nets::Policy& League::frozen(int place) const { return *frozen_.at(static_cast<std::size_t>(place)).policy; }
+std::size_t League::number_of(const std::string& name) const {
+  for (std::size_t k = 0; k < members_.size(); ++k)
+    if (name_of(members_[k]) == name) return k;
+  throw base::Bug("a result of nobody: " + name);
+}
+
+nets::Policy* League::frozen(int place) const {
+  const auto at = static_cast<std::size_t>(place);
+  return at < frozen_.size() ? frozen_[at].policy.get() : nullptr;
+}
 
 rollout::Player League::player(const LeagueMember& member) const {
   if (!member.rival.is_frozen()) return {member.rival.scripted, nullptr, {}, false};
-  return {std::nullopt, &frozen(member.rival.frozen), options_.sight, false, options_.mask_fatal};
+  return {std::nullopt, frozen(member.rival.frozen), options_.sight, false, options_.mask_fatal};
 }
 
 const League::Met* League::find_met(const std::string& a, const std::string& b) const {
@@ -82,8 +91,12 @@ void League::let_members_meet(dist::DistContext& context, const rollout::MatchOp
     met_.push_back({names[k].first, names[k].second, results[k].wins, results[k].draws, results[k].losses});
 }
 
-void League::enter(const nets::NamedTensors& weights, std::int64_t episode, const Judgement& judgement) {
-  LeagueMember fresh{{std::nullopt, static_cast<int>(frozen_.size())}, episode, 0.5};
+void League::enter(const nets::NamedTensors& weights, const Judgement& judgement) {
+  LeagueMember fresh{{std::nullopt, static_cast<int>(frozen_.size())}, judgement.episode, 0.5};
+  for (std::size_t k = 0; k < members_.size(); ++k) {
+    const rollout::MatchResult& r = judgement.against[k];
+    met_.push_back({name_of(fresh), name_of(members_[k]), r.wins, r.draws, r.losses});
+  }
   if (frozen_.size() == static_cast<std::size_t>(options_.places)) {
     const auto first = members_.begin() + static_cast<std::ptrdiff_t>(options_.scripted.size());
     const auto easiest = std::min_element(
@@ -95,13 +108,6 @@ void League::enter(const nets::NamedTensors& weights, std::int64_t episode, cons
     members_.erase(easiest);
   } else {
     frozen_.emplace_back();
-  }
-  for (const LeagueMember& member : members_) {
-    for (std::size_t k = 0; k < judgement.against.size(); ++k) {
-      if (member_names_[k] != name_of(member)) continue;
-      const rollout::MatchResult& r = judgement.against[k];
-      met_.push_back({name_of(fresh), member_names_[k], r.wins, r.draws, r.losses});
-    }
   }
   Frozen& place = frozen_[static_cast<std::size_t>(fresh.rival.frozen)];
   place.weights = copy_of(weights);
@@ -128,15 +134,8 @@ Judgement League::judge(learners::Learner& learner, std::int64_t episode, dist::
   judgement.against = judge_all(pairings, match, context);
 
   std::vector<Meeting> meetings;
-  member_names_.clear();
-  for (const LeagueMember& member : members_) member_names_.push_back(name_of(member));
-  for (const Met& met : met_) {
-    const auto at = [&](const std::string& name) {
-      return static_cast<std::size_t>(std::find(member_names_.begin(), member_names_.end(), name) -
-                                      member_names_.begin());
-    };
-    meetings.push_back({at(met.a), at(met.b), met.wins, met.draws, met.losses});
-  }
+  for (const Met& met : met_)
+    meetings.push_back({number_of(met.a), number_of(met.b), met.wins, met.draws, met.losses});
   for (std::size_t k = 0; k < members_.size(); ++k) {
     const rollout::MatchResult& r = judgement.against[k];
     judgement.total.add(r);
@@ -145,7 +144,7 @@ Judgement League::judge(learners::Learner& learner, std::int64_t episode, dist::
   }
   judgement.rating = fit_elo(members_.size() + 1, meetings, 0).back();
   judgement.entered = judgement.total.win_rate() >= options_.entry;
-  if (judgement.entered) enter(learner.exported_actor(), episode, judgement);
+  if (judgement.entered) enter(learner.exported_actor(), judgement);
   judgement.members = members_.size();
   return judgement;
 }
@@ -161,13 +160,9 @@ nets::NamedTensors League::state() const {
     episodes.push_back(member.episode);
     hardness.push_back(member.hardness);
   }
-  const auto place_of_name = [&](const std::string& name) {
-    for (std::size_t k = 0; k < members_.size(); ++k)
-      if (name_of(members_[k]) == name) return static_cast<std::int64_t>(k);
-    throw base::Bug("a result of nobody: " + name);
-  };
+  const auto number = [&](const std::string& name) { return static_cast<std::int64_t>(number_of(name)); };
   for (const Met& m : met_)
-    for (const std::int64_t value : {place_of_name(m.a), place_of_name(m.b), m.wins, m.draws, m.losses})
+    for (const std::int64_t value : {number(m.a), number(m.b), m.wins, m.draws, m.losses})
       met.push_back(value);
   const auto whole = [](const std::vector<std::int64_t>& values) { return at::tensor(values, at::kLong); };
   state.emplace_back("places", whole(places));

@@ -196,7 +196,7 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
       world_(world),
       timeout_(seconds_to_ms(o_.dist_timeout)),
       context_(world, {o_.dist_backend, o_.device, seconds_to_ms(o_.join_timeout), timeout_, version_text(),
-                       o_.shared_memory}),
+                       o_.shared_memory, stop_requested}),
       watchdog_(context_.rank(), {timeout_ + std::chrono::seconds(60), std::chrono::seconds(25)},
                 stop_requested),
       settings_(settings_of(o_)),

@@ -96,7 +96,7 @@ rollout::CollectorOptions collector_options(const TrainOptions& o, int rank, con
   c.seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank);
   c.self_play = std::any_of(mix.begin(), mix.end(),
                             [](const auto& share) { return !share.league && share.rival.is_self(); });
-  c.frozen = [&league](int place) -> nets::Policy& { return league.frozen(place); };
+  c.frozen = [&league](int place) { return league.frozen(place); };
   c.opponent = [o, curriculum, mix, seed = c.seed, &league](std::int64_t episode) {
     if (!mix.empty()) {
       const auto game = static_cast<std::uint64_t>(episode);

@@ -3,22 +3,16 @@
 
 #include <catch2/catch.hpp>
 
+#include "recorded.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/io/state_dict.hpp"
 #include "snake_ddp/learners/dqn.hpp"
 
 namespace {
 
 using namespace snake_ddp;
 
-io::NamedTensors part(const io::NamedTensors& all, const std::string& prefix) {
-  io::NamedTensors out;
-  for (const auto& [name, tensor] : all) {
-    if (name.rfind(prefix, 0) == 0) out.emplace_back(name.substr(prefix.size()), tensor);
-  }
-  REQUIRE_FALSE(out.empty());
-  return out;
-}
+using recorded::part;
+using recorded::with_one;
 
 void require_near(const nets::NamedTensors& got, const io::NamedTensors& expected) {
   REQUIRE(got.size() == expected.size());
@@ -36,7 +30,7 @@ void require_near(const nets::NamedTensors& got, const io::NamedTensors& expecte
 
 TEST_CASE("five updates of DQN, VDN and QMIX equal those of a plain implementation", "[golden]") {
   const std::string algo = GENERATE("dqn", "vdn", "qmix");
-  const auto recorded = io::load_state_dict(std::string(SD_TEST_DATA) + "/" + algo + "_updates.pth");
+  const auto recording = io::load_state_dict(std::string(SD_TEST_DATA) + "/" + algo + "_updates.pth");
   learners::LearnerOptions options;
   options.algo = algo;
   options.features = 41;
@@ -45,24 +39,18 @@ TEST_CASE("five updates of DQN, VDN and QMIX equal those of a plain implementati
   options.c_lr = 4e-4;
   options.max_grad_norm = 0.5;
   learners::Dqn learner(options);
-  nets::copy_state(part(recorded, "net0."), learner.net().named(), "net0");
-  nets::copy_state(part(recorded, "target0."), learner.target().named(), "target0");
+  nets::copy_state(part(recording, "net0."), learner.net().named(), "net0");
+  nets::copy_state(part(recording, "target0."), learner.target().named(), "target0");
   if (algo == "qmix") {
-    nets::copy_state(part(recorded, "mixer0."), learner.mixer().named(), "mixer0");
-    nets::copy_state(part(recorded, "mixer_target0."), learner.mixer_target().named(), "mixer_target0");
+    nets::copy_state(part(recording, "mixer0."), learner.mixer().named(), "mixer0");
+    nets::copy_state(part(recording, "mixer_target0."), learner.mixer_target().named(), "mixer_target0");
   }
   learner.state_changed();
   bool clipped = false;
   for (int u = 0; u < 5; ++u) {
     CAPTURE(u);
-    const auto now = part(recorded, "update" + std::to_string(u) + ".");
-    const auto one = [&](const std::string& name) {
-      const auto found =
-          std::find_if(now.begin(), now.end(), [&](const auto& item) { return item.first == name; });
-      REQUIRE(found != now.end());
-      return found->second.contiguous();
-    };
-    const auto with_one = [](const at::Tensor& x) { return at::cat({x, at::ones({x.size(0), 3, 1})}, 2); };
+    const auto now = part(recording, "update" + std::to_string(u) + ".");
+    const auto one = [&](const std::string& name) { return recorded::one(now, name).contiguous(); };
     const replay::Batch batch{{with_one(one("state")), one("action"), one("reward"),
                                with_one(one("next_state")), one("discount"), one("next_moves")}};
     learner.update(batch, [](at::Tensor&) {});
@@ -73,11 +61,11 @@ TEST_CASE("five updates of DQN, VDN and QMIX equal those of a plain implementati
     clipped = clipped || stats.critic_grad_norm > options.max_grad_norm;
   }
   CHECK(clipped);
-  require_near(learner.net().named(), part(recorded, "net5."));
-  require_near(learner.target().named(), part(recorded, "target5."));
+  require_near(learner.net().named(), part(recording, "net5."));
+  require_near(learner.target().named(), part(recording, "target5."));
   if (algo != "qmix") return;
-  require_near(learner.mixer().named(), part(recorded, "mixer5."));
-  require_near(learner.mixer_target().named(), part(recorded, "mixer_target5."));
+  require_near(learner.mixer().named(), part(recording, "mixer5."));
+  require_near(learner.mixer_target().named(), part(recording, "mixer_target5."));
 }
 
 TEST_CASE("DQN refuses an option about actors", "[unit]") {

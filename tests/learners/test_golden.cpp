@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "snake_ddp/io/state_dict.hpp"
+#include "recorded.hpp"
 #include "snake_ddp/learners/bicnet.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
 
@@ -11,26 +11,9 @@ namespace {
 
 using namespace snake_ddp;
 
-io::NamedTensors part(const io::NamedTensors& all, const std::string& prefix) {
-  io::NamedTensors out;
-  for (const auto& [name, tensor] : all) {
-    if (name.rfind(prefix, 0) == 0) out.emplace_back(name.substr(prefix.size()), tensor);
-  }
-  REQUIRE_FALSE(out.empty());
-  return out;
-}
-
-at::Tensor one(const io::NamedTensors& all, const std::string& wanted) {
-  for (const auto& [name, tensor] : all) {
-    if (name == wanted) return tensor;
-  }
-  FAIL("the recording has no " + wanted);
-  return {};
-}
-
-at::Tensor with_one(const at::Tensor& features) {
-  return at::cat({features, at::ones({features.size(0), 3, 1})}, 2);
-}
+using recorded::one;
+using recorded::part;
+using recorded::with_one;
 
 double relative_difference(const at::Tensor& got, const at::Tensor& expected) {
   return ((got - expected).abs().max() / expected.abs().max()).item<double>();

@@ -381,9 +381,9 @@ TEST_CASE("frozen teams play team B each with its own answers and are not rememb
   Fixed up({3.0F, 2.0F, 1.0F, 0.0F}, nets::Policy::Answer::kValues),
       right({0.0F, 1.0F, 2.0F, 3.0F}, nets::Policy::Answer::kValues);
   std::vector<int> asked;
-  o.frozen = [&](int place) -> nets::Policy& {
+  o.frozen = [&](int place) {
     asked.push_back(place);
-    return place == 0 ? up : right;
+    return place == 0 ? &up : &right;
   };
   int place_of_first = -1, seen = 0;
   o.watch = [&](const rollout::Episode& e, const game::State&, const game::Actions* actions,
@@ -404,6 +404,17 @@ TEST_CASE("frozen teams play team B each with its own answers and are not rememb
   }
   CHECK(seen >= 200);
   CHECK(buffer.size() == 6 * 400);
+  // A state with games against a team that is not there is left alone.
+  const nets::NamedTensors state = collector.state();
+  for (const bool any : {false, true}) {
+    rollout::CollectorOptions fewer = o;
+    fewer.frozen = [&, any](int place) { return any && place == 0 ? &up : nullptr; };
+    replay::Buffer rows(columns(30), 10);
+    rollout::Collector other(fewer, rows);
+    const std::uint64_t before = other.hash();
+    CHECK_FALSE(other.restore(state, "state"));
+    CHECK(other.hash() == before);
+  }
 }
 
 TEST_CASE("rewards are shared within the team, and the opponents' taken off, as far as is asked", "[unit]") {

@@ -17,9 +17,11 @@ from processes import BINARY, TINY, Process, call, descendants, fingerprint, fla
 
 RANKS = 3
 DIST_TIMEOUT_S = 4
-NOTICE_LIMIT_S = 40  # dist_timeout, the survivors' farewell, the launcher's patience
+JOIN_TIMEOUT_S = 15  # a rank that stands still before it has joined is noticed by this only
+NOTICE_LIMIT_S = 60  # join_timeout or dist_timeout, the survivors' farewell, the launcher's patience
 SETTINGS = TINY | {"max_episodes": 40, "buffer_size": 600, "n_step": 3, "checkpoint_interval": 4, "eval_interval": 15,
-                   "eval_games": 12, "dist_timeout": DIST_TIMEOUT_S, "resume": "auto", "check_consistency": 50}
+                   "eval_games": 12, "dist_timeout": DIST_TIMEOUT_S, "join_timeout": JOIN_TIMEOUT_S, "resume": "auto",
+                   "check_consistency": 50}
 
 
 def newest_checkpoint(runs):

@@ -74,6 +74,15 @@ def test_a_learner_that_does_not_win_enough_does_not_enter(tmp_path):
     assert "[League at episode" in done.stdout and "a copy is now" not in done.stdout
 
 
+def test_a_run_goes_on_without_its_league(tmp_path):
+    settings = LEAGUE | {"opponent_mix": "self:0.2,league:0.8", "max_episodes": 20, "checkpoint_interval": 4, "runs_dir": tmp_path}
+    first = call(*flags(settings))
+    assert first.returncode == 0 and "a copy is now" in first.stdout, first.stdout + first.stderr
+    again = call(*flags(settings | {"opponent_mix": "self", "max_episodes": 24}), "--resume", run_folder(first.stdout))
+    assert again.returncode == 0, again.stderr
+    assert "--opponent_mix" in again.stdout and "[League" not in again.stdout
+
+
 def test_an_actor_s_league_and_the_preset(tmp_path):
     done = call(*flags(TINY | {"opponent_mix": "self,league", "league_interval": 4, "league_games": 100, "league_win_rate": 0,
                                "max_episodes": 16, "runs_dir": tmp_path, "mask_fatal": True}))

@@ -1,4 +1,4 @@
-// The four kinds of failure and their exit codes. Nobody catches them but `main`, thread entries, and code
+// The kinds of failure and their exit codes. Nobody catches them but `main`, thread entries, and code
 // that can add what it knows and throw again.
 #pragma once
 
@@ -43,6 +43,11 @@ struct DistError : Error {
 /// A file, checkpoint or disk.
 struct FileError : Error {
   explicit FileError(const std::string& message) : Error(kExitFile, message) {}
+};
+
+/// Asked to stop before there was anything to lose.
+struct Stopped : Error {
+  explicit Stopped(const std::string& message) : Error(kExitResumable, message) {}
 };
 
 /// An invariant of ours does not hold.

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,8 +21,9 @@ struct Options {
   std::string device = "auto";   // auto, cpu, cuda
   std::chrono::milliseconds join_timeout{300'000};
   std::chrono::milliseconds timeout{600'000};
-  std::string fingerprint;    // of the build; ranks with different ones are refused
-  bool shared_memory = true;  // sum floats through it where Gloo's ranks are all on one machine
+  std::string fingerprint;           // of the build; ranks with different ones are refused
+  bool shared_memory = true;         // sum floats through it where Gloo's ranks are all on one machine
+  std::function<bool()> stopping{};  // whether a stop was asked for; joining ends soon after
 };
 
 /// What a rank computes on and talks through.
@@ -50,7 +52,8 @@ class DistContext {
  public:
   /// Waits    until all ranks are there, at most `options.join_timeout`.
   /// Throws   DistError: ranks missing, a rank claimed twice, another world size or build, port taken, master
-  ///          out of reach. UsageError: from choose_placement, or two ranks on one GPU with NCCL.
+  ///          out of reach. UsageError: from choose_placement, or two ranks on one GPU with NCCL. Stopped:
+  ///          `options.stopping`, and the others did not come within five seconds.
   DistContext(World world, Options options);
   ~DistContext();
   DistContext(const DistContext&) = delete;

@@ -7,8 +7,8 @@
 
 namespace snake_ddp::io {
 
-/// No file of ours has brackets deeper within brackets, or a seventh as many values (the log of a whole game). The library takes up to a hundred bytes of memory
-/// for a value of two characters, and prints and copies nested ones by recursion.
+/// No file of ours has brackets deeper within brackets, or a seventh as many values (the log of a whole game). The library
+/// takes up to a hundred bytes of memory for a value of two characters, and prints and copies nested ones by recursion.
 inline constexpr int kMostJsonDepth = 32;
 inline constexpr std::size_t kMostJsonValues = std::size_t{1} << 20U;
 

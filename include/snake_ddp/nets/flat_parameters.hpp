@@ -39,6 +39,9 @@ class FlatParameters {
   std::vector<at::Tensor> views_;
 };
 
+/// Appends `items` to `out`, their names behind `prefix`.
+void add_under(NamedTensors& out, const std::string& prefix, const NamedTensors& items);
+
 /// Copies tensors from a state dict into views of a network, by name.
 /// Throws  FileError that lists the first difference in names or shapes; nothing is copied then. `what` names
 /// the

@@ -54,8 +54,9 @@ struct CollectorOptions {
   std::function<void(const Episode&, const game::State&, const game::Actions*, const game::StepResult*)>
       watch = {};
   bool self_play = false;  // may `opponent` be the policy itself? its team B then learns, too
-  /// The frozen team at a place, where `opponent` may name one. It sees as the policy does and explores nothing.
-  std::function<nets::Policy&(int place)> frozen = {};
+  /// The frozen team at a place, null where there is none; needed where `opponent` may name one. It sees as the policy
+  /// does and explores nothing.
+  std::function<nets::Policy*(int place)> frozen = {};
 };
 
 /// A learner's columns as a collector fills them: where a board takes less than half the room of its observation, replay
@@ -93,7 +94,8 @@ class Collector {
   [[nodiscard]] nets::NamedTensors state() const;
 
   /// Goes on from a state of a collector with the same options, and returns true; false, with nothing changed,
-  /// where that one had other numbers of boards or steps or another layout.
+  /// where that one had other numbers of boards or steps, another layout, or games against frozen teams that there are
+  /// no more.
   /// Throws  FileError that starts with `what` where the values cannot be.
   bool restore(const nets::NamedTensors& state, const std::string& what);
 

@@ -13,10 +13,10 @@ struct Counters {
   std::int64_t updates = 0;
   double updates_due = 0;
   std::int64_t empty_at = 0;     // the step at which replay was empty last
-  std::int64_t evaluations = 0;  // intervals behind it: of evaluation, comparison of weights, checkpoints
+  std::int64_t evaluations = 0;  // intervals behind it: of evaluation, comparison of weights, checkpoints,
   std::int64_t checks = 0;
   std::int64_t checkpoints = 0;
-  std::int64_t judgements = 0;
+  std::int64_t judgements = 0;  // judgements of the league
   double best_win_rate = -1;
   std::int64_t saved = 0;  // intervals of saving weights; rank 0's own
   double seconds = 0;      // of training before this start; rank 0's own

@@ -54,8 +54,8 @@ class League {
   /// The opponent of game number `game`: a member, drawn by hardness, which counts 5 % at least.
   [[nodiscard]] agents::Rival drawn(std::uint64_t seed, std::uint64_t game) const;
 
-  /// The frozen team at a place. Owner: the league, until another one takes its place.
-  [[nodiscard]] nets::Policy& frozen(int place) const;
+  /// The frozen team at a place, null where there is none. Owner: the league, until another one takes its place.
+  [[nodiscard]] nets::Policy* frozen(int place) const;
 
   /// The learner plays its games against all members, greedily as in evaluation. If it wins as many as it must, a copy of
   /// it becomes a member, in the place of the frozen one that is easiest by now when all places are taken.
@@ -80,7 +80,8 @@ class League {
   [[nodiscard]] rollout::Player player(const LeagueMember& member) const;
   void let_members_meet(dist::DistContext& context, const rollout::MatchOptions& options);
   [[nodiscard]] const Met* find_met(const std::string& a, const std::string& b) const;
-  void enter(const nets::NamedTensors& weights, std::int64_t episode, const Judgement& judgement);
+  [[nodiscard]] std::size_t number_of(const std::string& name) const;
+  void enter(const nets::NamedTensors& weights, const Judgement& judgement);
 
   LeagueOptions options_;
   std::vector<LeagueMember> members_;  // scripted, then frozen
@@ -90,7 +91,6 @@ class League {
   };
   std::vector<Frozen> frozen_;  // by place
   std::vector<Met> met_;
-  std::vector<std::string> member_names_;  // at the last judgement
   std::int64_t judgements_ = 0;
 };
 

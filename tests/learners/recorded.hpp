@@ -1,0 +1,36 @@
+// Reading recorded updates.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "snake_ddp/io/state_dict.hpp"
+
+namespace recorded {
+
+using namespace snake_ddp;
+
+inline io::NamedTensors part(const io::NamedTensors& all, const std::string& prefix) {
+  io::NamedTensors out;
+  for (const auto& [name, tensor] : all) {
+    if (name.rfind(prefix, 0) == 0) out.emplace_back(name.substr(prefix.size()), tensor);
+  }
+  REQUIRE_FALSE(out.empty());
+  return out;
+}
+
+inline at::Tensor one(const io::NamedTensors& all, const std::string& wanted) {
+  for (const auto& [name, tensor] : all) {
+    if (name == wanted) return tensor;
+  }
+  FAIL("the recording has no " + wanted);
+  return {};
+}
+
+inline at::Tensor with_one(const at::Tensor& features) {
+  return at::cat({features, at::ones({features.size(0), 3, 1})}, 2);
+}
+
+}  // namespace recorded
