@@ -76,6 +76,15 @@ class Process:
         return found
 
 
+def wait_until_listening(port):
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S):
+            return
+        assert time.monotonic() < until, f"nothing listens at port {port}"
+        time.sleep(0.02)
+
+
 @contextlib.contextmanager
 def starter(folder):
     """Gives a function that starts processes, and ends what is left of them afterwards, children included."""

@@ -139,7 +139,7 @@ class Ranks {
       r = running_.erase(r);
       note(ended, status);
     }
-    if (failed_code_ != 0 && kill_at_.passed()) send(SIGKILL);
+    if ((failed_code_ != 0 || resumable_) && kill_at_.passed()) send(SIGKILL);
   }
 
  private:
@@ -152,9 +152,8 @@ class Ranks {
     const bool by_signal = WIFSIGNALED(status);
     const int code = by_signal ? static_cast<int>(base::kExitDist) : WEXITSTATUS(status);
     if (code == base::kExitDone) return;
-    if (code ==
-        base::kExitResumable) {  // an agreed stop, or one before all had joined: the others are to stop, too
-      if (!resumable_) send(SIGTERM);
+    if (code == base::kExitResumable) {  // an agreed stop, or one before all had joined: the others stop, too
+      if (!resumable_) end_the_others();
       resumable_ = true;
       return;
     }
@@ -167,6 +166,10 @@ class Ranks {
     std::fprintf(stderr, "rank %d (pid %d) %s%s; ending the others\n", ended.rank,
                  static_cast<int>(ended.pid), by_signal ? "was ended by signal " : "exited with code ",
                  by_signal ? ::strsignal(WTERMSIG(status)) : std::to_string(code).c_str());
+    end_the_others();
+  }
+
+  void end_the_others() {
     send(SIGTERM);
     kill_at_ = base::Deadline::in(kill_after_);
   }

@@ -145,7 +145,8 @@ int run(const Arguments& a, int argc, char** argv) {
                 world.master_addr.c_str(), world.master_port);
     return 0;
   }
-  if (a.scenario == "deaf") {  // ranks that no SIGTERM ends
+  if (a.scenario == "deaf" || a.scenario == "deaf-stop") {  // ranks that no SIGTERM ends
+    if (here && a.scenario == "deaf-stop") return base::kExitResumable;
     if (here) throw base::FileError("the victim cannot read");
     std::this_thread::sleep_for(60s);
   }

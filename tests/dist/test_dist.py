@@ -371,9 +371,10 @@ def test_our_launcher_says_3_for_a_rank_that_was_killed(start, tmp_path):
     assert "Killed" in run.text()
 
 
-def test_our_launcher_kills_ranks_that_do_not_listen(start, tmp_path):
-    run, pids = launched(start, tmp_path, 2, "deaf", "--victim", "1", "--kill_after_ms", "500")
-    assert run.wait() == 4
+@pytest.mark.parametrize("scenario,code", [("deaf", 4), ("deaf-stop", 3)])
+def test_our_launcher_kills_ranks_that_do_not_listen(start, tmp_path, scenario, code):
+    run, pids = launched(start, tmp_path, 2, scenario, "--victim", "1", "--kill_after_ms", "500")
+    assert run.wait() == code
     assert run.took_s < 15
     assert not any(is_alive(p) for p in pids)
 

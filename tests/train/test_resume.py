@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from processes import (BINARY, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder, starter,
+from processes import (BINARY, BUILD, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder, starter,
                        torchrun, wait_until_gone, worker_pids)
 
 LEARNERS = only_json(call("info", "--json").stdout)["learners"]
@@ -237,6 +237,20 @@ def test_where_replay_has_no_room_training_goes_on_and_says_so(start, tmp_path):
     assert again.returncode == 0, again.stderr
     assert fingerprint(again.stdout)["line"] == fingerprint(
         train(**(settings | {"runs_dir": tmp_path / "whole", "max_episodes": total})))["line"]
+
+
+def test_training_goes_on_while_a_slow_disk_takes_a_checkpoint(start, tmp_path):
+    run = start([BINARY, "--ddp", "--world_size", "2", *flags(ENDLESS | {"runs_dir": tmp_path, "keep_checkpoints": 9})],
+                LD_PRELOAD=BUILD / "tests" / "train" / "libslow_disk.so")
+    run.wait_for(r"(?s)(Checkpoint step [1-9].*){2}\n")  # the one of step 0 is not one of training
+    run.popen.send_signal(signal.SIGTERM)
+    assert run.wait() == 75, run.text()
+    begun = {manifest(path)["step"]: manifest(path)["episode"] for path in checkpoints(run_folder(run.text()))}
+    told = list(re.finditer(r"Checkpoint step ([1-9]\d*): .* in ([\d.]+) s", run.text()))
+    assert len(told) >= 2, run.text()
+    for line in told[:2]:
+        reached = int(re.findall(r"pisode (\d+)\]", run.text()[:line.start()])[-1])
+        assert float(line[2]) > 1.2 and reached >= begun[int(line[1])] + 5, run.text()
 
 
 def test_only_so_many_checkpoints_are_kept(tmp_path):

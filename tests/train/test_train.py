@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from processes import (BINARY, BUILD, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder, starter,
-                       torchrun, wait_until_gone, worker_pids)
+                       torchrun, wait_until_gone, wait_until_listening, worker_pids)
 
 PROBE = str(BUILD / "tests" / "train" / "train_probe")
 HOST = socket.gethostname()
@@ -225,6 +225,16 @@ def test_a_signal_to_any_rank_stops_all_at_the_same_step(start, tmp_path, number
     assert "Stopped by a signal" in ranks[0].text()
     assert len(fingerprint(ranks[0].text())["ranks"]) == 2
     saved_weights(run_folder(ranks[0].text()))
+
+
+def test_a_signal_before_all_ranks_are_there_ends_the_wait(start, tmp_path):
+    port = free_port()
+    alone = start([BINARY, *flags(TINY | {"runs_dir": tmp_path})], RANK=0, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    wait_until_listening(port)
+    alone.popen.send_signal(signal.SIGTERM)
+    assert alone.wait() == 75, alone.text()
+    assert "stopped by a signal before all ranks had joined" in alone.text() and alone.took_s < 30
+    assert not list(tmp_path.glob("snakes_3v3/*"))
 
 
 def test_sigusr2_to_any_rank_saves_and_training_goes_on(start, tmp_path):
