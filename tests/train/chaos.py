@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from processes import BINARY, TINY, Process, call, descendants, fingerprint, flags, only_json, run_folder, worker_pids
+from processes import BINARY, TINY, Process, call, descendants, fingerprint, flags, is_alive, only_json, run_folder, worker_pids
 
 RANKS = 3
 DIST_TIMEOUT_S = 4
@@ -31,8 +31,10 @@ def newest_checkpoint(runs):
 def send(number, to):
     def fault(run, dice):
         pids = sorted(worker_pids(run, RANKS).values())
-        for pid in {"one": [dice.choice(pids)], "all": pids, "launcher": [run.popen.pid]}[to]:
+        struck = {"one": [dice.choice(pids)], "all": pids, "launcher": [run.popen.pid]}[to]
+        for pid in struck:
             os.kill(pid, number)
+        return struck if number in (signal.SIGKILL, signal.SIGSTOP) else []
     return fault
 
 
@@ -68,7 +70,7 @@ def no_room(run, _dice):
 
 @dataclasses.dataclass
 class Fault:
-    do: object
+    do: object  # gives the processes that cannot notice it themselves
     ends: bool  # the run is expected to end before its time, and how long that takes is measured
 
 
@@ -91,7 +93,8 @@ FAULTS = {
 @dataclasses.dataclass
 class Verdict:
     fault: str
-    notice_s: float | None = None  # from the fault to the end of all processes
+    notice_s: float | None = None  # from the fault to the end of the first rank that can notice it
+    end_s: float | None = None  # to the end of all processes
     trouble: str = ""
 
 
@@ -102,14 +105,18 @@ def begin(folder, runs, number):
     return process
 
 
-def end_within(process, limit_s):
-    """Waits for a run and its ranks; False if they do not end."""
-    until = time.monotonic() + limit_s
-    while time.monotonic() < until:
-        if process.popen.poll() is not None:
-            return True
+def end_within(process, limit_s, witnesses=()):
+    """Waits for a run and its ranks. Returns seconds to the first witness's end, and to that of all; None if they do not end."""
+    begun, first = time.monotonic(), None
+    while time.monotonic() < begun + limit_s:
+        now = time.monotonic() - begun
+        ended = process.popen.poll() is not None
+        if first is None and (ended or not all(is_alive(pid) for pid in witnesses)):
+            first = now
+        if ended and not any(is_alive(pid) for pid in witnesses):
+            return first, now
         time.sleep(0.02)
-    return False
+    return None
 
 
 def kill_all(pids):
@@ -127,24 +134,25 @@ def one_run(name, dice, usual_s, expected, folder):
     try:
         time.sleep(dice.uniform(0.1, 0.9) * usual_s)
         if run.popen.poll() is None:
-            everybody = [run.popen.pid, *descendants(run.popen.pid)]
-            try:
-                FAULTS[name].do(run, dice)
-            except (AssertionError, ProcessLookupError):  # it ended just then
-                pass
-            struck = time.monotonic()
-            if not end_within(run, 120 if not FAULTS[name].ends else NOTICE_LIMIT_S):
+            witnesses = []
+            with contextlib.suppress(AssertionError, ProcessLookupError):  # it ended just then
+                ranks = list(worker_pids(run, RANKS).values())
+                everybody = [run.popen.pid, *ranks]
+                struck = FAULTS[name].do(run, dice) or []
+                witnesses = [pid for pid in ranks if pid not in struck]
+            took = end_within(run, NOTICE_LIMIT_S if FAULTS[name].ends else 120, witnesses)
+            if took is None:
                 verdict.trouble = f"hangs:\n{run.text()}"
                 return verdict
             if FAULTS[name].ends:
-                verdict.notice_s = time.monotonic() - struck
+                verdict.notice_s, verdict.end_s = took if witnesses else (None, took[1])
         for number in range(1, 4):
             if run.wait() == 0:
                 break
             kill_all(everybody)  # ranks whose launcher was killed end by themselves; a stopped one cannot
             run = begin(folder, runs, number)
             everybody = [run.popen.pid, *descendants(run.popen.pid)]
-            if not end_within(run, 120):
+            if end_within(run, 120) is None:
                 verdict.trouble = f"hangs after its restart:\n{run.text()}"
                 return verdict
         if run.wait() != 0:
@@ -163,6 +171,11 @@ def one_run(name, dice, usual_s, expected, folder):
         run.popen.wait()
 
 
+def spread(times):
+    known = [t for t in times if t is not None]
+    return f"{statistics.median(known):.1f} s, {max(known):.1f} s" if known else "–"
+
+
 def many_runs(count, seed, scratch, say=print):
     say(f"seed {seed}")
     began = time.monotonic()
@@ -179,13 +192,12 @@ def many_runs(count, seed, scratch, say=print):
         verdicts.append(one_run(names[number % len(names)], dice, usual_s, expected, folder))
         if verdicts[-1].trouble:
             say(f"run {number}: {verdicts[-1].fault}: {verdicts[-1].trouble}")
-    say(f"{'fault':<36} {'tried':>5} {'survived':>8} {'ended after, median and worst':>30}")
+    say(f"{'fault':<36} {'tried':>5} {'survived':>8} {'noticed after':>18} {'ended after':>18}   (median, worst)")
     for name in FAULTS:
         mine = [v for v in verdicts if v.fault == name]
-        times = [v.notice_s for v in mine if v.notice_s is not None]
-        shown = f"{statistics.median(times):.1f} s, {max(times):.1f} s" if times else "–"
         if mine:
-            say(f"{name:<36} {len(mine):>5} {sum(not v.trouble for v in mine):>8} {shown:>30}")
+            say(f"{name:<36} {len(mine):>5} {sum(not v.trouble for v in mine):>8} {spread([v.notice_s for v in mine]):>18} "
+                f"{spread([v.end_s for v in mine]):>18}")
     return verdicts
 
 
