@@ -10,7 +10,7 @@ import sys
 import xml.etree.ElementTree as xml
 
 # These need root, or packages that not every distribution has; continuous integration has both.
-MAY_SKIP = set() if os.environ.get("CI") else {"test_slurm.launch", "test_two_nodes.launch"}
+MAY_SKIP = set() if os.environ.get("CI") else {"test_disk.resume", "test_slurm.launch", "test_two_nodes.launch"}
 REQUIRED_LABELS = {"unit", "property", "golden", "dist", "launch", "repo"}
 
 

@@ -10,7 +10,7 @@ build=build/tsan
 cmake --preset tsan -DPython3_EXECUTABLE="$python" >/dev/null
 cmake --build $build --target snake_ddp test_dist test_train test_replay test_io test_rollout >&2
 
-export TSAN_OPTIONS="suppressions=$PWD/tests/threads.supp:second_deadlock_stack=1:exitcode=66:${TSAN_OPTIONS:-}"
+export TSAN_OPTIONS="suppressions=$PWD/tests/threads.supp:second_deadlock_stack=1:allocator_may_return_null=1:exitcode=66:${TSAN_OPTIONS:-}"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0
@@ -35,7 +35,7 @@ settings=(--hidden_size 16 --batch_size 16 --num_envs 4 --episode_length 100 --b
   --check_consistency 50 --eval_interval 8 --eval_games 8 --record_interval 4 --threads 1 --runs_dir "$scratch")
 ranks=(--ddp --world_size 2)
 expect 0 "two ranks" $snake_ddp "${ranks[@]}" "${settings[@]}" --max_episodes 16
-expect 0 "two ranks through Gloo" $snake_ddp "${ranks[@]}" "${settings[@]}" --max_episodes 16 --shared_memory off
+expect 0 "two ranks through Gloo" $snake_ddp "${ranks[@]}" "${settings[@]}" --max_episodes 16 --shared_memory=off
 expect 0 "a league" $snake_ddp "${ranks[@]}" "${settings[@]}" --max_episodes 16 --algo dqn --obs view \
   --opponent_mix territory:0.3,self:0.3,league:0.4 --league_interval 3 --league_games 100 --league_win_rate 0
 expect 75 "a stop by a signal" timeout --signal=TERM --preserve-status 30 $snake_ddp "${ranks[@]}" "${settings[@]}" \

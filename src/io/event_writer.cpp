@@ -17,6 +17,7 @@ namespace snake_ddp::io {
 namespace {
 
 constexpr std::size_t kBufferBytes = 64 * 1024;
+constexpr std::size_t kMostBytes = 16 << 20;  // while a full disk takes nothing
 
 // Field numbers of TensorFlow's event.proto and summary.proto.
 enum EventField : protozero::pbf_tag_type {
@@ -94,11 +95,13 @@ struct EventWriter::File {
   Descriptor descriptor{-1};
   std::string pending;
   off_t written = 0;  // end of the last whole record
+  bool failing = false;
 
   // Returns 0 or an errno value; after an error the file ends with a whole record and `pending` is as it was.
   int write_pending() {
     const int error = write_all(descriptor.get(), pending);
-    if (error != 0) {
+    failing = error != 0;
+    if (failing) {
       if (::ftruncate(descriptor.get(), written) == 0) ::lseek(descriptor.get(), written, SEEK_SET);
       return error;
     }
@@ -134,8 +137,9 @@ EventWriter::~EventWriter() {
 }
 
 void EventWriter::scalar(std::string_view tag, double value, std::int64_t step) {
+  if (file_->pending.size() >= kMostBytes) return;
   append_record(file_->pending, scalar_event(tag, static_cast<float>(value), step));
-  if (file_->pending.size() >= kBufferBytes) flush();
+  if (file_->pending.size() >= kBufferBytes && !file_->failing) file_->write_pending();
 }
 
 void EventWriter::restart(std::int64_t step) { append_record(file_->pending, start_event(step)); }

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <numeric>
@@ -35,6 +36,7 @@ struct Snapshot::Kept {
   std::mutex mutex{};
   std::int64_t read = 0;                                          // rows that the reader has
   std::unordered_map<std::int64_t, std::vector<float>> put_by{};  // by row, those overwritten before
+  std::atomic<bool> dropped{false};                               // nobody reads any more
 };
 
 std::int64_t Snapshot::read(std::int64_t most, float* out) {
@@ -81,9 +83,11 @@ std::int64_t Buffer::row_floats() const {
 }
 
 Snapshot Buffer::snapshot() {
-  SD_CHECK(snapshot_.expired(), "two snapshots of a buffer at a time");
+  SD_CHECK(!snapshot_ || snapshot_->dropped, "two snapshots of a buffer at a time");
   Snapshot s;
   s.kept_ = std::make_shared<Snapshot::Kept>(size_, size_ == capacity_ ? next_ : 0);
+  s.at_end_ = std::shared_ptr<void>(
+      nullptr, [kept = s.kept_](void*) { kept->dropped.store(true, std::memory_order_release); });
   s.widths_ = widths_;
   s.storage_ = storage_;
   s.rows_ = size_;
@@ -130,7 +134,8 @@ bool Buffer::possible(const float* row) const {
 
 void Buffer::append(std::span<const float* const> values) {
   SD_CHECK(values.size() == columns_.size(), "one pointer a column");
-  if (const auto kept = snapshot_.lock()) put_by(*kept);
+  if (snapshot_ && snapshot_->dropped.load(std::memory_order_acquire)) snapshot_.reset();
+  if (snapshot_) put_by(*snapshot_);
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     std::memcpy(storage_[c].data_ptr<float>() + next_ * widths_[c], values[c],
                 static_cast<std::size_t>(widths_[c]) * sizeof(float));

@@ -1,6 +1,9 @@
 #include "keeper.hpp"
 
+#include <filesystem>
+
 #include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/file_error.hpp"
 #include "snake_ddp/io/state_dict.hpp"
 #include "snake_ddp/train/run.hpp"
 
@@ -10,16 +13,31 @@ Keeper::Keeper(const TrainOptions& o, const std::string& folder, const nlohmann:
                const Launch& launch, const dist::DistContext& context)
     : folder_(folder.empty() ? io::create_run_folder(o.runs_dir, o.game_name).path : folder),
       claim_(folder_),
+      settings_(settings),
       map_(o) {
-  nlohmann::ordered_json all = settings;
-  all["run"] = {{"world_size", context.size()},
-                {"hosts", context.hosts()},
-                {"backend", context.backend()},
-                {"device", context.device().str()},
-                {"version", version_text()},
-                {"agents", launch.agents},
-                {"job", launch.job}};
-  io::write_json(folder_ + "/config.json", all);
+  settings_["run"] = {{"world_size", context.size()},
+                      {"hosts", context.hosts()},
+                      {"backend", context.backend()},
+                      {"device", context.device().str()},
+                      {"version", version_text()},
+                      {"agents", launch.agents},
+                      {"job", launch.job}};
+  io::write_json(folder_ + "/config.json", settings_);
+}
+
+bool Keeper::mend() {
+  namespace fs = std::filesystem;
+  const std::string settings = folder_ + "/config.json";
+  const std::string models = folder_ + "/trained_model";
+  std::error_code ignored;  // what cannot be looked at shows when it is written
+  if (fs::exists(settings, ignored) && fs::exists(models, ignored)) return false;
+  std::error_code error;
+  fs::create_directories(models, error);
+  if (error) throw io::file_error("make folder", models, error.value());
+  claim_.reset();
+  claim_.emplace(folder_);
+  io::write_json(settings, settings_);
+  return true;
 }
 
 void Keeper::save(learners::Learner& learner, const std::string& name) const {

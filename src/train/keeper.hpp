@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "snake_ddp/dist/context.hpp"
@@ -22,12 +23,18 @@ class Keeper {
          const Launch& launch, const dist::DistContext& context);
   [[nodiscard]] const std::string& folder() const { return folder_; }
 
+  /// Makes the folder anew if somebody removed it.
+  /// Returns  whether that was so.
+  /// Throws   FileError.
+  bool mend();
+
   /// trained_model/actor_{name}.pth and critic_{name}.pth
   void save(learners::Learner& learner, const std::string& name) const;
 
  private:
   std::string folder_;
-  io::RunClaim claim_;
+  std::optional<io::RunClaim> claim_;
+  nlohmann::ordered_json settings_;
   FeatureMap map_;
 };
 

@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
+
+#include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -18,7 +21,8 @@ std::string clock_text(double seconds) {
 
 Reporter::Reporter(const std::string& folder, std::int64_t max_episodes, bool every_episode,
                    std::int64_t episode, double seconds)
-    : log_(folder + "/train.log"),
+    : folder_(folder),
+      log_(folder + "/train.log"),
       events_(folder),
       max_episodes_(max_episodes),
       first_episode_(episode),
@@ -31,10 +35,34 @@ Reporter::Reporter(const std::string& folder, std::int64_t max_episodes, bool ev
 Reporter::~Reporter() { clear_bar(); }
 
 void Reporter::line(const std::string& text) {
+  console(text);
+  try_to(log_failing_, "train.log is written again; what was said meanwhile is on the console only",
+         [&] { log_->line(text); });
+}
+
+void Reporter::console(const std::string& text) {
   clear_bar();
   fmt::print("{}\n", text);
   std::fflush(stdout);
-  log_.line(text);
+}
+
+template <class Write>
+void Reporter::try_to(bool& failing, const char* again, Write write) {
+  try {
+    write();
+    if (std::exchange(failing, false)) console(again);
+  } catch (const base::FileError& e) {
+    if (!std::exchange(failing, true)) console(fmt::format("{} Training goes on", e.what()));
+  }
+}
+
+void Reporter::push_points() {
+  try_to(events_failing_, "TensorBoard's file is written again", [this] { events_.flush(); });
+}
+
+void Reporter::begin_files_anew() {
+  log_.emplace(folder_ + "/train.log");
+  events_ = io::EventWriter(folder_);
 }
 
 bool Reporter::due() const { return Clock::now() - last_pace_ >= std::chrono::seconds(1); }
@@ -81,7 +109,7 @@ void Reporter::pace(std::int64_t episode, const Pace& pace, const learners::Upda
     events_.scalar("train/critic_grad_norm", stats->critic_grad_norm, episode);
     events_.scalar("train/q_mean", stats->q_mean, episode);
   }
-  events_.flush();
+  push_points();
   draw_bar(episode);
 }
 
@@ -98,7 +126,7 @@ void Reporter::evaluation(std::int64_t episode, const std::string& opponent, con
   events_.scalar("eval/win_rate", r.win_rate(), episode);
   events_.scalar("eval/score", static_cast<double>(r.score_a) / games, episode);
   events_.scalar("eval/opponent_score", static_cast<double>(r.score_b) / games, episode);
-  events_.flush();
+  push_points();
 }
 
 void Reporter::league(const std::vector<LeagueMember>& members, const Judgement& judgement) {
@@ -115,7 +143,7 @@ void Reporter::league(const std::vector<LeagueMember>& members, const Judgement&
   events_.scalar("league/elo", judgement.rating.elo, judgement.episode);
   events_.scalar("league/win_rate", judgement.total.win_rate(), judgement.episode);
   events_.scalar("league/members", static_cast<double>(judgement.members), judgement.episode);
-  events_.flush();
+  push_points();
 }
 
 void Reporter::flush() {

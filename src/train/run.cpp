@@ -147,6 +147,8 @@ class Run {
   void judge_league();
   void keep_checkpoints();
   void begin_checkpoint();
+  void mend_folder();
+  bool save(const std::string& name);
   void write_last_checkpoint();
   void tell_checkpoint(const Checkpoints::Outcome& outcome);
   base::ExitCode end();
@@ -326,6 +328,10 @@ void Run::learn() {
 
 void Run::tell() {
   if (ended_.empty() && !reporter_->due()) return;
+  if (recorder_) {
+    const std::string failure = recorder_->take_failure();
+    if (!failure.empty()) reporter_->line(fmt::format("No game log: {} Training goes on", failure));
+  }
   std::optional<learners::UpdateStats> stats;
   if (counters_.updates > updates_before_) stats = learner_->stats();
   const learners::UpdateStats* told = stats ? &*stats : nullptr;
@@ -356,12 +362,32 @@ void Run::tell_pace(const learners::UpdateStats* stats) {
   }
 }
 
+// Somebody may remove the run's folder under way; what comes from now on must have a place.
+void Run::mend_folder() {
+  if (!keeper_->mend()) return;
+  reporter_->begin_files_anew();
+  reporter_->line("The run's folder, or a part of it, was removed under way and is made anew");
+}
+
+// Returns whether that worked; else the next one may.
+bool Run::save(const std::string& name) {
+  try {
+    mend_folder();
+    keeper_->save(*learner_, name);
+    return true;
+  } catch (const base::FileError& e) {
+    reporter_->line(
+        fmt::format("actor_{} and critic_{} are not saved: {} Training goes on", name, name, e.what()));
+    return false;
+  }
+}
+
 // Returns whether to go on.
 bool Run::keep() {
   const std::int64_t episode = collector_.episodes_ended();
   if (keeper_ && episode / o_.save_interval > counters_.saved) {
     counters_.saved = episode / o_.save_interval;
-    keeper_->save(*learner_, std::to_string(o_.model_episode + counters_.saved * o_.save_interval));
+    save(std::to_string(o_.model_episode + counters_.saved * o_.save_interval));
   }
   if (counters_.steps % votes_every_ != 0) return true;
   const bool late = o_.max_minutes > 0 && seconds() > o_.max_minutes * 60;
@@ -369,8 +395,7 @@ bool Run::keep() {
                             checkpoints_->busy(), context_.is_main() ? episode : 0});
   finished_ = agreed_.finished == context_.size() || agreed_.late > 0;
   bool go_on = agreed_.stop == 0 && !finished_;
-  if (keeper_ && agreed_.save > 0) {
-    keeper_->save(*learner_, std::to_string(o_.model_episode + episode));
+  if (keeper_ && agreed_.save > 0 && save(std::to_string(o_.model_episode + episode))) {
     reporter_->line(fmt::format("Saved at episode {}, as asked by a signal", o_.model_episode + episode));
   }
   if (o_.check_consistency > 0 && counters_.updates / o_.check_consistency > counters_.checks) {
@@ -398,7 +423,7 @@ void Run::evaluate(bool& go_on) {
   const rollout::MatchResult result =
       judge(self, rival, {o_.eval_games, static_cast<std::uint64_t>(o_.seed), true, 0, 1, alive}, context_);
   if (reporter_) reporter_->evaluation(agreed_.episode, o_.eval_opponent, result);
-  if (keeper_ && result.win_rate() > counters_.best_win_rate) keeper_->save(*learner_, "best");
+  if (keeper_ && result.win_rate() > counters_.best_win_rate) save("best");
   counters_.best_win_rate = std::max(counters_.best_win_rate, result.win_rate());
   if (o_.target_win_rate > 0 && result.win_rate() >= o_.target_win_rate) {
     finished_ = true;
@@ -433,6 +458,13 @@ void Run::begin_checkpoint() {
   counters_.checkpoints = agreed_.episode / o_.checkpoint_interval;
   counters_.seconds = seconds();
   watchdog_.tick("taking a checkpoint");
+  if (keeper_) {
+    try {
+      mend_folder();
+    } catch (const base::FileError& e) {
+      reporter_->line(fmt::format("The run's folder was removed: {}", e.what()));
+    }
+  }
   checkpoints_->begin(state_);
 }
 
@@ -466,7 +498,10 @@ base::ExitCode Run::end() {
   const std::int64_t episode = collector_.episodes_ended();
   if (o_.check_consistency > 0)
     context_.check_same("weights at the end", state_hash(*learner_), context_.deadline());
-  if (keeper_) keeper_->save(*learner_, std::to_string(o_.model_episode + episode));
+  if (keeper_) {
+    mend_folder();
+    keeper_->save(*learner_, std::to_string(o_.model_episode + episode));
+  }
   const bool resumable = stopped && o_.checkpoint_interval > 0;
   if (o_.checkpoint_interval > 0) write_last_checkpoint();
   if (keeper_) {

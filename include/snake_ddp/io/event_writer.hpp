@@ -10,9 +10,8 @@ namespace snake_ddp::io {
 
 /// Appends scalars to a new events.out.tfevents.<time>.<host>.<pid>.<n> in a folder.
 /// Threads  one at a time.
-/// Throws   FileError from each function. The records of a failed write are taken off the file again and
-/// kept, so
-///          that a later flush() may succeed.
+/// Throws   FileError from the constructor and flush(). The records of a failed write are taken off the file again and
+///          kept, up to 16 MiB, so that a later flush() may succeed.
 /// Follows  TensorFlow's event.proto and record_writer.cc: length, masked CRC-32C, Event, masked CRC-32C.
 class EventWriter {
  public:
@@ -23,7 +22,8 @@ class EventWriter {
   /// Writes what is left; cannot tell whether that worked: call flush() first.
   ~EventWriter();
 
-  /// One point of the curve `tag`, kept as float32 as TensorBoard does. Buffered; written from 64 KiB on.
+  /// One point of the curve `tag`, kept as float32 as TensorBoard does. Buffered; written from 64 KiB on; flush() tells
+  /// of a failure.
   void scalar(std::string_view tag, double value, std::int64_t step);
   /// Tells TensorBoard to forget the points that earlier files of the folder have from `step` on.
   void restart(std::int64_t step);

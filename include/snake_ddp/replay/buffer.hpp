@@ -49,6 +49,7 @@ class Snapshot {
   friend class Buffer;
   struct Kept;  // shared with the buffer
   std::shared_ptr<Kept> kept_;
+  std::shared_ptr<void> at_end_;  // tells the buffer when the last copy is gone
   std::vector<std::int64_t> widths_;
   std::vector<at::Tensor> storage_;
   std::int64_t rows_ = 0, row_floats_ = 0, capacity_ = 0;
@@ -109,7 +110,7 @@ class Buffer {
   std::vector<Column> columns_;
   std::vector<std::int64_t> widths_;  // floats stored a row, by column
   std::vector<at::Tensor> storage_;
-  std::weak_ptr<Snapshot::Kept> snapshot_;
+  std::shared_ptr<Snapshot::Kept> snapshot_;
   std::vector<const float*> row_;
   at::Tensor indices_;
   std::int64_t capacity_, size_ = 0, next_ = 0, appended_ = 0;

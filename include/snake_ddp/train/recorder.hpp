@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "snake_ddp/io/game_log.hpp"
 #include "snake_ddp/rollout/collector.hpp"
@@ -20,15 +21,18 @@ class Recorder {
   /// What rollout::CollectorOptions::watch is called with. Of the first game to end once --record_interval
   /// more episodes have ended it writes `folder`/episode_{episode}.json; a game that it did not see begin is
   /// passed over.
-  /// Throws  FileError.
   void see(const rollout::Episode& episode, const game::State& board, const game::Actions* actions,
            const game::StepResult* result);
+
+  /// Why a game could not be written since the last call; empty if nothing was in the way.
+  [[nodiscard]] std::string take_failure() { return std::exchange(failure_, {}); }
 
  private:
   std::string folder_, name_;
   std::int64_t interval_, model_episode_;
   std::int64_t written_;  // intervals that have had their log
   std::optional<io::RecordedGame> running_;
+  std::string failure_;
 };
 
 }  // namespace snake_ddp::train

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "snake_ddp/io/event_writer.hpp"
@@ -23,6 +24,7 @@ struct Pace {
   double gpu_memory_mb = 0;
 };
 
+/// A file that cannot be written under way is told on the console, once, and again when it can; training goes on.
 class Reporter {
  public:
   /// `episode` and `seconds` are what the run has behind it already.
@@ -51,15 +53,26 @@ class Reporter {
   /// `members`: as they were before the judgement.
   void league(const std::vector<LeagueMember>& members, const Judgement& judgement);
 
+  /// Throws  FileError: what is still to be written cannot be.
   void flush();
+
+  /// New files in the place of those that somebody removed.
+  /// Throws  FileError.
+  void begin_files_anew();
 
  private:
   using Clock = std::chrono::steady_clock;
+  template <class Write>
+  void try_to(bool& failing, const char* again, Write write);
+  void push_points();
+  void console(const std::string& text);
   void draw_bar(std::int64_t episode);
   void clear_bar();
 
-  io::LogFile log_;
+  std::string folder_;
+  std::optional<io::LogFile> log_;
   io::EventWriter events_;
+  bool log_failing_ = false, events_failing_ = false;
   std::int64_t max_episodes_, first_episode_;
   double seconds_before_;
   bool every_episode_;

@@ -1,0 +1,111 @@
+"""Disks that fill up, are read only, or lose the run's folder: what goes on, what is said, and what is left."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from processes import BINARY, TINY, call, fingerprint, flags, only_json, run_folder, starter
+
+ENDLESS = TINY | {"max_episodes": 10**9, "buffer_size": 2000, "updates_per_step": 0.05, "checkpoint_interval": 50,
+                  "save_interval": 70, "record_interval": 30, "opponent_difficulty_strategy": "fixed:2"}
+
+
+@pytest.fixture
+def start(tmp_path):
+    with starter(tmp_path) as begin:
+        yield begin
+
+
+def mount(*words):
+    return subprocess.run(["mount", *map(str, words)], capture_output=True, text=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    done = mount("-t", "tmpfs", "-o", "size=3m", "small_disk", folder)
+    if done.returncode != 0:
+        reason = f"no file system can be mounted here: {done.stderr.strip()}"
+        assert "CI" not in os.environ, reason
+        pytest.skip(reason)
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def whole(run):
+    told = only_json(call("info", "--json", run).stdout)
+    assert told["whole"] and told["checkpoints"], told
+    return told
+
+
+def goes_on(run, more_episodes=10):
+    """Resumes the run; its end is that of a run that nothing happened to."""
+    settings = json.loads((run / "config.json").read_text())
+    newest = max((run / "checkpoints").glob("step_*"))
+    total = json.loads((newest / "manifest.json").read_text())["episode"] + more_episodes
+    again = call("--resume", run, "--max_episodes", total)
+    assert again.returncode == 0, again.stderr
+    undisturbed = call(*flags(ENDLESS | {"max_episodes": total, "runs_dir": run.parent.parent / "undisturbed"}))
+    assert settings["checkpoint_interval"] == ENDLESS["checkpoint_interval"]
+    assert fingerprint(again.stdout)["line"] == fingerprint(undisturbed.stdout)["line"]
+
+
+def test_on_a_full_disk_training_goes_on_and_writes_again_when_there_is_room(start, small_disk):
+    run = start([BINARY, *flags(ENDLESS | {"runs_dir": small_disk})])
+    for told in (r"\nNo checkpoint at step \d+: .*No space left on device.* Training goes on",
+                 r"\nactor_\d+ and critic_\d+ are not saved: .*No space left on device.* Training goes on",
+                 r"\nNo game log: .*No space left on device.* Training goes on",
+                 r"\ncannot write '[^\n]*/train.log': No space left on device.* Training goes on",
+                 r"\ncannot write '[^\n]*/events\.out[^\n]*': No space left on device.* Training goes on"):
+        run.wait_for(told)
+    folder = run_folder(run.text())
+    whole(folder)
+    assert mount("-o", "remount,size=200m", small_disk).returncode == 0
+    run.wait_for(r"\ntrain.log is written again")
+    run.wait_for(r"\nTensorBoard's file is written again")
+    run.wait_for(r"written again(?s:.*)\nCheckpoint step \d+: (?s:.*)\nCheckpoint step \d+: ")
+    run.popen.send_signal(signal.SIGTERM)
+    assert run.wait() == 75, run.text()
+    whole(folder)
+    goes_on(folder)
+
+
+def test_a_full_disk_at_the_end_is_an_error_and_the_last_whole_checkpoint_loads(start, small_disk):
+    run = start([BINARY, *flags(ENDLESS | {"runs_dir": small_disk})])
+    run.wait_for(r"\nNo checkpoint at step \d+: ")
+    run.wait_for(r"\nactor_\d+ and critic_\d+ are not saved")
+    run.popen.send_signal(signal.SIGTERM)
+    assert run.wait() == 4, run.text()
+    assert re.search(r"snake_ddp: .*No space left on device. Free some space there", run.text())
+    assert mount("-o", "remount,size=200m", small_disk).returncode == 0
+    folder = run_folder(run.text())
+    whole(folder)
+    goes_on(folder)
+
+
+def test_a_read_only_place_is_refused_at_once(small_disk):
+    assert mount("-o", "remount,ro", small_disk).returncode == 0
+    done = call(*flags(ENDLESS | {"runs_dir": small_disk / "runs"}))
+    assert done.returncode == 4
+    assert "Read-only file system. Give this user the right to it or name another folder" in done.stderr
+
+
+def test_a_run_whose_folder_is_taken_away_makes_it_anew(start, tmp_path):
+    run = start([BINARY, *flags(ENDLESS | {"runs_dir": tmp_path / "runs"})])
+    run.wait_for(r"\nCheckpoint step [1-9]\d*: ")
+    folder = run_folder(run.text())
+    folder.rename(tmp_path / "taken")
+    run.wait_for(r"The run's folder, or a part of it, was removed under way and is made anew(?s:.*)\nCheckpoint step ")
+    run.popen.send_signal(signal.SIGTERM)
+    assert run.wait() == 75, run.text()
+    whole(folder)
+    assert "Stopped by a signal" in (folder / "train.log").read_text() and list(folder.glob("events.out.tfevents.*"))
+    whole(tmp_path / "taken")
+    shutil.rmtree(tmp_path / "taken")
+    goes_on(folder)
