@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <string_view>
 #include <system_error>
 
@@ -66,18 +67,28 @@ bool is_plain_name(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
+// The library's own conversion of a number that does not fit is undefined.
+template <class Whole>
+Whole whole(const ordered_json& object, const char* name) {
+  const ordered_json& value = object.at(name);
+  if (!value.is_number_unsigned() ||
+      value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<Whole>::max()))
+    throw FileError(fmt::format("\"{}\" is {}", name, value.dump(-1, ' ', true)));
+  return value.get<Whole>();
+}
+
 Manifest from_json(const ordered_json& json) {
   Manifest m;
-  m.step = json.at("step").get<std::int64_t>();
-  m.updates = json.at("updates").get<std::int64_t>();
-  m.episode = json.at("episode").get<std::int64_t>();
+  m.step = whole<std::int64_t>(json, "step");
+  m.updates = whole<std::int64_t>(json, "updates");
+  m.episode = whole<std::int64_t>(json, "episode");
   m.version = json.at("version").get<std::string>();
-  m.world_size = json.at("world_size").get<int>();
+  m.world_size = whole<int>(json, "world_size");
   m.settings = json.at("settings");
-  if (m.step < 0 || m.world_size < 1 || !m.settings.is_object()) throw FileError("numbers out of range");
+  if (m.world_size < 1 || !m.settings.is_object()) throw FileError("numbers out of range");
   for (const ordered_json& file : json.at("files")) {
     CheckpointFile f{file.at("name").get<std::string>(),
-                     {file.at("bytes").get<std::uint64_t>(), file.at("crc32").get<std::uint32_t>()}};
+                     {whole<std::uint64_t>(file, "bytes"), whole<std::uint32_t>(file, "crc32")}};
     if (!is_plain_name(f.name)) throw FileError(fmt::format("the file name \"{}\" leads elsewhere", f.name));
     m.files.push_back(std::move(f));
   }
