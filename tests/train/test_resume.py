@@ -7,12 +7,13 @@ import random
 import re
 import shutil
 import signal
+import sys
 import time
 
 import pytest
 
 from processes import (BINARY, BUILD, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder, starter,
-                       torchrun, wait_until_gone, worker_pids)
+                       torchrun, wait_until_gone, wait_until_listening, worker_pids)
 
 LEARNERS = only_json(call("info", "--json").stdout)["learners"]
 # Every part of the state matters here: windows of n steps, decaying epsilon, a slower actor, a full replay.
@@ -299,6 +300,27 @@ def test_torchrun_goes_on_by_itself_when_a_rank_dies(start, tmp_path):
     assert run.wait() == 0, run.text()
     assert list((tmp_path / "snakes_3v3").iterdir()) == [folder]
     assert (folder / "checkpoints" / "resumable").exists() and is_whole(folder)
+
+
+def test_an_elastic_job_goes_on_with_the_machine_that_is_left(start, tmp_path):
+    settings = ENDLESS | {"eval_interval": 0, "dist_timeout": 20, "runs_dir": tmp_path}
+    agents = []
+    port = free_port()
+    for _ in range(2):
+        agents.append(start([sys.executable, "-m", "torch.distributed.run", "--nnodes=1:2", "--nproc_per_node=1",
+                             "--max-restarts=3", "--rdzv-backend=c10d", "--rdzv-id=elastic",
+                             f"--rdzv-endpoint=127.0.0.1:{port}", "--local-addr=127.0.0.1",
+                             "--rdzv-conf=last_call_timeout=6,keep_alive_interval=1,keep_alive_max_attempt=3",
+                             "--no-python", BINARY, *flags(settings)], TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1))
+        wait_until_listening(port)  # the first one keeps the store
+    run_folder_when_there(agents[0])
+    agents[0].wait_for(r"2 rank\(s\) on (?s:.*)Checkpoint step [1-9]\d*: ")
+    for pid in [*worker_pids(agents[1], 1).values(), agents[1].popen.pid]:
+        os.kill(pid, signal.SIGKILL)
+    agents[0].wait_for(r"\nGoing on from checkpoint step [1-9]\d*: .*\nChanged: 2 -> 1 rank\(s\)(?s:.*)\nCheckpoint step ")
+    os.kill(worker_pids(agents[0], 1)[0], signal.SIGTERM)
+    assert agents[0].wait() == 0, agents[0].text()
+    assert is_whole(run_folder(agents[0].text()))
 
 
 def run_folder_when_there(process):
