@@ -36,10 +36,13 @@ def flags(settings):
     return line
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+def free_port(ports=(0,)):
+    """A port that is free now: any, or the first one of `ports`."""
+    for port in ports:
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return s.getsockname()[1]
+    raise AssertionError("no free port")
 
 
 def call(*arguments, timeout=PATIENCE_S, cwd=None, preexec_fn=None, **variables):

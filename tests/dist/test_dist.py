@@ -1,90 +1,34 @@
 """Real processes: torchrun, hand-set variables and our own launcher, with ranks that die, stop, lie or never come."""
 
+import contextlib
 import json
 import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-PROBE = str(Path(os.environ["SD_BUILD_DIR"]) / "tests" / "dist" / "dist_probe")
-PATIENCE_S = 40  # for anything that should take a few seconds, on a busy machine
+from processes import BUILD, PATIENCE_S, free_port, is_alive, starter, wait_until_gone
+
+PROBE = str(BUILD / "tests" / "dist" / "dist_probe")
 # As --standalone, but without asking who "localhost" is: bare systems do not know.
 ALONE = ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
-GROUP_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-
-
-def clean_environment():
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name not in GROUP_VARIABLES and not name.startswith(("SLURM_", "TORCHELASTIC_", "PET_", "GLOO_", "OMP_"))
-    } | {"OMP_NUM_THREADS": "1"}
-
-
-def free_port(low=0, high=65535):
-    """A port that is free now; within SLURM's range if one is asked for."""
-    for port in range(low, high):
-        with socket.socket() as s:
-            try:
-                s.bind(("127.0.0.1", port))
-                return s.getsockname()[1]
-            except OSError:
-                continue
-    raise AssertionError("no free port")
-
-
-class Process:
-    def __init__(self, command, folder, name, **variables):
-        self.output = folder / f"{name}.txt"
-        self.begun = time.monotonic()
-        with open(self.output, "wb") as out:
-            self.popen = subprocess.Popen(
-                command,
-                env=clean_environment() | variables,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def wait(self):
-        code = self.popen.wait(PATIENCE_S)
-        self.took_s = time.monotonic() - self.begun
-        return code
-
-    def text(self):
-        return self.output.read_text(errors="replace")
 
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts processes; ends what is left of them afterwards."""
-    started = []
-
-    def begin(command, name=None, **variables):
-        process = Process(command, tmp_path, name or f"p{len(started)}", **{k: str(v) for k, v in variables.items()})
-        started.append(process)
-        return process
-
-    yield begin
-    for process in started:
-        if process.popen.poll() is None:
-            process.popen.kill()
-            process.popen.wait()
+    with starter(tmp_path) as begin:
+        yield begin
     for path in tmp_path.glob("pid.*"):
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(int(path.read_text()), signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
 
 def start_rank(start, rank, size, port, *arguments, join_ms=15000, timeout_ms=3000, **variables):
-    command = [PROBE, *arguments, "--join_timeout_ms", str(join_ms), "--timeout_ms", str(timeout_ms)]
+    command = [PROBE, *arguments, "--join_timeout_ms", join_ms, "--timeout_ms", timeout_ms]
     return start(command, RANK=rank, WORLD_SIZE=size, MASTER_ADDR="127.0.0.1", MASTER_PORT=port, **variables)
 
 
@@ -94,7 +38,7 @@ def start_ranks(start, size, *arguments, **options):
 
 
 def torchrun(start, *arguments, **variables):
-    return start([sys.executable, "-m", "torch.distributed.run", *arguments], name="torchrun", **variables)
+    return start([sys.executable, "-m", "torch.distributed.run", *arguments], **variables)
 
 
 def process_number(path):
@@ -103,20 +47,6 @@ def process_number(path):
         assert time.monotonic() < deadline, f"{path} did not appear"
         time.sleep(0.02)
     return int(path.read_text())
-
-
-def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
-    except FileNotFoundError:
-        return False
-
-
-def wait_until_gone(pids, limit_s):
-    deadline = time.monotonic() + limit_s
-    while any(is_alive(p) for p in pids):
-        assert time.monotonic() < deadline, f"still there: {[p for p in pids if is_alive(p)]}"
-        time.sleep(0.05)
 
 
 # Collectives
@@ -132,7 +62,7 @@ def test_collectives_are_right_under_torchrun(start, ranks, how):
 
 
 def test_collectives_are_right_under_srun_variables(start):
-    port = free_port(20000, 40000)
+    port = free_port(range(20000, 40000))  # SLURM's
     slurm = dict(SLURM_STEP_ID=0, SLURM_NTASKS=2, SLURM_NODEID=0, SLURM_STEP_TASKS_PER_NODE="2",
                  SLURM_JOB_NODELIST="127.0.0.1", SLURM_JOB_ID=20000 * 7 + port - 20000)
     tasks = [start([PROBE, "collectives"], SLURM_PROCID=r, SLURM_LOCALID=r, **slurm) for r in range(2)]
