@@ -16,6 +16,7 @@
 #include "snake_ddp/app/ladder.hpp"
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/world.hpp"
 #include "snake_ddp/io/atomic_file.hpp"
@@ -37,6 +38,8 @@ struct Line {
   bool json = false;
   int show = 0;
   std::string record;
+  std::string record_boards;
+  std::int64_t board_interval = 8;
   bool watch = false;
   double speed = 8;
 };
@@ -72,6 +75,35 @@ void record_games(const Line& line, rollout::MatchOptions& match) {
                               io::game_log_text(record->second));
     running->erase(record);
   };
+}
+
+/// Writes boards of each game to a set; of several ranks each writes its own, the first one to the very path.
+std::shared_ptr<data::BoardSetWriter> record_boards(const Line& line, int rank,
+                                                    rollout::MatchOptions& match) {
+  if (!line.record_boards.ends_with(data::kBoardSetEnding)) {
+    throw base::UsageError(fmt::format("--record_boards {}: the file's name must end in {}",
+                                       line.record_boards, data::kBoardSetEnding));
+  }
+  std::filesystem::path path = line.record_boards;
+  std::error_code error;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  if (error) throw io::file_error("make folder", path.parent_path().string(), error.value());
+  if (rank > 0)
+    path.replace_filename(fmt::format("{}_{}{}", path.stem().string(), rank, data::kBoardSetEnding));
+  const auto writer = std::make_shared<data::BoardSetWriter>(path.string(), line.board_interval);
+  const auto running = std::make_shared<std::map<std::int64_t, std::vector<game::State>>>();
+  match.watch = [=, interval = line.board_interval, before = match.watch](std::int64_t number,
+                                                                          const game::State& state) {
+    if (before) before(number, state);
+    std::vector<game::State>& boards = (*running)[number];
+    if (!state.done()) {
+      if ((state.step() - 1) % interval == 0) boards.push_back(state);
+      return;
+    }
+    writer->add_game(boards);
+    running->erase(number);
+  };
+  return writer;
 }
 
 /// Shows the first game as it is played.
@@ -134,6 +166,13 @@ Action add_eval(CLI::App& command) {
   command.add_option("--show", line->show, "print the first game's board before this step, 1 to 201")
       ->check(CLI::Range(1, game::kMaxSteps + 1));
   command.add_option("--record", line->record, "write each game to this folder as a log: game_0.json, ...");
+  command.add_option("--record_boards,--record-boards", line->record_boards,
+                     "write boards of all games to this file, NAME.boards, for snake_ddp pretrain");
+  command
+      .add_option("--board_interval,--board-interval", line->board_interval,
+                  "of a game each so many-th board goes to --record_boards")
+      ->check(CLI::Range(1, game::kMaxSteps))
+      ->capture_default_str();
   command.add_flag("--watch", line->watch, "show the first game in the terminal as it is played");
   command.add_option("--speed", line->speed, "steps a second of --watch")
       ->check(CLI::Range(0.1, 1000.0))
@@ -143,8 +182,9 @@ Action add_eval(CLI::App& command) {
     if (!line->ladder.empty()) {
       if (!line->team_a.empty() || !line->team_b.empty())
         throw base::UsageError("--ladder names its teams itself: without --team_a and --team_b");
-      if (line->show > 0 || line->watch || !line->record.empty())
-        throw base::UsageError("--show, --watch and --record are for games of two teams: without --ladder");
+      if (line->show > 0 || line->watch || !line->record.empty() || !line->record_boards.empty())
+        throw base::UsageError(
+            "--show, --watch, --record and --record_boards are for games of two teams: without --ladder");
       play_ladder({line->ladder, line->anchor, line->games, line->seed, line->swap_sides, line->json,
                    line->mask_fatal});
       return base::kExitDone;
@@ -172,8 +212,11 @@ Action add_eval(CLI::App& command) {
     }
     if (line->watch && context.is_main()) watch_game(*line, match);
     if (!line->record.empty()) record_games(*line, match);
+    std::shared_ptr<data::BoardSetWriter> boards;
+    if (!line->record_boards.empty()) boards = record_boards(*line, context.rank(), match);
     const rollout::MatchResult result = train::judge(a.player, b.player, match, context);
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (boards) boards->finish();
     if (context.is_main()) print(*line, result, static_cast<double>(result.steps) / passed);
     context.barrier("end of eval", context.deadline());
     return base::kExitDone;

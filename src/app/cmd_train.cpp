@@ -3,11 +3,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <optional>
 
 #include "snake_ddp/app/command_line.hpp"
+#include "snake_ddp/app/own_ranks.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/dist/self_launch.hpp"
 #include "snake_ddp/dist/world.hpp"
 #include "snake_ddp/train/run.hpp"
 
@@ -18,10 +17,8 @@ struct Line {
   train::TrainOptions options;
   Given given;
   std::string config;
-  bool ddp = false;
   bool check_settings = false;
-  int world_size = 0;
-  int ddp_port = 0;
+  OwnRanks ranks;
 };
 
 }  // namespace
@@ -31,11 +28,7 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
   command.add_option("--config", line->config, "JSON file with the same names; the command line wins");
   command.add_flag("--check_settings,--check-settings", line->check_settings,
                    "check flags and configuration file, then exit");
-  command.add_flag("--ddp", line->ddp, "start --world_size ranks on this machine without torchrun");
-  command.add_option("--world_size,--world-size", line->world_size, "ranks that --ddp starts")
-      ->check(CLI::Range(1, 4096));
-  command.add_option("--ddp_port,--ddp-port", line->ddp_port, "port of --ddp's store [a free one]")
-      ->check(CLI::Range(1, 65535));
+  add_own_ranks(command, line->ranks);
   add_fields(command, train::fields(line->options), line->given);
   return [line, arguments]() -> int {
     const config::Fields fields = train::fields(line->options);
@@ -58,17 +51,7 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
     train::check_together(line->options);
     if (line->check_settings) return base::kExitDone;
     const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });
-    if (!line->ddp && line->world_size > 0) {
-      throw base::UsageError("--world_size is for --ddp; under torchrun it comes from --nproc_per_node");
-    }
-    if (line->ddp && world.launcher == dist::Launcher::kSingle) {
-      if (line->world_size == 0) throw base::UsageError("--ddp needs --world_size");
-      std::vector<std::string> again = {"snake_ddp"};
-      again.insert(again.end(), arguments.begin(), arguments.end());
-      const std::optional<std::uint16_t> port =
-          line->ddp_port > 0 ? std::optional(static_cast<std::uint16_t>(line->ddp_port)) : std::nullopt;
-      return dist::launch_local_ranks(line->world_size, port, again);
-    }
+    if (const std::optional<int> code = start_own_ranks(line->ranks, world, arguments)) return *code;
     return train::run_training(line->options, world);
   };
 }

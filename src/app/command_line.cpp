@@ -92,6 +92,8 @@ int run_command_line(const std::vector<std::string>& arguments) {
   commands.push_back({train, add_train(*train, arguments)});
   CLI::App* eval = add("eval", "play games between two teams and count");
   commands.push_back({eval, add_eval(*eval)});
+  CLI::App* pretrain = add("pretrain", "learn tokens of snakes and to predict them, from recorded games");
+  commands.push_back({pretrain, add_pretrain(*pretrain, arguments)});
   CLI::App* replay = add("replay", "show a recorded game: a page for a browser, or in the terminal");
   commands.push_back({replay, add_replay(*replay)});
   CLI::App* verify = add("verify-trace", "replay recorded games and compare every state");

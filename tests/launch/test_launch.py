@@ -381,13 +381,18 @@ def check_line(words):
             if flag in short:
                 short[short.index(flag) + 1] = little
         with tempfile.TemporaryDirectory() as folder:
-            for flag in ("--html", "--record"):
+            for flag in ("--html", "--record", "--record_boards"):
                 if flag in short:
-                    short[short.index(flag) + 1] = f"{folder}/written"
+                    short[short.index(flag) + 1] = f"{folder}/written.boards"
             done = run_here(short)
         assert done.returncode == 0, done.stderr
         if "--json" in words:
             only_json(done.stdout)
+    elif name == "snake_ddp" and words[1:2] == ["pretrain"]:
+        done = run_here([BINARY, *words[1:], "--check_settings"])
+        assert done.returncode == 0, done.stderr
+    elif name == "pretrain.sh":
+        assert os.access(SOURCE / words[0], os.X_OK)
     elif name in ("snake_ddp", "srun", "torchrun"):
         at = next(i for i, word in enumerate(words) if pathlib.PurePath(word).name == "snake_ddp")
         check_training_flags(words[at + 1:])

@@ -25,6 +25,7 @@ void apply_given(const config::Fields& fields, const Given& given);
 /// whole line, for commands that start themselves again.
 using Action = std::function<int()>;
 Action add_train(CLI::App& command, const std::vector<std::string>& arguments);
+Action add_pretrain(CLI::App& command, const std::vector<std::string>& arguments);
 Action add_eval(CLI::App& command);
 Action add_info(CLI::App& command);
 Action add_replay(CLI::App& command);

@@ -1,0 +1,28 @@
+// --ddp: commands that start their own ranks.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/dist/world.hpp"
+
+namespace snake_ddp::app {
+
+struct OwnRanks {
+  bool ddp = false;
+  int world_size = 0;
+  int ddp_port = 0;
+};
+
+/// --ddp, --world_size, --ddp_port. `ranks` must outlive the command.
+void add_own_ranks(CLI::App& command, OwnRanks& ranks);
+
+/// Starts the ranks and waits for them, if they are asked for and this process is not one of them: their exit code then.
+/// `arguments` are the whole line.
+/// Throws  UsageError where the flags contradict each other; DistError as launch_local_ranks.
+std::optional<int> start_own_ranks(const OwnRanks& ranks, const dist::World& world,
+                                   const std::vector<std::string>& arguments);
+
+}  // namespace snake_ddp::app

@@ -1,0 +1,80 @@
+// Boards of recorded games in one file that is mapped into memory: what pretraining reads. docs/formats.md has the layout.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/io/sealed_file.hpp"
+
+namespace snake_ddp::data {
+
+inline constexpr std::string_view kBoardSetEnding = ".boards";
+
+/// Writes a set game by game. The file gets its name when it is whole.
+/// Throws  FileError from each function.
+class BoardSetWriter {
+ public:
+  /// `interval`: steps between two boards of a game, for the reader's information.
+  BoardSetWriter(std::string path, std::int64_t interval);
+  ~BoardSetWriter();
+  BoardSetWriter(const BoardSetWriter&) = delete;
+  BoardSetWriter& operator=(const BoardSetWriter&) = delete;
+
+  void add_game(std::span<const game::State> boards);
+  /// Makes the set whole.
+  void finish();
+
+ private:
+  void put(const void* bytes, std::size_t size);
+  std::string path_, part_;
+  std::int64_t interval_;
+  std::unique_ptr<io::SealedWriter> file_;
+  std::vector<std::int64_t> ends_;  // of each game: number of boards up to and with it
+  std::string buffer_;
+  std::uint32_t crc_ = 0;
+};
+
+/// A set that was opened.
+/// Owner    the mapping, until the set is gone; boards refer to it.
+/// Threads  any number may read.
+class BoardSet {
+ public:
+  /// Reads the whole file once, for its checksum.
+  /// Throws  FileError: missing, cut short, damaged, of another version.
+  explicit BoardSet(const std::string& path);
+  ~BoardSet();
+  BoardSet(const BoardSet&) = delete;
+  BoardSet& operator=(const BoardSet&) = delete;
+
+  [[nodiscard]] std::int64_t games() const { return games_; }
+  [[nodiscard]] std::int64_t boards() const { return boards_; }
+  [[nodiscard]] std::int64_t interval() const { return interval_; }
+  [[nodiscard]] std::uint32_t checksum() const { return crc_; }
+  [[nodiscard]] const game::State& board(std::int64_t i) const { return first_[i]; }
+  /// The boards of game `g`, 0 <= g < games().
+  [[nodiscard]] std::span<const game::State> game(std::int64_t g) const;
+
+ private:
+  void* map_ = nullptr;
+  std::size_t bytes_ = 0;
+  const game::State* first_ = nullptr;
+  const std::int64_t* ends_ = nullptr;
+  std::int64_t games_ = 0, boards_ = 0, interval_ = 0;
+  std::uint32_t crc_ = 0;
+};
+
+/// Board numbers to learn from and to be judged by.
+struct Split {
+  std::vector<std::int64_t> training, held_out;
+};
+
+/// Whole games go to either side: of each 1 / share games in a row one is held out.
+/// Throws  UsageError where a side would be empty.
+Split split_by_games(const BoardSet& set, double held_out_share);
+
+}  // namespace snake_ddp::data

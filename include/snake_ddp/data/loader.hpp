@@ -1,0 +1,79 @@
+// Batches of a set of boards, made ahead of their use by threads, in one order however many there are.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "snake_ddp/data/board_set.hpp"
+
+namespace snake_ddp::data {
+
+/// What a sample is made of beside its board. Draws are functions of seed, epoch and the board's number.
+struct SampleOptions {
+  std::uint64_t seed = 1;
+  std::int64_t epoch = 0;
+  double mask_ratio = 0;         // share of the six snakes that are masked, at least one; 0: none
+  std::int64_t view_radius = 0;  // above 0: what one of the six sees; those that it does not see are masked
+  bool also_unhidden = false;    // with a view: one sample in seven is seen whole
+};
+
+struct Batch {
+  at::Tensor
+      seen;  // [B, 6, nodes, features] float32, as encode::write_graphs has them, as far as they are seen
+  at::Tensor whole;   // the same, all seen; undefined without a view
+  at::Tensor masked;  // [B, 6] float32: 1 for the snakes to predict
+  at::Tensor hidden;  // [B, 6] float32: 1 for snakes that are not seen, or not on the board
+  at::Tensor weight;  // [B] float32: 1, or 0 for a place without a sample, whose other values are zeros
+};
+
+/// Makes one batch.
+/// Shapes  rows [B]: board numbers or kNoSample.
+Batch make_batch(const BoardSet& set, const std::vector<std::int64_t>& rows, const SampleOptions& options,
+                 bool pinned);
+
+struct LoaderOptions {
+  int threads = 0;   // 0: batches are made when they are asked for
+  int prefetch = 4;  // batches that may wait
+  bool pinned = false;
+};
+
+/// Owner    its threads, which end in the destructor. `set` must outlive it.
+/// Threads  one asks for batches.
+class Loader {
+ public:
+  /// `rows(k)`: the board numbers of batch k, 0 <= k < count; called from any thread.
+  Loader(const BoardSet& set, std::int64_t count, std::function<std::vector<std::int64_t>(std::int64_t)> rows,
+         SampleOptions sample, LoaderOptions options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  /// The next batch; `count` of them.
+  /// Throws  what a thread threw.
+  Batch next();
+
+ private:
+  void work();
+  const BoardSet& set_;
+  const std::int64_t count_;
+  const std::function<std::vector<std::int64_t>(std::int64_t)> rows_;
+  const SampleOptions sample_;
+  const LoaderOptions options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::int64_t, Batch> ready_;
+  std::exception_ptr failure_;
+  std::int64_t begun_ = 0, given_ = 0;
+  bool stopping_ = false;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace snake_ddp::data

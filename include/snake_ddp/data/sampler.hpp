@@ -1,0 +1,33 @@
+// Which rank learns from which sample when: functions of seed and epoch alone.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace snake_ddp::data {
+
+/// Stands in a batch for a sample that is not there.
+inline constexpr std::int64_t kNoSample = -1;
+
+/// 0..n-1 in the order of this epoch: a Fisher-Yates shuffle.
+std::vector<std::int64_t> epoch_order(std::int64_t n, std::uint64_t seed, std::int64_t epoch);
+
+/// How a sequence of samples is dealt out: batches of all ranks follow each other, and in each of them those of the ranks,
+/// so that one rank with a batch of `batch` x `ranks` gets the same samples in the same updates.
+struct Deal {
+  int rank = 0;
+  int ranks = 1;
+  std::int64_t batch = 1;  // of a rank
+  bool drop_last =
+      false;  // of what does not fill a batch of all ranks: leave it out, or fill it up with kNoSample
+};
+
+/// Batches of all ranks from position `begin` of n samples on: the same number on each rank.
+std::int64_t batch_count(std::int64_t n, std::int64_t begin, const Deal& deal);
+
+/// This rank's part of batch number `k` from position `begin` on.
+/// Shapes  returns [deal.batch], elements of `order` or kNoSample.
+std::vector<std::int64_t> dealt(const std::vector<std::int64_t>& order, std::int64_t begin, std::int64_t k,
+                                const Deal& deal);
+
+}  // namespace snake_ddp::data

@@ -1,0 +1,63 @@
+// A trained tokenizer and mask predictor that read graphs and are not learned any more.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "snake_ddp/nets/mask_predictor.hpp"
+#include "snake_ddp/nets/tokenizer.hpp"
+
+namespace snake_ddp::nets {
+
+/// What starts the names of a stage's parameters in its files; "model.shape" is the shape.
+inline constexpr const char* kModelPrefix = "model.";
+
+/// A frozen tokenizer.
+struct FrozenTokenizer {
+  TokenizerShape shape;
+  FlatParameters parameters;
+  Weights weights;  // views of `parameters`
+
+  /// Shapes  graphs [N, nodes, features]; returns [N, tokens] int64.
+  [[nodiscard]] at::Tensor tokens(const at::Tensor& graphs) const;
+};
+
+/// Throws  FileError where `file` holds none. `what` names the source.
+FrozenTokenizer frozen_tokenizer(const NamedTensors& file, at::Device device, const std::string& what);
+
+struct FrozenMaskPredictor {
+  MaskPredictorShape shape;
+  FlatParameters parameters;
+  Weights weights;
+};
+
+/// Throws  FileError where `file` holds none.
+FrozenMaskPredictor frozen_mask_predictor(const NamedTensors& file, at::Device device,
+                                          const std::string& what);
+
+/// What an agent may be told of the snakes that it does not see: of each snake the vectors of its codes; of one that is
+/// seen those of its tokens, of one that is not the mean over the predicted distribution of each token.
+class TokenReader {
+ public:
+  /// Throws  FileError where the two do not fit each other. `what` names the source.
+  TokenReader(FrozenTokenizer tokenizer, FrozenMaskPredictor predictor, const std::string& what);
+
+  /// Floats of the graphs that one agent sees, and of what is made of them.
+  [[nodiscard]] std::int64_t graph_floats() const;
+  [[nodiscard]] std::int64_t features() const;
+
+  /// Shapes  graphs [N, graph_floats()] as an agent sees them: a snake whose first node is not there is not seen. Returns
+  ///         [N, features()]: of each snake its codes' vectors, then of each 1 where it is not seen.
+  [[nodiscard]] at::Tensor read(const at::Tensor& graphs) const;
+
+  /// All parameters, by names that begin with "tokens.". Views.
+  [[nodiscard]] NamedTensors named() const;
+
+ private:
+  FrozenTokenizer tokenizer_;
+  FrozenMaskPredictor predictor_;
+};
+
+}  // namespace snake_ddp::nets

@@ -1,0 +1,16 @@
+// A stage of pretraining from its options to its exit.
+#pragma once
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/dist/world.hpp"
+#include "snake_ddp/pretrain/options.hpp"
+
+namespace snake_ddp::pretrain {
+
+/// Learns until the epochs are done or a signal asks to stop.
+/// Collective  every rank of `world` calls it with the same options.
+/// Returns     kExitDone, or kExitResumable after an early stop outside torchrun.
+/// Throws      base::Error of each kind.
+base::ExitCode run_pretraining(const PretrainOptions& options, const dist::World& world);
+
+}  // namespace snake_ddp::pretrain

@@ -1,0 +1,42 @@
+#include <cstdlib>
+#include <memory>
+
+#include "snake_ddp/app/command_line.hpp"
+#include "snake_ddp/app/own_ranks.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/dist/world.hpp"
+#include "snake_ddp/pretrain/run.hpp"
+
+namespace snake_ddp::app {
+namespace {
+
+struct Line {
+  pretrain::PretrainOptions options;
+  Given given;
+  std::string config;
+  bool check_settings = false;
+  OwnRanks ranks;
+};
+
+}  // namespace
+
+Action add_pretrain(CLI::App& command, const std::vector<std::string>& arguments) {
+  const auto line = std::make_shared<Line>();
+  command.add_option("--config", line->config, "JSON file with the same names; the command line wins");
+  command.add_flag("--check_settings,--check-settings", line->check_settings,
+                   "check flags and configuration file, then exit");
+  add_own_ranks(command, line->ranks);
+  add_fields(command, pretrain::fields(line->options), line->given);
+  return [line, arguments]() -> int {
+    const config::Fields fields = pretrain::fields(line->options);
+    if (!line->config.empty()) config::set_from_file(fields, line->config, {});
+    apply_given(fields, line->given);
+    pretrain::check_together(line->options);
+    if (line->check_settings) return base::kExitDone;
+    const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });
+    if (const std::optional<int> code = start_own_ranks(line->ranks, world, arguments)) return *code;
+    return pretrain::run_pretraining(line->options, world);
+  };
+}
+
+}  // namespace snake_ddp::app

@@ -1,0 +1,31 @@
+#include "snake_ddp/app/own_ranks.hpp"
+
+#include <cstdint>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/dist/self_launch.hpp"
+
+namespace snake_ddp::app {
+
+void add_own_ranks(CLI::App& command, OwnRanks& ranks) {
+  command.add_flag("--ddp", ranks.ddp, "start --world_size ranks on this machine without torchrun");
+  command.add_option("--world_size,--world-size", ranks.world_size, "ranks that --ddp starts")
+      ->check(CLI::Range(1, 4096));
+  command.add_option("--ddp_port,--ddp-port", ranks.ddp_port, "port of --ddp's store [a free one]")
+      ->check(CLI::Range(1, 65535));
+}
+
+std::optional<int> start_own_ranks(const OwnRanks& ranks, const dist::World& world,
+                                   const std::vector<std::string>& arguments) {
+  if (!ranks.ddp && ranks.world_size > 0)
+    throw base::UsageError("--world_size is for --ddp; under torchrun it comes from --nproc_per_node");
+  if (!ranks.ddp || world.launcher != dist::Launcher::kSingle) return std::nullopt;
+  if (ranks.world_size == 0) throw base::UsageError("--ddp needs --world_size");
+  std::vector<std::string> again = {"snake_ddp"};
+  again.insert(again.end(), arguments.begin(), arguments.end());
+  const std::optional<std::uint16_t> port =
+      ranks.ddp_port > 0 ? std::optional(static_cast<std::uint16_t>(ranks.ddp_port)) : std::nullopt;
+  return dist::launch_local_ranks(ranks.world_size, port, again);
+}
+
+}  // namespace snake_ddp::app

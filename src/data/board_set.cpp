@@ -1,0 +1,173 @@
+#include "snake_ddp/data/board_set.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/io/file_error.hpp"
+
+namespace snake_ddp::data {
+namespace {
+
+// The layout of game::State is part of the version: a change there needs a new number here.
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kWriteBytes = 1U << 20U;
+
+struct Head {
+  char magic[8] = {'S', 'D', 'B', 'O', 'A', 'R', 'D', 'S'};
+  std::uint32_t version = kVersion;
+  std::uint32_t board_bytes = sizeof(game::State);
+  std::int64_t interval = 0;
+  std::uint8_t nothing[40] = {};
+};
+static_assert(sizeof(Head) == 64);
+
+struct Foot {
+  std::int64_t games = 0, boards = 0;
+  std::uint32_t crc32 = 0;  // of all bytes before the foot
+  char magic[4] = {'W', 'H', 'O', 'L'};
+};
+static_assert(sizeof(Foot) == 24);
+
+std::uint32_t crc_of(std::uint32_t before, const void* bytes, std::size_t size) {
+  return static_cast<std::uint32_t>(::crc32_z(before, static_cast<const Bytef*>(bytes), size));
+}
+
+}  // namespace
+
+BoardSetWriter::BoardSetWriter(std::string path, std::int64_t interval)
+    : path_(std::move(path)),
+      part_(fmt::format("{}.part-{}", path_, ::getpid())),
+      interval_(interval),
+      file_(std::make_unique<io::SealedWriter>(part_)) {
+  Head head;
+  head.interval = interval_;
+  put(&head, sizeof head);
+}
+
+BoardSetWriter::~BoardSetWriter() {
+  if (!file_) return;
+  file_.reset();
+  ::unlink(part_.c_str());
+}
+
+void BoardSetWriter::put(const void* bytes, std::size_t size) {
+  crc_ = crc_of(crc_, bytes, size);
+  buffer_.append(static_cast<const char*>(bytes), size);
+  if (buffer_.size() < kWriteBytes) return;
+  file_->write(buffer_);
+  buffer_.clear();
+}
+
+void BoardSetWriter::add_game(std::span<const game::State> boards) {
+  if (boards.empty()) return;
+  put(boards.data(), boards.size_bytes());
+  ends_.push_back((ends_.empty() ? 0 : ends_.back()) + static_cast<std::int64_t>(boards.size()));
+}
+
+void BoardSetWriter::finish() {
+  put(ends_.data(), ends_.size() * sizeof ends_[0]);
+  Foot foot;
+  foot.games = static_cast<std::int64_t>(ends_.size());
+  foot.boards = ends_.empty() ? 0 : ends_.back();
+  foot.crc32 = crc_;
+  put(&foot, sizeof foot);
+  file_->write(buffer_);
+  file_->close();
+  if (std::rename(part_.c_str(), path_.c_str()) != 0) throw io::file_error("rename", part_, errno);
+  file_.reset();
+}
+
+BoardSet::BoardSet(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) throw io::file_error("read", path, errno);
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0) {
+    const int error = errno;
+    ::close(descriptor);
+    throw io::file_error("read", path, error);
+  }
+  bytes_ = static_cast<std::size_t>(status.st_size);
+  map_ = bytes_ == 0 ? MAP_FAILED : ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, descriptor, 0);
+  const int error = errno;
+  ::close(descriptor);
+  if (map_ == MAP_FAILED && bytes_ > 0) throw io::file_error("map", path, error);
+  const auto refuse = [&](const std::string& why) {
+    if (bytes_ > 0) ::munmap(map_, bytes_);
+    return base::FileError(fmt::format("{}: {}", path, why));
+  };
+  const Head expected;
+  Head head;
+  Foot foot;
+  if (bytes_ < sizeof head) throw refuse("cut short: no set of boards is that small. Record it anew");
+  std::memcpy(&head, map_, sizeof head);
+  if (std::memcmp(head.magic, expected.magic, sizeof head.magic) != 0)
+    throw refuse("no set of boards: it does not begin as one");
+  if (head.version != kVersion || head.board_bytes != sizeof(game::State)) {
+    throw refuse(fmt::format(
+        "a set of boards of version {} with {} bytes a board; this program reads version {} with {}. "
+        "Record it anew, or remove it from the folder",
+        head.version, head.board_bytes, kVersion, sizeof(game::State)));
+  }
+  const auto* begin = static_cast<const std::uint8_t*>(map_);
+  const std::size_t content = bytes_ >= sizeof head + sizeof foot ? bytes_ - sizeof foot : 0;
+  if (content > 0) std::memcpy(&foot, begin + content, sizeof foot);
+  if (content == 0 || std::memcmp(foot.magic, Foot().magic, sizeof foot.magic) != 0 || foot.games < 0 ||
+      foot.boards < foot.games || foot.boards > static_cast<std::int64_t>(content / sizeof(game::State)) ||
+      sizeof head + static_cast<std::size_t>(foot.boards) * sizeof(game::State) +
+              static_cast<std::size_t>(foot.games) * sizeof(std::int64_t) !=
+          content) {
+    throw refuse(
+        fmt::format("cut short: its {} bytes do not end as a set of boards. Record it anew", bytes_));
+  }
+  const std::uint32_t seen = crc_of(0, map_, content);
+  if (seen != foot.crc32) {
+    throw refuse(fmt::format("damaged: its checksum is {:08x} and should be {:08x}. Record it anew", seen,
+                             foot.crc32));
+  }
+  games_ = foot.games;
+  boards_ = foot.boards;
+  interval_ = head.interval;
+  crc_ = foot.crc32;
+  first_ = reinterpret_cast<const game::State*>(begin + sizeof head);
+  ends_ = reinterpret_cast<const std::int64_t*>(first_ + boards_);
+}
+
+BoardSet::~BoardSet() { ::munmap(map_, bytes_); }
+
+std::span<const game::State> BoardSet::game(std::int64_t g) const {
+  const std::int64_t begin = g == 0 ? 0 : ends_[g - 1];
+  return {first_ + begin, static_cast<std::size_t>(ends_[g] - begin)};
+}
+
+Split split_by_games(const BoardSet& set, double held_out_share) {
+  const auto every = static_cast<std::int64_t>(std::llround(1.0 / held_out_share));
+  Split split;
+  for (std::int64_t g = 0; g < set.games(); ++g) {
+    std::vector<std::int64_t>& side = g % every == every - 1 ? split.held_out : split.training;
+    const std::span<const game::State> boards = set.game(g);
+    for (std::int64_t i = boards.data() - &set.board(0), end = i + static_cast<std::int64_t>(boards.size());
+         i < end; ++i)
+      side.push_back(i);
+  }
+  if (split.training.empty() || split.held_out.empty()) {
+    throw base::UsageError(fmt::format(
+        "the data set has {} game(s): of {} in a row one is held out for validation. Record more games, or "
+        "raise --validation_share",
+        set.games(), every));
+  }
+  return split;
+}
+
+}  // namespace snake_ddp::data

@@ -1,0 +1,161 @@
+#include "snake_ddp/data/import.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <thread>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/data/board_set.hpp"
+#include "snake_ddp/io/file_error.hpp"
+
+namespace snake_ddp::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kFilesAPiece = 64;
+constexpr std::string_view kEndings[] = {".json", ".jsonl", ".json.gz", ".jsonl.gz", kBoardSetEnding};
+
+bool is_board_set(const std::string& path) { return path.ends_with(kBoardSetEnding); }
+
+// The games of one file of logs or traces.
+std::vector<std::vector<game::State>> games_of(const std::string& path, std::int64_t interval) {
+  std::vector<std::vector<game::State>> games;
+  io::read_games(path, [&](const io::RecordedGame& record) {
+    games.push_back(boards_of(record, interval, fmt::format("{}:{}", path, record.line)));
+  });
+  if (games.empty())
+    throw base::FileError(path + ": holds no game. Remove it from the folder, or record it anew");
+  return games;
+}
+
+std::uint64_t add_to_hash(std::uint64_t hash, std::string_view text) {
+  for (const char c : text) hash = (hash ^ static_cast<std::uint8_t>(c)) * 1099511628211ULL;
+  return hash;
+}
+
+}  // namespace
+
+std::vector<game::State> boards_of(const io::RecordedGame& record, std::int64_t interval,
+                                   const std::string& where) {
+  std::vector<game::State> boards;
+  game::Position position;
+  position.snakes = record.start.snakes;
+  position.directions = record.start.directions;
+  position.beans = record.start.beans;
+  for (std::size_t step = 0; step <= record.steps.size(); ++step) {
+    if (step > 0) {
+      const io::RecordedStep& played = record.steps[step - 1];
+      position.snakes = played.after.snakes;
+      position.directions = played.after.directions;
+      position.beans = played.after.beans;
+      for (std::size_t i = 0; i < game::kSnakes; ++i) {
+        position.returns[i / game::kTeamSize] += played.reward[i];
+        if (position.directions[i] == io::kUntold)
+          position.directions[i] = io::direction_of(position.snakes[i]);
+      }
+      position.step = static_cast<int>(step) + 1;
+      // A log's last board may lack the directions of those that died; a finished game's board is not asked about.
+      const bool last = step == record.steps.size();
+      if (played.done.value_or(last && !record.cut_off)) break;
+      if (last && std::count(position.directions.begin(), position.directions.end(), io::kUntold) > 0) break;
+    }
+    if (step % static_cast<std::size_t>(interval) != 0) continue;
+    const std::string fault = game::fault_of(position);
+    if (!fault.empty())
+      throw base::FileError(fmt::format("{}: the board after step {}: {}", where, step, fault));
+    boards.push_back(game::make_state(position));
+  }
+  return boards;
+}
+
+std::vector<std::string> record_files(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    if (!fs::exists(path, error)) throw io::file_error("read", path, ENOENT);
+    return {path};
+  }
+  std::vector<std::string> files;
+  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    const bool known = std::any_of(std::begin(kEndings), std::end(kEndings),
+                                   [&](std::string_view ending) { return name.ends_with(ending); });
+    if (known && !name.starts_with(".")) files.push_back(it->path().string());
+  }
+  if (error) throw io::file_error("list", path, error.value());
+  if (files.empty()) {
+    throw base::FileError(
+        fmt::format("{} holds no recorded games (*.json, *.jsonl, the same with .gz, *.boards): record some "
+                    "with snake_ddp eval --record_boards",
+                    path));
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string cache_path(const std::string& cache_dir, const std::vector<std::string>& files,
+                       std::int64_t interval) {
+  std::uint64_t hash = add_to_hash(14695981039346656037ULL, fmt::format("set 1, interval {}\n", interval));
+  for (const std::string& file : files) {
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(file, error);
+    if (error) throw io::file_error("read", file, error.value());
+    const auto time = fs::last_write_time(file, error);
+    if (error) throw io::file_error("read", file, error.value());
+    hash = add_to_hash(hash, fmt::format("{} {} {}\n", fs::path(file).filename().string(), bytes,
+                                         time.time_since_epoch().count()));
+  }
+  return fmt::format("{}/{:016x}{}", cache_dir, hash, kBoardSetEnding);
+}
+
+void import_records(const std::vector<std::string>& files, std::int64_t interval, int threads,
+                    const std::string& set, const std::function<void(std::size_t)>& progress) {
+  std::optional<std::int64_t> recorded;  // interval of the sets among the files
+  for (const std::string& file : files) {
+    if (!is_board_set(file)) continue;
+    const BoardSet part(file);
+    if (recorded.value_or(part.interval()) != part.interval()) {
+      throw base::FileError(fmt::format(
+          "{} has a board each {} steps, others in its folder each {}: keep sets of one kind in a "
+          "folder",
+          file, part.interval(), *recorded));
+    }
+    recorded = part.interval();
+  }
+  BoardSetWriter writer(set, recorded.value_or(interval));
+  for (std::size_t begin = 0; begin < files.size(); begin += kFilesAPiece) {
+    const std::size_t count = std::min(kFilesAPiece, files.size() - begin);
+    std::vector<std::vector<std::vector<game::State>>> games(count);
+    std::vector<std::exception_ptr> failures(count);
+    const auto read = [&](std::size_t first) {
+      for (std::size_t k = first; k < count; k += static_cast<std::size_t>(threads)) {
+        if (is_board_set(files[begin + k])) continue;
+        try {
+          games[k] = games_of(files[begin + k], interval);
+        } catch (...) {  // a thread's entry: the caller throws it on
+          failures[k] = std::current_exception();
+        }
+      }
+    };
+    std::vector<std::jthread> readers;
+    for (int t = 1; t < threads; ++t) readers.emplace_back(read, static_cast<std::size_t>(t));
+    read(0);
+    readers.clear();
+    for (std::size_t k = 0; k < count; ++k) {
+      if (failures[k]) std::rethrow_exception(failures[k]);
+      for (const std::vector<game::State>& game : games[k]) writer.add_game(game);
+      if (!is_board_set(files[begin + k])) continue;
+      const BoardSet part(files[begin + k]);
+      for (std::int64_t g = 0; g < part.games(); ++g) writer.add_game(part.game(g));
+    }
+    progress(begin + count);
+  }
+  writer.finish();
+}
+
+}  // namespace snake_ddp::data

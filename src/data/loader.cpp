@@ -1,0 +1,120 @@
+#include "snake_ddp/data/loader.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/random.hpp"
+#include "snake_ddp/data/sampler.hpp"
+#include "snake_ddp/encode/snake_graph.hpp"
+
+namespace snake_ddp::data {
+namespace {
+
+constexpr int kSnakes = game::kSnakes;
+
+// So many of the snakes, drawn without replacement.
+void mask_some(double ratio, base::RandomStream& random, float* masked) {
+  const int count = std::clamp(static_cast<int>(std::lround(ratio * kSnakes)), 1, kSnakes - 1);
+  std::array<int, kSnakes> order{0, 1, 2, 3, 4, 5};
+  for (int k = 0; k < count; ++k) {
+    std::swap(order[static_cast<std::size_t>(k)],
+              order[static_cast<std::size_t>(k) + random.below(static_cast<std::uint32_t>(kSnakes - k))]);
+    masked[order[static_cast<std::size_t>(k)]] = 1.0F;
+  }
+}
+
+}  // namespace
+
+Batch make_batch(const BoardSet& set, const std::vector<std::int64_t>& rows, const SampleOptions& o,
+                 bool pinned) {
+  const auto size = static_cast<std::int64_t>(rows.size());
+  const auto options = at::TensorOptions().dtype(at::kFloat).pinned_memory(pinned);
+  const auto graphs = [&] {
+    return at::zeros({size, kSnakes, encode::kGraphNodes, encode::kNodeFeatures}, options);
+  };
+  Batch batch{graphs(), o.view_radius > 0 ? graphs() : at::Tensor(), at::zeros({size, kSnakes}, options),
+              at::zeros({size, kSnakes}, options), at::zeros({size}, options)};
+  for (std::int64_t i = 0; i < size; ++i) {
+    const std::int64_t row = rows[static_cast<std::size_t>(i)];
+    if (row == kNoSample) continue;
+    const game::State& board = set.board(row);
+    base::RandomStream random(o.seed, static_cast<std::uint64_t>(row), base::Purpose{21},
+                              static_cast<std::uint32_t>(o.epoch) * 8U);
+    float* masked = batch.masked.data_ptr<float>() + i * kSnakes;
+    float* hidden = batch.hidden.data_ptr<float>() + i * kSnakes;
+    float* seen = batch.seen.data_ptr<float>() + i * encode::kGraphsFloats;
+    batch.weight.data_ptr<float>()[i] = 1.0F;
+    int team = 0;
+    encode::Eye eye;
+    std::array<float, kSnakes> absent;  // of the whole board
+    if (o.view_radius > 0) {
+      const int looks = static_cast<int>(random.below(kSnakes + (o.also_unhidden ? 1 : 0)));
+      team = looks < kSnakes ? looks / game::kTeamSize : 0;
+      if (looks < kSnakes) eye = {board.head(looks), static_cast<int>(o.view_radius)};
+      encode::write_graphs(board, team, {}, batch.whole.data_ptr<float>() + i * encode::kGraphsFloats,
+                           absent.data());
+    }
+    encode::write_graphs(board, team, eye, seen, hidden);
+    if (o.view_radius > 0) {
+      for (std::size_t k = 0; k < kSnakes; ++k) masked[k] = hidden[k] - absent[k];
+    } else if (o.mask_ratio > 0) {
+      mask_some(o.mask_ratio, random, masked);
+    }
+  }
+  return batch;
+}
+
+Loader::Loader(const BoardSet& set, std::int64_t count,
+               std::function<std::vector<std::int64_t>(std::int64_t)> rows, SampleOptions sample,
+               LoaderOptions options)
+    : set_(set), count_(count), rows_(std::move(rows)), sample_(sample), options_(options) {
+  for (int t = 0; t < options_.threads; ++t) threads_.emplace_back([this] { work(); });
+}
+
+Loader::~Loader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Loader::work() {
+  for (std::unique_lock lock(mutex_);;) {
+    changed_.wait(lock, [&] { return stopping_ || begun_ >= count_ || begun_ < given_ + options_.prefetch; });
+    if (stopping_ || begun_ >= count_ || failure_) return;
+    const std::int64_t mine = begun_++;
+    lock.unlock();
+    Batch batch;
+    std::exception_ptr failure;
+    try {
+      batch = make_batch(set_, rows_(mine), sample_, options_.pinned);
+    } catch (...) {  // a thread's entry: `next` throws it on
+      failure = std::current_exception();
+    }
+    lock.lock();
+    if (failure) failure_ = failure;
+    ready_.emplace(mine, std::move(batch));
+    changed_.notify_all();
+  }
+}
+
+Batch Loader::next() {
+  SD_CHECK(given_ < count_, "a batch after the last one");
+  if (threads_.empty()) return make_batch(set_, rows_(given_++), sample_, options_.pinned);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return failure_ || ready_.contains(given_); });
+  if (failure_) std::rethrow_exception(failure_);
+  Batch batch = std::move(ready_.extract(given_).mapped());
+  ++given_;
+  lock.unlock();
+  changed_.notify_all();
+  return batch;
+}
+
+}  // namespace snake_ddp::data

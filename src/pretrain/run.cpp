@@ -1,0 +1,498 @@
+#include "snake_ddp/pretrain/run.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <sstream>
+
+#include "snake_ddp/base/host.hpp"
+#include "snake_ddp/data/board_set.hpp"
+#include "snake_ddp/data/import.hpp"
+#include "snake_ddp/data/loader.hpp"
+#include "snake_ddp/data/sampler.hpp"
+#include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/dist/reducer.hpp"
+#include "snake_ddp/dist/watchdog.hpp"
+#include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/file_error.hpp"
+#include "snake_ddp/io/log_file.hpp"
+#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/learners/adam.hpp"
+#include "snake_ddp/nets/token_reader.hpp"
+#include "snake_ddp/train/run.hpp"
+#include "snake_ddp/train/signals.hpp"
+#include "stage.hpp"
+
+namespace snake_ddp::pretrain {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using nlohmann::ordered_json;
+
+constexpr std::int64_t kUpdatesAVote = 10;
+constexpr std::int64_t kValidationDraws = -1;  // stands for the epoch: the same masks in each validation
+
+std::chrono::milliseconds to_ms(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+double rate_factor(const PretrainOptions& o, int ranks) {
+  if (o.lr_scaling == "linear") return ranks;
+  return o.lr_scaling == "sqrt" ? std::sqrt(static_cast<double>(ranks)) : 1.0;
+}
+
+// The settings that must be the same on all ranks, and in a run that goes on.
+ordered_json settings_of(const PretrainOptions& o) {
+  PretrainOptions shared = o;
+  return config::to_json(fields(shared));
+}
+
+std::string hash_of(const at::Tensor& flat) {
+  const at::Tensor here = flat.to(at::kCPU).contiguous();
+  const auto* word = static_cast<const std::uint32_t*>(here.data_ptr());
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (std::int64_t i = 0; i < here.numel(); ++i) hash = (hash ^ word[i]) * 1099511628211ULL;
+  return fmt::format("{:016x}", hash);
+}
+
+// Where the pass through the data is: all that a continuation needs beside tensors of the model.
+struct Place {
+  std::int64_t epoch = 0;     // from 0
+  std::int64_t position = 0;  // samples of the epoch's order that are done, by all ranks
+  std::int64_t updates = 0;
+  std::int64_t revived = 0;               // codes, in this epoch
+  std::int64_t best_epoch = 0;            // from 1; 0: none yet
+  double loss_sum = 0, loss_samples = 0;  // of this epoch, of this rank; of all ranks once it is saved
+  double best_loss = std::numeric_limits<double>::infinity();
+};
+
+class Run {
+ public:
+  Run(const PretrainOptions& options, const dist::World& world);
+  base::ExitCode learn();
+
+ private:
+  std::string import_set();
+  void resume();
+  bool learn_epoch();
+  void update(data::Batch batch, std::int64_t samples);
+  [[nodiscard]] ordered_json validate();
+  void end_epoch(double seconds);
+  void save(const std::string& which);
+  void add_up_loss();
+  void check_weights();
+  [[nodiscard]] nets::NamedTensors file() const;
+  [[nodiscard]] data::Batch on_device(data::Batch batch) const;
+  [[nodiscard]] std::string path_of(const std::string& which) const {
+    return fmt::format("{}/{}_{}.pth", o_.save_dir, o_.stage, which);
+  }
+  void tell(const std::string& line);
+  void forget_later_epochs() const;
+  [[nodiscard]] std::string numbers_path() const { return fmt::format("{}/{}.jsonl", o_.save_dir, o_.stage); }
+
+  const PretrainOptions o_;
+  const dist::World world_;
+  dist::DistContext context_;
+  dist::Watchdog watchdog_;
+  std::optional<io::LogFile> log_;
+  std::optional<data::BoardSet> set_;
+  data::Split split_;
+  std::unique_ptr<Stage> stage_;
+  nets::FlatParameters gradients_;
+  nets::Weights leaves_;
+  dist::Reducer reducer_;
+  learners::Adam adam_;
+  std::vector<std::string> frozen_;  // hashes
+  Place place_;
+  bool stopped_ = false;
+};
+
+std::unique_ptr<Stage> make_stage(const PretrainOptions& o, at::Device device) {
+  return o.stage == "tokenizer" ? make_tokenizer_stage(o, device) : make_mask_stage(o, device);
+}
+
+Run::Run(const PretrainOptions& options, const dist::World& world)
+    : o_(options),
+      world_(world),
+      context_(world, {o_.dist_backend, o_.device, to_ms(o_.join_timeout), to_ms(o_.dist_timeout),
+                       train::version_text(), o_.shared_memory, train::stop_requested}),
+      watchdog_(context_.rank(),
+                {to_ms(o_.dist_timeout) + std::chrono::seconds(60), std::chrono::seconds(25)},
+                train::stop_requested),
+      stage_((at::set_num_threads(o_.threads > 0 ? static_cast<int>(o_.threads)
+                                                 : std::max(1, base::usable_cores() / context_.local_size())),
+              make_stage(o_, context_.device()))),
+      gradients_(stage_->parameters().like()),
+      leaves_(nets::leaves_over(stage_->blocks(), stage_->parameters(), gradients_)),
+      reducer_(leaves_, gradients_.flat(), context_, static_cast<std::int64_t>(o_.bucket_mb * 1048576)),
+      adam_(stage_->parameters(), o_.learning_rate * rate_factor(o_, context_.size()),
+            !context_.device().is_cpu()) {
+  context_.check_same("the configuration", settings_of(o_).dump(), context_.deadline());
+  if (context_.is_main()) {
+    std::error_code error;
+    for (const std::string& folder : {o_.save_dir, o_.cache_dir}) {
+      std::filesystem::create_directories(folder, error);
+      if (error) throw io::file_error("make folder", folder, error.value());
+    }
+    log_.emplace(o_.save_dir + "/pretrain.log");
+  }
+  tell(fmt::format("{}: pretraining {}, {} rank(s), {}, {} thread(s) each", train::version_text(), o_.stage,
+                   context_.size(), context_.device().str(), at::get_num_threads()));
+  set_.emplace(import_set());
+  context_.check_same("the data set", fmt::format("{:08x}", set_->checksum()), context_.deadline());
+  split_ = data::split_by_games(*set_, o_.validation_share);
+  const auto samples = static_cast<std::int64_t>(split_.training.size());
+  const data::Deal deal{0, context_.size(), o_.batch_size, o_.last_batch == "drop"};
+  if (samples < context_.size() || data::batch_count(samples, 0, deal) == 0) {
+    throw base::UsageError(
+        fmt::format("the data set has {} board(s) to learn from, {} rank(s) take {} each in an update: "
+                    "record more games, or lower --batch_size or --board_interval",
+                    samples, context_.size(), o_.batch_size));
+  }
+  tell(fmt::format("Data: {} games, a board each {} steps; {} boards to learn from, {} held out",
+                   set_->games(), set_->interval(), samples, split_.held_out.size()));
+  for (const at::Tensor& frozen : stage_->frozen()) frozen_.push_back(hash_of(frozen));
+  resume();
+}
+
+void Run::tell(const std::string& line) {
+  if (!context_.is_main()) return;
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+  log_->line(line);
+}
+
+// Rank 0 makes the set where it is not there yet. The others hear of each piece that is done, so that no wait is long.
+std::string Run::import_set() {
+  std::string path;
+  if (context_.is_main()) {
+    const std::vector<std::string> files = data::record_files(o_.data_path);
+    path = data::cache_path(o_.cache_dir, files, o_.board_interval);
+    std::optional<std::string> damage;
+    if (std::filesystem::exists(path)) {
+      try {
+        const data::BoardSet there(path);
+      } catch (const base::FileError& e) {
+        damage = e.what();
+      }
+    }
+    if (damage) tell("Cache made anew: " + *damage);
+    if (damage || !std::filesystem::exists(path)) {
+      const auto begin = Clock::now();
+      const int threads = std::max<int>(1, static_cast<int>(o_.num_workers));
+      data::import_records(files, o_.board_interval, threads, path, [&](std::size_t) {
+        watchdog_.tick("reading records");
+        context_.broadcast_text("", context_.deadline());
+      });
+      tell(fmt::format("Cached {} file(s) as {} in {:.1f} s", files.size(), path,
+                       std::chrono::duration<double>(Clock::now() - begin).count()));
+    }
+    return context_.broadcast_text(std::filesystem::absolute(path).string(), context_.deadline());
+  }
+  while (path.empty()) {
+    path = context_.broadcast_text("", context_.deadline());
+    watchdog_.tick("waiting for records");
+  }
+  if (!std::filesystem::exists(path))
+    throw base::FileError(fmt::format("{} is not there on {}: put --cache_dir where all machines see it",
+                                      path, base::host_name()));
+  return path;
+}
+
+nets::NamedTensors Run::file() const {
+  nets::NamedTensors all;
+  all.emplace_back(std::string(nets::kModelPrefix) + "shape", stage_->shape());
+  nets::add_under(all, nets::kModelPrefix, nets::views_of(stage_->blocks(), stage_->parameters()));
+  return all;
+}
+
+// The sums of all ranks are rank 0's from here on.
+void Run::add_up_loss() {
+  at::Tensor sums = at::tensor({place_.loss_sum, place_.loss_samples}, at::kDouble).to(context_.device());
+  context_.all_reduce_sum(sums, context_.deadline());
+  sums = sums.to(at::kCPU);
+  place_.loss_sum = context_.is_main() ? sums[0].item<double>() : 0.0;
+  place_.loss_samples = context_.is_main() ? sums[1].item<double>() : 0.0;
+}
+
+void Run::save(const std::string& which) {
+  watchdog_.tick("saving");
+  const bool best = which == "best";
+  nets::NamedTensors counters = stage_->counters();
+  if (!best) {
+    add_up_loss();
+    for (auto& [name, tensor] : counters) {
+      context_.all_reduce_sum(tensor, context_.deadline());
+      if (!context_.is_main()) tensor.zero_();
+    }
+  }
+  if (!context_.is_main()) return;
+  nets::NamedTensors all = file();
+  if (!best) {
+    nets::add_under(all, "adam.first.", nets::views_of(stage_->blocks(), adam_.first_moment));
+    nets::add_under(all, "adam.second.", nets::views_of(stage_->blocks(), adam_.second_moment));
+    all.emplace_back("adam.steps", adam_.steps);
+    nets::add_under(all, "counters.", counters);
+    all.emplace_back("place.counts",
+                     at::tensor({place_.epoch, place_.position, place_.updates, place_.revived,
+                                 place_.best_epoch, std::int64_t{set_->checksum()}},
+                                at::kLong));
+    all.emplace_back("place.losses",
+                     at::tensor({place_.loss_sum, place_.loss_samples, place_.best_loss}, at::kDouble));
+  }
+  for (auto& [name, tensor] : all) tensor = tensor.to(at::kCPU);
+  io::save_state_dict(path_of(which), all);
+}
+
+// Takes lines of epochs that will be learned again out of the file of numbers.
+void Run::forget_later_epochs() const {
+  const std::string path = numbers_path();
+  if (!context_.is_main() || !std::filesystem::exists(path)) return;
+  std::string kept;
+  std::istringstream lines(io::read_file(path));
+  std::int64_t epoch = 0;
+  for (std::string line; epoch < place_.epoch && std::getline(lines, line); ++epoch) kept += line + '\n';
+  io::write_file_atomically(path, kept);
+}
+
+// Rank 0 reads, all get the same.
+void Run::resume() {
+  const std::string path = path_of("last");
+  const bool there = context_.is_main() && o_.resume == "auto" && std::filesystem::exists(path);
+  if (context_.broadcast_text(there ? "resume" : "begin", context_.deadline()) == "begin") {
+    forget_later_epochs();
+    check_weights();
+    return;
+  }
+  nets::NamedTensors views;
+  nets::add_under(views, nets::kModelPrefix, nets::views_of(stage_->blocks(), stage_->parameters()));
+  nets::add_under(views, "adam.first.", nets::views_of(stage_->blocks(), adam_.first_moment));
+  nets::add_under(views, "adam.second.", nets::views_of(stage_->blocks(), adam_.second_moment));
+  views.emplace_back("adam.steps", adam_.steps);
+  nets::add_under(views, "counters.", stage_->counters());
+  at::Tensor shape = at::zeros_like(stage_->shape()), counts = at::zeros({6}, at::kLong),
+             losses = at::zeros({3}, at::kDouble);
+  views.emplace_back(std::string(nets::kModelPrefix) + "shape", shape);
+  views.emplace_back("place.counts", counts);
+  views.emplace_back("place.losses", losses);
+  if (context_.is_main()) {
+    const auto advice = [&] {
+      return fmt::format("{} does not go with these settings. --resume never begins anew", path);
+    };
+    try {
+      nets::copy_state(io::load_state_dict(path), views, path);
+    } catch (const base::FileError& e) {
+      throw base::FileError(fmt::format("{}. {}", e.what(), advice()));
+    }
+    if (!shape.equal(stage_->shape())) throw base::UsageError(advice() + ": it has another shape");
+    if (counts[5].item<std::int64_t>() != std::int64_t{set_->checksum()})
+      throw base::UsageError(advice() + ": it learned from other games");
+  }
+  for (at::Tensor* t : {&counts, &losses}) {
+    *t = t->to(context_.device());
+    context_.broadcast(*t, 0, context_.deadline());
+    *t = t->to(at::kCPU);
+  }
+  for (at::Tensor* t :
+       {&stage_->parameters().flat(), &adam_.first_moment.flat(), &adam_.second_moment.flat(), &adam_.steps})
+    context_.broadcast(*t, 0, context_.deadline());
+  const auto* n = counts.data_ptr<std::int64_t>();
+  const auto* l = losses.data_ptr<double>();
+  const bool main = context_.is_main();
+  place_ = {n[0], n[1], n[2], n[3], n[4], main ? l[0] : 0.0, main ? l[1] : 0.0, l[2]};
+  forget_later_epochs();
+  tell(fmt::format("Goes on from {}: epoch {}, {} boards of it done, {} updates", path, place_.epoch + 1,
+                   place_.position, place_.updates));
+  check_weights();
+}
+
+void Run::check_weights() {
+  context_.check_same("weights", hash_of(stage_->parameters().flat()), context_.deadline());
+  const std::vector<at::Tensor> frozen = stage_->frozen();
+  for (std::size_t i = 0; i < frozen.size(); ++i) {
+    const std::string now = hash_of(frozen[i]);
+    SD_CHECK(now == frozen_[i], "a frozen module changed");
+    context_.check_same("frozen weights", now, context_.deadline());
+  }
+}
+
+data::Batch Run::on_device(data::Batch batch) const {
+  if (context_.device().is_cpu()) return batch;
+  for (at::Tensor* t : {&batch.seen, &batch.whole, &batch.masked, &batch.hidden, &batch.weight})
+    if (t->defined()) *t = t->to(context_.device(), true);
+  return batch;
+}
+
+// `samples`: of all ranks' batches. The mean over ranks of each one's sum over samples / ranks is the mean over all.
+void Run::update(data::Batch batch, std::int64_t samples) {
+  batch = on_device(std::move(batch));
+  gradients_.flat().zero_();
+  const double divisor = static_cast<double>(samples) / context_.size();
+  const at::Tensor loss = stage_->loss(batch, leaves_, divisor);
+  reducer_.begin();
+  loss.backward();
+  reducer_.finish();
+  const c10::NoGradGuard no_grad;
+  const double sum = loss.item<double>() * divisor;
+  if (!std::isfinite(sum)) {
+    throw base::Error(base::kExitBug,
+                      fmt::format("the loss of {} is {} after {} updates: training diverged; lower "
+                                  "--learning_rate",
+                                  o_.stage, sum, place_.updates));
+  }
+  adam_.step(stage_->parameters().flat(), gradients_.flat(), o_.max_grad_norm);
+  ++place_.updates;
+  place_.loss_sum += sum;
+  place_.loss_samples += batch.weight.sum().item<double>();
+  place_.revived += stage_->after_update(batch, place_.updates, adam_, context_);
+}
+
+// Returns whether to go on.
+bool Run::learn_epoch() {
+  const auto n = static_cast<std::int64_t>(split_.training.size());
+  const data::Deal deal{context_.rank(), context_.size(), o_.batch_size, o_.last_batch == "drop"};
+  const std::vector<std::int64_t> order =
+      data::epoch_order(n, static_cast<std::uint64_t>(o_.seed), place_.epoch);
+  const std::int64_t begin = place_.position, count = data::batch_count(n, begin, deal),
+                     whole = deal.batch * deal.ranks;
+  data::SampleOptions sample = stage_->sample();
+  sample.seed = static_cast<std::uint64_t>(o_.seed);
+  sample.epoch = place_.epoch;
+  const auto rows = [&](std::int64_t k) {
+    std::vector<std::int64_t> mine = data::dealt(order, begin, k, deal);
+    for (std::int64_t& i : mine)
+      if (i != data::kNoSample) i = split_.training[static_cast<std::size_t>(i)];
+    return mine;
+  };
+  data::Loader loader(
+      *set_, count, rows, sample,
+      {static_cast<int>(o_.num_workers), static_cast<int>(o_.prefetch), context_.device().is_cuda()});
+  for (std::int64_t k = 0; k < count; ++k) {
+    update(loader.next(), std::min(whole, n - place_.position));
+    place_.position = std::min(n, place_.position + whole);
+    watchdog_.tick("learning");
+    if (place_.updates % kUpdatesAVote == 0) {
+      at::Tensor asked = at::tensor({std::int64_t{train::stop_requested()}}, at::kLong).to(context_.device());
+      context_.all_reduce_sum(asked, context_.deadline());
+      if (asked.item<std::int64_t>() > 0) return false;
+    }
+    if (o_.save_interval > 0 && place_.updates % o_.save_interval == 0 && k + 1 < count) save("last");
+  }
+  return true;
+}
+
+// Sample k * batch + i is of batch k, whoever computes it: each sample's loss is the same for any number of ranks, and so
+// are the sums but for the order in which doubles are added.
+ordered_json Run::validate() {
+  const auto n = static_cast<std::int64_t>(split_.held_out.size());
+  const std::int64_t batches = (n + o_.batch_size - 1) / o_.batch_size, ranks = context_.size(),
+                     rank = context_.rank();
+  const std::int64_t mine = (batches - rank + ranks - 1) / ranks;
+  data::SampleOptions sample = stage_->sample();
+  sample.seed = static_cast<std::uint64_t>(o_.seed);
+  sample.epoch = kValidationDraws;
+  const auto rows = [&](std::int64_t k) {
+    std::vector<std::int64_t> of(static_cast<std::size_t>(o_.batch_size), data::kNoSample);
+    const std::int64_t first = (k * ranks + rank) * o_.batch_size;
+    for (std::int64_t i = 0; i < o_.batch_size && first + i < n; ++i)
+      of[static_cast<std::size_t>(i)] = split_.held_out[static_cast<std::size_t>(first + i)];
+    return of;
+  };
+  Sums sums = stage_->no_sums();
+  data::Loader loader(
+      *set_, mine, rows, sample,
+      {static_cast<int>(o_.num_workers), static_cast<int>(o_.prefetch), context_.device().is_cuda()});
+  for (std::int64_t k = 0; k < mine; ++k) {
+    stage_->tally(on_device(loader.next()), sums);
+    watchdog_.tick("validating");
+  }
+  for (at::Tensor* t : {&sums.reals, &sums.counts}) {
+    *t = t->to(context_.device());
+    context_.all_reduce_sum(*t, context_.deadline());
+    *t = t->to(at::kCPU);
+  }
+  SD_CHECK(sums.counts[0].item<std::int64_t>() == n, "each held-out sample is counted once");
+  return stage_->told(sums);
+}
+
+void Run::end_epoch(double seconds) {
+  const ordered_json validation = validate();
+  check_weights();
+  add_up_loss();
+  const std::int64_t epoch = place_.epoch + 1;
+  const auto loss = validation.at("loss").get<double>();
+  const bool best = loss < place_.best_loss;
+  if (best) {
+    place_.best_loss = loss;
+    place_.best_epoch = epoch;
+  }
+  if (context_.is_main()) {
+    ordered_json line = {{"epoch", epoch},
+                         {"updates", place_.updates},
+                         {"training_loss", place_.loss_sum / place_.loss_samples}};
+    if (o_.stage == "tokenizer") line["revived"] = place_.revived;
+    line["validation"] = validation;
+    line["weights"] = hash_of(stage_->parameters().flat());
+    line["seconds"] = seconds;
+    const std::string path = numbers_path();
+    std::ofstream file(path, std::ios::app);
+    file << line.dump() << '\n' << std::flush;
+    if (!file) throw io::file_error("write", path, errno);
+    std::string text;
+    for (const auto& [name, value] : validation.items()) {
+      text += value.is_number_float() ? fmt::format(" {} {:.4g}", name, value.get<double>())
+                                      : fmt::format(" {} {}", name, value.dump());
+    }
+    tell(fmt::format("[Epoch {:03}] training loss {:.4g}; held out:{}; {:.1f} s", epoch,
+                     place_.loss_sum / place_.loss_samples, text, seconds));
+  }
+  place_.epoch = epoch;
+  place_.position = place_.revived = 0;
+  place_.loss_sum = place_.loss_samples = 0;
+  if (best) save("best");
+  save("last");
+}
+
+base::ExitCode Run::learn() {
+  while (place_.epoch < o_.epochs) {
+    const auto begin = Clock::now();
+    if (!learn_epoch()) {
+      stopped_ = true;
+      break;
+    }
+    end_epoch(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  if (stopped_) {
+    save("last");
+    tell(fmt::format("Stopped by a signal in epoch {} after {} updates; the same command goes on from here",
+                     place_.epoch + 1, place_.updates));
+  } else {
+    tell(fmt::format("Pretraining completed! Best epoch {} with a loss of {:.6g}: {}", place_.best_epoch,
+                     place_.best_loss, path_of("best")));
+  }
+  watchdog_.tick("leaving");
+  context_.barrier("end of pretraining", context_.deadline());
+  return stopped_ && !world_.torchrun ? base::kExitResumable : base::kExitDone;
+}
+
+}  // namespace
+
+base::ExitCode run_pretraining(const PretrainOptions& options, const dist::World& world) {
+  check_together(options);
+  train::watch_signals();
+  Run run(options, world);
+  return run.learn();
+}
+
+}  // namespace snake_ddp::pretrain

@@ -1,0 +1,160 @@
+"""Pretraining from recorded games: the same for any number of ranks, stopped and gone on with, and wrong data is told."""
+
+import json
+import math
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+import torch
+
+from processes import BINARY, BUILD, DATA, PATIENCE_S, call, clean_environment, flags, starter
+
+SMALL = {"graph_dim": 8, "codebook_size": 16, "tokens_per_snake": 2, "code_dim": 4, "hidden_dim": 16, "num_encoder_layers": 1,
+         "num_decoder_layers": 1, "num_heads": 2, "batch_size": 64, "epochs": 2, "threads": 1, "num_workers": 1, "bucket_mb": 0.002}
+
+
+@pytest.fixture(scope="module")
+def games(tmp_path_factory):
+    """60 games in two sets, of two calls."""
+    folder = tmp_path_factory.mktemp("games")
+    for seed, team in ((1, "level2"), (2, "evasion")):
+        done = call("eval", "--team_a", team, "--team_b", "level4", "--games", 30, "--seed", seed, "--record_boards",
+                    folder / f"{team}.boards")
+        assert done.returncode == 0, done.stderr
+    return folder
+
+
+def pretrain(stage, games, save_dir, ranks=1, **more):
+    settings = SMALL | {"stage": stage, "data_path": games, "cache_dir": save_dir.parent / "cache", "save_dir": save_dir} | more
+    own = ["--ddp", "--world_size", str(ranks)] if ranks > 1 else []
+    return call("pretrain", *flags(settings), *own)
+
+
+def learned(stage, games, save_dir, **more):
+    done = pretrain(stage, games, save_dir, **more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return epochs_of(stage, save_dir)
+
+
+def epochs_of(stage, save_dir):
+    return [json.loads(line) for line in (save_dir / f"{stage}.jsonl").read_text().splitlines()]
+
+
+def weights(save_dir, stage, which="last"):
+    file = torch.load(save_dir / f"{stage}_{which}.pth", weights_only=True)
+    return {name: tensor for name, tensor in file.items() if name.startswith("model.")}
+
+
+@pytest.fixture(scope="module")
+def tokenizer(games, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizer") / "run"
+    return folder, learned("tokenizer", games, folder, revive_interval=5, epochs=3)
+
+
+def test_the_tokenizer_learns_to_draw_what_it_saw_and_uses_its_codes(tokenizer):
+    _, epochs = tokenizer
+    assert [e["epoch"] for e in epochs] == [1, 2, 3]
+    assert epochs[-1]["validation"]["reconstruction"] < 0.8 * epochs[0]["validation"]["reconstruction"]
+    assert epochs[-1]["validation"]["codes_used"] > 0.5
+    assert epochs[0]["revived"] > 0
+    assert epochs[0]["validation"]["samples"] == 150  # 6 of 60 games, 25 boards each
+
+
+def test_two_ranks_learn_what_one_does_with_twice_the_batch(tokenizer, games, tmp_path):
+    folder, _ = tokenizer
+    for stage, more in (("tokenizer", {"revive_interval": 5}), ("mask_predictor", {"tokenizer": folder / "tokenizer_best.pth"})):
+        one = learned(stage, games, tmp_path / f"one_{stage}", batch_size=128, **more)
+        two = learned(stage, games, tmp_path / f"two_{stage}", batch_size=64, ranks=2, **more)
+        for a, b in zip(one, two, strict=True):
+            assert a["updates"] == b["updates"]
+            assert math.isclose(a["training_loss"], b["training_loss"], rel_tol=1e-5)
+            assert math.isclose(a["validation"]["loss"], b["validation"]["loss"], rel_tol=1e-4)
+        first, second = weights(tmp_path / f"one_{stage}", stage), weights(tmp_path / f"two_{stage}", stage)
+        assert first.keys() == second.keys()
+        for name in first:
+            assert torch.allclose(first[name], second[name], atol=2e-4), name
+
+
+def test_validation_is_the_same_for_any_number_of_ranks(tokenizer, games, tmp_path):
+    folder, _ = tokenizer
+    # A batch that does not divide the 150 samples, and weights that stay.
+    more = {"tokenizer": folder / "tokenizer_best.pth", "learning_rate": 0, "batch_size": 32, "epochs": 1}
+    told = [learned("mask_predictor", games, tmp_path / str(ranks), ranks=ranks, **more)[0]["validation"] for ranks in (1, 2, 4)]
+    assert told[0]["samples"] == 150
+    for other in told[1:]:
+        assert math.isclose(told[0]["loss"], other["loss"], rel_tol=1e-6)
+        assert {k: v for k, v in other.items() if k != "loss"} == {k: v for k, v in told[0].items() if k != "loss"}
+
+
+def test_the_mask_predictor_learns(tokenizer, games, tmp_path):
+    folder, _ = tokenizer
+    epochs = learned("mask_predictor", games, tmp_path / "run", tokenizer=folder / "tokenizer_best.pth", epochs=12,
+                     view_radius=4, learning_rate=0.003, batch_size=32, hidden_dim=32)
+    assert epochs[-1]["validation"]["loss"] < epochs[0]["validation"]["loss"]
+    assert epochs[-1]["validation"]["accuracy"] > epochs[-1]["validation"]["majority"]
+    assert epochs[0]["validation"]["tokens_asked"] > epochs[0]["validation"]["samples"]
+
+
+@pytest.mark.parametrize("stage", ["tokenizer", "mask_predictor"])
+def test_a_stop_within_an_epoch_is_invisible(stage, tokenizer, games, tmp_path):
+    folder, _ = tokenizer
+    more = {"tokenizer": folder / "tokenizer_best.pth", "batch_size": 8, "revive_interval": 7, "save_interval": 20}
+    whole = learned(stage, games, tmp_path / "whole", **more)
+    settings = SMALL | more | {"stage": stage, "data_path": games, "cache_dir": tmp_path / "cache", "save_dir": tmp_path / "torn"}
+    with starter(tmp_path) as start:
+        process = start([BINARY, "pretrain", *flags(settings)])
+        process.wait_for(r"\[Epoch 001\]")
+        process.popen.send_signal(signal.SIGTERM)
+        code = process.wait()
+    assert code in (0, 75), process.text()  # 0: it was done before it looked
+    if code == 75:
+        assert "Stopped by a signal" in process.text()
+        done = call("pretrain", *flags(settings))
+        assert done.returncode == 0 and "Goes on from" in done.stdout, done.stdout + done.stderr
+    torn = epochs_of(stage, tmp_path / "torn")
+    assert [e["weights"] for e in torn] == [e["weights"] for e in whole]
+    assert [e["validation"] for e in torn] == [e["validation"] for e in whole]
+    assert math.isclose(torn[-1]["training_loss"], whole[-1]["training_loss"], rel_tol=1e-9)
+
+
+def test_data_that_cannot_be_used_is_told(games, tmp_path):
+    def refusal(folder, code, **more):
+        done = pretrain("tokenizer", folder, tmp_path / "run", **more)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stderr
+
+    torn = tmp_path / "torn"
+    shutil.copytree(games, torn)
+    whole = (torn / "level2.boards").read_bytes()
+    (torn / "level2.boards").write_bytes(whole[:-1000])
+    assert "level2.boards: cut short" in refusal(torn, 4)
+    (torn / "level2.boards").write_bytes(whole[:8] + b"\x07" + whole[9:])
+    assert "level2.boards: a set of boards of version 7" in refusal(torn, 4)
+    few = tmp_path / "few"
+    few.mkdir()
+    call("eval", "--team_a", "level1", "--team_b", "level1", "--games", 2, "--record_boards", few / "a.boards", "--board_interval",
+         "200")
+    assert "game(s)" in refusal(few, 2)
+    assert "rank(s)" in refusal(few, 2, validation_share=0.5, ranks=3)
+    assert "pretrain needs --data_path" in call("pretrain", "--stage", "tokenizer").stderr
+
+
+def test_traces_are_cached_once_and_a_damaged_cache_is_made_anew(tmp_path):
+    more = {"epochs": 1, "board_interval": 10}
+    first = pretrain("tokenizer", DATA / "games.jsonl.gz", tmp_path / "run", **more)
+    assert "Cached 1 file(s)" in first.stdout, first.stdout + first.stderr
+    (cache,) = (tmp_path / "cache").iterdir()
+    assert "Cached" not in pretrain("tokenizer", DATA / "games.jsonl.gz", tmp_path / "run", resume="never", **more).stdout
+    cache.write_bytes(cache.read_bytes()[:-3])
+    again = pretrain("tokenizer", DATA / "games.jsonl.gz", tmp_path / "run", resume="never", **more)
+    assert "Cache made anew" in again.stdout and again.returncode == 0
+
+
+def test_buckets_average_to_the_same_bits_also_where_a_parameter_gets_no_gradient():
+    probe = subprocess.run([BUILD / "tests" / "pretrain" / "reducer_probe"], env=clean_environment(), capture_output=True, text=True,
+                           timeout=PATIENCE_S)
+    assert probe.returncode == 0, probe.stderr
+    assert re.search(r"^buckets ([2-9]|\d\d)$", probe.stdout, re.M), probe.stdout

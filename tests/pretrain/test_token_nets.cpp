@@ -1,0 +1,201 @@
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <catch2/catch.hpp>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/learners/adam.hpp"
+#include "snake_ddp/nets/mask_predictor.hpp"
+#include "snake_ddp/nets/token_reader.hpp"
+#include "snake_ddp/nets/tokenizer.hpp"
+
+namespace sd = snake_ddp;
+using namespace snake_ddp::nets;
+
+namespace {
+
+const TokenizerShape kTokenizer{6, 4, 8, 2, 5, 3};
+const MaskPredictorShape kPredictor{3, 2, 5, 8, 2, 2, 1};
+
+struct Net {
+  Net(std::vector<NamedBlock> named, std::uint64_t seed)
+      : blocks(std::move(named)), parameters(blocks_of(blocks), at::kCPU), gradients(parameters.like()) {
+    init_blocks(blocks, parameters, seed);
+  }
+  std::vector<NamedBlock> blocks;
+  FlatParameters parameters, gradients;
+  [[nodiscard]] Weights weights() const { return plain_weights(blocks, parameters); }
+};
+
+// Graphs whose nodes stand in a row, the one at the end missing.
+at::Tensor graphs_in_a_row(std::int64_t count) {
+  at::Tensor graphs = at::zeros({count, kTokenizer.nodes, kTokenizer.features});
+  for (std::int64_t g = 0; g < count; ++g) {
+    for (std::int64_t n = 0; n + 1 < kTokenizer.nodes; ++n) {
+      graphs[g][n][0] = 1;
+      graphs[g][n][1] = static_cast<float>(n * (1 + g % 3)) / static_cast<float>(kColumnsPerUnit);
+      graphs[g][n][3] = 0.1F * static_cast<float>(g);
+    }
+  }
+  return graphs;
+}
+
+NamedTensors file_of(const Net& net, const at::Tensor& shape) {
+  NamedTensors file = {{"model.shape", shape}};
+  add_under(file, kModelPrefix, views_of(net.blocks, net.parameters));
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE("a backward pass through leaves fills the flat gradient", "[unit]") {
+  const Net net({{"a", {2, 3}, 3, 0}, {"b", {2, 0}, 0, 1}}, 1);
+  const Weights leaves = leaves_over(net.blocks, net.parameters, net.gradients);
+  const at::Tensor x = at::tensor({1.0F, 2.0F, 3.0F});
+  for (int times = 1; times <= 2; ++times) {
+    (at::mv(leaves[0], x) * leaves[1]).sum().backward();
+    CHECK(net.gradients.block(0)[1].equal(x * times));
+    CHECK(net.gradients.block(1).allclose(at::mv(net.parameters.block(0), x) * times));
+  }
+}
+
+TEST_CASE("tokens do not depend on where on the torus a node's neighbour lies, only that it is one",
+          "[property]") {
+  const Net net(tokenizer_blocks(kTokenizer), 3);
+  at::Tensor near = at::zeros({1, 6, 4}), far = at::zeros({1, 6, 4});
+  near[0][0] = far[0][0] = at::tensor({1.0F, 0.0F, 0.0F, 0.3F});
+  near[0][1] = at::tensor({1.0F, 0.9F, 0.0F, 0.0F});
+  near[0][2] = at::tensor({1.0F, -1.0F, 0.0F, 0.0F});  // next to the one before, over the edge
+  far[0][1] = near[0][1].clone();
+  far[0][2] = at::tensor({1.0F, -0.8F, 0.0F, 0.0F});  // three cells off
+  Weights weights = net.weights();
+  const auto change_of = [&](const at::Tensor& graphs) {
+    const at::Tensor before = encode_graphs(kTokenizer, weights, graphs);
+    Weights other = weights;
+    for (std::size_t i = 0; i < net.blocks.size(); ++i)
+      if (net.blocks[i].name == "layer_1.near") other[i] = weights[i] + 1.0;
+    return (encode_graphs(kTokenizer, other, graphs) - before).abs().max().item<float>();
+  };
+  CHECK(change_of(near) > 1e-4F);
+  CHECK(change_of(far) == 0.0F);
+}
+
+TEST_CASE("the nearest code is the nearest, and its vector is in the codebook", "[unit]") {
+  const Net net(tokenizer_blocks(kTokenizer), 4);
+  const Weights weights = net.weights();
+  const at::Tensor latent = encode_graphs(kTokenizer, weights, graphs_in_a_row(7)) + at::randn({7, 2, 3});
+  const at::Tensor tokens = nearest_codes(kTokenizer, weights, latent),
+                   vectors = code_vectors(kTokenizer, weights, tokens);
+  const at::Tensor books = codebooks_of(net.parameters).view({2, 5, 3});
+  for (std::int64_t n = 0; n < 7; ++n) {
+    for (std::int64_t t = 0; t < 2; ++t) {
+      const at::Tensor distances = (books[t] - latent[n][t]).square().sum(1);
+      CHECK(distances.argmin().item<std::int64_t>() == tokens[n][t].item<std::int64_t>());
+      CHECK(vectors[n][t].equal(books[t][tokens[n][t].item<std::int64_t>()]));
+    }
+  }
+}
+
+TEST_CASE("a tokenizer fits a few graphs, and each of its blocks gets a gradient", "[unit]") {
+  Net net(tokenizer_blocks(kTokenizer), 5);
+  const Weights leaves = leaves_over(net.blocks, net.parameters, net.gradients);
+  const at::Tensor graphs = graphs_in_a_row(9);
+  sd::learners::Adam adam(net.parameters, 0.01, false);
+  double first = 0, last = 0;
+  for (int k = 0; k < 200; ++k) {
+    net.gradients.flat().zero_();
+    const TokenizerLoss loss = tokenizer_loss(kTokenizer, leaves, graphs);
+    (loss.reconstruction + loss.codebook + 0.25 * loss.commitment).mean().backward();
+    if (k == 0) {
+      for (std::size_t i = 0; i < net.blocks.size(); ++i) {
+        INFO(net.blocks[i].name);
+        CHECK(net.gradients.block(i).abs().max().item<float>() > 0);
+      }
+    }
+    last = loss.reconstruction.mean().item<double>();
+    if (k == 0) first = last;
+    adam.step(net.parameters.flat(), net.gradients.flat(), 1.0);
+  }
+  CHECK(last < 0.1 * first);
+}
+
+TEST_CASE("what is not seen does not count for the prediction, what is seen does", "[property]") {
+  const Net net(mask_predictor_blocks(kPredictor), 6);
+  const Weights weights = net.weights();
+  const at::Tensor tokens = at::randint(5, {4, 3, 2}, at::kLong);
+  at::Tensor unseen = at::zeros({4, 3});
+  unseen.select(1, 1).fill_(1);
+  const at::Tensor before = predict_tokens(kPredictor, weights, tokens, unseen);
+  REQUIRE(before.sizes() == at::IntArrayRef({4, 3, 2, 5}));
+  at::Tensor hidden = tokens.clone(), shown = tokens.clone();
+  hidden.select(1, 1).fill_(0).add_(3 - tokens.select(1, 1).clamp_max(3));
+  shown.select(1, 2).add_(1).remainder_(5);
+  CHECK(predict_tokens(kPredictor, weights, hidden, unseen).equal(before));
+  CHECK((predict_tokens(kPredictor, weights, shown, unseen) - before)
+            .abs()
+            .amax({1, 2, 3})
+            .gt(1e-6)
+            .all()
+            .item<bool>());
+}
+
+TEST_CASE("a mask predictor fits one batch, and each of its blocks gets a gradient", "[unit]") {
+  Net net(mask_predictor_blocks(kPredictor), 7);
+  const Weights leaves = leaves_over(net.blocks, net.parameters, net.gradients);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(1);
+  const at::Tensor tokens = at::randint(5, {16, 3, 2}, generator, at::kLong);
+  at::Tensor unseen = at::zeros({16, 3});
+  unseen.select(1, 0).fill_(1);
+  sd::learners::Adam adam(net.parameters, 0.01, false);
+  double last = 0;
+  for (int k = 0; k < 300; ++k) {
+    net.gradients.flat().zero_();
+    const at::Tensor logits = predict_tokens(kPredictor, leaves, tokens, unseen).select(1, 0).flatten(0, 1);
+    const at::Tensor loss = at::cross_entropy_loss(logits, tokens.select(1, 0).flatten());
+    loss.backward();
+    if (k == 0) {
+      for (std::size_t i = 0; i < net.blocks.size(); ++i) {
+        INFO(net.blocks[i].name);
+        CHECK(net.gradients.block(i).abs().max().item<float>() > 0);
+      }
+    }
+    last = loss.item<double>();
+    adam.step(net.parameters.flat(), net.gradients.flat(), 1.0);
+  }
+  CHECK(last < 0.1);
+}
+
+TEST_CASE("a token reader tells seen snakes' codes, and of the others what is to be expected", "[unit]") {
+  const Net tokenizer(tokenizer_blocks(kTokenizer), 8), predictor(mask_predictor_blocks(kPredictor), 9);
+  const TokenReader reader(frozen_tokenizer(file_of(tokenizer, shape_tensor(kTokenizer)), at::kCPU, "a"),
+                           frozen_mask_predictor(file_of(predictor, shape_tensor(kPredictor)), at::kCPU, "b"),
+                           "here");
+  REQUIRE(reader.graph_floats() == 3 * 6 * 4);
+  REQUIRE(reader.features() == 3 * (2 * 3 + 1));
+  at::Tensor graphs = graphs_in_a_row(3);
+  graphs[1].zero_();  // the second snake is not seen
+  const at::Tensor told = reader.read(graphs.view({1, -1}));
+  CHECK(told.narrow(1, 18, 3).equal(at::tensor({0.0F, 1.0F, 0.0F}).view({1, 3})));
+  const at::Tensor tokens =
+      nearest_codes(kTokenizer, tokenizer.weights(), encode_graphs(kTokenizer, tokenizer.weights(), graphs));
+  const at::Tensor known = code_vectors(kTokenizer, tokenizer.weights(), tokens);
+  CHECK(told[0].narrow(0, 0, 6).allclose(known[0].flatten()));
+  CHECK(told[0].narrow(0, 12, 6).allclose(known[2].flatten()));
+  const at::Tensor odds = predict_tokens(kPredictor, predictor.weights(), tokens.view({1, 3, 2}),
+                                         at::tensor({0.0F, 1.0F, 0.0F}).view({1, 3}))
+                              .softmax(3)[0][1];
+  const at::Tensor books = codebooks_of(tokenizer.parameters).view({2, 5, 3});
+  for (std::int64_t t = 0; t < 2; ++t)
+    CHECK(told[0].narrow(0, 6 + 3 * t, 3).allclose((odds[t].unsqueeze(1) * books[t]).sum(0), 1e-5, 1e-6));
+}
+
+TEST_CASE("files that are none of a stage are refused with the reason", "[unit]") {
+  const Net tokenizer(tokenizer_blocks(kTokenizer), 8);
+  NamedTensors file = file_of(tokenizer, shape_tensor(kTokenizer));
+  CHECK_NOTHROW(frozen_tokenizer(file, at::kCPU, "a"));
+  CHECK_THROWS_AS(frozen_mask_predictor(file, at::kCPU, "a"), sd::base::FileError);
+  CHECK_THROWS_AS(frozen_tokenizer({file.begin() + 1, file.end()}, at::kCPU, "a"), sd::base::FileError);
+  CHECK_THROWS_AS(frozen_tokenizer({file.begin(), file.end() - 1}, at::kCPU, "a"), sd::base::FileError);
+  file[0].second = at::tensor({6L, 4L, 8L, 2L, 5L, -3L}, at::kLong);
+  CHECK_THROWS_AS(frozen_tokenizer(file, at::kCPU, "a"), sd::base::FileError);
+}
