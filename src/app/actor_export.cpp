@@ -12,6 +12,7 @@
 #include "snake_ddp/io/file_error.hpp"
 #include "snake_ddp/io/safetensors.hpp"
 #include "snake_ddp/io/torchscript.hpp"
+#include "snake_ddp/nets/gru_net.hpp"
 #include "submission.hpp"
 
 namespace snake_ddp::app {
@@ -42,6 +43,7 @@ def logits(self, features: Tensor) -> Tensor:
     hidden = torch.relu(torch.linear(team, second.weight, second.bias))
     return torch.linear(hidden, third.weight, third.bias)
 )"},
+    {"rqmix", "gru.weight_ih", ""},  // what the other forms are asked has no memory
     {"dqn", "norm_0.weight", R"(
 def logits(self, features: Tensor) -> Tensor:
     first, second, third = getattr(self.q_net, "0"), getattr(self.q_net, "1"), getattr(self.q_net, "2")
@@ -129,7 +131,16 @@ std::string quoted(const std::string& text) {
   return out;
 }
 
+void refuse_memory(const ActorFile& actor, const char* format) {
+  if (nets::is_gru_net(actor.weights))
+    throw base::UsageError(
+        fmt::format("--format {}: {} is a recurrent Q-network, whose moves depend on the steps before, which "
+                    "this form is not told; eval plays it, and --format safetensors has its weights",
+                    format, actor.path));
+}
+
 void write_submission(const ActorFile& actor, const std::string& output) {
+  refuse_memory(actor, "submission");
   std::error_code error;
   fs::create_directories(output, error);
   if (error) throw io::file_error("make the folder", output, error.value());
@@ -144,6 +155,7 @@ void write_submission(const ActorFile& actor, const std::string& output) {
 }
 
 void write_torchscript(const ActorFile& actor, const std::string& output) {
+  refuse_memory(actor, "torchscript");
   const std::string source = std::string(kind_of(actor).logits) + head_of(actor).forward;
   io::write_file_atomically(output, io::torchscript_bytes(actor.weights, source));
 }

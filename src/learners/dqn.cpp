@@ -41,17 +41,8 @@ Dqn::Dqn(const LearnerOptions& options)
   net_.init(options.seed);
   const auto scalar = at::TensorOptions().dtype(at::kFloat).device(options.device);
   for (at::Tensor* t : {&loss_, &q_mean_, &norm_}) *t = at::zeros({}, scalar);
-  if (value_ == Value::kMixed) mixing_.emplace(nets::MixerShape{kTeam * (options.features + 1)}, options);
+  if (value_ == Value::kMixed) mixing_.emplace(options);
   target_.parameters().flat().copy_(net_.parameters().flat());
-  if (mixing_) mixing_->target.parameters().flat().copy_(mixing_->mixer.parameters().flat());
-}
-
-Dqn::Mixing::Mixing(const nets::MixerShape& shape, const LearnerOptions& options)
-    : mixer(shape, options.device),
-      target(shape, options.device),
-      gradient(mixer.parameters().like()),
-      adam(mixer.parameters(), options.c_lr, options.library_products || !options.device.is_cpu()) {
-  mixer.init(options.seed + 1);
 }
 
 void Dqn::scale_rates(double factor) {
@@ -65,8 +56,7 @@ void Dqn::start_from_exported() {
   adam_.reset();
   if (!mixing_) return;
   target_.parameters().flat().copy_(net_.parameters().flat());
-  mixing_->target.parameters().flat().copy_(mixing_->mixer.parameters().flat());
-  mixing_->adam.reset();
+  mixing_->start();
 }
 
 nets::NamedTensors Dqn::exported_critic() { return mixing_ ? mixing_->mixer.named() : target_.named(); }
@@ -152,9 +142,7 @@ void Dqn::update(const replay::Batch& batch, const Average& average) {
   norm_ = adam_.step(net_.parameters().flat(), gradient_.flat(), options_.max_grad_norm,
                      target_.parameters().flat(), options_.tau);
   if (!mixing_) return;
-  average(mixing_->gradient.flat());
-  mixing_->adam.step(mixing_->mixer.parameters().flat(), mixing_->gradient.flat(), options_.max_grad_norm,
-                     mixing_->target.parameters().flat(), options_.tau);
+  mixing_->step(average, options_);
 }
 
 UpdateStats Dqn::stats() const {
@@ -168,13 +156,7 @@ nets::NamedTensors Dqn::state() {
   nets::add_under(out, "adam.first.", net_.named_views(adam_.first_moment));
   nets::add_under(out, "adam.second.", net_.named_views(adam_.second_moment));
   out.emplace_back("adam.steps", adam_.steps);
-  if (mixing_) {
-    nets::add_under(out, "", mixing_->mixer.named());
-    nets::add_under(out, "target.", mixing_->target.named());
-    nets::add_under(out, "mixer_adam.first.", mixing_->mixer.named_views(mixing_->adam.first_moment));
-    nets::add_under(out, "mixer_adam.second.", mixing_->mixer.named_views(mixing_->adam.second_moment));
-    out.emplace_back("mixer_adam.steps", mixing_->adam.steps);
-  }
+  if (mixing_) mixing_->add_state(out);
   return out;
 }
 

@@ -5,6 +5,8 @@
 #include "snake_ddp/learners/ddpg.hpp"
 #include "snake_ddp/learners/dqn.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/pqn.hpp"
+#include "snake_ddp/learners/rqmix.hpp"
 
 namespace snake_ddp::learners {
 
@@ -20,13 +22,19 @@ const std::vector<LearnerEntry>& registry() {
        Dqn::check},
       {"vdn", [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Dqn>(o); },
        Dqn::check},
+      {"rqmix",
+       [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Rqmix>(o); },
+       Rqmix::check, Feed::kWindows},
+      {"pqn", [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Pqn>(o); },
+       Dqn::check, Feed::kRollout},
+      {"pqn_vdn",
+       [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Pqn>(o); },
+       Dqn::check, Feed::kRollout},
   };
   return entries;
 }
 
-namespace {
-
-const LearnerEntry& entry_of(const std::string& algo) {
+const LearnerEntry& find_learner(const std::string& algo) {
   std::string known;
   for (const LearnerEntry& entry : registry()) {
     if (entry.name == algo) return entry;
@@ -35,12 +43,10 @@ const LearnerEntry& entry_of(const std::string& algo) {
   throw base::UsageError(fmt::format("--algo {}: this version has: {}", algo, known));
 }
 
-}  // namespace
-
-void check_options(const LearnerOptions& options) { entry_of(options.algo).check(options); }
+void check_options(const LearnerOptions& options) { find_learner(options.algo).check(options); }
 
 std::unique_ptr<Learner> make_learner(const LearnerOptions& options) {
-  return entry_of(options.algo).make(options);
+  return find_learner(options.algo).make(options);
 }
 
 }  // namespace snake_ddp::learners

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -168,6 +169,11 @@ void Buffer::gather(const at::Tensor& indices, Batch& out) {
   }
 }
 
+void Buffer::gather_all(Batch& out) {
+  const at::Tensor slots = at::arange(size_, at::kLong);
+  gather(size_ == capacity_ ? (slots + next_).remainder_(capacity_) : slots, out);
+}
+
 void Buffer::sample(std::int64_t count, std::uint64_t seed, std::uint64_t draw, Batch& out) {
   SD_CHECK(size_ > 0, "sampling from an empty replay buffer");
   if (!indices_.defined() || indices_.size(0) != count) indices_ = at::empty({count}, at::kLong);
@@ -175,6 +181,35 @@ void Buffer::sample(std::int64_t count, std::uint64_t seed, std::uint64_t draw, 
   base::RandomStream random(seed, draw, base::Purpose::kSample);
   for (std::int64_t i = 0; i < count; ++i) index[i] = random.below(static_cast<std::uint32_t>(size_));
   gather(indices_, out);
+}
+
+void Buffer::sample_windows(std::int64_t count, std::int64_t length, std::uint64_t seed, std::uint64_t draw,
+                            Batch& out) {
+  const auto found = std::find_if(columns_.begin(), columns_.end(),
+                                  [](const Column& column) { return column.name == "back"; });
+  SD_CHECK(size_ > 0 && found != columns_.end(), "windows of an empty replay buffer, or one without links");
+  const auto back = static_cast<std::size_t>(found - columns_.begin());
+  const auto* distance = storage_[back].const_data_ptr<float>();
+  const std::int64_t oldest = size_ == capacity_ ? next_ : 0;
+  if (!indices_.defined() || indices_.size(0) != count * length)
+    indices_ = at::empty({count * length}, at::kLong);
+  auto* index = indices_.data_ptr<std::int64_t>();
+  std::vector<float> counts(static_cast<std::size_t>(count * length));
+  base::RandomStream random(seed, draw, base::Purpose::kSample);
+  for (std::int64_t window = 0; window < count; ++window) {
+    std::int64_t row = random.below(static_cast<std::uint32_t>(size_));  // by age, 0 the oldest
+    bool there = true;
+    for (std::int64_t place = (window + 1) * length; place-- > window * length;) {
+      const std::int64_t slot = (oldest + row) % capacity_;
+      index[place] = slot;
+      counts[static_cast<std::size_t>(place)] = there ? 1.0F : 0.0F;
+      const auto before = row - static_cast<std::int64_t>(distance[slot]);
+      there = there && before != row && before >= 0;
+      if (there) row = before;
+    }
+  }
+  gather(indices_, out);
+  std::copy(counts.begin(), counts.end(), out.columns[back].data_ptr<float>());
 }
 
 }  // namespace snake_ddp::replay

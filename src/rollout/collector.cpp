@@ -28,9 +28,9 @@ constexpr std::int64_t kWindowWidth = kBoardFloats + kActionFloats + kTeam;
 constexpr std::uint32_t kTeamB = 1U << 16;  // with this in the step team B draws numbers of its own
 
 // What replay's columns are filled with, by name.
-enum Source { kObservation, kAction, kReward, kNextObservation, kDiscount, kNextMoves, kSources };
+enum Source { kObservation, kAction, kReward, kNextObservation, kDiscount, kNextMoves, kBack, kSources };
 constexpr std::array<std::string_view, kSources> kSourceNames = {
-    "observation", "action", "reward", "next_observation", "discount", "next_moves"};
+    "observation", "action", "reward", "next_observation", "discount", "next_moves", "back"};
 
 bool is_observation(const std::string& name) {
   return name == kSourceNames[kObservation] || name == kSourceNames[kNextObservation];
@@ -76,6 +76,7 @@ Collector::Collector(CollectorOptions options, replay::Buffer& replay)
       sides_(options_.self_play ? 2 : 1),
       window_size_(boards_.size() * sides_, 0),
       window_next_(boards_.size() * sides_, 0),
+      last_row_(boards_.size() * sides_, kNoRow),
       epsilon_(options_.epsilon) {
   SD_CHECK(options_.num_envs > 0 && options_.n_step > 0 && options_.opponent, "collector options");
   for (const replay::Column& column : replay_.columns()) {
@@ -83,7 +84,9 @@ Collector::Collector(CollectorOptions options, replay::Buffer& replay)
     SD_CHECK(found != kSourceNames.end(), "replay has a column \"" + column.name + "\" that nobody fills");
     if (is_observation(column.name)) packed_ = column.packing.unpack != nullptr;
     sources_.push_back(static_cast<int>(found - kSourceNames.begin()));
+    linked_ = linked_ || sources_.back() == kBack;
   }
+  memory_ = at::zeros({options_.num_envs, 2, kTeam, options_.memory});
   window_.resize(window_size_.size() * static_cast<std::size_t>(options_.n_step * kWindowWidth));
   for (std::size_t b = 0; b < boards_.size(); ++b) deal(b);
 }
@@ -96,6 +99,8 @@ void Collector::deal(std::size_t board) {
   ++games_[board];
   game::PhiloxChance chance(options_.seed, stream(board));
   game::reset(boards_[board], chance);
+  std::fill_n(last_row_.begin() + static_cast<std::ptrdiff_t>(board * sides_), sides_, kNoRow);
+  memory_.select(0, static_cast<std::int64_t>(board)).zero_();
   running_[board] = Episode{};
   running_[board].started = ++started_;
   running_[board].opponent = options_.opponent(started_);
@@ -125,6 +130,19 @@ void Collector::look() {
     options_.sight.write(boards_[seat.board], seat.team, row);
     row += kTeam * features;
   }
+}
+
+// Answers to what the teams in `asked_` see; a policy that remembers goes on from what it did.
+const at::Tensor& Collector::ask(nets::Policy& policy, const at::Tensor& observations) {
+  SD_CHECK(policy.memory() == options_.memory, "a policy that remembers otherwise than was said");
+  if (options_.memory == 0) return policy.action_values(observations);
+  const at::Tensor teams =
+      at::from_blob(asked_.data(), {static_cast<std::int64_t>(asked_.size())}, at::kLong);
+  at::Tensor all = memory_.view({-1, kTeam, options_.memory});
+  at::Tensor theirs = all.index_select(0, teams);
+  const at::Tensor& values = policy.action_values_after(observations, theirs);
+  all.index_copy_(0, teams, theirs);
+  return values;
 }
 
 // From weights as the reference has it: with probability epsilon the whole team's action vector is replaced by random
@@ -186,11 +204,12 @@ void Collector::ask_frozen() {
     SD_CHECK(frozen != nullptr, "a game against a frozen team that is not there");
     nets::Policy& policy = *frozen;
     const bool best = policy.answer() == nets::Policy::Answer::kValues;
-    const float* values =
-        policy
-            .action_values(frozen_observations_.narrow(0, static_cast<std::int64_t>(first),
-                                                       static_cast<std::int64_t>(end - first)))
-            .data_ptr<float>();
+    asked_.clear();
+    for (std::size_t k = first; k < end; ++k)
+      asked_.push_back(static_cast<std::int64_t>(frozen_boards_[k]) * 2 + 1);
+    const float* values = ask(policy, frozen_observations_.narrow(0, static_cast<std::int64_t>(first),
+                                                                  static_cast<std::int64_t>(end - first)))
+                              .data_ptr<float>();
     for (std::size_t k = first; k < end; ++k) {
       const std::size_t b = frozen_boards_[k];
       const auto step = static_cast<std::uint32_t>(boards_[b].step());
@@ -223,8 +242,10 @@ void Collector::reward(const game::State& after, const game::StepResult& result,
 
 void Collector::step(nets::Policy& policy, std::vector<Episode>& episodes) {
   look();
+  asked_.clear();
+  for (const Seat& seat : seats_) asked_.push_back(static_cast<std::int64_t>(seat.board) * 2 + seat.team);
   const at::Tensor& values =
-      policy.action_values(observations_.narrow(0, 0, static_cast<std::int64_t>(seats_.size())));
+      ask(policy, observations_.narrow(0, 0, static_cast<std::int64_t>(seats_.size())));
   ask_frozen();
   const bool best = policy.answer() == nets::Policy::Answer::kValues;
   const float* value = values.data_ptr<float>();
@@ -330,8 +351,11 @@ void Collector::emit(std::size_t seat, std::int64_t oldest, std::int64_t count, 
     for (int a = 0; a < kActions; ++a)
       next_moves[static_cast<std::size_t>(snake * kActions + a)] = (open >> a & 1U) != 0 ? 1.0F : 0.0F;
   }
-  const std::array<const float*, kSources> by_source = {observation, first + kBoardFloats, sum.data(),
-                                                        next,        discount.data(),      next_moves.data()};
+  std::int64_t& last = last_row_[seat];
+  const float back = last == kNoRow ? 0.0F : static_cast<float>(replay_.appended() - last);
+  last = replay_.appended();
+  const std::array<const float*, kSources> by_source = {
+      observation, first + kBoardFloats, sum.data(), next, discount.data(), next_moves.data(), &back};
   std::array<const float*, kSources> values{};
   for (std::size_t c = 0; c < sources_.size(); ++c)
     values[c] = by_source[static_cast<std::size_t>(sources_[c])];

@@ -62,17 +62,26 @@ nets::NamedTensors Collector::state() const {
     field[kOpponent] = number_of(e.opponent);
     running_epsilon.data_ptr<double>()[b] = e.epsilon;
   }
-  return {{"layout", numbers({boards, options_.n_step, static_cast<std::int64_t>(window_.size())})},
-          {"boards", images},
-          {"games", games},
-          {"running", running},
-          {"running_epsilon", running_epsilon},
-          {"window", at::tensor(window_)},
-          {"window_size", numbers(window_size_)},
-          {"window_next", numbers(window_next_)},
-          {"epsilon", at::scalar_tensor(epsilon_, at::kDouble)},
-          {"started", at::scalar_tensor(started_, at::kLong)},
-          {"ended", at::scalar_tensor(ended_, at::kLong)}};
+  nets::NamedTensors state = {
+      {"layout", numbers({boards, options_.n_step, static_cast<std::int64_t>(window_.size())})},
+      {"boards", images},
+      {"games", games},
+      {"running", running},
+      {"running_epsilon", running_epsilon},
+      {"window", at::tensor(window_)},
+      {"window_size", numbers(window_size_)},
+      {"window_next", numbers(window_next_)},
+      {"epsilon", at::scalar_tensor(epsilon_, at::kDouble)},
+      {"started", at::scalar_tensor(started_, at::kLong)},
+      {"ended", at::scalar_tensor(ended_, at::kLong)}};
+  if (options_.memory > 0) state.emplace_back("memory", memory_.clone());
+  if (linked_) {
+    // Counted from replay's end, which may be elsewhere when this is read.
+    std::vector<std::int64_t> since = last_row_;
+    for (std::int64_t& row : since) row = row == kNoRow ? kNoRow : replay_.appended() - row;
+    state.emplace_back("rows_since", numbers(since));
+  }
+  return state;
 }
 
 bool Collector::restore(const nets::NamedTensors& state, const std::string& what) {
@@ -125,6 +134,16 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
   };
   check_between(sizes, 0, options_.n_step, "window_size");
   check_between(next, 0, options_.n_step - 1, "window_next");
+  if (linked_) {
+    const at::Tensor since = of("rows_since");
+    const at::Tensor known = since.masked_select(since != kNoRow);
+    refuse((known < 1).any().item<bool>(), "rows_since");
+    for (std::size_t seat = 0; seat < last_row_.size(); ++seat) {
+      const std::int64_t rows = since.data_ptr<std::int64_t>()[seat];
+      last_row_[seat] = rows == kNoRow ? kNoRow : replay_.appended() - rows;
+    }
+  }
+  if (options_.memory > 0) memory_.copy_(of("memory"));
   boards_ = std::move(boards);
   running_ = std::move(episodes);
   for (std::size_t b = 0; b < boards_.size(); ++b)

@@ -24,6 +24,7 @@ class Side {
     if (player_.scripted) return;
     SD_CHECK(player_.policy != nullptr, "a player needs a script or a policy");
     rows_ = at::zeros({kBlock, game::kTeamSize, player_.sight.features() + 1}, at::kFloat);
+    memory_ = at::zeros({kBlock, game::kTeamSize, player_.policy->memory()}, at::kFloat);
   }
 
   // `team[k]` is the team that this player is on board k.
@@ -41,7 +42,7 @@ class Side {
       if (boards[k].done()) continue;
       player_.sight.write(boards[k], team[k], rows_.data_ptr<float>() + static_cast<std::int64_t>(k) * width);
     }
-    const float* values = player_.policy->action_values(rows_).data_ptr<float>();
+    const float* values = player_.policy->action_values_after(rows_, memory_).data_ptr<float>();
     const bool argmax = player_.argmax || player_.policy->answer() == nets::Policy::Answer::kValues;
     for (std::size_t k = 0; k < boards.size(); ++k) {
       if (boards[k].done()) continue;
@@ -64,7 +65,7 @@ class Side {
   }
   const Player& player_;
   std::uint64_t seed_;
-  at::Tensor rows_;
+  at::Tensor rows_, memory_;
 };
 
 MatchResult play_block(const Player& a, const Player& b, const MatchOptions& options, std::int64_t first) {

@@ -126,6 +126,7 @@ std::optional<Checkpoints::Outcome> Checkpoints::advance(dist::DistContext& cont
     return outcome;
   }
   stage_ = Stage::kWhole;
+  if (!context.is_main()) failure_ = written.failure;
   ordered_json record = {{"failure", written.failure}, {"files", ordered_json::array()}};
   for (const io::CheckpointFile& f : written.files)
     record["files"].push_back({{"name", f.name}, {"bytes", f.seal.bytes}, {"crc32", f.seal.crc32}});

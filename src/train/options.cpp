@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "setup.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/agents/mix.hpp"
 #include "snake_ddp/agents/opponents.hpp"
@@ -116,6 +117,14 @@ config::Fields fields(TrainOptions& o) {
            "auto, never, or the folder of a run to go on with; without it auto where torchrun starts ranks "
            "anew, else never"),
       number("n_step", &o.n_step, "rewards summed before bootstrapping", 1, 200),
+      number("rollout_steps", &o.rollout_steps, "pqn: steps of each board that are played and learned from",
+             1, 1e6),
+      number("rollout_epochs", &o.rollout_epochs, "pqn: how often each of their transitions is learned from",
+             1, 1000),
+      number("td_lambda", &o.td_lambda, "pqn: weight of longer returns; 0: one step, 1: as far as was played",
+             0, 1),
+      number("sequence_length", &o.sequence_length, "rqmix: consecutive transitions of a window", 1, 200),
+      number("burn_in", &o.burn_in, "rqmix: of them, the first ones that only fill the memory", 0, 199),
       flag("scale_features", &o.scale_features,
            "learn on features scaled to about -1..1; saved files read raw features"),
       number("reward_scale", &o.reward_scale, "factor on shaped rewards", 1e-6, 1e6),
@@ -162,12 +171,32 @@ void check_together(const TrainOptions& o) {
   agents::parse_mix(o.opponent_mix);
   if (o.scale_features && (o.obs == "window" || o.obs == "view"))
     throw base::UsageError("--scale_features is for --obs 26 and 30: the view is scaled as it is");
-  if (o.scale_features && (o.algo == "dqn" || o.algo == "vdn" || o.algo == "qmix")) {
+  if (o.scale_features && o.algo != "ddpg" && o.algo != "bicnet") {
     throw base::UsageError(fmt::format(
         "--scale_features is for actors and critics: --algo {} learns best with --obs view", o.algo));
   }
   learners::check_options(learner_options(o, 1, at::kCPU));
-  if (o.buffer_size < o.batch_size) {
+  if (learns_from_windows(o)) {
+    if (o.n_step != 1)
+      throw base::UsageError(
+          fmt::format("--n_step {} is not for --algo {}, which learns from consecutive steps: leave it out",
+                      o.n_step, o.algo));
+    if (o.batch_size < o.sequence_length)
+      throw base::UsageError(
+          fmt::format("--batch_size {} is smaller than --sequence_length {}: there would be no window in it",
+                      o.batch_size, o.sequence_length));
+  }
+  if (learns_from_rollouts(o)) {
+    if (o.n_step != 1)
+      throw base::UsageError(fmt::format(
+          "--n_step {} is not for --algo {}, whose returns are as long as --td_lambda says: leave it out",
+          o.n_step, o.algo));
+    if (o.rollout_steps * o.num_envs < o.batch_size)
+      throw base::UsageError(fmt::format(
+          "--rollout_steps {} on --num_envs {} give {} transitions, less than --batch_size {}: no "
+          "batch could ever be made; raise either, or lower --batch_size",
+          o.rollout_steps, o.num_envs, o.rollout_steps * o.num_envs, o.batch_size));
+  } else if (o.buffer_size < o.batch_size) {
     throw base::UsageError(
         fmt::format("--buffer_size {} is smaller than --batch_size {}: no batch could ever be drawn",
                     o.buffer_size, o.batch_size));

@@ -129,6 +129,23 @@ void Reporter::evaluation(std::int64_t episode, const std::string& opponent, con
   push_points();
 }
 
+void Reporter::collected(std::int64_t episode, const Collected& all) {
+  events_.scalar("collect/episodes", static_cast<double>(all.episodes), episode);
+  events_.scalar("collect/env_steps", static_cast<double>(all.env_steps), episode);
+  events_.scalar("collect/transitions", static_cast<double>(all.transitions), episode);
+  events_.scalar("collect/play_seconds", 1e-6 * static_cast<double>(all.play_us), episode);
+  if (const std::int64_t games = all.episodes - told_.episodes; games > 0) {
+    const auto mean = [&](std::int64_t Collected::*sum) {
+      return static_cast<double>(all.*sum - told_.*sum) / static_cast<double>(games);
+    };
+    events_.scalar("collect/episode_steps", mean(&Collected::episode_steps), episode);
+    events_.scalar("collect/team_return", mean(&Collected::team_return), episode);
+    events_.scalar("collect/rival_return", mean(&Collected::rival_return), episode);
+    events_.scalar("collect/win_rate", mean(&Collected::wins), episode);
+  }
+  told_ = all;
+}
+
 void Reporter::league(const std::vector<LeagueMember>& members, const Judgement& judgement) {
   std::string list;
   for (std::size_t k = 0; k < members.size(); ++k) {

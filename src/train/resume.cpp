@@ -148,8 +148,11 @@ Taken take(const std::string& folder, const io::Manifest& manifest, int rank, in
   if (manifest.find(rank_file(rank)) != nullptr && rank < manifest.world_size)
     taken.own = read_part(folder, rank_file(rank), manifest);
   const bool same_ranks = manifest.world_size == world_size;
+  // Rows that tell where their game's previous one stands cannot be dealt out anew.
+  const bool linked = std::any_of(replay.columns().begin(), replay.columns().end(),
+                                  [](const replay::Column& column) { return column.name == "back"; });
   std::vector<StoredRows> parts;
-  for (int r = 0; r < manifest.world_size; ++r) {
+  for (int r = 0; r < manifest.world_size && (same_ranks || !linked); ++r) {
     if ((same_ranks && r != rank) || manifest.find(replay_file(r)) == nullptr) continue;
     const nets::NamedTensors part =
         r == rank && taken.own ? *taken.own : read_part(folder, rank_file(r), manifest);
@@ -342,9 +345,13 @@ std::vector<std::string> resume_from(const std::string& run, bool sees_run, cons
     same_rows = same_rows && of_rank.at("same_rows").get<bool>();
     fresh += of_rank.at("same_boards").get<bool>() ? 0 : 1;
   }
-  // Where rows are missing and a rank has no batch left, the wait for the first update begins again.
-  const bool starved = !same_rows && least < settings.at("batch_size").get<std::int64_t>();
+  // Where rows are missing and a rank has no batch left, the wait for the first update begins again; that for a rollout
+  // does so where any are missing.
+  const bool rollouts =
+      learners::find_learner(settings.at("algo").get<std::string>()).feed == learners::Feed::kRollout;
+  const bool starved = !same_rows && (rollouts || least < settings.at("batch_size").get<std::int64_t>());
   if (context.broadcast_text(starved ? "starved" : "", context.deadline()) == "starved") {
+    if (rollouts) state.replay.restart(0, state.replay.appended());
     state.counters.empty_at = state.counters.steps;
     state.counters.updates_due = 0;
   }

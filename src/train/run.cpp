@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/headeronly/version.h>
+#include <unistd.h>
 #ifdef SD_HAVE_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
 #endif
@@ -12,20 +13,25 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <type_traits>
 
 #include "keeper.hpp"
 #include "setup.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
+#include "snake_ddp/base/random.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/watchdog.hpp"
 #include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/log_file.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/checkpoints.hpp"
+#include "snake_ddp/train/collected.hpp"
 #include "snake_ddp/train/judge.hpp"
 #include "snake_ddp/train/league.hpp"
 #include "snake_ddp/train/recorder.hpp"
@@ -110,17 +116,25 @@ struct Ballot {
   std::int64_t late = 0;      // time is up
   std::int64_t writing = 0;   // still writes its part of a checkpoint
   std::int64_t episode = 0;   // rank 0's, the others say 0
+  Collected collected{};
 };
+static_assert(std::is_trivially_copyable_v<Ballot> && sizeof(Ballot) == 14 * sizeof(std::int64_t));
 
-Ballot vote(dist::DistContext& context, const Ballot& mine) {
-  if (context.size() == 1) return mine;
-  at::Tensor sum =
-      at::tensor({mine.stop, mine.save, mine.finished, mine.late, mine.writing, mine.episode}, at::kLong)
-          .to(context.device());
+Ballot vote(dist::DistContext& context, Ballot ballot) {
+  if (context.size() == 1) return ballot;
+  at::Tensor sum = at::empty({static_cast<std::int64_t>(sizeof(Ballot) / sizeof(std::int64_t))}, at::kLong);
+  std::memcpy(sum.data_ptr(), &ballot, sizeof ballot);
+  sum = sum.to(context.device());
   context.all_reduce_sum(sum, context.deadline());
   sum = sum.to(at::kCPU);
-  const auto* all = sum.data_ptr<std::int64_t>();
-  return {all[0], all[1], all[2], all[3], all[4], all[5]};
+  std::memcpy(&ballot, sum.data_ptr(), sizeof ballot);
+  return ballot;
+}
+
+std::string hash_text(const std::string& text) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return fmt::format("{:016x}", hash);
 }
 
 rollout::CollectorOptions watched(rollout::CollectorOptions options, std::optional<Recorder>& recorder) {
@@ -135,11 +149,21 @@ class Run {
  public:
   Run(const TrainOptions& options, const dist::World& world, const Watch& watch);
   base::ExitCode train();
+  /// A line in train.rank{R}.log of every rank but 0 that sees the folder and can write there.
+  void note(const std::string& line);
 
  private:
   std::vector<std::string> begin_or_resume();
+  void open_rank_log();
+  [[nodiscard]] Collected collected() const;
   bool all_have_played();
   void learn();
+  void learn_from_replay();
+  void learn_from_rollout();
+  void update();
+  [[nodiscard]] std::uint64_t sample_seed() const {
+    return static_cast<std::uint64_t>(o_.seed) + static_cast<std::uint64_t>(context_.rank());
+  }
   void tell();
   void tell_pace(const learners::UpdateStats* stats);
   bool keep();
@@ -174,15 +198,19 @@ class Run {
   const std::int64_t votes_every_;
 
   std::string folder_;  // known to all ranks, written by rank 0
+  bool sees_run_ = true;
   std::optional<Keeper> keeper_;
-  std::optional<Reporter> reporter_;  // as the keeper rank 0's
+  std::optional<Reporter> reporter_;     // as the keeper rank 0's
+  std::optional<io::LogFile> rank_log_;  // the others'
   std::optional<Checkpoints> checkpoints_;
   std::int64_t resumed_at_ = -1;  // step of the checkpoint that this start went on from
   bool checkpoint_asked_ = false;
 
   learners::Average average_;
-  replay::Batch batch_;
+  replay::Batch batch_, rollout_;
   std::vector<rollout::Episode> ended_;
+  Collected collected_;  // of this rank, less what is counted elsewhere
+  std::int64_t steps_before_ = 0, appended_before_ = 0;
   Ballot agreed_;
   bool finished_ = false;
   int last_level_ = 0;  // of the last opponent told
@@ -203,14 +231,19 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
                 stop_requested),
       settings_(settings_of(o_)),
       learner_((check_settings(settings_, context_), make_learner(o_, context_))),
-      replay_(rollout::with_boards(learner_->columns(), sight_of(o_)), o_.buffer_size),
+      replay_(rollout::with_boards(learner_->columns(), sight_of(o_)), replay_capacity(o_)),
       league_(league_options(o_)),
-      collector_(watched(collector_options(o_, context_.rank(), league_), recorder_), replay_),
+      collector_(
+          watched(collector_options(o_, context_.rank(), league_, learner_->policy().memory()), recorder_),
+          replay_),
       state_{*learner_, collector_, replay_, counters_, league_},
       curriculum_(agents::parse_curriculum(o_.opponent_difficulty_strategy)),
       mix_(agents::parse_mix(o_.opponent_mix)),
       votes_every_(vote_interval(o_)) {
   const std::vector<std::string> lines = begin_or_resume();
+  open_rank_log();
+  steps_before_ = counters_.steps;
+  appended_before_ = replay_.appended();
   updates_before_ = updates_told_ = counters_.updates;
   steps_told_ = counters_.steps;
   seconds_before_ = counters_.seconds;
@@ -222,6 +255,7 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
                                 context_.size(), fmt::join(context_.hosts(), ", "), context_.device().str(),
                                 at::get_num_threads()));
     reporter_->line("Run folder: " + keeper_->folder());
+    reporter_->line("Settings: " + hash_text(settings_.dump()));
     for (const std::string& line : lines) reporter_->line(line);
   }
   const auto post = [this](const at::Tensor& gradient) { context_.post_mean(gradient); };
@@ -243,7 +277,7 @@ std::vector<std::string> Run::begin_or_resume() {
   folder_ =
       context_.is_main() ? std::filesystem::absolute(keeper_->folder()).lexically_normal().string() : "";
   folder_ = context_.broadcast_text(folder_, context_.deadline());
-  const bool sees = sees_run(folder_, context_);
+  const bool sees = sees_run_ = sees_run(folder_, context_);
   checkpoints_.emplace(Checkpoints::Plan{folder_, context_.rank(), context_.size(), sees,
                                          o_.checkpoint_replay == "on", static_cast<int>(o_.keep_checkpoints),
                                          version_text(), settings_});
@@ -270,6 +304,37 @@ std::vector<std::string> Run::begin_or_resume() {
   return lines;
 }
 
+// Every rank but 0 has a short log beside rank 0's, where it sees the folder.
+void Run::open_rank_log() {
+  if (context_.is_main() || !sees_run_) return;
+  try {
+    rank_log_.emplace(fmt::format("{}/train.rank{}.log", folder_, context_.rank()));
+  } catch (const base::FileError&) {  // a folder that this rank may only read
+    return;
+  }
+  note(fmt::format("{}: rank {} of {} on {}, {}, process {}", version_text(), context_.rank(),
+                   context_.size(), context_.hosts()[static_cast<std::size_t>(context_.rank())],
+                   context_.device().str(), getpid()));
+  note("Settings: " + hash_text(settings_.dump()));
+  if (resumed_at_ >= 0) note(fmt::format("Going on from checkpoint step {}", resumed_at_));
+}
+
+void Run::note(const std::string& line) {
+  if (!rank_log_) return;
+  try {
+    rank_log_->line(line);
+  } catch (const base::FileError&) {  // no room: training goes on without it, as on rank 0
+    rank_log_.reset();
+  }
+}
+
+Collected Run::collected() const {
+  Collected all = collected_;
+  all.env_steps = (counters_.steps - steps_before_) * o_.num_envs;
+  all.transitions = replay_.appended() - appended_before_;
+  return all;
+}
+
 int Run::difficulty(std::int64_t episode) const {
   return agents::difficulty_at(curriculum_, std::clamp<std::int64_t>(episode, 1, o_.max_episodes),
                                o_.max_episodes);
@@ -287,8 +352,12 @@ base::ExitCode Run::train() {
   for (bool go_on = !all_have_played(); go_on;) {
     // 1. Play: one move on every board.
     ended_.clear();
+    const auto before = Clock::now();
     collector_.step(learner_->policy(), ended_);
     ++counters_.steps;
+    for (const rollout::Episode& e : ended_) collected_.add(e);
+    collected_.play_us +=
+        std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - before).count();
     watchdog_.tick("playing");
 
     // 2. Sample and 3. learn, once replay holds a batch; counted in steps, which are equal on all ranks.
@@ -304,26 +373,69 @@ base::ExitCode Run::train() {
 }
 
 void Run::learn() {
-  const bool warm = (counters_.steps - counters_.empty_at - o_.n_step + 1) * o_.num_envs >= o_.batch_size;
-  counters_.updates_due += warm ? o_.updates_per_step * static_cast<double>(o_.num_envs) : 0.0;
-  const auto sample_seed = static_cast<std::uint64_t>(o_.seed) + static_cast<std::uint64_t>(context_.rank());
   if (o_.lr_end != 1.0) {
-    // Counted in steps as well: equal on all ranks.
+    // Counted in steps: equal on all ranks.
     const double played =
         static_cast<double>(counters_.steps * o_.num_envs) / static_cast<double>(o_.episode_length);
     const double progress = std::min(1.0, played / static_cast<double>(o_.max_episodes));
     learner_->scale_rates(1.0 - (1.0 - o_.lr_end) * progress);
   }
-  for (; counters_.updates_due >= 1.0; counters_.updates_due -= 1.0) {
-    replay_.sample(o_.batch_size, sample_seed, static_cast<std::uint64_t>(counters_.updates), batch_);
-    learner_->update(batch_, average_);
-    ++counters_.updates;
-    watchdog_.tick("learning");
+  if (learns_from_rollouts(o_)) {
+    learn_from_rollout();
+  } else {
+    learn_from_replay();
   }
   if (watch_) {
     watch_({counters_.steps * o_.num_envs, counters_.updates,
             replay_.payload_bytes() / replay_.capacity() * replay_.size()});
   }
+}
+
+void Run::learn_from_replay() {
+  const bool warm = (counters_.steps - counters_.empty_at - o_.n_step + 1) * o_.num_envs >= o_.batch_size;
+  counters_.updates_due += warm ? o_.updates_per_step * static_cast<double>(o_.num_envs) : 0.0;
+  for (; counters_.updates_due >= 1.0; counters_.updates_due -= 1.0) {
+    const auto draw = static_cast<std::uint64_t>(counters_.updates);
+    if (learns_from_windows(o_)) {
+      replay_.sample_windows(o_.batch_size / o_.sequence_length, o_.sequence_length, sample_seed(), draw,
+                             batch_);
+    } else {
+      replay_.sample(o_.batch_size, sample_seed(), draw, batch_);
+    }
+    update();
+  }
+}
+
+// On the rows in `batch_`.
+void Run::update() {
+  learner_->update(batch_, average_);
+  ++counters_.updates;
+  watchdog_.tick("learning");
+}
+
+// All that was played since the last time, shuffled anew for each epoch and dealt to as many batches on every rank.
+void Run::learn_from_rollout() {
+  if (counters_.steps - counters_.empty_at < o_.rollout_steps) return;
+  replay_.gather_all(rollout_);
+  learner_->prepare(rollout_);
+  const std::int64_t rows = replay_.size(), batches = rollout_batches(o_);
+  at::Tensor order = at::arange(rows, at::kLong);
+  auto* place = order.data_ptr<std::int64_t>();
+  for (std::int64_t epoch = 0; epoch < o_.rollout_epochs; ++epoch) {
+    base::RandomStream random(sample_seed(), static_cast<std::uint64_t>(counters_.updates),
+                              base::Purpose::kSample);
+    for (std::int64_t left = rows; left > 1; --left)
+      std::swap(place[left - 1], place[random.below(static_cast<std::uint32_t>(left))]);
+    for (std::int64_t b = 0; b < batches; ++b) {
+      const std::int64_t first = rows * b / batches, end = rows * (b + 1) / batches;
+      batch_.columns.clear();
+      for (const at::Tensor& column : rollout_.columns)
+        batch_.columns.push_back(column.index_select(0, order.narrow(0, first, end - first)));
+      update();
+    }
+  }
+  replay_.restart(0, replay_.appended());
+  counters_.empty_at = counters_.steps;
 }
 
 void Run::tell() {
@@ -352,6 +464,7 @@ void Run::tell_pace(const learners::UpdateStats* stats) {
   const std::int64_t episode = collector_.episodes_ended();
   const int level = mix_.empty() ? difficulty(episode) : last_level_;
   reporter_->pace(episode, pace, stats, collector_.epsilon(), level, replay_.size());
+  if (agreed_.collected.env_steps > 0) reporter_->collected(episode, agreed_.collected);
   last_pace_ = Clock::now();
   steps_told_ = counters_.steps, updates_told_ = counters_.updates, allreduce_s_ = 0, allreduces_ = 0;
   if (stats != nullptr && !std::isfinite(stats->critic_loss)) {
@@ -392,7 +505,7 @@ bool Run::keep() {
   if (counters_.steps % votes_every_ != 0) return true;
   const bool late = o_.max_minutes > 0 && seconds() > o_.max_minutes * 60;
   agreed_ = vote(context_, {stop_requested(), take_save_request(), episode >= o_.max_episodes, late,
-                            checkpoints_->busy(), context_.is_main() ? episode : 0});
+                            checkpoints_->busy(), context_.is_main() ? episode : 0, collected()});
   finished_ = agreed_.finished == context_.size() || agreed_.late > 0;
   bool go_on = agreed_.stop == 0 && !finished_;
   if (keeper_ && agreed_.save > 0 && save(std::to_string(o_.model_episode + episode))) {
@@ -423,6 +536,8 @@ void Run::evaluate(bool& go_on) {
   const rollout::MatchResult result =
       judge(self, rival, {o_.eval_games, static_cast<std::uint64_t>(o_.seed), true, 0, 1, alive}, context_);
   if (reporter_) reporter_->evaluation(agreed_.episode, o_.eval_opponent, result);
+  note(fmt::format("Evaluation at episode {}, step {}: won {} of {}", agreed_.episode, counters_.steps,
+                   result.wins, result.games));
   if (keeper_ && result.win_rate() > counters_.best_win_rate) save("best");
   counters_.best_win_rate = std::max(counters_.best_win_rate, result.win_rate());
   if (o_.target_win_rate > 0 && result.win_rate() >= o_.target_win_rate) {
@@ -446,7 +561,7 @@ void Run::keep_checkpoints() {
   if (checkpoints_->under_way()) {
     if (agreed_.writing > 0) return;
     const std::optional<Checkpoints::Outcome> outcome = checkpoints_->advance(context_);
-    if (outcome && reporter_) tell_checkpoint(*outcome);
+    if (outcome) tell_checkpoint(*outcome);
     if (!outcome) return;
   }
   if (!checkpoint_asked_ && agreed_.episode / o_.checkpoint_interval <= counters_.checkpoints) return;
@@ -469,6 +584,10 @@ void Run::begin_checkpoint() {
 }
 
 void Run::tell_checkpoint(const Checkpoints::Outcome& outcome) {
+  note(outcome.failure.empty()
+           ? fmt::format("Wrote its part of checkpoint step {}", outcome.step)
+           : fmt::format("No part of checkpoint step {}: {}", outcome.step, outcome.failure));
+  if (!reporter_) return;
   if (outcome.failure.empty()) {
     reporter_->line(fmt::format("Checkpoint step {}: {:.1f} MB in {:.1f} s", outcome.step,
                                 static_cast<double>(outcome.bytes) / 1e6, outcome.seconds));
@@ -483,14 +602,14 @@ void Run::write_last_checkpoint() {
   watchdog_.tick("writing the last checkpoint");
   if (checkpoints_->under_way()) {
     const Checkpoints::Outcome earlier = checkpoints_->complete(context_);
-    if (reporter_) tell_checkpoint(earlier);
+    tell_checkpoint(earlier);
     if (earlier.failure.empty() && earlier.step == counters_.steps) return;
   }
   if (resumed_at_ == counters_.steps) return;
   begin_checkpoint();
   const Checkpoints::Outcome last = checkpoints_->complete(context_);
   if (!last.failure.empty()) throw base::FileError("no checkpoint at the end: " + last.failure);
-  if (reporter_) tell_checkpoint(last);
+  tell_checkpoint(last);
 }
 
 base::ExitCode Run::end() {
@@ -503,6 +622,9 @@ base::ExitCode Run::end() {
     keeper_->save(*learner_, std::to_string(o_.model_episode + episode));
   }
   const bool resumable = stopped && o_.checkpoint_interval > 0;
+  note(fmt::format("{} at step {} after {} updates, {} episodes",
+                   stopped ? "Stopped by a signal" : "Finished", counters_.steps, counters_.updates,
+                   episode));
   if (o_.checkpoint_interval > 0) write_last_checkpoint();
   if (keeper_) {
     if (resumable) io::mark_resumable(folder_, true);
@@ -516,6 +638,7 @@ base::ExitCode Run::end() {
   const std::string line = fingerprint_line(*learner_, collector_, batch_, context_);
   if (reporter_) {
     reporter_->line(line);
+    if (agreed_.collected.env_steps > 0) reporter_->collected(episode, agreed_.collected);
     reporter_->flush();
   }
   watchdog_.tick("leaving");
@@ -531,7 +654,12 @@ base::ExitCode run_training(const TrainOptions& options, const dist::World& worl
   check_together(options);
   watch_signals();
   Run run(options, world, watch);
-  return run.train();
+  try {
+    return run.train();
+  } catch (const base::Error& e) {
+    run.note(fmt::format("Error: {}", e.what()));
+    throw;
+  }
 }
 
 }  // namespace snake_ddp::train

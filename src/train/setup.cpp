@@ -9,9 +9,37 @@
 
 namespace snake_ddp::train {
 
+namespace {
+
+bool has_self_play(const agents::Mix& mix) {
+  return std::any_of(mix.begin(), mix.end(),
+                     [](const auto& share) { return !share.league && share.rival.is_self(); });
+}
+
+}  // namespace
+
 std::int64_t vote_interval(const TrainOptions& o) {
-  const double updates_a_step = o.updates_per_step * static_cast<double>(o.num_envs);
+  const double updates_a_step =
+      learns_from_rollouts(o)
+          ? static_cast<double>(o.rollout_epochs * rollout_batches(o)) / static_cast<double>(o.rollout_steps)
+          : o.updates_per_step * static_cast<double>(o.num_envs);
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(20.0 / std::max(updates_a_step, 1.0)), 1, 20);
+}
+
+bool learns_from_rollouts(const TrainOptions& o) {
+  return learners::find_learner(o.algo).feed == learners::Feed::kRollout;
+}
+
+bool learns_from_windows(const TrainOptions& o) {
+  return learners::find_learner(o.algo).feed == learners::Feed::kWindows;
+}
+
+std::int64_t rollout_batches(const TrainOptions& o) { return o.rollout_steps * o.num_envs / o.batch_size; }
+
+std::int64_t replay_capacity(const TrainOptions& o) {
+  if (!learns_from_rollouts(o)) return o.buffer_size;
+  const agents::Mix mix = agents::parse_mix(o.opponent_mix);
+  return o.rollout_steps * o.num_envs * (has_self_play(mix) ? 2 : 1);
 }
 
 std::chrono::milliseconds seconds_to_ms(double seconds) {
@@ -53,6 +81,9 @@ learners::LearnerOptions learner_options(const TrainOptions& o, int world_size, 
   l.actor_interval = o.actor_interval;
   l.clipped_double_critics = o.clipped_double_critics;
   l.coalesced_update = o.coalesced_update;
+  l.td_lambda = o.td_lambda;
+  l.sequence_length = o.sequence_length;
+  l.burn_in = o.burn_in;
   l.seed = static_cast<std::uint64_t>(o.seed);
   l.device = device;
   return l;
@@ -74,7 +105,8 @@ LeagueOptions league_options(const TrainOptions& o) {
   return l;
 }
 
-rollout::CollectorOptions collector_options(const TrainOptions& o, int rank, const League& league) {
+rollout::CollectorOptions collector_options(const TrainOptions& o, int rank, const League& league,
+                                            std::int64_t memory) {
   const agents::Curriculum curriculum = agents::parse_curriculum(o.opponent_difficulty_strategy);
   const agents::Mix mix = agents::parse_mix(o.opponent_mix);
   rollout::CollectorOptions c;
@@ -94,8 +126,8 @@ rollout::CollectorOptions collector_options(const TrainOptions& o, int rank, con
   c.n_step = o.n_step;
   c.gamma = o.gamma;
   c.seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank);
-  c.self_play = std::any_of(mix.begin(), mix.end(),
-                            [](const auto& share) { return !share.league && share.rival.is_self(); });
+  c.self_play = has_self_play(mix);
+  c.memory = memory;
   c.frozen = [&league](int place) { return league.frozen(place); };
   c.opponent = [o, curriculum, mix, seed = c.seed, &league](std::int64_t episode) {
     if (!mix.empty()) {

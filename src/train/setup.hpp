@@ -18,11 +18,25 @@ std::int64_t vote_interval(const TrainOptions& options);
 
 std::chrono::milliseconds seconds_to_ms(double seconds);
 
+/// Does its learner learn from whole rollouts, rather than from replay?
+bool learns_from_rollouts(const TrainOptions& options);
+
+/// Does it learn from windows of consecutive transitions?
+bool learns_from_windows(const TrainOptions& options);
+
+/// Batches that a rollout of so many steps is cut into, equal on all ranks; with self-play they are larger.
+std::int64_t rollout_batches(const TrainOptions& options);
+
+/// Transitions that replay must hold: of --buffer_size, or of one rollout.
+std::int64_t replay_capacity(const TrainOptions& options);
+
 /// --threads, or this rank's share of the cores.
 int threads_of(const TrainOptions& options, const dist::DistContext& context);
 
 rollout::Sight sight_of(const TrainOptions& options);
-rollout::CollectorOptions collector_options(const TrainOptions& options, int rank, const League& league);
+/// `memory`: floats that the policy remembers of a snake.
+rollout::CollectorOptions collector_options(const TrainOptions& options, int rank, const League& league,
+                                            std::int64_t memory);
 LeagueOptions league_options(const TrainOptions& options);
 
 }  // namespace snake_ddp::train

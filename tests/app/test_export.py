@@ -12,7 +12,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from processes import BUILD, DATA, call, starter
+from processes import BUILD, DATA, call, only_json, starter
 
 PROBE = str(BUILD / "tests" / "train" / "train_probe")
 torch.set_num_threads(1)
@@ -380,3 +380,19 @@ def test_a_submission_that_masks_makes_no_fatal_move(tmp_path):
             shown = submission.Board(observation)
             for _ in range(3):
                 assert submission.my_controller(observation, None)[0].index(1) in shown.open_moves(shown.me)
+
+
+def test_a_recurrent_q_network_plays_and_is_exported_as_safetensors_alone(tmp_path):
+    layers = {"q_net.0": torch.nn.Linear(30, 16), "gru": torch.nn.GRUCell(16, 16), "q_net.1": torch.nn.Linear(16, 4)}
+    weights = {f"{layer}.{name}": value.detach() for layer, module in layers.items()
+               for name, value in module.state_dict().items()}
+    torch.save(weights, tmp_path / "actor_1.pth")
+    played = call("eval", "--team_a", tmp_path / "actor_1.pth", "--team_b", "level0", "--games", "70", "--json")
+    assert played.returncode == 0 and only_json(played.stdout)["games"] == 70, played.stderr
+    for format in ("submission", "torchscript"):
+        refused = call("export", "--actor", tmp_path / "actor_1.pth", "--format", format, "--output", tmp_path / "out")
+        assert refused.returncode == 2 and "recurrent" in refused.stderr and "safetensors" in refused.stderr
+        assert not (tmp_path / "out").exists()
+    export(tmp_path / "actor_1.pth", "safetensors", tmp_path / "actor.safetensors")
+    read = safetensors.torch.load_file(tmp_path / "actor.safetensors")
+    assert read.keys() == weights.keys() and all(torch.equal(read[name], weights[name]) for name in weights)

@@ -74,6 +74,13 @@ USAGE = {
     "mix with nobody": (["--opponent_mix", "level2:0.7,levle1"], ["levle1", "level2:0.7,self:0.3"]),
     "view scaled again": (["--obs", "view", "--scale_features"], ["--scale_features", "--obs 26 and 30"]),
     "values of no actor": (["--algo", "dqn", "--expected_value", "--stored_action", "played"], ["--expected_value", "dqn"]),
+    "n-step returns with pqn": (["--algo", "pqn", "--n_step", "3"], ["--n_step 3", "--algo pqn", "--td_lambda"]),
+    "a rollout below a batch": (["--algo", "pqn_vdn", "--rollout_steps", "2", "--num_envs", "3", "--batch_size", "7"],
+                                ["--rollout_steps 2", "--num_envs 3", "6 transitions", "--batch_size 7"]),
+    "n-step returns in windows": (["--algo", "rqmix", "--n_step", "3"], ["--n_step 3", "--algo rqmix"]),
+    "windows above a batch": (["--algo", "rqmix", "--batch_size", "15"], ["--batch_size 15", "--sequence_length 16"]),
+    "windows of a burn-in alone": (["--algo", "rqmix", "--burn_in", "16"], ["--burn_in 16", "--sequence_length 16"]),
+    "layer norm in a recurrent network": (["--algo", "rqmix", "--layer_norm"], ["--layer_norm", "rqmix"]),
     "eval without teams": (["eval"], ["--team_a", "--team_b", "--ladder"]),
     "ladder of one": (["eval", "--ladder", "level2"], ["--ladder needs two teams"]),
     "ladder and teams": (["eval", "--ladder", "level1", "level2", "--team_a", "random"], ["--ladder", "without --team_a"]),
@@ -486,7 +493,7 @@ def test_a_bench_whose_run_cannot_be_tells_why(tmp_path):
 
 def test_info_tells_about_the_program_a_run_and_weights(tmp_path):
     about = only_json(call("info", "--json").stdout)
-    assert about["version"].startswith("snake_ddp ") and about["learners"] == ["ddpg", "bicnet", "dqn", "qmix", "vdn"] and "gloo" in about["backends"]
+    assert about["version"].startswith("snake_ddp ") and about["learners"] == ["ddpg", "bicnet", "dqn", "qmix", "vdn", "rqmix", "pqn", "pqn_vdn"] and "gloo" in about["backends"]
 
     done = call(*tiny(tmp_path), "--save_interval", "1")
     assert done.returncode == 0, done.stderr

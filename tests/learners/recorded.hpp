@@ -3,10 +3,12 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 
 #include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/nets/flat_parameters.hpp"
 
 namespace recorded {
 
@@ -31,6 +33,20 @@ inline at::Tensor one(const io::NamedTensors& all, const std::string& wanted) {
 
 inline at::Tensor with_one(const at::Tensor& features) {
   return at::cat({features, at::ones({features.size(0), 3, 1})}, 2);
+}
+
+inline void require_near(const nets::NamedTensors& got, const io::NamedTensors& expected,
+                         double tolerance = 1e-5) {
+  REQUIRE(got.size() == expected.size());
+  for (const auto& [name, tensor] : expected) {
+    CAPTURE(name);
+    const auto found =
+        std::find_if(got.begin(), got.end(), [&, n = name](const auto& item) { return item.first == n; });
+    REQUIRE(found != got.end());
+    REQUIRE(found->second.sizes() == tensor.sizes());
+    CHECK((found->second - tensor).abs().max().item<double>() <
+          tolerance * tensor.abs().max().item<double>());
+  }
 }
 
 }  // namespace recorded

@@ -12,19 +12,8 @@ namespace {
 using namespace snake_ddp;
 
 using recorded::part;
+using recorded::require_near;
 using recorded::with_one;
-
-void require_near(const nets::NamedTensors& got, const io::NamedTensors& expected) {
-  REQUIRE(got.size() == expected.size());
-  for (const auto& [name, tensor] : expected) {
-    CAPTURE(name);
-    const auto found =
-        std::find_if(got.begin(), got.end(), [&, n = name](const auto& item) { return item.first == n; });
-    REQUIRE(found != got.end());
-    REQUIRE(found->second.sizes() == tensor.sizes());
-    CHECK((found->second - tensor).abs().max().item<double>() < 1e-5 * tensor.abs().max().item<double>());
-  }
-}
 
 }  // namespace
 

@@ -64,6 +64,10 @@ BICNET_PASSES = Catch("test_nets", "BiCNet's passes equal automatic differentiat
 
 DQN_GOLDEN = Catch("test_learners", "five updates of DQN, VDN and QMIX equal those of a plain implementation")
 
+PQN_GOLDEN = Catch("test_learners", "returns and updates of PQN and PQN-VDN equal those of a plain implementation")
+
+RQMIX_GOLDEN = Catch("test_learners", "five updates of recurrent QMIX equal those of a plain implementation")
+
 RUN = "src/train/run.cpp"
 SETUP = "src/train/setup.cpp"
 WEIGHTS = "src/train/weights.cpp"
@@ -73,6 +77,7 @@ ADAM = "src/learners/adam.cpp"
 BICNET = "src/learners/bicnet.cpp"
 BICNET_NET = "src/nets/bicnet.cpp"
 DQN = "src/learners/dqn.cpp"
+PQN = "src/learners/pqn.cpp"
 COLLECTOR = "src/rollout/collector.cpp"
 RULES = "include/snake_ddp/game/rules.hpp"
 OPPONENTS = "include/snake_ddp/agents/opponents_inline.hpp"
@@ -90,9 +95,9 @@ MUTANTS = {
         (RUN, "static_cast<std::uint64_t>(o_.seed) + static_cast<std::uint64_t>(context_.rank());",
          "static_cast<std::uint64_t>(o_.seed);")]),
     "all ranks learn from rank 0's batch": (RANKS, [
-        (RUN, "    learner_->update(batch_, average_);",
-         "    for (at::Tensor& column : batch_.columns) context_.broadcast(column, 0, context_.deadline());\n"
-         "    learner_->update(batch_, average_);")]),
+        (RUN, "  learner_->update(batch_, average_);",
+         "  for (at::Tensor& column : batch_.columns) context_.broadcast(column, 0, context_.deadline());\n"
+         "  learner_->update(batch_, average_);")]),
     "weights start by rank and are not shared": (RANKS, [
         (RUN, "learners::make_learner(learner_options(o, context.size(), context.device()));",
          "learners::make_learner([&] { auto l = learner_options(o, context.size(), context.device()); "
@@ -147,6 +152,15 @@ MUTANTS = {
         Catch("test_rollout", "frozen teams play team B each with its own answers and are not remembered"),
         [(COLLECTOR, "const int teams = running_[b].opponent.is_self() ? 2 : 1;",
           "const int teams = running_[b].opponent.scripted ? 1 : 2;")]),
+    "a return goes on in another game": (Catch("test_rollout", "each transition tells where its game's previous one stands"), [
+        (COLLECTOR, "sides_), sides_, kNoRow);", "sides_), 0, kNoRow);")]),
+    "windows run into the game before": (Catch("test_replay", "windows are consecutive rows of one game, and tell what counts"), [
+        ("src/replay/buffer.cpp", "there = there && before != row && before >= 0;", "there = there && before >= 0;")]),
+    "memory outlives its game": (Catch("test_rollout", "a policy that remembers starts each game without a memory"), [
+        (COLLECTOR, "static_cast<std::int64_t>(board)).zero_();", "static_cast<std::int64_t>(board));")]),
+    "gradients flow into the burn-in": (RQMIX_GOLDEN, [
+        ("src/learners/rqmix.cpp", "pass_, options_.burn_in, length - 1,", "pass_, 0 * options_.burn_in, length - 1,")]),
+    "returns are of one step": (PQN_GOLDEN, [(PQN, "v[to] + long_part *", "v[to] + 0 * long_part *")]),
     "the bootstrap counts on masked moves": (DQN_GOLDEN, [(DQN, "moves <= 0", "moves < 0")]),
     "the target network chooses its own best": (DQN_GOLDEN, [
         (DQN, "next_pass_.output.masked_fill", "target_pass_.output.masked_fill")]),

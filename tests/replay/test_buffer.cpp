@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <deque>
+#include <set>
 #include <thread>
 
 #include "snake_ddp/base/error.hpp"
@@ -185,4 +186,48 @@ TEST_CASE("a packed column keeps its few floats bit by bit and is shown unpacked
     CHECK(batch.columns[0][r][0].item<float>() == batch.columns[1][r][0].item<float>());
     CHECK(batch.columns[0][r][1].item<float>() == 1.0F);
   }
+}
+
+TEST_CASE("windows are consecutive rows of one game, and tell what counts", "[property]") {
+  // Three threads of games in turn: row n is step s of its thread's game g.
+  replay::Buffer buffer({{"of", {3}}, {"back", {1}}}, 50);
+  const std::array<int, 3> lengths = {4, 7, 11};
+  const auto step_of = [&](int n) { return n / 3 % lengths[static_cast<std::size_t>(n % 3)]; };
+  for (int n = 0; n < 130; ++n) {
+    const int length = lengths[static_cast<std::size_t>(n % 3)];
+    const std::array<float, 3> of = {static_cast<float>(n % 3), static_cast<float>(n / 3 / length),
+                                     static_cast<float>(step_of(n))};
+    const std::array<float, 1> back = {step_of(n) == 0 ? 0.0F : 3.0F};
+    const std::array<const float*, 2> values = {of.data(), back.data()};
+    buffer.append(values);
+    if (n != 30 && n != 129) continue;  // not full, and full
+    const int oldest = std::max(0, n + 1 - 50);
+    replay::Batch batch, again;
+    buffer.sample_windows(200, 5, 3, 5, batch);
+    buffer.sample_windows(200, 5, 3, 5, again);
+    REQUIRE(at::equal(batch.columns[0], again.columns[0]));
+    const at::Tensor rows = batch.columns[0].view({200, 5, 3}), there = batch.columns[1].view({200, 5});
+    std::set<int> ends;
+    for (int w = 0; w < 200; ++w) {
+      const auto value = [&](int place, int k) { return static_cast<int>(rows[w][place][k].item<float>()); };
+      const int thread = value(4, 0), game = value(4, 1), step = value(4, 2);
+      const int row = 3 * (game * lengths[static_cast<std::size_t>(thread)] + step) + thread;
+      ends.insert(row);
+      for (int place = 4; place >= 0; --place) {
+        const int before = row - 3 * (4 - place);
+        const bool counts = 4 - place <= step && before >= oldest;
+        REQUIRE(there[w][place].item<float>() == (counts ? 1.0F : 0.0F));
+        if (!counts) continue;
+        REQUIRE(value(place, 0) == thread);
+        REQUIRE(value(place, 1) == game);
+        REQUIRE(value(place, 2) == step - (4 - place));
+      }
+    }
+    CHECK(*ends.begin() >= oldest);
+    CHECK(ends.size() > 25);
+  }
+  replay::Buffer without = small_buffer(4);
+  append_numbered(without, 0);
+  replay::Batch batch;
+  CHECK_THROWS_AS(without.sample_windows(1, 2, 1, 1, batch), base::Bug);
 }

@@ -9,6 +9,7 @@
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/sides.hpp"
 #include "snake_ddp/learners/dqn.hpp"
+#include "snake_ddp/learners/pqn.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 
 namespace {
@@ -371,6 +372,44 @@ TEST_CASE("in self-play both teams are remembered, team B as if it were team A",
   CHECK(sums[2].item<double>() == episodes[1].team_return[0]);
 }
 
+TEST_CASE("each transition tells where its game's previous one stands", "[property]") {
+  const rollout::Sight sight{encode::ObsKind::kWindow, {}};
+  const std::int64_t n_step = GENERATE(1, 3);
+  rollout::CollectorOptions o = options_for(3);
+  o.sight = sight;
+  o.self_play = true;
+  o.n_step = n_step;
+  o.episode_length = 30;
+  o.opponent = [](std::int64_t game) {
+    return game % 2 == 1 ? agents::Rival{} : agents::Rival{agents::Opponent::kLevel2};
+  };
+  learners::LearnerOptions options;
+  options.features = sight.features();
+  options.hidden_size = 8;
+  replay::Buffer buffer(rollout::with_boards(learners::Pqn(options).columns(), sight), 10000);
+  rollout::Collector collector(o, buffer);
+  Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
+  std::vector<rollout::Episode> episodes;
+  for (int i = 0; i < 90; ++i) collector.step(policy, episodes);
+  REQUIRE(episodes.size() == 9);
+  const auto teams = std::count_if(episodes.begin(), episodes.end(),
+                                   [](const rollout::Episode& e) { return e.opponent.is_self(); }) +
+                     9;
+  REQUIRE(buffer.size() == teams * 30);
+  const at::Tensor seen = shown(buffer, learners::kObservation),
+                   next = shown(buffer, learners::kNextObservation),
+                   back = shown(buffer, learners::kNextMoves + 1);
+  std::int64_t first = 0;
+  for (std::int64_t row = 0; row < buffer.size(); ++row) {
+    const auto to = static_cast<std::int64_t>(back[row].item<float>());
+    first += to == 0;
+    if (to == 0 || n_step > 1) continue;
+    REQUIRE(to <= row);
+    REQUIRE(at::equal(next[row - to], seen[row]));
+  }
+  CHECK(first == teams);
+}
+
 TEST_CASE("frozen teams play team B each with its own answers and are not remembered", "[property]") {
   rollout::CollectorOptions o = options_for(6);
   o.opponent = [](std::int64_t game) {
@@ -553,4 +592,62 @@ TEST_CASE("boards dealt anew are others than those before", "[unit]") {
   CHECK(collector.epsilon() == 0.25);
   for (const game::State& board : collector.boards())
     CHECK(std::find(known.begin(), known.end(), game::hash(board)) == known.end());
+}
+
+namespace {
+
+// Remembers how often it was asked about a snake of a game; likes one move then.
+class Counting final : public nets::Policy {
+ public:
+  [[nodiscard]] Answer answer() const override { return Answer::kValues; }
+  [[nodiscard]] std::int64_t memory() const override { return 1; }
+  const at::Tensor& action_values(const at::Tensor& observations) override {
+    at::Tensor none = at::zeros({observations.size(0), 3, 1});
+    return action_values_after(observations, none);
+  }
+  const at::Tensor& action_values_after(const at::Tensor& observations, at::Tensor& memory) override {
+    asked.push_back(memory.clone());
+    memory.add_(1);
+    out_ = at::tensor({3.0F, 2.0F, 1.0F, 0.0F}).expand({observations.size(0), 3, 4}).contiguous();
+    return out_;
+  }
+  std::vector<at::Tensor> asked;
+
+ private:
+  at::Tensor out_;
+};
+
+}  // namespace
+
+TEST_CASE("a policy that remembers starts each game without a memory", "[property]") {
+  rollout::CollectorOptions o = options_for(3);
+  o.memory = 1;
+  o.episode_length = 5;
+  o.self_play = true;
+  // Games by the order of their start: against itself, a frozen copy, a script.
+  o.opponent = [](std::int64_t game) {
+    return game % 3 == 1   ? agents::Rival{}
+           : game % 3 == 2 ? agents::Rival{std::nullopt, 0}
+                           : agents::Rival{agents::Opponent::kLevel2};
+  };
+  Counting policy, frozen;
+  o.frozen = [&](int) { return &frozen; };
+  replay::Buffer buffer(columns(30), 1000);
+  rollout::Collector collector(o, buffer);
+  std::vector<rollout::Episode> episodes;
+  for (int i = 0; i < 13; ++i) {
+    collector.step(policy, episodes);
+    // All boards are in step, whoever plays there.
+    REQUIRE(policy.asked.back().sizes() == at::IntArrayRef({4, 3, 1}));
+    CHECK(at::equal(policy.asked.back(), at::full({4, 3, 1}, i % 5)));
+    CHECK(at::equal(frozen.asked.back(), at::full({1, 3, 1}, i % 5)));
+  }
+  // What it remembers is part of the state.
+  replay::Buffer buffer2(columns(30), 1000);
+  rollout::Collector again(o, buffer2);
+  REQUIRE(again.restore(collector.state(), "test"));
+  again.step(policy, episodes);
+  CHECK(at::equal(policy.asked.back(), at::full({4, 3, 1}, 3)));
+  Fixed forgetful({0.4F, 0.3F, 0.2F, 0.1F});
+  CHECK_THROWS_AS(again.step(forgetful, episodes), base::Bug);
 }

@@ -229,7 +229,7 @@ def test_the_settings_are_written_down(tmp_path):
     stamp = re.fullmatch(r"run8_(\d{8}_\d{6})", folder.name)[1]
     assert abs(time.mktime(time.strptime(stamp, "%Y%m%d_%H%M%S")) - time.time()) < 300
     assert {path.name.split(".out.")[0] for path in folder.iterdir()} == {"config.json", "train.log", "trained_model", "events",
-                                                                              "checkpoints"}
+                                                                              "checkpoints", "train.rank1.log"}
     written = json.loads((folder / "config.json").read_text())
     assert {"gamma": 0.875, "hidden_size": 16, "log_dir": "a note", "tau": 0.01, "load_model": False}.items() <= written.items()
     assert {"world_size": 2, "hosts": [socket.gethostname()] * 2, "backend": "gloo", "device": "cpu"}.items() <= written["run"].items()
@@ -249,7 +249,9 @@ def test_tensorboard_and_the_log_say_what_the_console_said(tmp_path):
         "reward/snake_1", "reward/snake_2", "reward/snake_3", "reward/total", "loss/actor", "loss/critic",
         "perf/env_steps_per_second", "perf/updates_per_second", "perf/allreduce_ms", "perf/gpu_memory_mb",
         "train/epsilon", "train/difficulty", "train/actor_grad_norm", "train/critic_grad_norm", "train/q_mean",
-        "train/buffer_size", "eval/win_rate", "eval/score", "eval/opponent_score"}
+        "train/buffer_size", *(f"collect/{name}" for name in (
+            "episodes", "env_steps", "transitions", "play_seconds", "episode_steps", "team_return", "rival_return", "win_rate")),
+        "eval/win_rate", "eval/score", "eval/opponent_score"}
     points = {tag: [(p.step, p.value) for p in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
     blocks = re.findall(r"^\[Episode (\d{5,})\] total_reward: (-?\d+) epsilon: ([\d.]+) \[v3.0\] difficulty: (\d)\n"
                         r"\t\t\t\tsnake_1: (-?\d+) snake_2: (-?\d+) snake_3: (-?\d+)\n"
@@ -269,3 +271,40 @@ def test_tensorboard_and_the_log_say_what_the_console_said(tmp_path):
     assert points["eval/win_rate"] == [(points["eval/win_rate"][0][0], pytest.approx(points["eval/win_rate"][0][1]))]
     log = re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} ", "", (folder / "train.log").read_text(), flags=re.M)
     assert log == console
+
+
+def test_rank_0_tells_of_all_ranks_and_the_others_log_in_short(tmp_path):
+    with starter(tmp_path) as start:
+        ranks = ranks_by_hand(start, 2, *flags(TINY | {
+            "runs_dir": tmp_path, "max_episodes": 10**6, "eval_interval": 6, "eval_games": 20, "eval_opponent": "level0",
+            "target_win_rate": 0.01, "checkpoint_interval": 3}))
+        assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text()
+        console = ranks[0].text()
+    folder = run_folder(console)
+    log = re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} ", "", (folder / "train.rank1.log").read_text(), flags=re.M)
+    # Both ranks stop after the same evaluation, at the same step.
+    steps, updates, episodes = map(int, re.search(r"^Finished at step (\d+) after (\d+) updates, (\d+) episodes$", log,
+                                                  re.M).groups())
+    told = re.search(r"Training completed! (\d+) episodes, (\d+) steps, (\d+) updates", console)
+    assert (steps * TINY["num_envs"], updates) == (int(told[2]), int(told[3]))
+    won = [round(20 * float(percent) / 100) for percent in re.findall(r"\[Evaluation at .*: won ([\d.]+) %", console)]
+    judged = re.findall(r"^Evaluation at episode \d+, step (\d+): won (\d+) of 20$", log, re.M)
+    assert [int(wins) for _, wins in judged] == won and won[-1] > 0 and int(judged[-1][0]) == steps
+    assert re.search(r"^Settings: ([0-9a-f]{16})$", log, re.M)[1] == re.search(r"^Settings: ([0-9a-f]{16})$", console, re.M)[1]
+    assert "rank 1 of 2 on " in log and "Wrote its part of checkpoint step 0\n" in log
+    # What rank 0 tells is of both.
+    events = EventAccumulator(str(folder), size_guidance={"scalars": 0})
+    events.Reload()
+    last = {tag[8:]: events.Scalars(tag)[-1].value for tag in events.Tags()["scalars"] if tag.startswith("collect/")}
+    assert last["episodes"] == int(told[1]) + episodes and last["env_steps"] == 2 * int(told[2])
+    assert last["transitions"] == last["env_steps"] and last["play_seconds"] > 0
+    assert last["episode_steps"] == TINY["episode_length"] and 0 <= last["win_rate"] <= 1
+
+
+def test_a_rank_that_fails_says_so_in_its_own_log(tmp_path):
+    with starter(tmp_path) as start:
+        ranks = ranks_by_hand(start, 2, *flags(TINY | {"runs_dir": tmp_path, "max_episodes": 10**6, "dist_timeout": 3}))
+        ranks[0].wait_for(r"\[Episode \d+\]")
+        ranks[0].popen.kill()
+        assert ranks[1].wait() == 3
+    assert "Error: " in (run_folder(ranks[0].text()) / "train.rank1.log").read_text()

@@ -12,7 +12,7 @@
 #include "snake_ddp/learners/adam.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
 #include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/nets/mixer.hpp"
+#include "snake_ddp/learners/mixing.hpp"
 #include "snake_ddp/nets/mlp.hpp"
 
 namespace snake_ddp::learners {
@@ -20,6 +20,7 @@ namespace snake_ddp::learners {
 /// Columns of a batch, by index: the first five are DDPG's, with the played move as one-hot action.
 enum DqnColumn : std::size_t {
   kNextMoves = 5,  // [B, 3, 4], above 0 where the move may be made in the next state
+  kBack = 6,       // [B, 1], of Pqn and Rqmix: see there
 };
 
 class Dqn final : public Learner, private nets::Policy {
@@ -51,16 +52,6 @@ class Dqn final : public Learner, private nets::Policy {
  private:
   const at::Tensor& action_values(const at::Tensor& observations) override;
   [[nodiscard]] Answer answer() const override { return Answer::kValues; }
-  // What QMIX has beside the network.
-  struct Mixing {
-    Mixing(const nets::MixerShape& shape, const LearnerOptions& options);
-    nets::Mixer mixer, target;
-    nets::FlatParameters gradient;
-    Adam adam;
-    nets::MixerPass pass, target_pass;
-    at::Tensor d_chosen;  // [B, 3]
-  };
-
   at::Tensor next_values(const replay::Batch& batch, std::int64_t rows);
   at::Tensor errors(const replay::Batch& batch, const at::Tensor& chosen, const at::Tensor& next);
   at::Tensor chosen_gradient(const replay::Batch& batch, const at::Tensor& chosen, const at::Tensor& d_error);

@@ -60,6 +60,9 @@ struct LearnerOptions {
       false;  // a second critic; targets take the lesser value (TD3, arXiv:1802.09477)
   bool coalesced_update =
       false;  // the actor's gradient from the critic before its step: one average instead of two
+  double td_lambda = 0.65;            // weight of longer returns: pqn, pqn_vdn
+  std::int64_t sequence_length = 16;  // transitions of a window: rqmix
+  std::int64_t burn_in = 4;           // of them, the first ones that are not learned from
   bool library_products =
       false;               // the plain path of the library's products, on the CPU too: the oracle of tests
   std::uint64_t seed = 1;  // of the initial weights; the same on every rank
@@ -75,12 +78,24 @@ struct UpdateStats {
   double q_mean = 0;
 };
 
+/// What the loop makes batches of.
+enum class Feed {
+  kReplay,   // transitions drawn from replay
+  kWindows,  // windows of a game's consecutive transitions, drawn from replay
+  kRollout,  // every so many steps all transitions since the last time, in shuffled parts, some times over; then
+             // they are forgotten
+};
+
 class Learner {
  public:
   virtual ~Learner() = default;
 
   /// What replay must store, in the order that `update` expects.
   [[nodiscard]] virtual std::vector<replay::Column> columns() const = 0;
+
+  /// With Feed::kRollout, before the updates from one: turns its transitions, oldest first and in the order of
+  /// `columns`, into the rows that `update` takes.
+  virtual void prepare(replay::Batch& /*rollout*/) {}
 
   [[nodiscard]] virtual nets::Policy& policy() = 0;
 
@@ -115,8 +130,12 @@ struct LearnerEntry {
   std::unique_ptr<Learner> (*make)(const LearnerOptions&);
   /// Throws  UsageError for an option that this learner does not have; `make` does so too.
   void (*check)(const LearnerOptions&) = [](const LearnerOptions&) {};
+  Feed feed = Feed::kReplay;
 };
 const std::vector<LearnerEntry>& registry();
+
+/// Throws  UsageError for an unknown name, listing the known ones.
+const LearnerEntry& find_learner(const std::string& algo);
 
 /// Throws  UsageError for an unknown options.algo, listing the known ones, and as LearnerEntry::check.
 void check_options(const LearnerOptions& options);

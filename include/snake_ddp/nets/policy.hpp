@@ -22,6 +22,15 @@ class Policy {
   /// Shapes  observations [B, 3, features + 1] float32 in main memory, a constant 1 last; returns [B, 3, 4]
   ///         in main memory, valid until the next call.
   virtual const at::Tensor& action_values(const at::Tensor& observations) = 0;
+
+  /// Floats that it remembers of a snake's steps; 0: it does not.
+  [[nodiscard]] virtual std::int64_t memory() const { return 0; }
+  /// As action_values, for a later step of games. action_values is for their first, and for who does not remember.
+  /// Shapes  memory [B, 3, memory()] in main memory: zeros at a game's start, what was left there by the step before
+  ///         later; overwritten.
+  virtual const at::Tensor& action_values_after(const at::Tensor& observations, at::Tensor& /*memory*/) {
+    return action_values(observations);
+  }
 };
 
 /// An actor from a file, for playing.
@@ -45,18 +54,24 @@ class ActorPolicy final : public Policy {
 /// A Q-network from a file, for playing.
 class ValuePolicy final : public Policy {
  public:
-  /// Features and hidden size are told from the shapes of `weights`.
+  /// The kind of network (feed-forward or recurrent) is told from the names of `weights`, features and hidden size from
+  /// its shapes.
   /// Throws  FileError when it is not a Q-network of ours. `what` names the source.
   ValuePolicy(const NamedTensors& weights, const std::string& what);
 
-  [[nodiscard]] std::int64_t features() const { return net_.shape().in; }
+  [[nodiscard]] std::int64_t features() const { return features_; }
   [[nodiscard]] Answer answer() const override { return Answer::kValues; }
-  const at::Tensor& action_values(const at::Tensor& observations) override;
+  [[nodiscard]] std::int64_t memory() const override { return policy_->memory(); }
+  const at::Tensor& action_values(const at::Tensor& observations) override {
+    return policy_->action_values(observations);
+  }
+  const at::Tensor& action_values_after(const at::Tensor& observations, at::Tensor& memory) override {
+    return policy_->action_values_after(observations, memory);
+  }
 
  private:
-  Mlp net_;
-  MlpPass pass_;
-  at::Tensor output_;
+  std::int64_t features_;
+  std::unique_ptr<Policy> policy_;
 };
 
 /// How files call the layers of a Q-network: q_net.0.weight and so on.

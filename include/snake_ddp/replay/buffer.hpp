@@ -95,10 +95,20 @@ class Buffer {
   /// Shapes  indices [B] int64 on the CPU, each in 0..size-1.
   void gather(const at::Tensor& indices, Batch& out);
 
+  /// Copies all rows into `out`, oldest first, unpacked.
+  void gather_all(Batch& out);
+
   /// Draws `count` rows uniformly with replacement and gathers them. Which rows is a function of (seed,
   /// draw, size).
   /// Throws      Bug when the buffer is empty.
   void sample(std::int64_t count, std::uint64_t seed, std::uint64_t draw, Batch& out);
+
+  /// Draws `count` rows as `sample` does, and gathers with each the length - 1 rows of its game before it, window after
+  /// window, oldest first. Where the game or what is left of it has fewer, the window begins with copies that do not
+  /// count. In place of `back` there is 1 where a row counts, 0 where it does not.
+  /// Throws      Bug when the buffer is empty or has no column `back`, the distance to the game's previous row.
+  void sample_windows(std::int64_t count, std::int64_t length, std::uint64_t seed, std::uint64_t draw,
+                      Batch& out);
 
   /// The storage of column `c`: [capacity, ...], [capacity, packing.floats] where it is packed; rows size.. are
   /// unspecified.

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,7 @@ struct CollectorOptions {
   /// The frozen team at a place, null where there is none; needed where `opponent` may name one. It sees as the policy
   /// does and explores nothing.
   std::function<nets::Policy*(int place)> frozen = {};
+  std::int64_t memory = 0;  // floats that the policy, and each frozen one, remembers of a snake
 };
 
 /// A learner's columns as a collector fills them: where a board takes less than half the room of its observation, replay
@@ -72,7 +74,8 @@ struct GameCount {
 class Collector {
  public:
   /// `replay` has columns as with_boards makes them, of the names observation, action, reward, next_observation,
-  /// discount, next_moves (1 where a move may be made, else 0), in any order; it must outlive the collector.
+  /// discount, next_moves (1 where a move may be made, else 0), back (how many rows before it the same team's previous
+  /// transition of that game was appended, 0 at its first), in any order; it must outlive the collector.
   /// Throws  Bug for a column of another name.
   Collector(CollectorOptions options, replay::Buffer& replay);
 
@@ -105,6 +108,7 @@ class Collector {
  private:
   void deal(std::size_t board);
   void look();
+  const at::Tensor& ask(nets::Policy& policy, const at::Tensor& observations);
   void ask_frozen();
   void choose(std::size_t board, int team, bool best, const float* values, game::Actions& actions,
               float* stored);
@@ -137,6 +141,12 @@ class Collector {
   // The last n transitions of each seat, a ring by seat: [seats, n, width].
   std::vector<float> window_;
   std::vector<std::int64_t> window_size_, window_next_;
+  std::vector<std::int64_t> asked_;  // teams, by number 2 * board + team
+  at::Tensor memory_;  // [boards, 2, 3, memory], of who plays the team and remembers; zeros at a game's start
+  // By seat: what replay's count of appended rows was at its game's last one; kNoRow before the first.
+  std::vector<std::int64_t> last_row_;
+  static constexpr std::int64_t kNoRow = std::numeric_limits<std::int64_t>::min();
+  bool linked_ = false;       // replay has a column `back`
   std::vector<int> sources_;  // what each column of replay is filled with
   bool packed_ = false;       // observations are stored as boards
   std::vector<float> row_, next_row_;

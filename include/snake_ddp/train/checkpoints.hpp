@@ -49,7 +49,7 @@ class Checkpoints {
     nlohmann::ordered_json settings = nlohmann::ordered_json::object();
   };
 
-  /// What became of a checkpoint. On other ranks than 0 it says nothing.
+  /// What became of a checkpoint; on other ranks than 0 of this rank's part of it.
   struct Outcome {
     std::string failure;  // empty: it is whole
     std::int64_t step = 0;

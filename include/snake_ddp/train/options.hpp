@@ -62,6 +62,11 @@ struct TrainOptions {
   std::string resume;  // empty: auto where torchrun starts ranks anew, else never
 
   std::int64_t n_step = 1;
+  std::int64_t rollout_steps = 32;
+  std::int64_t rollout_epochs = 2;
+  double td_lambda = 0.65;
+  std::int64_t sequence_length = 16;
+  std::int64_t burn_in = 4;
   bool scale_features = false;
   double reward_scale = 1.0;
   bool layer_norm = false;

@@ -12,6 +12,7 @@
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/rollout/match.hpp"
+#include "snake_ddp/train/collected.hpp"
 #include "snake_ddp/train/league.hpp"
 
 namespace snake_ddp::train {
@@ -50,6 +51,10 @@ class Reporter {
 
   void evaluation(std::int64_t episode, const std::string& opponent, const rollout::MatchResult& result);
 
+  /// What all ranks have collected, to TensorBoard: sums since the start, means over the games that ended since the last
+  /// call.
+  void collected(std::int64_t episode, const Collected& all);
+
   /// `members`: as they were before the judgement.
   void league(const std::vector<LeagueMember>& members, const Judgement& judgement);
 
@@ -75,6 +80,7 @@ class Reporter {
   bool log_failing_ = false, events_failing_ = false;
   std::int64_t max_episodes_, first_episode_;
   double seconds_before_;
+  Collected told_;
   bool every_episode_;
   bool terminal_;
   bool bar_drawn_ = false;

@@ -1,0 +1,85 @@
+// A network that remembers: Linear, ReLU, a gated recurrent unit along time, Linear. The agent of QMIX.
+// Follows  Rashid et al., "QMIX", arXiv:1803.11485, appendix; the unit: Cho et al., arXiv:1406.1078, as torch.nn.GRUCell
+//          has it, gates in its order: reset, update, new.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/nets/flat_parameters.hpp"
+
+namespace snake_ddp::nets {
+
+struct GruShape {
+  std::int64_t in = 0;  // features, without the constant
+  std::int64_t hidden = 64;
+  std::int64_t out = 4;
+};
+
+/// The parameters of one network. Rows of inputs carry one more column, [.., in + 1], as DenseNet's do; it is not read.
+class GruNet {
+ public:
+  /// `name` starts the linear layers' names in files.
+  GruNet(GruShape shape, at::Device device, std::string name);
+
+  [[nodiscard]] const GruShape& shape() const { return shape_; }
+  [[nodiscard]] FlatParameters& parameters() { return parameters_; }
+  [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
+
+  /// The defaults of torch.nn.Linear and torch.nn.GRUCell: uniform in +-1/sqrt(fan_in), the unit's in +-1/sqrt(hidden).
+  /// A function of `seed` alone.
+  void init(std::uint64_t seed);
+
+  /// Views as torch.nn.Linear and torch.nn.GRUCell have them: NAME.0.weight [hidden, in], NAME.0.bias, gru.weight_ih
+  /// [3 hidden, hidden], gru.weight_hh, gru.bias_ih, gru.bias_hh, NAME.1.weight [out, hidden], NAME.1.bias. Owner: this
+  /// network.
+  [[nodiscard]] NamedTensors named() const { return named_views(parameters_); }
+  /// The same names over another tensor of this layout (gradients, moments).
+  [[nodiscard]] NamedTensors named_views(const FlatParameters& of) const;
+
+ private:
+  GruShape shape_;
+  FlatParameters parameters_;
+  std::string name_;
+};
+
+/// Are these the weights of a GruNet, rather than of an Mlp?
+bool is_gru_net(const NamedTensors& weights);
+
+/// The shape of a network from a file under that name.
+/// Throws  FileError where the tensors are none of ours. `what` names the source.
+GruShape gru_shape_of(const NamedTensors& weights, const std::string& name, const std::string& what);
+
+/// A forward pass over steps, and what its backward pass needs.
+struct GruPass {
+  at::Tensor first;  // [T R, hidden], after the ReLU
+  struct Step {
+    at::Tensor before;                    // [R, hidden], the state that it begins with
+    at::Tensor reset, update, candidate;  // [R, hidden]
+    at::Tensor recurrent;  // [R, hidden], the state's part of the candidate, before the reset gate
+    at::Tensor after;      // [R, hidden]
+  };
+  std::vector<Step> steps;
+  at::Tensor output;  // [T, R, out]
+};
+
+/// Shapes  input [T, R, in + 1]; state [R, hidden] before the first step; there [T, R, 1]: what the state after each step
+///         is multiplied by, 0 where the rows are none and all begins with the next. Fills `pass`.
+void forward(const GruNet& net, const at::Tensor& input, const at::Tensor& state, const at::Tensor& there,
+             GruPass& pass);
+
+/// One step of acting: `pass.output` is [1, B n, out].
+/// Shapes  observations [B, n, in + 1] on the network's device; memory [B, n, hidden] in main memory, the state, which
+///         is overwritten.
+void step(const GruNet& net, const at::Tensor& observations, at::Tensor& memory, GruPass& pass);
+
+/// Gradients of a scalar loss with respect to the parameters, through the steps from `first` to `last`; what came before
+/// is taken as given.
+/// Shapes  d_output [last - first + 1, R, out]; `gradients` has the network's layout and is overwritten.
+void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& there, const GruPass& pass,
+              std::int64_t first, std::int64_t last, const at::Tensor& d_output, FlatParameters& gradients);
+
+}  // namespace snake_ddp::nets

@@ -1,0 +1,30 @@
+// What ranks played since they started: sums, so that those of all ranks add up.
+#pragma once
+
+#include <cstdint>
+
+#include "snake_ddp/rollout/collector.hpp"
+
+namespace snake_ddp::train {
+
+/// Every member is a sum, 64 bits wide: ranks add them up in the vote that they hold anyway.
+struct Collected {
+  std::int64_t episodes = 0;       // that ended
+  std::int64_t episode_steps = 0;  // of those
+  std::int64_t team_return = 0;    // of those, the game's own rewards
+  std::int64_t rival_return = 0;   // likewise, the other team's
+  std::int64_t wins = 0;           // of those
+  std::int64_t env_steps = 0;
+  std::int64_t transitions = 0;  // given to replay
+  std::int64_t play_us = 0;      // spent playing
+
+  void add(const rollout::Episode& ended) {
+    ++episodes;
+    episode_steps += ended.steps;
+    team_return += ended.team_return[0];
+    rival_return += ended.team_return[1];
+    wins += ended.team_return[0] > ended.team_return[1] ? 1 : 0;
+  }
+};
+
+}  // namespace snake_ddp::train

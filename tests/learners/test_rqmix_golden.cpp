@@ -1,0 +1,62 @@
+// Five updates of a recurrent QMIX written with torch.nn and torch.optim, recorded by record_rqmix.py.
+#include <ATen/ATen.h>
+
+#include <catch2/catch.hpp>
+
+#include "recorded.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/learners/rqmix.hpp"
+
+using namespace snake_ddp;
+
+using recorded::part;
+using recorded::require_near;
+using recorded::with_one;
+
+TEST_CASE("five updates of recurrent QMIX equal those of a plain implementation", "[golden]") {
+  const auto recording = io::load_state_dict(std::string(SD_TEST_DATA) + "/rqmix_updates.pth");
+  learners::LearnerOptions options;
+  options.algo = "rqmix";
+  options.features = 41;
+  options.hidden_size = 16;
+  options.sequence_length = 5;
+  options.burn_in = 2;
+  options.c_lr = 4e-4;
+  options.max_grad_norm = 0.5;
+  learners::Rqmix learner(options);
+  nets::copy_state(part(recording, "net0."), learner.net().named(), "net0");
+  nets::copy_state(part(recording, "target0."), learner.target().named(), "target0");
+  nets::copy_state(part(recording, "mixer0."), learner.mixer().named(), "mixer0");
+  nets::copy_state(part(recording, "mixer_target0."), learner.mixer_target().named(), "mixer_target0");
+  bool clipped = false;
+  for (int u = 0; u < 5; ++u) {
+    CAPTURE(u);
+    const auto now = part(recording, "update" + std::to_string(u) + ".");
+    const auto one = [&](const std::string& name) { return recorded::one(now, name).contiguous(); };
+    const replay::Batch batch{{with_one(one("state")), one("action"), one("reward"),
+                               with_one(one("next_state")), one("discount"), one("next_moves"),
+                               one("there")}};
+    learner.update(batch, [](at::Tensor&) {});
+    const learners::UpdateStats stats = learner.stats();
+    CHECK(stats.critic_loss == Approx(one("loss").item<double>()).epsilon(1e-5));
+    CHECK(stats.critic_grad_norm == Approx(one("norm").item<double>()).epsilon(1e-5));
+    clipped = clipped || stats.critic_grad_norm > options.max_grad_norm;
+  }
+  CHECK(clipped);
+  require_near(learner.net().named(), part(recording, "net5."));
+  require_near(learner.target().named(), part(recording, "target5."));
+  // Adam makes steps of nearly the same length of gradients that are nearly 0, where sums' rounding shows.
+  require_near(learner.mixer().named(), part(recording, "mixer5."), 5e-5);
+  require_near(learner.mixer_target().named(), part(recording, "mixer_target5."), 5e-5);
+}
+
+TEST_CASE("recurrent QMIX refuses what it has not, and windows of a burn-in alone", "[unit]") {
+  learners::LearnerOptions options;
+  options.algo = "rqmix";
+  options.layer_norm = true;
+  CHECK_THROWS_WITH(learners::make_learner(options), Catch::Contains("--layer_norm"));
+  options.layer_norm = false;
+  options.burn_in = options.sequence_length;
+  CHECK_THROWS_AS(learners::make_learner(options), base::UsageError);
+  CHECK_THROWS_WITH(learners::make_learner(options), Catch::Contains("--burn_in"));
+}
