@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/nets/token_reader.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/league.hpp"
 #include "snake_ddp/train/options.hpp"
@@ -22,6 +23,10 @@ std::chrono::milliseconds seconds_to_ms(double seconds);
 int threads_of(const TrainOptions& options, const dist::DistContext& context);
 
 rollout::Sight sight_of(const TrainOptions& options);
+
+/// What --tokens names.
+/// Throws  FileError where the files are missing, damaged or do not fit what snakes see here.
+nets::TokenReader token_reader(const std::string& folder, at::Device device);
 rollout::CollectorOptions collector_options(const TrainOptions& options, int rank, const League& league);
 LeagueOptions league_options(const TrainOptions& options);
 
