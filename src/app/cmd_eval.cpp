@@ -35,6 +35,7 @@ struct Line {
   std::uint64_t seed = 1;
   bool swap_sides = true;
   bool mask_fatal = false;
+  int view_radius = 0;
   bool json = false;
   int show = 0;
   std::string record;
@@ -163,6 +164,10 @@ Action add_eval(CLI::App& command) {
                    "team a plays every second game as team B [on]");
   command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
                    "teams from files make no move that is certain death; Q-networks never do");
+  command
+      .add_option("--view_radius,--view-radius", line->view_radius,
+                  "what teams from files that see the window see of it, as in training; 0: all")
+      ->check(CLI::Range(0, 10));
   command.add_option("--show", line->show, "print the first game's board before this step, 1 to 201")
       ->check(CLI::Range(1, game::kMaxSteps + 1));
   command.add_option("--record", line->record, "write each game to this folder as a log: game_0.json, ...");
@@ -196,8 +201,12 @@ Action add_eval(CLI::App& command) {
       throw base::UsageError("--show prints a board, --json nothing but an object: choose");
     if (line->watch && (line->json || line->show > 0))
       throw base::UsageError("--watch shows a game, which --json and --show would spoil: choose");
-    const Team a = team_from_spec(line->team_a, line->mask_fatal),
-               b = team_from_spec(line->team_b, line->mask_fatal);
+    Team a = team_from_spec(line->team_a, line->mask_fatal),
+         b = team_from_spec(line->team_b, line->mask_fatal);
+    for (Team* team : {&a, &b}) {
+      if (team->player.sight.kind == encode::ObsKind::kWindow)
+        team->player.sight.view_radius = line->view_radius;
+    }
     at::set_num_threads(1);
     dist::Options options;
     options.device = "cpu";

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "setup.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/agents/mix.hpp"
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/encode/hidden_view.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/train/run.hpp"
 
@@ -163,6 +166,13 @@ config::Fields fields(TrainOptions& o) {
              1),
       number("rival_reward", &o.rival_reward,
              "factor on the opponents' mean game reward, which is taken off a snake's", 0, 10),
+      number("view_radius", &o.view_radius,
+             "above 0, with --obs window: cells farther than this from a snake's head are hidden from it; at "
+             "least 3",
+             0, 10),
+      text("tokens", &o.tokens,
+           "folder of snake_ddp pretrain: snakes are told the tokens of those that they see, and predicted "
+           "ones of the others"),
   };
 }
 
@@ -174,6 +184,20 @@ void check_together(const TrainOptions& o) {
   if (o.scale_features && o.algo != "ddpg" && o.algo != "bicnet") {
     throw base::UsageError(fmt::format(
         "--scale_features is for actors and critics: --algo {} learns best with --obs view", o.algo));
+  }
+  if (o.view_radius > 0 && (o.obs != "window" || o.view_radius < encode::kLeastRadius)) {
+    throw base::UsageError(
+        fmt::format("--view_radius {} needs --obs window, and at least {}, what the window itself shows",
+                    o.view_radius, encode::kLeastRadius));
+  }
+  if (!o.tokens.empty()) {
+    if (o.view_radius == 0)
+      throw base::UsageError("--tokens is for a limited view: set --view_radius and --obs window");
+    if (o.algo != "dqn" && o.algo != "vdn" && o.algo != "qmix")
+      throw base::UsageError(fmt::format("--tokens is for --algo qmix, vdn and dqn, not for {}", o.algo));
+    const agents::Mix mix = agents::parse_mix(o.opponent_mix);
+    if (std::any_of(mix.begin(), mix.end(), [](const auto& share) { return share.league; }))
+      throw base::UsageError("--tokens has no league: its frozen copies would need the tokens, too");
   }
   learners::check_options(learner_options(o, 1, at::kCPU));
   if (learns_from_windows(o)) {

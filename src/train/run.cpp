@@ -28,6 +28,7 @@
 #include "snake_ddp/io/atomic_file.hpp"
 #include "snake_ddp/io/log_file.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/with_tokens.hpp"
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/checkpoints.hpp"
@@ -71,7 +72,9 @@ void check_settings(const nlohmann::ordered_json& settings, dist::DistContext& c
 
 std::unique_ptr<learners::Learner> make_learner(const TrainOptions& o, const dist::DistContext& context) {
   at::set_num_threads(threads_of(o, context));
-  return learners::make_learner(learner_options(o, context.size(), context.device()));
+  const learners::LearnerOptions options = learner_options(o, context.size(), context.device());
+  if (o.tokens.empty()) return learners::make_learner(options);
+  return learners::make_learner_with_tokens(options, token_reader(o.tokens, context.device()));
 }
 
 // Whether this rank reads in the run's folder what rank 0 wrote there.

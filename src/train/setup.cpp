@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "snake_ddp/agents/curriculum.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/encode/snake_graph.hpp"
+#include "snake_ddp/io/state_dict.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::train {
@@ -63,13 +67,26 @@ int threads_of(const TrainOptions& o, const dist::DistContext& context) {
 
 rollout::Sight sight_of(const TrainOptions& o) {
   const auto kind = encode::try_obs_kind(o.obs).value();  // one of the choices of its field
-  return {kind, o.scale_features ? encode::feature_scaling(kind) : encode::no_scaling()};
+  return {kind, o.scale_features ? encode::feature_scaling(kind) : encode::no_scaling(),
+          static_cast<int>(o.view_radius), !o.tokens.empty()};
+}
+
+nets::TokenReader token_reader(const std::string& folder, at::Device device) {
+  const std::string tokenizer = folder + "/tokenizer_best.pth",
+                    predictor = folder + "/mask_predictor_best.pth";
+  nets::FrozenTokenizer first = nets::frozen_tokenizer(io::load_state_dict(tokenizer), device, tokenizer);
+  nets::TokenReader reader(std::move(first),
+                           nets::frozen_mask_predictor(io::load_state_dict(predictor), device, predictor),
+                           folder);
+  if (reader.graph_floats() != encode::kGraphsFloats)
+    throw base::FileError(folder + ": made for other graphs than snakes see here: pretrain it anew");
+  return reader;
 }
 
 learners::LearnerOptions learner_options(const TrainOptions& o, int world_size, at::Device device) {
   learners::LearnerOptions l;
   l.algo = o.algo;
-  l.features = sight_of(o).features();
+  l.features = encode::obs_size(sight_of(o).kind);  // --tokens adds its own
   l.hidden_size = o.hidden_size;
   l.output_activation = o.output_activation;
   l.tau = o.tau;

@@ -11,6 +11,7 @@
 #include "snake_ddp/data/import.hpp"
 #include "snake_ddp/data/loader.hpp"
 #include "snake_ddp/data/sampler.hpp"
+#include "snake_ddp/encode/hidden_view.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
 #include "snake_ddp/game/chance.hpp"
 
@@ -273,6 +274,45 @@ TEST_CASE("a graph has a snake's cells, beans and heads from its head on the tor
   // The other team's names: D, E and F come first.
   sd::encode::write_graphs(state, 1, {}, out, hidden);
   CHECK(node(3, 8) == std::vector<float>{1, 0, 0.2F, 0});
+}
+
+TEST_CASE("a limited view shows what lies within it, and nothing else", "[property]") {
+  constexpr int kRadius = 4;
+  int hidden = 0, shown = 0;
+  for (const auto& game : random_games(20, 60)) {
+    const State& state = game.back();
+    if (state.done()) continue;
+    const int n = sd::encode::obs_size(sd::encode::ObsKind::kWindow);
+    std::vector<float> whole(static_cast<std::size_t>(3 * n)), limited;
+    sd::encode::observe(sd::encode::ObsKind::kWindow, state, 0, whole.data());
+    limited = whole;
+    for (int snake = 0; snake < 3; ++snake) {
+      float* row = limited.data() + snake * n;
+      sd::encode::hide_far(kRadius, row);
+      const sd::encode::Eye eye{state.head(snake), kRadius};
+      const auto told = [&](int first, int count, int width) {
+        int there = 0;
+        for (int k = 0; k < count; ++k)
+          there += row[first + k * width] != 0 || row[first + k * width + 1] != 0;
+        return there;
+      };
+      int beans = 0, mates = 0, foes = 0;
+      for (int b = 0; b < state.bean_count(); ++b) beans += eye.sees(state.bean(b));
+      for (int other = 0; other < 6; ++other) {
+        if (other != snake) (other < 3 ? mates : foes) += eye.sees(state.head(other));
+      }
+      CHECK(told(sd::encode::view::kBeans, 5, 2) == beans);
+      CHECK(told(sd::encode::view::kMates, 2, 3) == mates);
+      CHECK(told(sd::encode::view::kFoes, 3, 3) == foes);
+      shown += beans + mates + foes;
+      hidden += 10 - beans - mates - foes;
+      // The window itself is nearer than that.
+      for (int i = 0; i < sd::encode::view::kBeans; ++i)
+        REQUIRE(row[i] == whole[static_cast<std::size_t>(snake * n + i)]);
+    }
+  }
+  CHECK(shown > 20);
+  CHECK(hidden > 20);
 }
 
 TEST_CASE("recorded traces become the boards that were played", "[unit]") {

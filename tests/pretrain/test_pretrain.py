@@ -10,7 +10,7 @@ import subprocess
 import pytest
 import torch
 
-from processes import BINARY, BUILD, DATA, PATIENCE_S, call, clean_environment, flags, starter
+from processes import BINARY, BUILD, DATA, PATIENCE_S, TINY, call, clean_environment, flags, run_folder, starter
 
 SMALL = {"graph_dim": 8, "codebook_size": 16, "tokens_per_snake": 2, "code_dim": 4, "hidden_dim": 16, "num_encoder_layers": 1,
          "num_decoder_layers": 1, "num_heads": 2, "batch_size": 64, "epochs": 2, "threads": 1, "num_workers": 1, "bucket_mb": 0.002}
@@ -151,6 +151,28 @@ def test_traces_are_cached_once_and_a_damaged_cache_is_made_anew(tmp_path):
     cache.write_bytes(cache.read_bytes()[:-3])
     again = pretrain("tokenizer", DATA / "games.jsonl.gz", tmp_path / "run", resume="never", **more)
     assert "Cache made anew" in again.stdout and again.returncode == 0
+
+
+def test_qmix_plays_with_predicted_tokens_of_what_it_does_not_see(tokenizer, games, tmp_path):
+    folder, _ = tokenizer
+    shutil.copy(folder / "tokenizer_best.pth", tmp_path)
+    learned("mask_predictor", games, tmp_path, epochs=1)
+    run = TINY | {"algo": "qmix", "obs": "window", "view_radius": 4, "tokens": tmp_path, "max_episodes": 3, "eval_interval": 2,
+                  "eval_games": 4, "runs_dir": tmp_path / "runs", "num_envs": 2, "updates_per_step": 0.1}
+    done = call("train", "--ddp", "--world_size", 2, *flags(run))
+    assert done.returncode == 0, done.stdout + done.stderr
+    shared = torch.load(next(run_folder(done.stdout).glob("checkpoints/step_*/shared.pth")), weights_only=True)
+    for stage in ("tokenizer", "mask_predictor"):
+        kept = {name.removeprefix("model."): tensor for name, tensor in weights(tmp_path, stage, "best").items()}
+        del kept["shape"]
+        for name, tensor in kept.items():
+            assert torch.equal(shared[f"learner.tokens.{stage}.{name}"], tensor), name
+    for wrong, words in (({"obs": "30"}, "--obs window"), ({"view_radius": 0}, "limited view"), ({"view_radius": 2}, "at least 3"),
+                         ({"algo": "ddpg"}, "not for ddpg"), ({"opponent_mix": "league:1"}, "no league")):
+        refused = call("train", "--check_settings", *flags(run | wrong))
+        assert refused.returncode == 2 and words in refused.stderr, refused.stderr
+    nowhere = call("train", *flags(run | {"tokens": tmp_path / "nowhere"}))
+    assert nowhere.returncode == 4 and "nowhere/tokenizer_best.pth" in nowhere.stderr
 
 
 def test_buckets_average_to_the_same_bits_also_where_a_parameter_gets_no_gradient():

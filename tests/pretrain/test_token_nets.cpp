@@ -5,6 +5,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/adam.hpp"
+#include "snake_ddp/learners/with_tokens.hpp"
 #include "snake_ddp/nets/mask_predictor.hpp"
 #include "snake_ddp/nets/token_reader.hpp"
 #include "snake_ddp/nets/tokenizer.hpp"
@@ -187,6 +188,60 @@ TEST_CASE("a token reader tells seen snakes' codes, and of the others what is to
   const at::Tensor books = codebooks_of(tokenizer.parameters).view({2, 5, 3});
   for (std::int64_t t = 0; t < 2; ++t)
     CHECK(told[0].narrow(0, 6 + 3 * t, 3).allclose((odds[t].unsqueeze(1) * books[t]).sum(0), 1e-5, 1e-6));
+}
+
+TEST_CASE("a learner with tokens learns as one that was told the tokens, and leaves the reader as it was",
+          "[unit]") {
+  const Net tokenizer(tokenizer_blocks(kTokenizer), 8), predictor(mask_predictor_blocks(kPredictor), 9);
+  const auto reader = [&] {
+    return TokenReader(frozen_tokenizer(file_of(tokenizer, shape_tensor(kTokenizer)), at::kCPU, "a"),
+                       frozen_mask_predictor(file_of(predictor, shape_tensor(kPredictor)), at::kCPU, "b"),
+                       "here");
+  };
+  const TokenReader eyes = reader();
+  constexpr std::int64_t kPlain = 7, kBatch = 5;
+  sd::learners::LearnerOptions options;
+  options.algo = "qmix";
+  options.hidden_size = 16;
+  options.features = kPlain;
+  const auto learner = sd::learners::make_learner_with_tokens(options, reader());
+  options.features = kPlain + eyes.features();
+  const auto told = sd::learners::make_learner(options);
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(2);
+  const auto observation = [&] {
+    const at::Tensor plain = at::rand({kBatch, 3, kPlain}, generator, at::kFloat),
+                     one = at::ones({kBatch, 3, 1});
+    const at::Tensor graphs = graphs_in_a_row(9).view({1, 3, -1}).expand({kBatch, 3, -1}) *
+                              at::rand({kBatch, 1, 1}, generator, at::kFloat).gt(0.3);
+    const at::Tensor tokens = eyes.read(graphs.flatten(0, 1)).view({kBatch, 3, -1});
+    return std::pair(at::cat({plain, graphs, one}, 2), at::cat({plain, tokens, one}, 2));
+  };
+  REQUIRE(learner->columns()[0].shape == std::vector<std::int64_t>{3, kPlain + eyes.graph_floats() + 1});
+  for (int k = 0; k < 3; ++k) {
+    const auto now = observation(), next = observation();
+    sd::replay::Batch seen, as_told;
+    for (const auto& column : learner->columns()) {
+      std::vector<std::int64_t> shape = {kBatch};
+      shape.insert(shape.end(), column.shape.begin(), column.shape.end());
+      const bool is_now = column.name == "observation", is_next = column.name == "next_observation";
+      const at::Tensor any = at::rand(shape, generator, at::kFloat);
+      seen.columns.push_back(is_now ? now.first : is_next ? next.first : any);
+      as_told.columns.push_back(is_now ? now.second : is_next ? next.second : any);
+    }
+    learner->update(seen, {});
+    told->update(as_told, {});
+    CHECK(learner->policy().action_values(now.first).equal(told->policy().action_values(now.second)));
+  }
+  const NamedTensors state = learner->state(), plain_state = told->state(), frozen = eyes.named();
+  REQUIRE(state.size() == plain_state.size() + frozen.size());
+  for (std::size_t i = 0; i < plain_state.size(); ++i) CHECK(state[i].second.equal(plain_state[i].second));
+  for (std::size_t i = 0; i < frozen.size(); ++i)
+    CHECK(state[plain_state.size() + i].second.equal(frozen[i].second));
+  // Who changes the reader is told; who loads it says so.
+  at::Tensor(state.back().second).add_(1);
+  CHECK_THROWS_AS(learner->state(), sd::base::Bug);
+  learner->state_changed();
+  CHECK_NOTHROW(learner->state());
 }
 
 TEST_CASE("files that are none of a stage are refused with the reason", "[unit]") {

@@ -1,8 +1,10 @@
 // How a policy looks at a board: which features, scaled or raw.
 #pragma once
 
+#include "snake_ddp/encode/hidden_view.hpp"
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/encode/scaling.hpp"
+#include "snake_ddp/encode/snake_graph.hpp"
 #include "snake_ddp/game/game.hpp"
 
 namespace snake_ddp::rollout {
@@ -10,8 +12,11 @@ namespace snake_ddp::rollout {
 struct Sight {
   encode::ObsKind kind = encode::ObsKind::k30;
   encode::Scaling scaling = encode::no_scaling();
+  int view_radius =
+      0;  // above 0, with the window: cells farther than this from a snake's head are hidden from it
+  bool graphs = false;  // behind the features come the six snakes' graphs, as far as they are seen
 
-  [[nodiscard]] int features() const { return encode::obs_size(kind); }
+  [[nodiscard]] int features() const { return encode::obs_size(kind) + (graphs ? encode::kGraphsFloats : 0); }
 
   /// Writes the rows that networks read.
   /// Shapes  out [3, features + 1], the constant 1 included.
@@ -19,7 +24,15 @@ struct Sight {
     const int n = features();
     if (encode::is_view(kind)) {
       encode::view::write(kind, state, team, out, n + 1);
-      for (int snake = 0; snake < game::kTeamSize; ++snake) out[snake * (n + 1) + n] = 1.0F;
+      for (int snake = 0; snake < game::kTeamSize; ++snake) {
+        float* row = out + snake * (n + 1);
+        row[n] = 1.0F;
+        if (view_radius > 0) encode::hide_far(view_radius, row);
+        if (!graphs) continue;
+        const int head = state.head(team * game::kTeamSize + snake);
+        float hidden[game::kSnakes];  // the graphs tell
+        encode::write_graphs(state, team, {head, view_radius}, row + encode::obs_size(kind), hidden);
+      }
       return;
     }
     float raw[3 * 30];

@@ -86,6 +86,8 @@ struct TrainOptions {
   double lr_end = 1.0;
   double own_reward = 1.0;
   double rival_reward = 0.0;
+  std::int64_t view_radius = 0;
+  std::string tokens;  // folder of what pretraining learned; empty: none
 };
 
 /// The list over `options`, which must outlive it.

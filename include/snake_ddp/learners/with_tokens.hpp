@@ -1,0 +1,18 @@
+// A learner whose observations go through a frozen token reader first: what replay and rollout hand over ends in the graphs
+// that a snake sees; what the learner inside sees ends in tokens.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/nets/token_reader.hpp"
+
+namespace snake_ddp::learners {
+
+/// `options.features`: those before the graphs and without tokens.
+/// Throws  UsageError as make_learner. Bug, from the result's `state`, where the reader's weights changed after
+///         `state_changed`.
+std::unique_ptr<Learner> make_learner_with_tokens(LearnerOptions options, nets::TokenReader reader);
+
+}  // namespace snake_ddp::learners

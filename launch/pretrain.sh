@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The three stages in turn: tokenizer, mask predictor, QMIX with the predicted tokens under a limited view. Flags go to the
+# last one.
+#
+#   NPROC=2 GAMES=games OUT=pretrained launch/pretrain.sh --max_minutes 20
+#
+#   NPROC    ranks (default: GPUs, else cores, at most 8)
+#   GAMES    folder of recorded games; 6000 are recorded into it where it is not there
+#   OUT      folder for what is learned (default: pretrained)
+#   RADIUS   cells that a snake sees around its head (default 4)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. launch/setup.sh
+
+sd_lock
+sd_install_packages
+sd_environment
+sd_build release snake_ddp
+sd_unlock
+
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
+cores=$(nproc)
+ranks=${NPROC:-$((gpus > 0 ? gpus : (cores < 8 ? cores : 8)))}
+[[ $ranks =~ ^[1-9][0-9]*$ ]] || give_up "NPROC=$ranks is not a number of ranks"
+games=${GAMES:-games} out=${OUT:-pretrained} radius=${RADIUS:-4}
+
+start() {  # torchrun with one process for each rank
+  "$SD_PYTHON" -m torch.distributed.run --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --local-addr=127.0.0.1 \
+    --nproc_per_node="$ranks" --signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1 --no-python ./snake_ddp "$@"
+}
+
+if [ ! -d "$games" ]; then
+  for pair in "level2 level4" "level2 territory" "evasion territory"; do
+    read -r a b <<<"$pair"
+    start eval --team_a "$a" --team_b "$b" --games 2000 --record_boards "$games/${a}_$b.boards"
+  done
+fi
+shape=(--hidden_dim 64 --num_encoder_layers 2 --num_decoder_layers 2)
+data=(--data_path "$games" --save_dir "$out" --view_radius "$radius")
+start pretrain --stage tokenizer "${data[@]}"
+start pretrain --stage mask_predictor "${data[@]}" "${shape[@]}"
+start train --algo qmix --obs window --view_radius "$radius" --tokens "$out" "$@"

@@ -1,0 +1,103 @@
+#include "snake_ddp/learners/with_tokens.hpp"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "snake_ddp/base/error.hpp"
+
+namespace snake_ddp::learners {
+namespace {
+
+constexpr std::array<const char*, 2> kObservations = {"observation", "next_observation"};
+
+class WithTokens final : public Learner, private nets::Policy {
+ public:
+  WithTokens(LearnerOptions options, nets::TokenReader reader)
+      : plain_(options.features), reader_(std::move(reader)) {
+    options.features = plain_ + reader_.features();
+    inner_ = make_learner(options);
+    columns_ = inner_->columns();
+    for (std::size_t c = 0; c < columns_.size(); ++c) {
+      for (const char* name : kObservations) {
+        if (columns_[c].name != name) continue;
+        columns_[c].shape.back() = plain_ + reader_.graph_floats() + 1;
+        observed_.push_back(c);
+      }
+    }
+    remember_reader();
+  }
+
+  std::vector<replay::Column> columns() const override { return columns_; }
+  nets::Policy& policy() override { return *this; }
+
+  void update(const replay::Batch& batch, const Average& average) override {
+    told_.columns = batch.columns;
+    for (const std::size_t c : observed_) told_.columns[c] = with_tokens(batch.columns[c]);
+    inner_->update(told_, average);
+  }
+
+  void scale_rates(double factor) override { inner_->scale_rates(factor); }
+  UpdateStats stats() const override { return inner_->stats(); }
+
+  // The reader's weights are among it: checkpoints hold them, and ranks compare them.
+  nets::NamedTensors state() override {
+    const nets::NamedTensors frozen = reader_.named();
+    for (std::size_t i = 0; i < frozen.size(); ++i)
+      SD_CHECK(frozen[i].second.equal(remembered_[i]), "the frozen " + frozen[i].first + " changed");
+    nets::NamedTensors all = inner_->state();
+    all.insert(all.end(), frozen.begin(), frozen.end());
+    return all;
+  }
+  void state_changed() override {
+    inner_->state_changed();
+    remember_reader();
+  }
+
+  nets::NamedTensors exported_actor() override { return inner_->exported_actor(); }
+  nets::NamedTensors exported_critic() override { return inner_->exported_critic(); }
+  void start_from_exported() override { inner_->start_from_exported(); }
+
+ private:
+  Answer answer() const override { return inner_->policy().answer(); }
+  const at::Tensor& action_values(const at::Tensor& observations) override {
+    return inner_->policy().action_values(with_tokens(observations));
+  }
+
+  // [B, 3, plain + graphs + 1] to [B, 3, plain + tokens + 1], in main memory.
+  at::Tensor with_tokens(const at::Tensor& observations) const {
+    const c10::NoGradGuard no_grad;
+    const at::Tensor graphs = observations.narrow(2, plain_, reader_.graph_floats());
+    const at::Tensor device_graphs = graphs.flatten(0, 1).to(reader_device());
+    const at::Tensor tokens =
+        reader_.read(device_graphs).to(at::kCPU).view({observations.size(0), observations.size(1), -1});
+    return at::cat(
+        {observations.narrow(2, 0, plain_), tokens, observations.narrow(2, observations.size(2) - 1, 1)}, 2);
+  }
+  at::Device reader_device() const { return remembered_.front().device(); }
+
+  void remember_reader() {
+    remembered_.clear();
+    for (const auto& [name, tensor] : reader_.named()) remembered_.push_back(tensor.clone());
+  }
+
+  std::int64_t plain_;
+  nets::TokenReader reader_;
+  std::vector<at::Tensor> remembered_;
+  std::unique_ptr<Learner> inner_;
+  std::vector<replay::Column> columns_;
+  std::vector<std::size_t> observed_;  // columns that are observations
+  replay::Batch told_;
+};
+
+}  // namespace
+
+std::unique_ptr<Learner> make_learner_with_tokens(LearnerOptions options, nets::TokenReader reader) {
+  return std::make_unique<WithTokens>(std::move(options), std::move(reader));
+}
+
+}  // namespace snake_ddp::learners
