@@ -1,3 +1,5 @@
+#include <ATen/ATen.h>
+
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <filesystem>
