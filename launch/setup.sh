@@ -48,7 +48,14 @@ is not, or with a mirror, then call me again:
 
 # sd_environment [test]: sets SD_PYTHON and puts cmake, ninja and torchrun first in PATH.
 sd_environment() {
-  local requirements=launch/requirements${1:+-$1}.txt
+  # nvcc is for those who can use it: machines with a GPU, and the tests, which compile the kernels everywhere.
+  local kind=${1:-train}
+  if [ "$kind" = train ] && nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then kind=gpu; fi
+  local lists=launch/requirements.txt
+  case $kind in
+    test) lists=launch/requirements-test.txt ;;
+    gpu) lists="launch/requirements.txt -r launch/requirements-cuda.txt" ;;
+  esac
   if [ -n "${SNAKE_DDP_PYTHON:-}" ]; then
     SD_PYTHON=$SNAKE_DDP_PYTHON
     "$SD_PYTHON" -c 'import torch, sys; sys.exit(not torch.__version__.startswith("2.11."))' ||
@@ -61,17 +68,17 @@ sd_environment() {
   fi
   SD_PYTHON=$PWD/.venv/bin/python3
   local stamp=.venv/snake_ddp.stamp wanted
-  wanted=$(cat launch/requirements.txt launch/requirements-test.txt | cksum)
+  wanted=$(cat launch/requirements.txt launch/requirements-cuda.txt launch/requirements-test.txt | cksum)
   PATH=$PWD/.venv/bin:$PATH
-  # What the tests need contains what training needs.
-  if [ -x "$SD_PYTHON" ] && grep -qx "$wanted ${1:-train}\|$wanted test" "$stamp" 2>/dev/null; then return 0; fi
+  # What the tests need contains what training needs, on a GPU too.
+  if [ -x "$SD_PYTHON" ] && grep -qx "$wanted $kind\|$wanted test" "$stamp" 2>/dev/null; then return 0; fi
   [ -x "$SD_PYTHON" ] || python3 -m venv .venv || give_up "python3 -m venv .venv failed; is there room on this disk?"
   say "installing LibTorch and tools into .venv (2.5 GB to fetch, 5 GB on disk; minutes)"
-  "$SD_PYTHON" -m pip install --disable-pip-version-check -q -r "$requirements" ||
-    give_up "pip could not install $requirements. If this machine is offline, run this where it is not and copy .venv, or
+  "$SD_PYTHON" -m pip install --disable-pip-version-check -q -r $lists ||
+    give_up "pip could not install $lists. If this machine is offline, run this where it is not and copy .venv, or
 set PIP_INDEX_URL to a mirror:
-  $SD_PYTHON -m pip install -r $requirements"
-  echo "$wanted ${1:-train}" >"$stamp"
+  $SD_PYTHON -m pip install -r $lists"
+  echo "$wanted $kind" >"$stamp"
 }
 
 sd_jobs() {

@@ -6,6 +6,7 @@
 
 #include "snake_ddp/app/bench_allreduce.hpp"
 #include "snake_ddp/app/bench_checkpoint.hpp"
+#include "snake_ddp/app/bench_device.hpp"
 #include "snake_ddp/app/bench_game.hpp"
 #include "snake_ddp/app/bench_jobs.hpp"
 #include "snake_ddp/app/bench_learner.hpp"
@@ -24,6 +25,8 @@ struct Line {
   int ranks = 2;
   std::string config;
   std::vector<std::int64_t> batch_sizes = {128, 1024, 4096};
+  std::int64_t boards = 65536;
+  std::string device = "cpu";
   bool json = false;
   std::string job, job_settings, job_result;
 };
@@ -35,16 +38,26 @@ struct Bench {
   Rows (*run)(const Line&);
 };
 
+Rows game_rows(const Line& l) {
+  return l.device == "cpu" ? bench_game(l.seconds)
+                           : bench_device_game(l.seconds, l.boards, bench_device(l.device));
+}
+
+Rows update_rows(const Line& l) {
+  return l.device == "cpu" ? bench_update(l.seconds, l.batch_sizes)
+                           : bench_device_update(l.seconds, l.batch_sizes, bench_device(l.device));
+}
+
 // Those that start processes come first: the others leave threads of LibTorch behind.
 constexpr Bench kBenches[] = {
     {"allreduce", [](const Line& l) { return bench_allreduce(l.seconds, l.rounds, l.ranks, l.config); }},
     {"train", [](const Line& l) { return bench_train(l.seconds, l.rounds, l.ranks, l.config); }},
     {"memory", [](const Line& l) { return bench_memory(l.rounds, l.ranks, l.config); }},
     {"start", [](const Line& l) { return bench_start(l.rounds, l.ranks, l.config); }},
-    {"game", [](const Line& l) { return bench_game(l.seconds); }},
+    {"game", game_rows},
     {"encode", [](const Line& l) { return bench_encode(l.seconds); }},
     {"act", [](const Line& l) { return bench_opponents(l.seconds); }},
-    {"update", [](const Line& l) { return bench_update(l.seconds, l.batch_sizes); }},
+    {"update", update_rows},
     {"checkpoint", [](const Line& l) { return bench_checkpoint(l.seconds); }},
 };
 
@@ -109,6 +122,15 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
       ->capture_default_str();
   command.add_option("--config", line->config,
                      "JSON file with the settings of their runs [the reference's schedule]");
+  command
+      .add_option(
+          "--device", line->device,
+          "where the benches game and update run: cpu, cuda, or pieces (the device's work on the CPU)")
+      ->check(CLI::IsMember({"cpu", "cuda", "pieces"}))
+      ->capture_default_str();
+  command.add_option("--boards", line->boards, "boards of the game bench on a device")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
+      ->capture_default_str();
   command.add_flag("--json", line->json, "one JSON object on stdout");
   // How a bench starts itself again; see bench_jobs.hpp.
   command.add_option("--job", line->job)->group("");

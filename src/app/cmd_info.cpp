@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/base/error.hpp"
@@ -23,6 +25,12 @@ namespace {
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
+// Compute capabilities that our own kernels were compiled for, as "90"; none without nvcc.
+std::vector<std::string> kernels() {
+  std::istringstream words(SD_KERNELS);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
 ordered_json about_program() {
   std::vector<std::string> backends = {"gloo"};
 #ifdef USE_C10D_NCCL
@@ -33,6 +41,7 @@ ordered_json about_program() {
   return {{"version", train::version_text()},
           {"host", base::host_name()},
           {"gpus", dist::visible_gpus()},
+          {"kernels", kernels()},
           {"backends", backends},
           {"learners", learners}};
 }

@@ -5,22 +5,17 @@
 #include <initializer_list>
 #ifdef SD_HAVE_CUDA
 #include <c10/cuda/CUDAFunctions.h>
+#include <cuda_runtime_api.h>
 #endif
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/dist/gpus.hpp"
 
 namespace snake_ddp::dist {
 namespace {
 
 using base::UsageError;
-
-#ifdef SD_HAVE_CUDA
-constexpr const char* kWhyNone =
-    "no GPU is visible: is a driver installed, and what does CUDA_VISIBLE_DEVICES hold?";
-#else
-constexpr const char* kWhyNone = "this build has no CUDA: the PyTorch it was built with is for CPUs.";
-#endif
 
 void check_known(const char* flag, const std::string& value, std::initializer_list<const char*> names) {
   if (std::find(names.begin(), names.end(), value) == names.end())
@@ -28,6 +23,28 @@ void check_known(const char* flag, const std::string& value, std::initializer_li
 }
 
 }  // namespace
+
+std::string why_no_gpu(int driver, int runtime) {
+  const auto text = [](int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); };
+  if (runtime == 0) return "this build has no CUDA: the PyTorch it was built with is for CPUs.";
+  if (driver == 0) return "no GPU is visible: no NVIDIA driver answers. Does nvidia-smi work?";
+  if (driver / 1000 < runtime / 1000)
+    return fmt::format(
+        "no GPU is visible: the NVIDIA driver serves CUDA up to {}, this build needs {}. Install a newer "
+        "driver.",
+        text(driver), text(runtime));
+  return "no GPU is visible, although a driver answers: what does CUDA_VISIBLE_DEVICES hold?";
+}
+
+std::string why_no_gpu() {
+  int driver = 0, runtime = 0;
+#ifdef SD_HAVE_CUDA
+  // Both answer without a driver, too, and start nothing.
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+#endif
+  return why_no_gpu(driver, runtime);
+}
 
 int visible_gpus() {
 #ifdef SD_HAVE_CUDA
@@ -41,9 +58,9 @@ Placement choose_placement(const World& world, const Options& options, int gpu_c
   check_known("--device", options.device, {"auto", "cpu", "cuda"});
   check_known("--dist_backend", options.backend, {"auto", "nccl", "gloo"});
   if (options.device == "cuda" && gpu_count == 0)
-    throw UsageError(fmt::format("--device cuda, but {} Use --device cpu", kWhyNone));
+    throw UsageError(fmt::format("--device cuda, but {} Use --device cpu", why_no_gpu()));
   if (options.backend == "nccl" && gpu_count == 0)
-    throw UsageError(fmt::format("--dist_backend nccl, but {} Use --dist_backend gloo", kWhyNone));
+    throw UsageError(fmt::format("--dist_backend nccl, but {} Use --dist_backend gloo", why_no_gpu()));
   if (options.backend == "nccl" && options.device == "cpu")
     throw UsageError(
         "--dist_backend nccl works on GPUs only: leave out --device cpu, or use --dist_backend gloo");

@@ -4,7 +4,13 @@
 
 #include <cmath>
 
+#include "adam_work.hpp"
+#include "snake_ddp/base/each.hpp"
 #include "snake_ddp/base/simd.hpp"
+#ifdef SD_HAVE_KERNELS
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
 
 namespace snake_ddp::learners {
 namespace {
@@ -14,9 +20,6 @@ using base::kLanes;
 using base::load;
 using base::store;
 using base::Vector;
-
-constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
-constexpr double kClipEpsilon = 1e-6;
 
 float norm_of(const float* values, std::int64_t n) {
   Vector sum[4] = {};
@@ -32,17 +35,12 @@ float norm_of(const float* values, std::int64_t n) {
 // One network's memory is read and written once: at a few hundred kilobytes it is the traffic that costs.
 template <bool kFollow>
 void step_on_cpu(float* __restrict p, const float* __restrict g, float* __restrict m, float* __restrict v,
-                 float* __restrict target, std::int64_t n, float clip, double step_number,
-                 double learning_rate, double tau) {
-  const auto rate = static_cast<float>(learning_rate / (1 - std::pow(kBeta1, step_number)));
-  const auto correction = static_cast<float>(1 / std::sqrt(1 - std::pow(kBeta2, step_number)));
-  constexpr auto kB1 = static_cast<float>(1 - kBeta1), kB2 = static_cast<float>(1 - kBeta2);
+                 float* __restrict target, std::int64_t n, const AdamScales& scales, double tau) {
+  const AdamScales s = scales;
   const auto follow = static_cast<float>(tau);
   for (std::int64_t i = 0; i < n; ++i) {
-    const float gradient = g[i] * clip;
-    const float first = m[i] + kB1 * (gradient - m[i]);
-    const float second = v[i] + kB2 * (gradient * gradient - v[i]);
-    const float now = p[i] - rate * first / (std::sqrt(second) * correction + static_cast<float>(kEpsilon));
+    float first = m[i], second = v[i];
+    const float now = adam_element(s, g[i], p[i], first, second);
     m[i] = first;
     v[i] = second;
     p[i] = now;
@@ -50,11 +48,29 @@ void step_on_cpu(float* __restrict p, const float* __restrict g, float* __restri
   }
 }
 
+template <class Work>
+void run(at::Device device, std::int64_t count, const Work& work) {
+  if (device.is_cpu()) return base::each_on_host(count, work);
+#ifdef SD_HAVE_KERNELS
+  C10_CUDA_CHECK(static_cast<cudaError_t>(
+      launch(work, count, c10::cuda::getCurrentCUDAStream(device.index()).stream())));
+#endif
+}
+
+// Of a network on a device: ours where this build has kernels.
+Adam::Way way_of(const nets::FlatParameters& parameters, bool by_library) {
+#ifdef SD_HAVE_KERNELS
+  if (parameters.flat().is_cuda()) return Adam::Way::kPieces;
+#endif
+  (void)parameters;
+  return by_library ? Adam::Way::kLibrary : Adam::Way::kOnePass;
+}
+
 }  // namespace
 
-Adam::Adam(const nets::FlatParameters& parameters, double learning_rate_, bool by_library_)
+Adam::Adam(const nets::FlatParameters& parameters, double learning_rate_, bool by_library)
     : learning_rate(learning_rate_),
-      by_library(by_library_),
+      way(way_of(parameters, by_library)),
       first_moment(parameters.like()),
       second_moment(parameters.like()),
       steps(at::zeros({}, parameters.flat().options())) {}
@@ -64,29 +80,56 @@ at::Tensor Adam::step(at::Tensor& parameters, at::Tensor& gradient, double max_n
   return step(parameters, gradient, max_norm, none, 0.0);
 }
 
+void Adam::publish_rate() {
+  if (way != Way::kPieces || published_ == learning_rate) return;
+  if (!rate_.defined()) rate_ = at::empty({}, steps.options().dtype(at::kDouble));
+  rate_.fill_(learning_rate);
+  published_ = learning_rate;
+}
+
 at::Tensor Adam::step(at::Tensor& parameters, at::Tensor& gradient, double max_norm, at::Tensor& target,
                       double tau) {
-  if (!by_library) {
-    const std::int64_t n = parameters.numel();
-    const float norm = norm_of(gradient.data_ptr<float>(), n);
-    const auto clip =
-        static_cast<float>(std::min(1.0, max_norm / (static_cast<double>(norm) + kClipEpsilon)));
-    float& count = *steps.data_ptr<float>();
-    count += 1;
-    auto* first = first_moment.flat().data_ptr<float>();
-    auto* second = second_moment.flat().data_ptr<float>();
-    const auto step_all = target.defined() ? step_on_cpu<true> : step_on_cpu<false>;
-    step_all(parameters.data_ptr<float>(), gradient.data_ptr<float>(), first, second,
-             target.defined() ? target.data_ptr<float>() : nullptr, n, clip, static_cast<double>(count),
-             learning_rate, tau);
-    return at::scalar_tensor(norm);
+  auto* first = first_moment.flat().data_ptr<float>();
+  auto* second = second_moment.flat().data_ptr<float>();
+  auto* follower = target.defined() ? target.data_ptr<float>() : nullptr;
+  const std::int64_t n = parameters.numel();
+  switch (way) {
+    case Way::kOnePass: {
+      const float norm = norm_of(gradient.data_ptr<float>(), n);
+      float& count = *steps.data_ptr<float>();
+      count += 1;
+      const auto step_all = follower != nullptr ? step_on_cpu<true> : step_on_cpu<false>;
+      step_all(parameters.data_ptr<float>(), gradient.data_ptr<float>(), first, second, follower, n,
+               adam_scales(norm, max_norm, static_cast<double>(count), learning_rate), tau);
+      return at::scalar_tensor(norm);
+    }
+    case Way::kPieces: {
+      // Tensors stay where they are, as a recorded step needs it.
+      publish_rate();
+      if (!norm_.defined()) {
+        norm_ = at::empty({}, parameters.options());
+        scales_ =
+            at::empty({static_cast<std::int64_t>(sizeof(AdamScales) / sizeof(float))}, parameters.options());
+      }
+      at::linalg_vector_norm_out(norm_, gradient);
+      auto* scales = static_cast<AdamScales*>(scales_.data_ptr());
+      run(parameters.device(), 1,
+          BeginAdam{norm_.data_ptr<float>(), steps.data_ptr<float>(), rate_.data_ptr<double>(), max_norm,
+                    scales});
+      run(parameters.device(), n,
+          StepAdam{scales, gradient.data_ptr<float>(), parameters.data_ptr<float>(), first, second, follower,
+                   static_cast<float>(tau)});
+      return norm_;
+    }
+    case Way::kLibrary:
+      break;
   }
   // No value comes back to the host on the way.
   at::Tensor norm = at::linalg_vector_norm(gradient);
   gradient.mul_(norm.add(kClipEpsilon).reciprocal_().mul_(max_norm).clamp_max_(1.0));
   steps.add_(1);
   at::_fused_adam_({parameters}, {gradient}, {first_moment.flat()}, {second_moment.flat()}, {}, {steps},
-                   learning_rate, kBeta1, kBeta2, /*weight_decay=*/0.0, kEpsilon, /*amsgrad=*/false,
+                   learning_rate, kBeta1, kBeta2, /*weight_decay=*/0.0, kAdamEpsilon, /*amsgrad=*/false,
                    /*maximize=*/false);
   if (target.defined()) target.lerp_(parameters, tau);
   return norm;

@@ -163,11 +163,16 @@ void Ddpg::update(const replay::Batch& batch, const Average& average) {
 void Ddpg::scale_rates(double factor) {
   actor_.adam.learning_rate = factor * options_.a_lr;
   for (Trained& critic : critics_) critic.adam.learning_rate = factor * options_.c_lr;
+  actor_.adam.publish_rate();
+  for (Trained& critic : critics_) critic.adam.publish_rate();
 }
 
 UpdateStats Ddpg::stats() const {
-  return {actor_loss_.item<double>(), critic_loss_.item<double>(), actor_norm_.item<double>(),
-          critic_norm_.item<double>(), q_mean_.item<double>()};
+  // One copy, so that a device is waited for once.
+  const at::Tensor all =
+      at::stack({actor_loss_, critic_loss_, actor_norm_, critic_norm_, q_mean_}).to(at::kCPU, at::kDouble);
+  const auto* value = all.const_data_ptr<double>();
+  return {value[0], value[1], value[2], value[3], value[4]};
 }
 
 nets::NamedTensors Ddpg::state() {

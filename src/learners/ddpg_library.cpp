@@ -9,7 +9,10 @@ namespace snake_ddp::learners {
 struct DdpgWhole {
   // The critics' inputs: features and actions side by side, the last column 1.
   at::Tensor critic_input, next_critic_input;
-  nets::Pass actor_pass, critic_pass, target_pass, act_pass;
+  nets::Pass actor_pass, critic_pass, target_pass;
+  // Of those who ask from the learner's device, always as many, and of those who ask from main memory: a recording has
+  // the addresses of the one, which must not change when the other grows.
+  nets::Pass play_pass, act_pass;
   at::Tensor d_q, d_action, target_q, move_values, other_values;
 };
 
@@ -30,8 +33,10 @@ void Ddpg::act_by_library(const at::Tensor& observations) {
   if (!whole_) whole_ = std::make_shared<DdpgWhole>();
   const std::int64_t rows = observations.size(0) * kTeam;
   const at::Tensor input = observations.view({rows, options_.features + 1}).to(options_.device);
-  nets::forward(actor_.net, actor_.folded, input, whole_->act_pass);
-  act_output_ = whole_->act_pass.output.to(at::kCPU).view({observations.size(0), kTeam, kActions});
+  nets::Pass& pass = observations.device() == options_.device ? whole_->play_pass : whole_->act_pass;
+  nets::forward(actor_.net, actor_.folded, input, pass);
+  // Back to where the question came from.
+  act_output_ = pass.output.to(observations.device()).view({observations.size(0), kTeam, kActions});
 }
 
 // Q'(s', mu'(s')) [R, 1].
@@ -76,8 +81,9 @@ void Ddpg::critic_gradient_by_library(const replay::Batch& batch) {
     Trained& c = critics_[i];
     nets::forward(c.net, c.folded, s.critic_input, s.critic_pass);
     at::sub_out(s.d_q, s.critic_pass.output, s.target_q);
-    critic_loss_ = at::dot(s.d_q.view(-1), s.d_q.view(-1)).div_(n);
-    q_mean_ = s.critic_pass.output.mean();
+    // Into the same tensors each time, as a recording needs it.
+    critic_loss_.copy_(at::dot(s.d_q.view(-1), s.d_q.view(-1)).div_(n));
+    q_mean_.copy_(s.critic_pass.output.mean());
     s.d_q.mul_(2.0 / n);
     nets::backward_parameters(c.net, s.critic_input, s.d_q, s.critic_pass, c.folded_gradient);
   }
@@ -95,11 +101,11 @@ void Ddpg::actor_gradient_by_library(const replay::Batch& batch) {
     // dL/da_i = -Q(s, e_i) / n: the critic is not differentiated at all.
     nets::forward_moves(critic.net, critic.folded, observation, kActions, s.critic_pass, s.d_action);
     s.d_action.mul_(-1.0 / n);
-    actor_loss_ = at::dot(s.d_action.view(-1), s.actor_pass.output.view(-1));
+    actor_loss_.copy_(at::dot(s.d_action.view(-1), s.actor_pass.output.view(-1)));
   } else {
     s.critic_input.narrow(1, d, kActions).copy_(s.actor_pass.output);
     nets::forward(critic.net, critic.folded, s.critic_input, s.critic_pass);
-    actor_loss_ = s.critic_pass.output.mean().neg_();
+    actor_loss_.copy_(s.critic_pass.output.mean().neg_());
     s.d_q.fill_(-1.0 / n);
     nets::backward_input(critic.net, critic.folded, s.d_q, s.critic_pass, d, kActions, s.d_action);
   }

@@ -8,6 +8,7 @@
 
 #include "dense_blocks.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/nets/precision.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -43,10 +44,10 @@ at::Tensor gradient_before_hidden(const DenseNet& net, const at::Tensor& d_outpu
   }
   fit(pass.d_hidden, pass.hidden.sizes(), pass.hidden);
   if (gradients != nullptr) {
-    at::mm_out(gradients->last_weight, d_logits.t(), pass.hidden);
+    product_out(gradients->last_weight, d_logits.t(), pass.hidden);
     at::sum_out(gradients->last_bias, d_logits, {0});
   }
-  at::mm_out(pass.d_hidden, d_logits, p.block(kPost2Weight));
+  product_out(pass.d_hidden, d_logits, p.block(kPost2Weight));
   at::threshold_backward_out(pass.d_hidden, pass.d_hidden, pass.hidden, 0);
   if (!net.shape().layer_norm) return pass.d_hidden;
   auto [d_before, d_scale, d_shift] = at::native_layer_norm_backward(
@@ -130,7 +131,7 @@ Folded::Folded(const DenseShape& shape, at::Device device)
 
 void Folded::refresh(const DenseNet& net) {
   const FlatParameters& p = net.parameters();
-  at::mm_out(map, p.block(kPrev), p.block(kPost0Weight));
+  product_out(map, p.block(kPrev), p.block(kPost0Weight));
   map.select(0, net.shape().in).add_(p.block(kPost0Bias));
 }
 
@@ -164,12 +165,12 @@ void forward(const DenseNet& net, const Folded& folded, const at::Tensor& input,
   fit(pass.output, {rows, shape.out}, input);
   if (shape.layer_norm) {
     fit(pass.before_norm, {rows, shape.hidden}, input);
-    at::mm_out(pass.before_norm, input, folded.map);
+    product_out(pass.before_norm, input, folded.map);
     std::tie(pass.hidden, pass.mean, pass.inverse_deviation) = at::native_layer_norm(
         pass.before_norm, {shape.hidden}, p.block(kNormWeight), p.block(kNormBias), kNormEpsilon);
   } else {
     fit(pass.hidden, {rows, shape.hidden}, input);
-    at::mm_out(pass.hidden, input, folded.map);
+    product_out(pass.hidden, input, folded.map);
   }
   // A softmax cannot be done in place; the backward pass overwrites this scratch.
   if (shape.head == Head::kSoftmax) fit(pass.d_logits, pass.output.sizes(), input);
@@ -187,7 +188,7 @@ void backward_parameters(const DenseNet& net, const at::Tensor& input, const at:
                          FoldedGradient& gradient) {
   SD_CHECK(gradient.width == net.shape().hidden, "the library's rows have no padding");
   const at::Tensor d_before = gradient_before_hidden(net, d_output, pass, &gradient);
-  at::mm_out(gradient.map, input.t(), d_before);
+  product_out(gradient.map, input.t(), d_before);
 }
 
 void unfold(const DenseNet& net, const FoldedGradient& folded, FlatParameters& gradient) {
@@ -195,8 +196,8 @@ void unfold(const DenseNet& net, const FoldedGradient& folded, FlatParameters& g
   // With M [in + 1, hidden] the map's gradient and both weights transposed as they lie in memory:
   // dW1^T = W0 * M with the constant row carrying the biases, dW0^T = M * W1.
   at::Tensor d_post0 = gradient.block(kPost0Weight), d_prev = gradient.block(kPrev);
-  at::mm_out(d_post0, p.block(kPrev).t(), folded.map);
-  at::mm_out(d_prev, folded.map, p.block(kPost0Weight).t());
+  product_out(d_post0, p.block(kPrev).t(), folded.map);
+  product_out(d_prev, folded.map, p.block(kPost0Weight).t());
   at::Tensor(gradient.block(kPost0Bias)).copy_(folded.map.select(0, net.shape().in));
   at::Tensor(gradient.block(kPost2Weight)).copy_(folded.last_weight);
   at::Tensor(gradient.block(kPost2Bias)).copy_(folded.last_bias);
@@ -210,7 +211,7 @@ void backward_input(const DenseNet& net, const Folded& folded, const at::Tensor&
                     std::int64_t first, std::int64_t count, at::Tensor& d_columns) {
   const at::Tensor d_before = gradient_before_hidden(net, d_output, pass, nullptr);
   fit(d_columns, {d_output.size(0), count}, d_output);
-  at::mm_out(d_columns, d_before, folded.map.narrow(0, first, count).t());
+  product_out(d_columns, d_before, folded.map.narrow(0, first, count).t());
 }
 
 void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& observation,
@@ -224,7 +225,7 @@ void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& 
   const at::Tensor state_map =
       at::cat({folded.map.narrow(0, 0, features), folded.map.narrow(0, shape.in, 1)});
   fit(pass.d_hidden, {rows, shape.hidden}, observation);
-  at::mm_out(pass.d_hidden, observation, state_map);
+  product_out(pass.d_hidden, observation, state_map);
   fit(pass.hidden, {rows, shape.hidden}, observation);
   fit(pass.output, {rows, 1}, observation);
   fit(values, {rows, moves}, observation);

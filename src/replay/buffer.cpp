@@ -152,7 +152,7 @@ void Buffer::gather(const at::Tensor& indices, Batch& out) {
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     const auto sizes = with_leading(rows, columns_[c].shape);
     if (!out.columns[c].defined() || out.columns[c].sizes() != at::IntArrayRef(sizes)) {
-      out.columns[c] = at::empty(sizes, storage_[c].options());
+      out.columns[c] = at::empty(sizes, storage_[c].options().pinned_memory(out.pinned));
     }
     const float* from = storage_[c].data_ptr<float>();
     float* to = out.columns[c].data_ptr<float>();

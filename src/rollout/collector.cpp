@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <string_view>
 
+#include "show_boards.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/encode/moves.hpp"
@@ -17,20 +17,6 @@
 
 namespace snake_ddp::rollout {
 namespace {
-
-constexpr std::int64_t kTeam = game::kTeamSize;
-constexpr std::int64_t kActions = 4;
-constexpr std::int64_t kActionFloats = kTeam * kActions;
-constexpr std::int64_t kBoardFloats = sizeof(game::State) / sizeof(float);
-// A transition that waits: board, action, reward.
-constexpr std::int64_t kWindowWidth = kBoardFloats + kActionFloats + kTeam;
-
-constexpr std::uint32_t kTeamB = 1U << 16;  // with this in the step team B draws numbers of its own
-
-// What replay's columns are filled with, by name.
-enum Source { kObservation, kAction, kReward, kNextObservation, kDiscount, kNextMoves, kBack, kSources };
-constexpr std::array<std::string_view, kSources> kSourceNames = {
-    "observation", "action", "reward", "next_observation", "discount", "next_moves", "back"};
 
 bool is_observation(const std::string& name) {
   return name == kSourceNames[kObservation] || name == kSourceNames[kNextObservation];
@@ -62,13 +48,22 @@ std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, con
                         std::memcpy(&state, packed, sizeof state);
                         sight.write(state, 0, row);
                       },
-                      is_board};
+                      is_board,
+                      [sight](const at::Tensor& storage, const at::Tensor& indices, at::Tensor& out) {
+                        show_boards(sight, storage, indices, out);
+                      }};
   }
   return columns;
 }
 
+TurnRules rules_of(const CollectorOptions& o) {
+  return {o.sight, o.reward,     o.reward_scale, o.own_reward, o.rival_reward,   o.random_low,
+          o.gamma, o.mask_fatal, o.store_played, o.n_step,     o.episode_length, o.seed};
+}
+
 Collector::Collector(CollectorOptions options, replay::Buffer& replay)
     : options_(std::move(options)),
+      rules_(rules_of(options_)),
       replay_(replay),
       boards_(static_cast<std::size_t>(options_.num_envs)),
       games_(boards_.size(), 0),
@@ -80,10 +75,11 @@ Collector::Collector(CollectorOptions options, replay::Buffer& replay)
       epsilon_(options_.epsilon) {
   SD_CHECK(options_.num_envs > 0 && options_.n_step > 0 && options_.opponent, "collector options");
   for (const replay::Column& column : replay_.columns()) {
-    const auto found = std::find(kSourceNames.begin(), kSourceNames.end(), column.name);
-    SD_CHECK(found != kSourceNames.end(), "replay has a column \"" + column.name + "\" that nobody fills");
+    const auto found = std::find(std::begin(kSourceNames), std::end(kSourceNames), column.name);
+    SD_CHECK(found != std::end(kSourceNames),
+             "replay has a column \"" + column.name + "\" that nobody fills");
     if (is_observation(column.name)) packed_ = column.packing.unpack != nullptr;
-    sources_.push_back(static_cast<int>(found - kSourceNames.begin()));
+    sources_.push_back(static_cast<int>(found - std::begin(kSourceNames)));
     linked_ = linked_ || sources_.back() == kBack;
   }
   memory_ = at::zeros({options_.num_envs, 2, kTeam, options_.memory});
@@ -92,7 +88,7 @@ Collector::Collector(CollectorOptions options, replay::Buffer& replay)
 }
 
 std::uint64_t Collector::stream(std::size_t board) const {
-  return static_cast<std::uint64_t>(board) << 32 | games_[board];
+  return stream_of(static_cast<std::int64_t>(board), games_[board]);
 }
 
 void Collector::deal(std::size_t board) {
@@ -107,11 +103,14 @@ void Collector::deal(std::size_t board) {
   if (board == 0 && options_.watch) options_.watch(running_[0], boards_[0], nullptr, nullptr);
 }
 
+double ladder_epsilon(const CollectorOptions& o, std::int64_t board) {
+  if (o.num_envs == 1) return o.epsilon;
+  const double place = static_cast<double>(board) / static_cast<double>(o.num_envs - 1);
+  return o.epsilon_min * std::pow(o.epsilon / o.epsilon_min, place);
+}
+
 double Collector::board_epsilon(std::size_t board) const {
-  if (options_.epsilon_min <= 0.0) return epsilon_;
-  if (boards_.size() == 1) return options_.epsilon;
-  const double place = static_cast<double>(board) / static_cast<double>(boards_.size() - 1);
-  return options_.epsilon_min * std::pow(options_.epsilon / options_.epsilon_min, place);
+  return options_.epsilon_min <= 0.0 ? epsilon_ : ladder_epsilon(options_, static_cast<std::int64_t>(board));
 }
 
 // Takes the seats of this step and writes what is seen from them.
@@ -145,39 +144,12 @@ const at::Tensor& Collector::ask(nets::Policy& policy, const at::Tensor& observa
   return values;
 }
 
-// From weights as the reference has it: with probability epsilon the whole team's action vector is replaced by random
-// numbers; the moves are sampled from the vector in either case. From values: each snake makes its best move, or with
-// probability epsilon any.
 void Collector::choose(std::size_t board, int team, bool best, const float* values, game::Actions& actions,
                        float* stored) {
-  const game::State& state = boards_[board];
-  const auto step = static_cast<std::uint32_t>(state.step());
-  const std::uint32_t side = team == 0 ? 0 : kTeamB;
-  const base::RandomBlock draw =
-      base::random_block(options_.seed, stream(board), step | side, base::Purpose::kAct);
   const double epsilon = board_epsilon(board);
-  std::memcpy(stored, values, kActionFloats * sizeof(float));
-  base::RandomStream random(options_.seed, stream(board), base::Purpose::kExplore, step * 4 | side);
-  if (!best && base::unit_float(draw.word[3]) < epsilon) {
-    const auto low = static_cast<float>(options_.random_low);
-    for (std::int64_t i = 0; i < kActionFloats; ++i) stored[i] = low + (1.0F - low) * random.unit();
-  }
+  rollout::choose(rules_, boards_[board], stream(board), team, epsilon, best, values, actions, stored);
   if (options_.epsilon_min <= 0.0) epsilon_ *= options_.epsilon_speed;
   running_[board].epsilon = epsilon;
-  constexpr float kNone[kActions] = {};
-  for (int snake = 0; snake < kTeam; ++snake) {
-    float* weights = stored + snake * kActions;
-    const int index = team * game::kTeamSize + snake;
-    const unsigned open = options_.mask_fatal ? encode::open_moves(state, index) : kAllMoves;
-    const float unit = base::unit_float(draw.word[snake]);
-    const bool explores = best && random.unit() < epsilon;
-    const std::uint8_t move =
-        best && !explores ? best_move(weights, open) : sampled_move(explores ? kNone : weights, unit, open);
-    actions.of[index] = move;
-    if (options_.store_played || best) {
-      for (std::uint8_t a = 0; a < kActions; ++a) weights[a] = a == move ? 1.0F : 0.0F;
-    }
-  }
 }
 
 // Decides for team B where a frozen policy plays it.
@@ -225,21 +197,6 @@ void Collector::ask_frozen() {
   }
 }
 
-void Collector::reward(const game::State& after, const game::StepResult& result, int team, float* out) const {
-  const int code = encode::score_code(after, team), first = team * game::kTeamSize;
-  float mean = 0.0F, rivals = 0.0F;
-  for (int i = 0; i < game::kTeamSize; ++i) {
-    out[i] = encode::shaped_reward(options_.reward, after, first + i, result.reward[first + i], code);
-    mean += out[i] / game::kTeamSize;
-    rivals += static_cast<float>(result.reward[game::kTeamSize - first + i]) / game::kTeamSize;
-  }
-  const auto own = static_cast<float>(options_.own_reward), rival = static_cast<float>(options_.rival_reward);
-  for (int i = 0; i < game::kTeamSize; ++i) {
-    const float shared = own == 1.0F ? out[i] : own * out[i] + (1.0F - own) * mean;
-    out[i] = (shared - rival * rivals) * static_cast<float>(options_.reward_scale);
-  }
-}
-
 void Collector::step(nets::Policy& policy, std::vector<Episode>& episodes) {
   look();
   asked_.clear();
@@ -273,7 +230,7 @@ void Collector::step(nets::Policy& policy, std::vector<Episode>& episodes) {
     const bool truncated = !result.done && running_[b].steps >= options_.episode_length;
     for (int team = 0; team < teams; ++team) {
       std::array<float, kTeam> rewards;
-      reward(board, result, team, rewards.data());
+      team_reward(rules_, board, result, team, rewards.data());
       const std::size_t seat = b * sides_ + static_cast<std::size_t>(team);
       const float* action = stored[static_cast<std::size_t>(team)].data();
       if (team == 0) {
@@ -331,31 +288,17 @@ void Collector::emit(std::size_t seat, std::int64_t oldest, std::int64_t count, 
                      bool terminated) {
   const float* rows = window_.data() + static_cast<std::int64_t>(seat) * options_.n_step * kWindowWidth;
   const float* first = rows + oldest * kWindowWidth;
-  std::array<float, kTeam> sum{};
-  double factor = 1.0;
-  for (std::int64_t k = 0; k < count; ++k) {
-    const float* reward = rows + (oldest + k) % options_.n_step * kWindowWidth + kBoardFloats + kActionFloats;
-    for (std::size_t snake = 0; snake < kTeam; ++snake)
-      sum[snake] += static_cast<float>(factor) * reward[snake];
-    factor *= options_.gamma;
-  }
-  std::array<float, kTeam> discount;
-  discount.fill(terminated ? 0.0F : static_cast<float>(factor));
+  const Summed transition = summed(rules_, rows, oldest, count, after, terminated);
   std::array<float, kBoardFloats> after_board;
   std::memcpy(after_board.data(), &after, sizeof after);
   const float* observation = as_stored(first, row_);
   const float* next = as_stored(after_board.data(), next_row_);
-  std::array<float, kActionFloats> next_moves;
-  for (int snake = 0; snake < kTeam; ++snake) {
-    const unsigned open = options_.mask_fatal ? encode::open_moves(after, snake) : kAllMoves;
-    for (int a = 0; a < kActions; ++a)
-      next_moves[static_cast<std::size_t>(snake * kActions + a)] = (open >> a & 1U) != 0 ? 1.0F : 0.0F;
-  }
   std::int64_t& last = last_row_[seat];
   const float back = last == kNoRow ? 0.0F : static_cast<float>(replay_.appended() - last);
   last = replay_.appended();
   const std::array<const float*, kSources> by_source = {
-      observation, first + kBoardFloats, sum.data(), next, discount.data(), next_moves.data(), &back};
+      observation, first + kBoardFloats, transition.reward, next, transition.discount, transition.next_moves,
+      &back};
   std::array<const float*, kSources> values{};
   for (std::size_t c = 0; c < sources_.size(); ++c)
     values[c] = by_source[static_cast<std::size_t>(sources_[c])];

@@ -12,15 +12,6 @@
 namespace snake_ddp::rollout {
 namespace {
 
-// A running game as whole numbers.
-enum EpisodeField : std::int64_t {
-  kStarted,
-  kReturns,
-  kSteps = kReturns + game::kTeamSize,
-  kOpponent,
-  kFields
-};
-
 // An opponent as a number: of the scripted ones, -1 for oneself, -2 and less for frozen teams.
 constexpr std::int64_t kSelf = -1, kFirstFrozen = -2, kMaxFrozen = 1000;
 

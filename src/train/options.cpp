@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "device_loop.hpp"
 #include "setup.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/agents/mix.hpp"
@@ -92,6 +93,12 @@ config::Fields fields(TrainOptions& o) {
       text("lr_scaling", &o.lr_scaling, "factor on the learning rates in the world size",
            {"none", "linear", "sqrt"}),
       text("device", &o.device, "where the learner computes", {"auto", "cpu", "cuda"}),
+      text("boards", &o.boards,
+           "where games are played and replay is: in main memory, or beside the learner on its device",
+           {"host", "device"}),
+      text("cuda_graph", &o.cuda_graph, "record updates on a GPU as CUDA graphs; off is the plain way",
+           {"on", "off"}),
+      text("products", &o.products, "precision of a GPU's matrix products", {"float32", "tf32", "bf16"}),
       text("dist_backend", &o.dist_backend, "what ranks talk through", {"auto", "nccl", "gloo"}),
       flag("shared_memory", &o.shared_memory,
            "CPU ranks of one machine sum through shared memory; off: through Gloo"),
@@ -199,6 +206,22 @@ void check_together(const TrainOptions& o) {
     if (std::any_of(mix.begin(), mix.end(), [](const auto& share) { return share.league; }))
       throw base::UsageError("--tokens has no league: its frozen copies would need the tokens, too");
   }
+  if (o.boards == "device") {
+    opponent_plan(o, 0);
+    if (learns_from_windows(o) || learns_from_rollouts(o))
+      throw base::UsageError(fmt::format("--boards device is not for --algo {}, not yet", o.algo));
+    if (o.record_interval > 0)
+      throw base::UsageError("--record_interval is for --boards host: a device's games are not watched");
+    if (o.buffer_size < o.num_envs * o.n_step)
+      throw base::UsageError(fmt::format(
+          "--boards device: --buffer_size {} must hold what one step may bring, --num_envs {} x --n_step {}",
+          o.buffer_size, o.num_envs, o.n_step));
+  }
+  if (o.cuda_graph == "on" && o.algo != "ddpg")
+    throw base::UsageError(fmt::format("--cuda_graph on is for --algo ddpg, not yet for {}", o.algo));
+  if (o.products != "float32" && o.algo != "ddpg")
+    throw base::UsageError(
+        fmt::format("--products {} is for --algo ddpg, not yet for {}", o.products, o.algo));
   learners::check_options(learner_options(o, 1, at::kCPU));
   if (learns_from_windows(o)) {
     if (o.n_step != 1)

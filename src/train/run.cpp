@@ -8,6 +8,7 @@
 #include <unistd.h>
 #ifdef SD_HAVE_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
 #endif
 
 #include <algorithm>
@@ -19,16 +20,19 @@
 #include <optional>
 #include <type_traits>
 
+#include "device_loop.hpp"
 #include "keeper.hpp"
 #include "setup.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/dist/gpus.hpp"
 #include "snake_ddp/dist/watchdog.hpp"
 #include "snake_ddp/io/atomic_file.hpp"
 #include "snake_ddp/io/log_file.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/with_tokens.hpp"
+#include "snake_ddp/nets/precision.hpp"
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/checkpoints.hpp"
@@ -39,6 +43,7 @@
 #include "snake_ddp/train/reporter.hpp"
 #include "snake_ddp/train/resume.hpp"
 #include "snake_ddp/train/signals.hpp"
+#include "updater.hpp"
 #include "weights.hpp"
 
 namespace snake_ddp::train {
@@ -72,6 +77,9 @@ void check_settings(const nlohmann::ordered_json& settings, dist::DistContext& c
 
 std::unique_ptr<learners::Learner> make_learner(const TrainOptions& o, const dist::DistContext& context) {
   at::set_num_threads(threads_of(o, context));
+  if (o.products != "float32" && context.device().is_cpu())
+    throw base::UsageError(fmt::format("--products {} is for GPUs, and this run is on the CPU", o.products));
+  nets::set_product_precision(nets::precision_from_name(o.products));
   const learners::LearnerOptions options = learner_options(o, context.size(), context.device());
   if (o.tokens.empty()) return learners::make_learner(options);
   return learners::make_learner_with_tokens(options, token_reader(o.tokens, context.device()));
@@ -160,10 +168,13 @@ class Run {
   void open_rank_log();
   [[nodiscard]] Collected collected() const;
   bool all_have_played();
+  void play();
   void learn();
+  void bring_home();
   void learn_from_replay();
   void learn_from_rollout();
-  void update();
+  void update(const replay::Batch& batch);
+  void count_update();
   [[nodiscard]] std::uint64_t sample_seed() const {
     return static_cast<std::uint64_t>(o_.seed) + static_cast<std::uint64_t>(context_.rank());
   }
@@ -180,6 +191,9 @@ class Run {
   void tell_checkpoint(const Checkpoints::Outcome& outcome);
   base::ExitCode end();
   [[nodiscard]] int difficulty(std::int64_t episode) const;
+  [[nodiscard]] std::int64_t episodes_ended() const;
+  [[nodiscard]] double epsilon() const;
+  [[nodiscard]] std::int64_t replay_size() const;
   [[nodiscard]] double seconds() const { return seconds_before_ + seconds_since(begin_); }
 
   const TrainOptions o_;
@@ -210,7 +224,15 @@ class Run {
   bool checkpoint_asked_ = false;
 
   learners::Average average_;
-  replay::Batch batch_, rollout_;
+#ifdef SD_HAVE_CUDA
+  std::optional<c10::cuda::CUDAStreamGuard> stream_;  // recordings are not made on the default stream
+#endif
+  std::optional<DeviceLoop>
+      on_device_;  // with --boards device; collector_ and replay_ are then for checkpoints
+  std::optional<Updater> updater_;
+  const replay::Batch* batch_ = nullptr;  // the last one
+  std::optional<learners::UpdateStats> stats_;
+  replay::Batch rollout_;
   std::vector<rollout::Episode> ended_;
   Collected collected_;  // of this rank, less what is counted elsewhere
   std::int64_t steps_before_ = 0, appended_before_ = 0;
@@ -243,7 +265,24 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
       curriculum_(agents::parse_curriculum(o_.opponent_difficulty_strategy)),
       mix_(agents::parse_mix(o_.opponent_mix)),
       votes_every_(vote_interval(o_)) {
-  const std::vector<std::string> lines = begin_or_resume();
+#ifdef SD_HAVE_CUDA
+  if (context_.device().is_cuda())
+    stream_.emplace(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, context_.device().index()));
+#endif
+  std::vector<std::string> lines = begin_or_resume();
+  if (o_.boards == "device") {
+    on_device_.emplace(o_, collector_options(o_, context_.rank(), league_, 0), *learner_, context_.device(),
+                       votes_every_);
+    on_device_->take_over(collector_, replay_, counters_.updates);
+  }
+  const bool records = o_.cuda_graph == "on" && context_.device().is_cuda();
+  if (records && context_.backend() == "gloo")
+    throw base::UsageError(
+        "--cuda_graph on: gradients that travel through Gloo cannot be recorded; use --dist_backend nccl, "
+        "with a GPU for "
+        "each rank, or --cuda_graph off");
+  updater_.emplace(*learner_, context_.device(), records);
+  if (o_.cuda_graph == "on" && !records) lines.push_back("No CUDA graph: the learner is on the CPU");
   open_rank_log();
   steps_before_ = counters_.steps;
   appended_before_ = replay_.appended();
@@ -257,6 +296,10 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
     reporter_->line(fmt::format("{}: {} rank(s) on {}, {}, {} thread(s) each", version_text(),
                                 context_.size(), fmt::join(context_.hosts(), ", "), context_.device().str(),
                                 at::get_num_threads()));
+#ifdef SD_HAVE_CUDA
+    if (o_.device == "auto" && dist::visible_gpus() == 0)
+      reporter_->line("On the CPU: " + dist::why_no_gpu());
+#endif
     reporter_->line("Run folder: " + keeper_->folder());
     reporter_->line("Settings: " + hash_text(settings_.dump()));
     for (const std::string& line : lines) reporter_->line(line);
@@ -334,7 +377,8 @@ void Run::note(const std::string& line) {
 Collected Run::collected() const {
   Collected all = collected_;
   all.env_steps = (counters_.steps - steps_before_) * o_.num_envs;
-  all.transitions = replay_.appended() - appended_before_;
+  all.transitions =
+      (on_device_ ? on_device_->fleet().replay_appended() : replay_.appended()) - appended_before_;
   return all;
 }
 
@@ -345,7 +389,7 @@ int Run::difficulty(std::int64_t episode) const {
 
 bool Run::all_have_played() {
   if (resumed_at_ < 0) return false;
-  agreed_ = vote(context_, {.finished = collector_.episodes_ended() >= o_.max_episodes});
+  agreed_ = vote(context_, {.finished = episodes_ended() >= o_.max_episodes});
   return finished_ = agreed_.finished == context_.size();
 }
 
@@ -354,14 +398,11 @@ base::ExitCode Run::train() {
   if (o_.checkpoint_interval > 0 && resumed_at_ < 0) begin_checkpoint();
   for (bool go_on = !all_have_played(); go_on;) {
     // 1. Play: one move on every board.
-    ended_.clear();
     const auto before = Clock::now();
-    collector_.step(learner_->policy(), ended_);
-    ++counters_.steps;
+    play();
     for (const rollout::Episode& e : ended_) collected_.add(e);
     collected_.play_us +=
         std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - before).count();
-    watchdog_.tick("playing");
 
     // 2. Sample and 3. learn, once replay holds a batch; counted in steps, which are equal on all ranks.
     learn();
@@ -373,6 +414,34 @@ base::ExitCode Run::train() {
     go_on = keep();
   }
   return end();
+}
+
+void Run::play() {
+  ended_.clear();
+  if (on_device_) {
+    on_device_->play();
+  } else {
+    collector_.step(learner_->policy(), ended_);
+  }
+  ++counters_.steps;
+  // Boards on a device tell of their games only when all ranks talk, as asking waits for the device.
+  if (on_device_ && counters_.steps % votes_every_ == 0) on_device_->fetch(ended_);
+  watchdog_.tick("playing");
+}
+
+std::int64_t Run::episodes_ended() const {
+  return on_device_ ? on_device_->fleet().episodes_ended() : collector_.episodes_ended();
+}
+
+double Run::epsilon() const { return on_device_ ? on_device_->fleet().epsilon() : collector_.epsilon(); }
+
+std::int64_t Run::replay_size() const {
+  return on_device_ ? on_device_->fleet().replay_size() : replay_.size();
+}
+
+// What a device holds, into the collector and replay, which checkpoints are made of.
+void Run::bring_home() {
+  if (on_device_) on_device_->give_back(collector_, replay_);
 }
 
 void Run::learn() {
@@ -390,7 +459,7 @@ void Run::learn() {
   }
   if (watch_) {
     watch_({counters_.steps * o_.num_envs, counters_.updates,
-            replay_.payload_bytes() / replay_.capacity() * replay_.size()});
+            replay_.payload_bytes() / replay_.capacity() * replay_size()});
   }
 }
 
@@ -398,20 +467,31 @@ void Run::learn_from_replay() {
   const bool warm = (counters_.steps - counters_.empty_at - o_.n_step + 1) * o_.num_envs >= o_.batch_size;
   counters_.updates_due += warm ? o_.updates_per_step * static_cast<double>(o_.num_envs) : 0.0;
   for (; counters_.updates_due >= 1.0; counters_.updates_due -= 1.0) {
+    if (on_device_) {
+      on_device_->learn(average_);
+      batch_ = &on_device_->last_batch();
+      count_update();
+      continue;
+    }
     const auto draw = static_cast<std::uint64_t>(counters_.updates);
+    replay::Batch& batch = updater_->next_batch();
     if (learns_from_windows(o_)) {
       replay_.sample_windows(o_.batch_size / o_.sequence_length, o_.sequence_length, sample_seed(), draw,
-                             batch_);
+                             batch);
     } else {
-      replay_.sample(o_.batch_size, sample_seed(), draw, batch_);
+      replay_.sample(o_.batch_size, sample_seed(), draw, batch);
     }
-    update();
+    update(batch);
   }
 }
 
-// On the rows in `batch_`.
-void Run::update() {
-  learner_->update(batch_, average_);
+void Run::update(const replay::Batch& batch) {
+  updater_->update(average_);
+  batch_ = &batch;
+  count_update();
+}
+
+void Run::count_update() {
   ++counters_.updates;
   watchdog_.tick("learning");
 }
@@ -431,10 +511,11 @@ void Run::learn_from_rollout() {
       std::swap(place[left - 1], place[random.below(static_cast<std::uint32_t>(left))]);
     for (std::int64_t b = 0; b < batches; ++b) {
       const std::int64_t first = rows * b / batches, end = rows * (b + 1) / batches;
-      batch_.columns.clear();
+      replay::Batch& batch = updater_->next_batch();
+      batch.columns.clear();
       for (const at::Tensor& column : rollout_.columns)
-        batch_.columns.push_back(column.index_select(0, order.narrow(0, first, end - first)));
-      update();
+        batch.columns.push_back(column.index_select(0, order.narrow(0, first, end - first)));
+      update(batch);
     }
   }
   replay_.restart(0, replay_.appended());
@@ -447,9 +528,10 @@ void Run::tell() {
     const std::string failure = recorder_->take_failure();
     if (!failure.empty()) reporter_->line(fmt::format("No game log: {} Training goes on", failure));
   }
-  std::optional<learners::UpdateStats> stats;
-  if (counters_.updates > updates_before_) stats = learner_->stats();
-  const learners::UpdateStats* told = stats ? &*stats : nullptr;
+  // A device is waited for once a report.
+  if (counters_.updates > updates_before_ && (context_.device().is_cpu() || !stats_ || reporter_->due()))
+    stats_ = learner_->stats();
+  const learners::UpdateStats* told = stats_ ? &*stats_ : nullptr;
   for (const rollout::Episode& e : ended_)
     reporter_->episode(e, mix_.empty() ? difficulty(e.started) : agents::level_of(e.opponent),
                        e.opponent == agents::Rival{agents::Opponent::kEvasion}, told);
@@ -464,9 +546,9 @@ void Run::tell_pace(const learners::UpdateStats* stats) {
       static_cast<double>(counters_.updates - updates_told_) / passed,
       allreduces_ > 0 ? 1000 * allreduce_s_ / static_cast<double>(allreduces_) : 0.0,
       gpu_memory_mb(context_.device())};
-  const std::int64_t episode = collector_.episodes_ended();
+  const std::int64_t episode = episodes_ended();
   const int level = mix_.empty() ? difficulty(episode) : last_level_;
-  reporter_->pace(episode, pace, stats, collector_.epsilon(), level, replay_.size());
+  reporter_->pace(episode, pace, stats, epsilon(), level, replay_size());
   if (agreed_.collected.env_steps > 0) reporter_->collected(episode, agreed_.collected);
   last_pace_ = Clock::now();
   steps_told_ = counters_.steps, updates_told_ = counters_.updates, allreduce_s_ = 0, allreduces_ = 0;
@@ -500,7 +582,7 @@ bool Run::save(const std::string& name) {
 
 // Returns whether to go on.
 bool Run::keep() {
-  const std::int64_t episode = collector_.episodes_ended();
+  const std::int64_t episode = episodes_ended();
   if (keeper_ && episode / o_.save_interval > counters_.saved) {
     counters_.saved = episode / o_.save_interval;
     save(std::to_string(o_.model_episode + counters_.saved * o_.save_interval));
@@ -583,6 +665,7 @@ void Run::begin_checkpoint() {
       reporter_->line(fmt::format("The run's folder was removed: {}", e.what()));
     }
   }
+  bring_home();
   checkpoints_->begin(state_);
 }
 
@@ -617,7 +700,7 @@ void Run::write_last_checkpoint() {
 
 base::ExitCode Run::end() {
   const bool stopped = agreed_.stop > 0 && !finished_;
-  const std::int64_t episode = collector_.episodes_ended();
+  const std::int64_t episode = episodes_ended();
   if (o_.check_consistency > 0)
     context_.check_same("weights at the end", state_hash(*learner_), context_.deadline());
   if (keeper_) {
@@ -638,7 +721,9 @@ base::ExitCode Run::end() {
             : fmt::format("Training completed! {} episodes, {} steps, {} updates in {:.1f} min", episode,
                           counters_.steps * o_.num_envs, counters_.updates, seconds() / 60));
   }
-  const std::string line = fingerprint_line(*learner_, collector_, batch_, context_);
+  bring_home();
+  const std::string line =
+      fingerprint_line(*learner_, collector_, batch_ != nullptr ? *batch_ : replay::Batch{}, context_);
   if (reporter_) {
     reporter_->line(line);
     if (agreed_.collected.env_steps > 0) reporter_->collected(episode, agreed_.collected);

@@ -174,3 +174,20 @@ def test_what_needs_other_programs_says_so(tmp_path):
     done = script(sys.executable, BENCH / "python_reference.py", tmp_path)
     assert done.returncode == 2 and "main_ddp.py" in done.stderr
     assert script(sys.executable, BENCH / "python_reference.py", "--help").returncode == 0
+
+
+def test_the_benches_of_devices_run_their_work_on_the_cpu():
+    line = ("--device", "pieces", "--seconds", "0.02", "--json")
+    rows = []
+    for what in (("game", "--boards", "65"), ("update", "--batch_size", "8")):
+        done = call("bench", *what, *line)
+        assert done.returncode == 0, done.stderr
+        rows += json.loads(done.stdout)["benches"]
+    assert [row["name"] for row in rows] == ["device_game_step_random_65_boards", "device_game_step_and_observe_30_65_boards",
+                                             "device_ddpg_update_batch_8", "device_ddpg_update_eager_batch_8"]
+    assert all(row["value"] > 0 and row["limit"] > 0 and row["ratio"] > 0 for row in rows)
+
+
+def test_a_bench_on_a_gpu_that_is_not_there_says_so():
+    done = call("bench", "game", "--device", "cuda", CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 2 and ("no GPU is visible" in done.stderr or "no CUDA" in done.stderr), done.stderr

@@ -3,6 +3,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/dist/gpus.hpp"
 
 using namespace snake_ddp;
 using Catch::Contains;
@@ -89,4 +90,13 @@ TEST_CASE("a group of one returns from every call at once", "[unit]") {
   CHECK(alone.broadcast_text("text", passed) == "text");
   CHECK(alone.hosts().size() == 1);
   CHECK(alone.is_main());
+}
+
+TEST_CASE("why there is no GPU is told from the versions of driver and runtime", "[unit]") {
+  CHECK_THAT(dist::why_no_gpu(0, 0), Contains("no CUDA") && Contains("PyTorch"));
+  CHECK_THAT(dist::why_no_gpu(0, 13000), Contains("no NVIDIA driver") && Contains("nvidia-smi"));
+  CHECK_THAT(dist::why_no_gpu(12040, 13000),
+             Contains("12.4") && Contains("13.0") && Contains("newer driver"));
+  CHECK_THAT(dist::why_no_gpu(13000, 13000), Contains("CUDA_VISIBLE_DEVICES"));
+  CHECK_THAT(dist::why_no_gpu(13020, 13000), Contains("CUDA_VISIBLE_DEVICES"));
 }

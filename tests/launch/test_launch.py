@@ -253,13 +253,14 @@ def test_no_cuda_toolkit_is_needed(tmp_path):
     environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
     assert shutil.which("nvcc", path=environment["PATH"]) is None
     done = subprocess.run([shutil.which("cmake", path=environment["PATH"]), "-S", SOURCE, "-B", tmp_path / "b", "-G", "Ninja",
-                           f"-DPython3_EXECUTABLE={python}"], env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+                           f"-DPython3_EXECUTABLE={python}", "-DSNAKE_DDP_CUDA=off"], env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     assert "LibTorch: " in done.stdout
     for rules in (tmp_path / "b" / "build.ninja", BUILD / "build.ninja"):
         text = rules.read_text()
         assert "libtorch_cpu.so" in text
-        assert "/usr/local/cuda" not in text and "nvcc" not in text
+        assert "/usr/local/cuda" not in text
+    assert "nvcc" not in (tmp_path / "b" / "build.ninja").read_text() and "Kernels: none" in done.stdout
 
 
 # The report

@@ -74,11 +74,14 @@ WEIGHTS = "src/train/weights.cpp"
 DDPG = "src/learners/ddpg.cpp"
 DDPG_ROWS = "src/learners/ddpg_rows.cpp"
 ADAM = "src/learners/adam.cpp"
+ADAM_WORK = "src/learners/adam_work.hpp"
 BICNET = "src/learners/bicnet.cpp"
 BICNET_NET = "src/nets/bicnet.cpp"
 DQN = "src/learners/dqn.cpp"
 PQN = "src/learners/pqn.cpp"
 COLLECTOR = "src/rollout/collector.cpp"
+TURN = "include/snake_ddp/rollout/turn.hpp"
+FLEET = Catch("test_rollout", "a fleet plays the collector's games and stores the same rows")
 RULES = "include/snake_ddp/game/rules.hpp"
 OPPONENTS = "include/snake_ddp/agents/opponents_inline.hpp"
 REACH = "include/snake_ddp/game/reach.hpp"
@@ -95,13 +98,13 @@ MUTANTS = {
         (RUN, "static_cast<std::uint64_t>(o_.seed) + static_cast<std::uint64_t>(context_.rank());",
          "static_cast<std::uint64_t>(o_.seed);")]),
     "all ranks learn from rank 0's batch": (RANKS, [
-        (RUN, "  learner_->update(batch_, average_);",
-         "  for (at::Tensor& column : batch_.columns) context_.broadcast(column, 0, context_.deadline());\n"
-         "  learner_->update(batch_, average_);")]),
+        (RUN, "  updater_->update(average_);",
+         "  for (at::Tensor column : batch.columns) context_.broadcast(column, 0, context_.deadline());\n"
+         "  updater_->update(average_);")]),
     "weights start by rank and are not shared": (RANKS, [
-        (RUN, "learners::make_learner(learner_options(o, context.size(), context.device()));",
-         "learners::make_learner([&] { auto l = learner_options(o, context.size(), context.device()); "
-         "l.seed += static_cast<std::uint64_t>(context.rank()); return l; }());"),
+        (RUN, "  const learners::LearnerOptions options = learner_options(o, context.size(), context.device());",
+         "  auto options = learner_options(o, context.size(), context.device());\n"
+         "  options.seed += static_cast<std::uint64_t>(context.rank());"),
         (WEIGHTS, "  if (context.size() == 1) return;\n  for (auto& [name, tensor] : learner.state())",
          "  if (context.size() >= 1) return;\n  for (auto& [name, tensor] : learner.state())")]),
     "settings are not compared": (Pytest(TRAIN + "settings_that_differ_between_ranks_end_all[gamma-0.99-0.98]"), [
@@ -127,8 +130,8 @@ MUTANTS = {
         (DDPG, "step(c, critic_norm_, with_actor);", "step(c, critic_norm_, false);")]),
     "the actor descends": (Catch("test_learners", "the actor climbs what the critic says"), [
         (DDPG_ROWS, "static_cast<float>(-1.0 / static_cast<double>(total))", "static_cast<float>(1.0 / static_cast<double>(total))")]),
-    "gradients are not clipped": (GOLDEN, [(ADAM, "const float gradient = g[i] * clip;", "const float gradient = g[i];")]),
-    "Adam's betas are swapped": (GOLDEN, [(ADAM, "kBeta1 = 0.9, kBeta2 = 0.999", "kBeta1 = 0.999, kBeta2 = 0.9")]),
+    "gradients are not clipped": (GOLDEN, [(ADAM_WORK, "const float clipped = gradient * s.clip;", "const float clipped = gradient;")]),
+    "Adam's betas are swapped": (GOLDEN, [(ADAM_WORK, "kBeta1 = 0.9, kBeta2 = 0.999", "kBeta1 = 0.999, kBeta2 = 0.9")]),
     "Adam's moments are swapped": (Pytest(TRAIN + "moments_are_kept_under_their_names"), [
         (ADAM, "gradient.data_ptr<float>(), first, second,", "gradient.data_ptr<float>(), second, first,")]),
     "BiCNet's targets stay": (GOLDEN_BICNET, [(BICNET, "with_actor ? std::optional(options_.tau) : std::nullopt", "std::nullopt")]),
@@ -137,12 +140,18 @@ MUTANTS = {
     "a cell's gradient stops at its state": (BICNET_PASSES, [
         ("src/nets/lstm_cell.cpp", "dc[j] = d * forget;", "dc[j] = 0 * d * forget;")]),
     "later rewards are all discounted once": (Catch("test_rollout", "n-step transitions equal the sums made from one-step ones"), [
-        (COLLECTOR, "factor *= options_.gamma;", "factor = options_.gamma;")]),
+        (TURN, "factor *= rules.gamma;", "factor = rules.gamma;")]),
     "the end of a game bootstraps": (
         Catch("test_rollout", "n-step transitions equal the sums made from one-step ones"),
-        [(COLLECTOR, "discount.fill(terminated ? 0.0F :", "discount.fill(terminated ? static_cast<float>(factor) :")]),
+        [(TURN, "terminated ? 0.0F :", "terminated ? static_cast<float>(factor) :")]),
     "epsilon stays": (Catch("test_rollout", "epsilon shrinks at every choice; as a ladder it stays and is spread over the boards"), [
         (COLLECTOR, "epsilon_ *= options_.epsilon_speed;", "epsilon_ *= 1.0;")]),
+    "a fleet's rows are written over each other": (FLEET, [
+        ("src/rollout/fleet_work.hpp", "(before & kRowsMask) + k", "k")]),
+    "a fleet's games are numbered by their boards": (FLEET, [
+        ("src/rollout/fleet_work.hpp", "*f.started + (before >> 32) + 1", "*f.started + b + 1")]),
+    "a device draws the same rows each time": (FLEET, [
+        ("src/replay/device_buffer.cpp", "counters_.select(0, kDraw).add_(1);", "counters_.select(0, kDraw).add_(0);")]),
     "VDN learns from snakes": (DQN_GOLDEN, [(DQN, 'options.algo == "vdn" ? Value::kSum', 'options.algo == "none" ? Value::kSum')]),
     "the mixing weights may fall below 0": (DQN_GOLDEN, [
         ("src/nets/mixer.cpp", "const at::Tensor weights = parts.weights.abs().view({q.size(0)", "const at::Tensor weights = parts.weights.view({q.size(0)")]),

@@ -112,7 +112,7 @@ SD_HD inline void act(Opponent opponent, const game::State& state, int team, gam
     return;
   }
   int taken = 0;
-  for (int i = first; i < first + game::kTeamSize; ++i) {
+  SD_ROLLED for (int i = first; i < first + game::kTeamSize; ++i) {
     const int head = state.head(i);
     const int target = moves::nearest_bean(state, head, taken);
     const moves::Outlook outlook = moves::look(state, head, target);

@@ -34,8 +34,8 @@ SD_HD inline bool tail_may_stay(const game::State& state, const game::Reach& rea
   return owner >= 0 && meet(reach.by[owner][1], reach.beans);
 }
 
-SD_HD inline int score_of(const game::State& state, const game::Reach& reach, int snake, int cell,
-                          const game::Outlook& o, bool mate_may_come, const Weights& w) {
+SD_HD_APART inline int score_of(const game::State& state, const game::Reach& reach, int snake, int cell,
+                                const game::Outlook& o, bool mate_may_come, const Weights& w) {
   const int length = state.length(snake), points = length - game::kStartLength;
   int score = w.own_bean * (game::kHorizon + 1 - o.own_bean_distance) +
               w.bean * (game::kHorizon + 1 - o.bean_distance) + w.territory * o.territory;
@@ -49,15 +49,16 @@ SD_HD inline int score_of(const game::State& state, const game::Reach& reach, in
   return score;
 }
 
-SD_HD inline void act(const game::State& state, int team, game::Actions& out, const Weights& weights = {}) {
+SD_HD_APART inline void act(const game::State& state, int team, game::Actions& out,
+                            const Weights& weights = {}) {
   const game::Reach reach = game::reach_of(state);
   const int first = team * game::kTeamSize;
   game::CellSet chosen{};  // by the mates that came before
-  for (int i = first; i < first + game::kTeamSize; ++i) {
+  SD_ROLLED for (int i = first; i < first + game::kTeamSize; ++i) {
     game::Outlook outlook[4];
     game::look_ahead(state, reach, i, outlook);
     int best = -1, best_score = 0;
-    for (int d = 0; d < 4; ++d) {
+    SD_ROLLED for (int d = 0; d < 4; ++d) {
       const int cell = game::follow(state.head(i), d);
       if (d == (state.direction(i) ^ 1) || outlook[d].room == 0 || chosen.contains(cell)) continue;
       bool mate_may_come = false;

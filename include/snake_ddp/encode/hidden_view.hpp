@@ -11,7 +11,7 @@ inline constexpr int kLeastRadius = view::kReach;
 /// Takes beans and snakes' heads more than `radius` rows or columns away out of the features of one snake, as if they
 /// were not there: dx, dy and the difference in length become 0, where nothing that is seen can be.
 /// Shapes  row [obs_size(ObsKind::kWindow)], in place.
-inline void hide_far(int radius, float* row) {
+SD_HD inline void hide_far(int radius, float* row) {
   const auto hide = [&](int first, int count, int width) {
     for (float* at = row + first; count > 0; --count, at += width) {
       // Offsets are whole numbers x 0.2.

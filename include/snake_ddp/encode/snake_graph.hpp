@@ -35,7 +35,7 @@ struct Eye {
 /// has no node.
 /// Shapes   out [6, kGraphNodes, kNodeFeatures], every element is written; `hidden` [6]: 1 where the head is not seen,
 ///          or the snake is not on the board.
-inline void write_graphs(const game::State& state, int team, Eye eye, float* out, float* hidden) {
+SD_HD_APART inline void write_graphs(const game::State& state, int team, Eye eye, float* out, float* hidden) {
   const auto put = [](float* node, int dx, int dy, float length) {
     node[0] = 1.0F;
     node[1] = static_cast<float>(dx) * kColumnScale;
@@ -46,7 +46,7 @@ inline void write_graphs(const game::State& state, int team, Eye eye, float* out
     return view::key_of(view::turned(game::column_of(cell) - game::column_of(from), game::kCols),
                         view::turned(game::row_of(cell) - game::row_of(from), game::kRows));
   };
-  std::memset(out, 0, sizeof(float) * kGraphsFloats);
+  memset(out, 0, sizeof(float) * kGraphsFloats);
   for (int place = 0; place < game::kSnakes; ++place) {
     const int snake = (place + team * game::kTeamSize) % game::kSnakes;
     float* const graph = out + place * kGraphFloats;

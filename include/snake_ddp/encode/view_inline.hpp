@@ -52,7 +52,7 @@ SD_HD inline void repeat_borders(std::uint8_t (&cells)[Surroundings::kHeight][Su
   }
 }
 
-SD_HD inline Surroundings surroundings_of(const game::State& state, const game::Segments& segments) {
+SD_HD_APART inline Surroundings surroundings_of(const game::State& state, const game::Segments& segments) {
   Surroundings s{};
   std::uint8_t* age = s.age[kReach] + kReach;
   std::uint8_t* kind = s.kind[kReach] + kReach;
@@ -103,13 +103,13 @@ SD_HD inline void write_snakes(const game::State& state, int snake, const int (&
 }
 
 /// The features of one snake of `team`.
-SD_HD inline void write_one(const game::State& state, const Surroundings& around, int team, int snake,
-                            float* out) {
+SD_HD_APART inline void write_one(const game::State& state, const Surroundings& around, int team, int snake,
+                                  float* out) {
   const int row = game::row_of(state.head(snake)), column = game::column_of(state.head(snake));
   const std::uint8_t mate = team == 0 ? 2 : 3, foe = team == 0 ? 3 : 2;
   // Eight cells a row: the last one is overwritten by the next row, or by the features behind the window.
   constexpr int kRead = kSide + 1;
-  for (int r = 0; r < kSide; ++r) {
+  SD_ROLLED for (int r = 0; r < kSide; ++r) {
     std::uint8_t age[kRead], kind[kRead];
     memcpy(age, around.age[row + r] + column, kRead);
     memcpy(kind, around.kind[row + r] + column, kRead);
@@ -158,7 +158,8 @@ inline constexpr int kOutlook = 8;  // features of a move
 static_assert(kFeatures + 4 * kOutlook == obs_size(ObsKind::kView));
 
 /// What each of the four moves of a snake leads to.
-SD_HD inline void write_outlooks(const game::State& state, const game::Reach& reach, int snake, float* out) {
+SD_HD_APART inline void write_outlooks(const game::State& state, const game::Reach& reach, int snake,
+                                       float* out) {
   game::Outlook outlook[4];
   game::look_ahead(state, reach, snake, outlook);
   const unsigned open = open_moves(state, snake);
@@ -179,15 +180,15 @@ SD_HD inline void write_outlooks(const game::State& state, const game::Reach& re
 }
 
 /// The features of the team's three snakes, rows `stride` floats apart.
-SD_HD inline void write(ObsKind kind, const game::State& state, int team, float* out, int stride) {
+SD_HD_APART inline void write(ObsKind kind, const game::State& state, int team, float* out, int stride) {
   const game::Segments segments = game::segments_of(state);
   const Surroundings around = surroundings_of(state, segments);
-  for (int i = 0; i < game::kTeamSize; ++i)
-    write_one(state, around, team, team * game::kTeamSize + i, out + i * stride);
+  SD_ROLLED for (int i = 0; i < game::kTeamSize; ++i)
+      write_one(state, around, team, team * game::kTeamSize + i, out + i * stride);
   if (kind != ObsKind::kView) return;
   const game::Reach reach = game::reach_of(state, segments);
-  for (int i = 0; i < game::kTeamSize; ++i)
-    write_outlooks(state, reach, team * game::kTeamSize + i, out + i * stride + kFeatures);
+  SD_ROLLED for (int i = 0; i < game::kTeamSize; ++i)
+      write_outlooks(state, reach, team * game::kTeamSize + i, out + i * stride + kFeatures);
 }
 
 }  // namespace snake_ddp::encode::view

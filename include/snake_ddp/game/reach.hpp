@@ -31,7 +31,7 @@ struct Segments {
   Segment at[kCells];
 };
 
-SD_HD inline Segments segments_of(const State& state) {
+SD_HD_APART inline Segments segments_of(const State& state) {
   Segments segments;
   for (int i = 0; i < kSnakes; ++i) {
     int cell = state.tails[i];
@@ -44,7 +44,7 @@ SD_HD inline Segments segments_of(const State& state) {
 }
 
 /// Cost  60 steps of flood fill.
-SD_HD inline Reach reach_of(const State& state, const Segments& segments) {
+SD_HD_APART inline Reach reach_of(const State& state, const Segments& segments) {
   Reach reach;
   reach.beans = CellSet{};
   for (int b = 0; b < state.bean_count(); ++b) reach.beans = reach.beans | only(state.bean(b));
@@ -54,12 +54,12 @@ SD_HD inline Reach reach_of(const State& state, const Segments& segments) {
     leaving[s.age <= kHorizon ? s.age : kHorizon + 1].add(s.cell);
   }
   reach.blocked[kHorizon] = leaving[kHorizon + 1];
-  for (int t = kHorizon; t > 0; --t) reach.blocked[t - 1] = reach.blocked[t] | leaving[t];
+  SD_ROLLED for (int t = kHorizon; t > 0; --t) reach.blocked[t - 1] = reach.blocked[t] | leaving[t];
   for (int i = 0; i < kSnakes; ++i) {
     reach.by[i][0] = state.length(i) > 0 ? only(state.head(i)) : CellSet{};
   }
-  for (int t = 1; t <= kHorizon; ++t) {
-    for (int i = 0; i < kSnakes; ++i) {
+  SD_ROLLED for (int t = 1; t <= kHorizon; ++t) {
+    SD_ROLLED for (int i = 0; i < kSnakes; ++i) {
       const CellSet& before = reach.by[i][t - 1];
       reach.by[i][t] = before | without(spread(before), reach.blocked[t]);
     }
@@ -100,14 +100,15 @@ struct Flood {
 };
 
 /// Of the four moves of a snake. A move back, or into what is still there in the next step, leads to nothing.
-SD_HD inline void look_ahead(const State& state, const Reach& reach, int snake, Outlook (&out)[4]) {
+SD_HD_APART inline void look_ahead(const State& state, const Reach& reach, int snake, Outlook (&out)[4]) {
   const int team = snake / kTeamSize, foe = (1 - team) * kTeamSize, own = team * kTeamSize;
   const int mates[2] = {snake == own ? own + 1 : own, snake == own + 2 ? own + 1 : own + 2};
   const CellSet foes = reach.by[foe][1] | reach.by[foe + 1][1] | reach.by[foe + 2][1],
                 team_mates = reach.by[mates[0]][1] | reach.by[mates[1]][1];
   CellSet closed[kHorizon + 1];
-  for (int t = 2; t <= kHorizon; ++t) closed[t] = reach.blocked[t] | claims_against(reach, mates, foe, t);
-  for (int d = 0; d < 4; ++d) {
+  SD_ROLLED for (int t = 2; t <= kHorizon; ++t) closed[t] =
+      reach.blocked[t] | claims_against(reach, mates, foe, t);
+  SD_ROLLED for (int d = 0; d < 4; ++d) {
     out[d] = Outlook{};
     const int cell = follow(state.head(snake), d);
     if (state.length(snake) == 0 || d == (state.direction(snake) ^ 1) || reach.blocked[1].contains(cell))
@@ -117,7 +118,7 @@ SD_HD inline void look_ahead(const State& state, const Reach& reach, int snake, 
     const CellSet start = only(cell);
     const std::uint32_t met = static_cast<std::uint32_t>(reach.beans.contains(cell)) << 1;
     Flood all{start, met}, owned{start, met};
-    for (int t = 2; t <= kHorizon; ++t) {
+    SD_ROLLED for (int t = 2; t <= kHorizon; ++t) {
       all.spread_to(reach.blocked[t], reach.beans, t);
       owned.spread_to(closed[t], reach.beans, t);
     }

@@ -38,7 +38,7 @@ SD_HD constexpr std::uint8_t linked(int snake, int link) {
 }
 
 /// Takes the first bean on `cell` off the list, the later ones move up.
-SD_HD inline void take_bean(State& s, int cell) {
+SD_HD_APART inline void take_bean(State& s, int cell) {
   int i = 0;
   while (s.beans[i] != cell) ++i;
   --s.n_beans;
@@ -58,7 +58,7 @@ SD_HD inline void deal_beans(State& s, Chance& chance) {
 }
 
 /// Takes a dead snake's segments off the board. Its head was not put down yet.
-SD_HD inline void clear_body(State& s, int snake) {
+SD_HD_APART inline void clear_body(State& s, int snake) {
   int c = s.tails[snake];
   for (int k = s.lengths[snake] - 1; k > 0; --k) {
     const int link = s.cells[c] >> 3;
@@ -83,7 +83,7 @@ SD_HD inline void put_three(State& s, int snake, int head, int neck, int tail, i
 /// breadth-first (right, down, up, left). A search fails only where fewer than three free cells hang
 /// together, so the cells that it marks could not have served a later search of this snake either, and need
 /// no marks. Returns false where there is no room; the snake is then empty.
-SD_HD inline bool come_back(State& s, int snake) {
+SD_HD_APART inline bool come_back(State& s, int snake) {
   constexpr std::uint8_t kOrder[4] = {kRight, kDown, kUp, kLeft};
   for (int c = 0; c < kCells; ++c) {
     if (s.cells[c] != 0) continue;
@@ -122,8 +122,8 @@ SD_HD inline bool come_back(State& s, int snake) {
 
 }  // namespace rules
 
-SD_HD inline int State::nth_free(int r) const {
-  for (int w = 0; w < kCells / 8; ++w) {
+SD_HD_APART inline int State::nth_free(int r) const {
+  SD_ROLLED for (int w = 0; w < kCells / 8; ++w) {
     std::uint64_t bytes = rules::free_bytes(cells, w);
     const int n = rules::count_bits(bytes);
     if (r < n) {

@@ -11,7 +11,13 @@ namespace snake_ddp::learners {
 
 /// Adam (Kingma and Ba, arXiv:1412.6980) with the defaults of torch.optim.Adam.
 struct Adam {
-  /// `by_library`: with ATen's kernels, on any device; otherwise with our own, for main memory.
+  /// How a step is done.
+  /// kOnePass  by ourselves in main memory.
+  /// kPieces   by kernels of ours on any device, ordered by its stream, with nothing for the host to wait for.
+  /// kLibrary  by ATen's kernels, on any device.
+  enum class Way { kOnePass, kPieces, kLibrary };
+
+  /// `by_library` chooses kLibrary instead of kOnePass; on a device it is kPieces where the program has kernels.
   Adam(const nets::FlatParameters& parameters, double learning_rate, bool by_library);
 
   /// Scales the gradient down to a norm of at most `max_norm` as torch.nn.utils.clip_grad_norm_ does, then steps.
@@ -26,10 +32,17 @@ struct Adam {
   /// Moments to zero, as before the first step.
   void reset();
 
+  /// Brings a changed learning rate to the device; to be called before a recorded step is replayed.
+  void publish_rate();
+
   double learning_rate;
-  bool by_library;
+  Way way;
   nets::FlatParameters first_moment, second_moment;
   at::Tensor steps;  // 0-dim float32
+
+ private:
+  at::Tensor norm_, scales_, rate_;  // kPieces' own, on the device; the rate 0-dim float64
+  double published_ = -1;
 };
 
 }  // namespace snake_ddp::learners

@@ -53,6 +53,11 @@ class Ddpg final : public Learner, private nets::Policy {
   [[nodiscard]] std::vector<replay::Column> columns() const override;
   [[nodiscard]] nets::Policy& policy() override { return *this; }
   void update(const replay::Batch& batch, const Average& average) override;
+  /// 1 where the actor learns, too.
+  [[nodiscard]] int next_kind() const override {
+    return (updates_ + 1) % options_.actor_interval == 0 ? 1 : 0;
+  }
+  void count_update() override { ++updates_; }
   void scale_rates(double factor) override;
   [[nodiscard]] UpdateStats stats() const override;
   [[nodiscard]] nets::NamedTensors state() override;

@@ -103,6 +103,12 @@ class Learner {
   /// Collective  calls `average` the same number of times on every rank.
   virtual void update(const replay::Batch& batch, const Average& average) = 0;
 
+  /// Updates that queue the same work on a device have the same number; this is the next one's. Recordings of one kind are
+  /// replayed for each other.
+  [[nodiscard]] virtual int next_kind() const { return 0; }
+  /// A recording was replayed in place of `update`.
+  virtual void count_update() {}
+
   /// Learning rates become `factor` x the options' ones, for the updates that follow.
   virtual void scale_rates(double factor) = 0;
 

@@ -20,7 +20,8 @@ class Policy {
   virtual ~Policy() = default;
   [[nodiscard]] virtual Answer answer() const { return Answer::kWeights; }
   /// Shapes  observations [B, 3, features + 1] float32 in main memory, a constant 1 last; returns [B, 3, 4]
-  ///         in main memory, valid until the next call.
+  ///         in main memory, valid until the next call. Observations on a learner's own device are taken as well; answers
+  ///         to these may lie there.
   virtual const at::Tensor& action_values(const at::Tensor& observations) = 0;
 
   /// Floats that it remembers of a snake's steps; 0: it does not.

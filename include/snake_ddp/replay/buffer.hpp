@@ -17,6 +17,8 @@ struct Packing {
   std::int64_t floats = 0;
   std::function<void(const float* packed, float* row)> unpack;  // writes a whole row of the column
   std::function<bool(const float* packed)> possible = {};  // may `unpack` be given this? for rows from files
+  /// The same for rows on any device. Shapes  storage [capacity, floats], indices [B] int64, out [B, ...], overwritten.
+  std::function<void(const at::Tensor& storage, const at::Tensor& indices, at::Tensor& out)> unpack_rows = {};
 };
 
 /// One column: floats of a transition, shown as `shape` (without the leading transition dimension).
@@ -29,6 +31,7 @@ struct Column {
 /// Sampled rows of every column, in column order. Reused from call to call.
 struct Batch {
   std::vector<at::Tensor> columns;  // each [B, ...] float32 in main memory
+  bool pinned = false;              // in pages that a GPU can copy from by itself
 };
 
 class Buffer;

@@ -17,6 +17,7 @@
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/sight.hpp"
+#include "snake_ddp/rollout/turn.hpp"
 
 namespace snake_ddp::rollout {
 
@@ -60,6 +61,12 @@ struct CollectorOptions {
   std::function<nets::Policy*(int place)> frozen = {};
   std::int64_t memory = 0;  // floats that the policy, and each frozen one, remembers of a snake
 };
+
+/// What of them boards are played by.
+TurnRules rules_of(const CollectorOptions& options);
+
+/// A board's own epsilon, where they form a ladder.
+double ladder_epsilon(const CollectorOptions& options, std::int64_t board);
 
 /// A learner's columns as a collector fills them: where a board takes less than half the room of its observation, replay
 /// stores the board, 256 bytes, from which `sight` makes the observation of whichever rows are drawn.
@@ -112,7 +119,6 @@ class Collector {
   void ask_frozen();
   void choose(std::size_t board, int team, bool best, const float* values, game::Actions& actions,
               float* stored);
-  void reward(const game::State& after, const game::StepResult& result, int team, float* out) const;
   void remember(std::size_t seat, const game::State& before, const float* action, const float* reward,
                 const game::State& after, bool terminated, bool truncated);
   void emit(std::size_t seat, std::int64_t oldest, std::int64_t count, const game::State& after,
@@ -122,6 +128,7 @@ class Collector {
   [[nodiscard]] std::uint64_t stream(std::size_t board) const;
 
   CollectorOptions options_;
+  TurnRules rules_;
   replay::Buffer& replay_;
   std::vector<game::State> boards_;
   std::vector<std::uint32_t> games_;  // dealt so far, by board

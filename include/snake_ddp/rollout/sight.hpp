@@ -1,6 +1,7 @@
 // How a policy looks at a board: which features, scaled or raw.
 #pragma once
 
+#include "snake_ddp/base/host_device.hpp"
 #include "snake_ddp/encode/hidden_view.hpp"
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/encode/scaling.hpp"
@@ -16,11 +17,13 @@ struct Sight {
       0;  // above 0, with the window: cells farther than this from a snake's head are hidden from it
   bool graphs = false;  // behind the features come the six snakes' graphs, as far as they are seen
 
-  [[nodiscard]] int features() const { return encode::obs_size(kind) + (graphs ? encode::kGraphsFloats : 0); }
+  [[nodiscard]] SD_HD int features() const {
+    return encode::obs_size(kind) + (graphs ? encode::kGraphsFloats : 0);
+  }
 
   /// Writes the rows that networks read.
   /// Shapes  out [3, features + 1], the constant 1 included.
-  void write(const game::State& state, int team, float* out) const {
+  SD_HD void write(const game::State& state, int team, float* out) const {
     const int n = features();
     if (encode::is_view(kind)) {
       encode::view::write(kind, state, team, out, n + 1);
@@ -35,8 +38,14 @@ struct Sight {
       }
       return;
     }
+    write_plain(state, team, out);
+  }
+
+  /// The same for 26 and 30 features.
+  SD_HD void write_plain(const game::State& state, int team, float* out) const {
+    const int n = features();
     float raw[3 * 30];
-    encode::observe(kind, state, team, raw);
+    encode::observe_plain(kind, state, team, raw);
     for (int snake = 0; snake < game::kTeamSize; ++snake) {
       float* row = out + snake * (n + 1);
       const float* from = raw + snake * n;
@@ -50,7 +59,7 @@ inline constexpr unsigned kAllMoves = 15;
 
 /// The move drawn from unnormalised probabilities, negative ones counting as 0, among those whose bit is set in `open`;
 /// uniform over these where none is positive. `unit` is in [0, 1); `open` is not 0.
-inline std::uint8_t sampled_move(const float* weights, float unit, unsigned open = kAllMoves) {
+SD_HD inline std::uint8_t sampled_move(const float* weights, float unit, unsigned open = kAllMoves) {
   float positive[4];
   float total = 0.0F;
   int count = 0;
@@ -76,7 +85,7 @@ inline std::uint8_t sampled_move(const float* weights, float unit, unsigned open
 }
 
 /// The move of largest weight among those in `open`, the lowest on a tie.
-inline std::uint8_t best_move(const float* weights, unsigned open = kAllMoves) {
+SD_HD inline std::uint8_t best_move(const float* weights, unsigned open = kAllMoves) {
   std::uint8_t best = 4;
   for (std::uint8_t a = 0; a < 4; ++a) {
     if ((open >> a & 1U) != 0 && (best == 4 || weights[a] > weights[best])) best = a;

@@ -43,6 +43,9 @@ struct TrainOptions {
   std::int64_t hidden_size = 256;
   std::string lr_scaling = "none";
   std::string device = "auto";
+  std::string boards = "host";
+  std::string cuda_graph = "off";
+  std::string products = "float32";
   std::string dist_backend = "auto";
   bool shared_memory = true;
   double dist_timeout = 600;

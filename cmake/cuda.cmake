@@ -1,0 +1,61 @@
+# Our own kernels, compiled by nvcc: that of the wheel nvidia-cuda-nvcc, or one on the machine. Without it the program
+# is built all the same; games are played on the CPU then, and learners on GPUs use LibTorch's kernels.
+set(SNAKE_DDP_CUDA auto CACHE STRING "kernels for GPUs: auto (where nvcc is found), on, off")
+set_property(CACHE SNAKE_DDP_CUDA PROPERTY STRINGS auto on off)
+set(SNAKE_DDP_CUDA_ARCHITECTURES "75;80;86;90;100;120" CACHE STRING "compute capabilities that kernels are compiled for")
+
+set(SD_HAVE_KERNELS OFF)
+if(NOT SNAKE_DDP_CUDA MATCHES "^(auto|on|off)$")
+  message(FATAL_ERROR "SNAKE_DDP_CUDA=${SNAKE_DDP_CUDA} is none of auto, on, off")
+endif()
+if(NOT SNAKE_DDP_CUDA STREQUAL "off" AND SD_HAVE_CUDA)
+  find_program(SD_NVCC nvcc PATHS ${SD_SITE_DIR}/nvidia/cu13/bin NO_DEFAULT_PATH)
+  find_program(SD_NVCC nvcc PATHS ENV PATH /usr/local/cuda/bin NO_DEFAULT_PATH)
+  if(SD_NVCC)
+    execute_process(COMMAND ${SD_NVCC} --version OUTPUT_VARIABLE version ERROR_VARIABLE version RESULT_VARIABLE failed)
+    if(failed OR NOT version MATCHES "release ([0-9]+)\\.([0-9]+)")
+      message(WARNING "${SD_NVCC} does not tell its version: ${version}")
+    elseif(NOT CMAKE_MATCH_1 EQUAL 13)
+      message(STATUS "${SD_NVCC} is of CUDA ${CMAKE_MATCH_1}.${CMAKE_MATCH_2}, LibTorch of 13: not used")
+    else()
+      set(SD_HAVE_KERNELS ON)
+    endif()
+  endif()
+endif()
+if(SNAKE_DDP_CUDA STREQUAL "on" AND NOT SD_HAVE_KERNELS)
+  message(FATAL_ERROR "SNAKE_DDP_CUDA=on, but there is no nvcc of CUDA 13 (or LibTorch has no CUDA): install the wheels of "
+    "launch/requirements-cuda.txt into the environment of ${Python3_EXECUTABLE}, which has torch")
+endif()
+if(SD_HAVE_KERNELS)
+  list(JOIN SNAKE_DDP_CUDA_ARCHITECTURES " " listed)
+  message(STATUS "Kernels: ${SD_NVCC}, compute capabilities ${listed}")
+else()
+  message(STATUS "Kernels: none")
+endif()
+
+# sd_kernels(<room>): the room's .cu files, as objects of its library. They include no LibTorch, so nvcc is quick with
+# them. Fused multiply-adds are off, as on the host: the same seed gives the same bits.
+function(sd_kernels room)
+  if(NOT SD_HAVE_KERNELS)
+    return()
+  endif()
+  set(targets "")
+  foreach(arch ${SNAKE_DDP_CUDA_ARCHITECTURES})
+    list(APPEND targets -gencode arch=compute_${arch},code=sm_${arch})
+  endforeach()
+  list(GET SNAKE_DDP_CUDA_ARCHITECTURES -1 newest)  # as PTX too, for devices yet to come
+  list(APPEND targets -gencode arch=compute_${newest},code=compute_${newest})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cu)
+  foreach(source ${sources})
+    cmake_path(GET source FILENAME name)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.o)
+    add_custom_command(OUTPUT ${object} DEPENDS ${source} DEPFILE ${object}.d VERBATIM
+      COMMENT "Building CUDA object ${name}.o"
+      COMMAND ${SD_NVCC} -c ${source} -o ${object} -MD -MF ${object}.d -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3
+        --expt-relaxed-constexpr -fmad=false --threads 2 -DSD_HAVE_KERNELS -I${PROJECT_SOURCE_DIR}/include
+        -Werror all-warnings -Xcompiler -fPIC,-Wall ${targets})
+    target_sources(snake_ddp_${room} PRIVATE ${object})
+    set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  endforeach()
+  target_compile_definitions(snake_ddp_${room} PRIVATE SD_HAVE_KERNELS)
+endfunction()

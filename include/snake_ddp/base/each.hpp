@@ -1,0 +1,33 @@
+// One piece of work for each of many indices: in a loop on the host, a thread each on a device. A piece is a plain value
+// with `SD_HD void operator()(std::int64_t i) const`, so that host tests run every line that the device runs.
+#pragma once
+
+#include <cstdint>
+
+namespace snake_ddp::base {
+
+template <class Work>
+void each_on_host(std::int64_t count, const Work& work) {
+  for (std::int64_t i = 0; i < count; ++i) work(i);
+}
+
+#ifdef __CUDACC__
+namespace each {
+template <class Work>
+__global__ void run(std::int64_t count, Work work) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) work(i);
+}
+}  // namespace each
+
+/// Queues the work on a stream, `block` threads a block.
+/// Returns  cudaSuccess, or why it could not be started; what goes wrong while it runs shows at a later call.
+template <class Work>
+cudaError_t each_on_device(std::int64_t count, const Work& work, cudaStream_t stream, int block) {
+  if (count == 0) return cudaSuccess;
+  each::run<<<static_cast<unsigned>((count + block - 1) / block), block, 0, stream>>>(count, work);
+  return cudaGetLastError();
+}
+#endif
+
+}  // namespace snake_ddp::base

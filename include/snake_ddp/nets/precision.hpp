@@ -1,0 +1,25 @@
+// How exactly the library's matrix products of dense networks are computed.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+namespace snake_ddp::nets {
+
+/// kFloat32  as they are.
+/// kTf32     factors rounded to 10 bits behind the point, sums in float32. On the CPU the rounding is imitated.
+/// kBf16     factors and results rounded to 7 bits behind the point, sums in float32.
+enum class Precision { kFloat32, kTf32, kBf16 };
+
+/// Throws  UsageError for anything but "float32", "tf32", "bf16".
+Precision precision_from_name(const std::string& name);
+
+/// For all products of this process from now on.
+void set_product_precision(Precision precision);
+
+/// out := a x b.
+/// Shapes  a [m, p], b [p, n], out [m, n] float32.
+void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
+
+}  // namespace snake_ddp::nets

@@ -1,0 +1,86 @@
+// Many boards on one device, stepped by kernels: the same games as the collector's, bit for bit, for scripted opponents.
+// What it plays goes into replay on that device; the host queues work and is told of ended games when it asks. On the
+// CPU the same pieces of work run in a loop.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "snake_ddp/agents/plan.hpp"
+#include "snake_ddp/nets/flat_parameters.hpp"
+#include "snake_ddp/nets/policy.hpp"
+#include "snake_ddp/replay/device_buffer.hpp"
+#include "snake_ddp/rollout/collector.hpp"
+
+namespace snake_ddp::rollout {
+
+class Fleet {
+ public:
+  /// Deals as a collector with the same options, in which `opponent`, `watch`, `self_play` and `frozen` are not read.
+  /// `replay` has a collector's columns, and must outlive the fleet. `fetch_interval`: steps between two fetches at most.
+  /// Throws  UsageError where replay is smaller than what one step may store.
+  Fleet(const CollectorOptions& options, const agents::OpponentPlan& opponents, replay::DeviceBuffer& replay,
+        std::int64_t fetch_interval);
+
+  /// Queues one move on every board; boards whose game ended are dealt anew. What the policy answers is copied to the
+  /// device where it is not there.
+  void step(nets::Policy& policy);
+
+  /// Appends the games that ended since the last call to `episodes`, in order. Waits for the device.
+  void fetch(std::vector<Episode>& episodes);
+
+  // As of the last fetch.
+  [[nodiscard]] std::int64_t episodes_ended() const { return fetched_; }
+  [[nodiscard]] double epsilon() const { return epsilon_; }
+  /// Rows in replay, and ever given to it.
+  [[nodiscard]] std::int64_t replay_size() const { return replay_size_; }
+  [[nodiscard]] std::int64_t replay_appended() const { return replay_appended_; }
+
+  /// Makes `collector`, with the same options, as this fleet: it goes on with the same games. Waits for the device.
+  void copy_to(Collector& collector) const;
+  /// Makes this as `collector`, which may not be in a game against anybody but scripted opponents.
+  void copy_from(const Collector& collector);
+
+  /// What is seen of the boards, [num_envs, 3, features + 1].
+  [[nodiscard]] const at::Tensor& observations() const { return observations_; }
+
+ private:
+  template <class Work>
+  void run(std::int64_t count) const;
+  [[nodiscard]] at::Tensor& tensor(const char* name);
+  void look();
+
+  CollectorOptions options_;
+  agents::OpponentPlan opponents_;
+  replay::DeviceBuffer& replay_;
+  at::Device device_;
+  nets::NamedTensors state_;  // a collector's, on the device
+  at::Tensor place_, counts_, sums_, records_, record_epsilon_, observations_, values_;
+  std::int64_t sources_[kSources];  // place of each in replay's columns, -1 where it has none
+  bool stores_boards_ = false, best_ = false;
+  std::int64_t fetched_ = 0, replay_size_ = 0, replay_appended_ = 0;
+  double epsilon_;
+};
+
+/// Boards that are played with random moves and dealt anew at their end, for measuring: each call is one step of all.
+class Wanderers {
+ public:
+  /// With `sight` team A's observation is written after each step.
+  Wanderers(std::int64_t boards, std::uint64_t seed, const Sight* sight, at::Device device);
+  void step();
+  /// [boards, 256] bytes, and [boards, 3, features + 1] or undefined.
+  [[nodiscard]] const at::Tensor& boards() const { return boards_; }
+  [[nodiscard]] const at::Tensor& observations() const { return observations_; }
+
+ private:
+  Sight sight_;
+  std::uint64_t seed_;
+  at::Tensor boards_, games_, observations_;
+};
+
+/// Was this program built with kernels of its own?
+bool have_kernels();
+
+}  // namespace snake_ddp::rollout

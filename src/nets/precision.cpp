@@ -1,0 +1,49 @@
+#include "snake_ddp/nets/precision.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+
+#include "snake_ddp/base/error.hpp"
+
+namespace snake_ddp::nets {
+namespace {
+
+Precision chosen = Precision::kFloat32;
+
+// To the nearest number with 10 bits behind the point, as tensor cores read float32.
+at::Tensor rounded_to_tf32(const at::Tensor& t) {
+  const at::Tensor bits = t.contiguous().view(at::kInt);
+  return bits.add(1 << 12).bitwise_and_(~((1 << 13) - 1)).view(at::kFloat);
+}
+
+}  // namespace
+
+Precision precision_from_name(const std::string& name) {
+  if (name == "float32") return Precision::kFloat32;
+  if (name == "tf32") return Precision::kTf32;
+  if (name == "bf16") return Precision::kBf16;
+  throw base::UsageError("--products " + name + ": not known; allowed: float32, tf32, bf16");
+}
+
+void set_product_precision(Precision precision) {
+  chosen = precision;
+  at::globalContext().setAllowTF32CuBLAS(precision == Precision::kTf32);
+}
+
+void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  switch (chosen) {
+    case Precision::kBf16:
+      out.copy_(at::mm(a.to(at::kBFloat16), b.to(at::kBFloat16)));
+      return;
+    case Precision::kTf32:
+      if (a.is_cpu()) {
+        at::mm_out(out, rounded_to_tf32(a), rounded_to_tf32(b));
+        return;
+      }
+      [[fallthrough]];
+    case Precision::kFloat32:
+      at::mm_out(out, a, b);
+  }
+}
+
+}  // namespace snake_ddp::nets

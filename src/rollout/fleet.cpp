@@ -1,0 +1,227 @@
+#include "snake_ddp/rollout/fleet.hpp"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "fleet_work.hpp"
+#include "show_boards.hpp"
+#include "snake_ddp/base/each.hpp"
+#include "snake_ddp/base/error.hpp"
+#ifdef SD_HAVE_KERNELS
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace snake_ddp::rollout {
+namespace {
+
+template <class Work>
+void run_on(at::Device device, std::int64_t count, const Work& work) {
+  if (device.is_cpu()) return base::each_on_host(count, work);
+#ifdef SD_HAVE_KERNELS
+  C10_CUDA_CHECK(static_cast<cudaError_t>(
+      launch(work, count, c10::cuda::getCurrentCUDAStream(device.index()).stream())));
+#else
+  SD_CHECK(false, "kernels in a build without them");
+#endif
+}
+
+std::int64_t* longs(const at::Tensor& t) { return t.data_ptr<std::int64_t>(); }
+
+/// Records that must outlast `interval` steps. Within 20 steps a board ends two games at most, as a new one cannot fill
+/// the board so soon; games cut short end more often.
+std::int64_t records_of(const CollectorOptions& o, std::int64_t interval) {
+  return o.num_envs * ((interval + 19) / std::min<std::int64_t>(20, o.episode_length) + 1);
+}
+
+}  // namespace
+
+bool have_kernels() {
+#ifdef SD_HAVE_KERNELS
+  return true;
+#else
+  return false;
+#endif
+}
+
+void show_boards(const Sight& sight, const at::Tensor& storage, const at::Tensor& indices, at::Tensor& out) {
+  run_on(storage.device(), indices.size(0),
+         ShowBoard{sight, storage.const_data_ptr<float>(), longs(indices), out.data_ptr<float>()});
+}
+
+Fleet::Fleet(const CollectorOptions& options, const agents::OpponentPlan& opponents,
+             replay::DeviceBuffer& replay, std::int64_t fetch_interval)
+    : options_(options),
+      opponents_(opponents),
+      replay_(replay),
+      device_(replay.device()),
+      epsilon_(options.epsilon) {
+  if (replay_.capacity() < options_.num_envs * options_.n_step)
+    throw base::UsageError(
+        fmt::format("--buffer_size {}: with --boards device it must hold what one step may bring, --num_envs "
+                    "{} x --n_step {}",
+                    replay_.capacity(), options_.num_envs, options_.n_step));
+  std::fill(std::begin(sources_), std::end(sources_), -1);
+  const std::vector<replay::Column>& columns = replay_.columns();
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const auto found = std::find(std::begin(kSourceNames), std::end(kSourceNames), columns[c].name);
+    SD_CHECK(found != std::end(kSourceNames),
+             "replay has a column \"" + columns[c].name + "\" that nobody fills");
+    sources_[found - std::begin(kSourceNames)] = static_cast<std::int64_t>(c);
+  }
+  SD_CHECK(sources_[kBack] < 0 && options_.memory == 0, "a policy that remembers");
+  SD_CHECK(sources_[kObservation] >= 0 && sources_[kNextObservation] >= 0, "replay without observations");
+  stores_boards_ = columns[static_cast<std::size_t>(sources_[kObservation])].packing.unpack != nullptr;
+
+  const auto here = at::TensorOptions().device(device_);
+  const std::int64_t boards = options_.num_envs, records = records_of(options_, fetch_interval);
+  counts_ = at::zeros({boards}, here.dtype(at::kLong));
+  sums_ = at::zeros_like(counts_);
+  records_ = at::zeros({records, kEndedFields}, here.dtype(at::kLong));
+  record_epsilon_ = at::zeros({records}, here.dtype(at::kDouble));
+  observations_ = at::zeros({boards, kTeam, options_.sight.features() + 1}, here.dtype(at::kFloat));
+  values_ = at::zeros({boards, kTeam, kActions}, here.dtype(at::kFloat));
+  at::Tensor place = at::empty({boards + 1}, at::kDouble);
+  auto* factor = place.data_ptr<double>();
+  for (std::int64_t b = 0; b <= boards; ++b)
+    factor[b] = options_.epsilon_min > 0.0 ? ladder_epsilon(options_, std::min(b, boards - 1))
+                                           : (b == 0 ? 1.0 : factor[b - 1] * options_.epsilon_speed);
+  place_ = place.to(device_);
+
+  // The first boards are dealt on the host, by a collector that plays nothing.
+  CollectorOptions dealer = options_;
+  dealer.opponent = [this](std::int64_t game) { return agents::Rival{opponents_.of(game)}; };
+  dealer.watch = {};
+  dealer.self_play = false;
+  replay::Buffer unused(columns, 1);
+  copy_from(Collector(dealer, unused));
+}
+
+at::Tensor& Fleet::tensor(const char* name) {
+  const auto found =
+      std::find_if(state_.begin(), state_.end(), [&](const auto& item) { return item.first == name; });
+  SD_CHECK(found != state_.end(), name);
+  return found->second;
+}
+
+void Fleet::copy_from(const Collector& collector) {
+  // Into the same tensors each time: recordings have their addresses.
+  if (state_.empty()) {
+    for (const auto& [name, value] : collector.state())
+      state_.emplace_back(name, at::empty_like(value, value.options().device(device_)));
+  }
+  for (const auto& [name, value] : collector.state()) tensor(name.c_str()).copy_(value);
+  const at::Tensor opponents = tensor("running").select(1, kOpponent);
+  SD_CHECK((opponents >= 0).all().item<bool>(), "a game against somebody who is not scripted");
+  fetched_ = collector.episodes_ended();
+  epsilon_ = collector.epsilon();
+  look();
+}
+
+void Fleet::copy_to(Collector& collector) const {
+  nets::NamedTensors state;
+  for (const auto& [name, value] : state_) state.emplace_back(name, value.to(at::kCPU));
+  SD_CHECK(collector.restore(state, "the boards of " + device_.str()), "a collector with other options");
+}
+
+template <class Work>
+void Fleet::run(std::int64_t count) const {
+  auto& self = const_cast<Fleet&>(*this);
+  FleetArrays f{};
+  f.rules = rules_of(options_);
+  f.opponents = opponents_;
+  f.num_boards = options_.num_envs;
+  f.capacity = replay_.capacity();
+  f.ended_capacity = records_.size(0);
+  f.best = best_;
+  f.decays = options_.epsilon_min <= 0.0;
+  f.stores_boards = stores_boards_;
+  f.boards = static_cast<game::State*>(self.tensor("boards").data_ptr());
+  f.games = longs(self.tensor("games"));
+  f.running = longs(self.tensor("running"));
+  f.running_epsilon = self.tensor("running_epsilon").data_ptr<double>();
+  f.window = self.tensor("window").data_ptr<float>();
+  f.window_size = longs(self.tensor("window_size"));
+  f.window_next = longs(self.tensor("window_next"));
+  f.epsilon = self.tensor("epsilon").data_ptr<double>();
+  f.place = place_.const_data_ptr<double>();
+  f.started = longs(self.tensor("started"));
+  f.ended = longs(self.tensor("ended"));
+  f.values = values_.const_data_ptr<float>();
+  f.counts = longs(counts_);
+  f.sums = longs(sums_);
+  f.records = longs(records_);
+  f.record_epsilon = record_epsilon_.data_ptr<double>();
+  f.observations = observations_.data_ptr<float>();
+  for (int s = 0; s < kSources; ++s)
+    if (sources_[s] >= 0)
+      f.column[s] = replay_.column(static_cast<std::size_t>(sources_[s])).data_ptr<float>();
+  f.counter = longs(replay_.counters());
+  run_on(device_, count, Work{f});
+}
+
+void Fleet::look() { run<LookAtBoard>(options_.num_envs); }
+
+void Fleet::step(nets::Policy& policy) {
+  values_.copy_(policy.action_values(observations_), /*non_blocking=*/true);
+  best_ = policy.answer() == nets::Policy::Answer::kValues;
+  run<PlayBoard>(options_.num_envs);
+  at::cumsum_out(sums_, counts_, 0);
+  run<SettleBoard>(options_.num_envs);
+  run<CountStep>(1);
+  look();
+}
+
+void Fleet::fetch(std::vector<Episode>& episodes) {
+  const std::int64_t ended = tensor("ended").item<std::int64_t>(), room = records_.size(0);
+  epsilon_ = tensor("epsilon").item<double>();
+  const at::Tensor counters = replay_.counters().to(at::kCPU);
+  replay_size_ = longs(counters)[replay::kSize];
+  replay_appended_ = longs(counters)[replay::kAppended];
+  if (ended == fetched_) return;
+  SD_CHECK(ended - fetched_ <= room, "records of ended games were overwritten before they were read");
+  const at::Tensor records = records_.to(at::kCPU), epsilons = record_epsilon_.to(at::kCPU);
+  for (; fetched_ < ended; ++fetched_) {
+    const std::int64_t* record = longs(records) + fetched_ % room * kEndedFields;
+    SD_CHECK(record[kEndedNumber] == fetched_ + 1, "a record of another game");
+    Episode e;
+    e.number = record[kEndedNumber];
+    e.started = record[kEndedStarted];
+    for (int k = 0; k < kTeam; ++k) e.snake_return[k] = static_cast<int>(record[kEndedSnakes + k]);
+    for (int k = 0; k < 2; ++k) e.team_return[k] = static_cast<int>(record[kEndedTeams + k]);
+    e.steps = static_cast<int>(record[kEndedSteps]);
+    e.epsilon = epsilons.const_data_ptr<double>()[fetched_ % room];
+    e.opponent = agents::Rival{static_cast<agents::Opponent>(record[kEndedOpponent])};
+    episodes.push_back(e);
+  }
+}
+
+Wanderers::Wanderers(std::int64_t boards, std::uint64_t seed, const Sight* sight, at::Device device)
+    : sight_(sight != nullptr ? *sight : Sight{}),
+      seed_(seed),
+      boards_(at::zeros({boards, static_cast<std::int64_t>(sizeof(game::State))}, at::kByte)),
+      games_(at::zeros({boards}, at::kInt)) {
+  if (sight != nullptr)
+    observations_ =
+        at::zeros({boards, kTeam, sight_.features() + 1}, at::TensorOptions(device).dtype(at::kFloat));
+  auto* board = static_cast<game::State*>(boards_.data_ptr());
+  for (std::int64_t b = 0; b < boards; ++b) {
+    game::PhiloxChance chance(seed_, stream_of(b, 0));
+    game::reset(board[b], chance);
+  }
+  boards_ = boards_.to(device);
+  games_ = games_.to(device);
+}
+
+void Wanderers::step() {
+  run_on(boards_.device(), boards_.size(0),
+         WanderBoard{static_cast<game::State*>(boards_.data_ptr()),
+                     static_cast<std::uint32_t*>(games_.data_ptr()),
+                     observations_.defined() ? observations_.data_ptr<float>() : nullptr, sight_, seed_});
+}
+
+}  // namespace snake_ddp::rollout

@@ -1,0 +1,219 @@
+// A fleet plays the collector's games. These tests run the pieces of work that devices run, in a loop on the host, and,
+// where there is a device, on it too.
+#include <ATen/ATen.h>
+
+#include <catch2/catch.hpp>
+
+#include "snake_ddp/agents/curriculum.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/learners/dqn.hpp"
+#include "snake_ddp/rollout/fleet.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+
+// Answers by what it sees, so that a wrong observation leads to other games.
+class Reflex final : public nets::Policy {
+ public:
+  explicit Reflex(std::int64_t features, Answer answer) : answer_(answer) {
+    const std::int64_t n = (features + 1) * 4;
+    weight_ = at::arange(n, at::kFloat).mul_(0.7).sin_().view({features + 1, 4});
+  }
+  [[nodiscard]] Answer answer() const override { return answer_; }
+  const at::Tensor& action_values(const at::Tensor& observations) override {
+    // Both ask for as many boards, so the product's bits are the same.
+    out_ = at::matmul(observations.to(at::kCPU), weight_).softmax(-1);
+    return out_;
+  }
+
+ private:
+  Answer answer_;
+  at::Tensor weight_, out_;
+};
+
+struct Case {
+  const char* what;
+  encode::ObsKind kind;
+  nets::Policy::Answer answer;
+  std::int64_t boards, steps, n_step, episode_length, capacity;
+  double epsilon_min;
+  bool mask_fatal;
+  const char* mix;  // empty: the curriculum
+};
+
+rollout::CollectorOptions options_of(const Case& c, const agents::OpponentPlan& plan) {
+  rollout::CollectorOptions o;
+  o.num_envs = c.boards;
+  o.sight.kind = c.kind;
+  o.sight.scaling = encode::is_view(c.kind) ? encode::no_scaling() : encode::feature_scaling(c.kind);
+  o.n_step = c.n_step;
+  o.episode_length = c.episode_length;
+  o.epsilon_min = c.epsilon_min;
+  o.epsilon_speed = 0.99999;
+  o.mask_fatal = c.mask_fatal;
+  o.own_reward = 0.7;
+  o.rival_reward = 0.3;
+  o.seed = 77;
+  o.opponent = [plan](std::int64_t game) { return agents::Rival{plan.of(game)}; };
+  return o;
+}
+
+agents::OpponentPlan plan_of(const Case& c) {
+  if (*c.mix != '\0') return agents::plan_of_mix(agents::parse_mix(c.mix), 77);
+  const auto at = [](std::int64_t game) { return agents::opponent_at({}, game, 700, true, 600); };
+  return agents::plan_of_schedule(at, 700);
+}
+
+// Both play; then all that they hold is compared.
+void compare(const Case& c, at::Device device) {
+  CAPTURE(c.what);
+  const agents::OpponentPlan plan = plan_of(c);
+  const rollout::CollectorOptions options = options_of(c, plan);
+  learners::LearnerOptions l;
+  l.features = options.sight.features();
+  l.hidden_size = 8;
+  const auto columns = rollout::with_boards(learners::Dqn(l).columns(), options.sight);
+  replay::Buffer buffer(columns, c.capacity);
+  replay::DeviceBuffer device_buffer(columns, c.capacity, device);
+  rollout::Collector collector(options, buffer);
+  rollout::Fleet fleet(options, plan, device_buffer, 20);
+  Reflex policy(l.features, c.answer);
+  std::vector<rollout::Episode> expected, told;
+  for (std::int64_t t = 0; t < c.steps; ++t) {
+    collector.step(policy, expected);
+    fleet.step(policy);
+    if (t % 20 == 19) fleet.fetch(told);
+  }
+  fleet.fetch(told);
+
+  replay::Buffer empty(columns, c.capacity), copy(columns, c.capacity);
+  rollout::Collector as_fleet(options, empty);
+  fleet.copy_to(as_fleet);
+  device_buffer.copy_to(copy);
+  CHECK(as_fleet.hash() == collector.hash());
+  const nets::NamedTensors theirs = collector.state(), ours = as_fleet.state();
+  for (std::size_t k = 0; k < theirs.size(); ++k) {
+    CAPTURE(theirs[k].first);
+    if (theirs[k].second.dtype() == at::kDouble) {
+      CHECK(at::allclose(ours[k].second, theirs[k].second, 1e-10));
+    } else if (theirs[k].first == "window") {  // boards: bits, which may be no numbers
+      CHECK(at::equal(ours[k].second.view(at::kInt), theirs[k].second.view(at::kInt)));
+    } else {
+      CHECK(at::equal(ours[k].second, theirs[k].second));
+    }
+  }
+  REQUIRE(copy.size() == buffer.size());
+  CHECK(copy.appended() == buffer.appended());
+  CHECK(copy.next_slot() == buffer.next_slot());
+  for (std::size_t k = 0; k < columns.size(); ++k) {
+    CAPTURE(columns[k].name);
+    const auto rows = [&](const replay::Buffer& of) {
+      return of.column(k).narrow(0, 0, of.size()).contiguous().view(at::kInt);
+    };
+    CHECK(at::equal(rows(copy), rows(buffer)));
+  }
+  REQUIRE(told.size() == expected.size());
+  REQUIRE(static_cast<std::int64_t>(told.size()) >= c.boards);
+  for (std::size_t k = 0; k < told.size(); ++k) {
+    CHECK(told[k].number == expected[k].number);
+    CHECK(told[k].started == expected[k].started);
+    CHECK(told[k].steps == expected[k].steps);
+    CHECK(told[k].opponent == expected[k].opponent);
+    CHECK(told[k].epsilon == Approx(expected[k].epsilon).epsilon(1e-10));
+    CHECK(std::equal(std::begin(told[k].snake_return), std::end(told[k].snake_return),
+                     expected[k].snake_return));
+    CHECK(
+        std::equal(std::begin(told[k].team_return), std::end(told[k].team_return), expected[k].team_return));
+  }
+
+  replay::Batch batch, device_batch;
+  for (std::uint64_t draw = 0; draw < 3; ++draw) {
+    buffer.sample(37, 5, draw, batch);
+    device_buffer.sample(37, 5, device_batch);
+    for (std::size_t k = 0; k < columns.size(); ++k)
+      CHECK(at::equal(device_batch.columns[k].to(at::kCPU), batch.columns[k]));
+  }
+
+  // Taken over in the middle of games, it goes on as the collector does.
+  rollout::Fleet second(options, plan, device_buffer, 20);
+  second.copy_from(collector);
+  device_buffer.copy_from(buffer, 0);
+  for (int t = 0; t < 30; ++t) {
+    collector.step(policy, expected);
+    second.step(policy);
+  }
+  second.copy_to(as_fleet);
+  CHECK(as_fleet.hash() == collector.hash());
+  device_buffer.copy_to(copy);
+  CHECK(copy.next_slot() == buffer.next_slot());
+}
+
+constexpr auto kWeights = nets::Policy::Answer::kWeights;
+constexpr auto kValues = nets::Policy::Answer::kValues;
+constexpr Case kCases[] = {
+    {"65 boards, 4,096 steps, the curriculum", encode::ObsKind::k30, kWeights, 65, 4096, 1, 200, 3001, 0.0,
+     false, ""},
+    {"windows of five steps, ladder, mask, mix", encode::ObsKind::k26, kWeights, 33, 700, 5, 200, 1000, 0.05,
+     true, "level2:0.7,evasion:0.1,territory:0.2"},
+    {"values, boards in replay, games cut off", encode::ObsKind::kView, kValues, 7, 120, 3, 17, 200, 0.0,
+     true, "level1,level3,level4"},
+    {"one board, its rows as many as replay has room for", encode::ObsKind::kWindow, kWeights, 1, 450, 4, 200,
+     4, 0.1, false, "level0"},
+};
+
+}  // namespace
+
+TEST_CASE("a fleet plays the collector's games and stores the same rows", "[property]") {
+  for (const Case& c : kCases) compare(c, at::kCPU);
+}
+
+// Hidden: test_device.py runs it where there is a GPU.
+TEST_CASE("a fleet on a device plays the collector's games and stores the same rows", "[.device]") {
+  REQUIRE(rollout::have_kernels());
+  for (const Case& c : kCases) compare(c, at::kCUDA);
+}
+
+TEST_CASE("a plan names the schedule's opponents, and draws as a mix does", "[unit]") {
+  for (const char* text : {"curriculum", "linear", "exponential", "fixed:3", "fixed:territory"}) {
+    const agents::Curriculum curriculum = agents::parse_curriculum(text);
+    for (const bool evasion : {false, true}) {
+      const auto at = [&](std::int64_t game) {
+        return agents::opponent_at(curriculum, std::min<std::int64_t>(game, 1000), 1000, evasion, 700);
+      };
+      const agents::OpponentPlan plan = agents::plan_of_schedule(at, 1000);
+      for (std::int64_t game = 1; game < 1100; ++game) REQUIRE(plan.of(game) == at(game));
+    }
+  }
+  const agents::Mix mix = agents::parse_mix("level2:0.7,level4:3,territory");
+  const agents::OpponentPlan plan = agents::plan_of_mix(mix, 9);
+  for (std::uint64_t game = 1; game < 2000; ++game)
+    REQUIRE(plan.of(static_cast<std::int64_t>(game)) == *agents::drawn(mix, 9, game).rival.scripted);
+  CHECK_THROWS_AS(agents::plan_of_mix(agents::parse_mix("level2,self"), 1), base::UsageError);
+}
+
+TEST_CASE("replay that is smaller than a step's rows is refused", "[unit]") {
+  const Case small{"", encode::ObsKind::k30, kWeights, 5, 1, 2, 200, 9, 0.0, false, ""};
+  const agents::OpponentPlan plan = plan_of(small);
+  const rollout::CollectorOptions options = options_of(small, plan);
+  replay::DeviceBuffer buffer(rollout::with_boards(learners::Ddpg({}).columns(), options.sight), 9, at::kCPU);
+  CHECK_THROWS_AS(rollout::Fleet(options, plan, buffer, 20), base::UsageError);
+}
+
+TEST_CASE("wandering boards are consistent and end their games", "[unit]") {
+  const rollout::Sight sight;
+  rollout::Wanderers boards(65, 3, &sight, at::kCPU);
+  std::int64_t fresh = 0;
+  for (int t = 0; t < 450; ++t) {
+    boards.step();
+    const auto* board = static_cast<const game::State*>(boards.boards().const_data_ptr());
+    for (int b = 0; b < 65; ++b) {
+      game::check_consistency(board[b]);
+      fresh += board[b].step() == 1;
+    }
+  }
+  CHECK(fresh == 130);
+  std::vector<float> row(static_cast<std::size_t>(3 * (sight.features() + 1)));
+  sight.write(static_cast<const game::State*>(boards.boards().const_data_ptr())[64], 0, row.data());
+  CHECK(at::equal(boards.observations()[64].reshape(-1), at::tensor(row)));
+}
