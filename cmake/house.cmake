@@ -38,7 +38,9 @@ function(sd_test name)
   foreach(label ${T_LABELS})
     add_test(NAME ${name}.${label}
       COMMAND test_${name} "[${label}]" -w NoTests -r junit -o ${SD_JUNIT_DIR}/${name}.${label}.xml)
-    set_tests_properties(${name}.${label} PROPERTIES LABELS ${label} TIMEOUT ${T_TIMEOUT})
+    # As torchrun sets it; more threads than cores that are free wait for each other.
+    set_tests_properties(${name}.${label} PROPERTIES LABELS ${label} TIMEOUT ${T_TIMEOUT}
+      ENVIRONMENT OMP_NUM_THREADS=1)
   endforeach()
 endfunction()
 
