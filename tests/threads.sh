@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # tests/threads.sh: ThreadSanitizer over what runs in several threads. Builds the preset `tsan` (some minutes the first
-# time), runs the tests of dist, train, replay and io, and a run of two ranks with every thread that there is: watchdog,
-# joining, the store, Gloo, checkpoints beside training, recording, a stop by a signal. A race fails it.
+# time), runs the tests of the rooms that use them, and runs of two ranks with every thread that there is: watchdog,
+# joining, the store, Gloo, checkpoints beside training, recording, a stop by a signal, loaders. A race fails it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${SNAKE_DDP_PYTHON:-$PWD/.venv/bin/python3}
 export PATH=$(dirname "$python"):$PATH
 build=build/tsan
 cmake --preset tsan -DPython3_EXECUTABLE="$python" >/dev/null
-cmake --build $build --target snake_ddp test_dist test_train test_replay test_io test_rollout >&2
+cmake --build $build --target snake_ddp test_dist test_train test_replay test_io test_rollout test_pretrain >&2
 
 export TSAN_OPTIONS="suppressions=$PWD/tests/threads.supp:second_deadlock_stack=1:allocator_may_return_null=1:exitcode=66:${TSAN_OPTIONS:-}"
 scratch=$(mktemp -d)
@@ -26,7 +26,7 @@ expect() {  # CODE NAME COMMAND...
   fi
 }
 
-for room in dist train replay io rollout; do
+for room in dist train replay io rollout pretrain; do
   expect 0 "tests of $room" $build/tests/$room/test_$room '[unit]'
 done
 
@@ -40,4 +40,7 @@ expect 0 "a league" $snake_ddp "${ranks[@]}" "${settings[@]}" --max_episodes 16 
   --opponent_mix territory:0.3,self:0.3,league:0.4 --league_interval 3 --league_games 100 --league_win_rate 0
 expect 75 "a stop by a signal" timeout --signal=TERM --preserve-status 30 $snake_ddp "${ranks[@]}" "${settings[@]}" \
   --max_episodes 1000000 --resume never
+expect 0 "recording boards" $snake_ddp eval --team_a level2 --team_b level4 --games 40 --record_boards "$scratch/games/a.boards"
+expect 0 "pretraining" $snake_ddp pretrain "${ranks[@]}" --stage tokenizer --data_path "$scratch/games" --epochs 2 \
+  --cache_dir "$scratch/cache" --save_dir "$scratch/pretrained" --batch_size 16 --num_workers 2 --bucket_mb 1 --threads 1
 exit $failed
