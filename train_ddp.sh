@@ -22,14 +22,7 @@ case " $* " in
 esac
 ./snake_ddp train --check_settings "$@"
 
-gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
-if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then gpus=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c . || true); fi
-cores=$(nproc)
-default=$((gpus > 0 ? gpus : (cores < 8 ? cores : 8)))
-nproc_per_node=${NPROC:-$default}
-[[ $nproc_per_node =~ ^[1-9][0-9]*$ ]] || give_up "NPROC=$nproc_per_node is not a number of ranks"
-threads=$((cores / nproc_per_node))
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((threads > 0 ? threads : 1))}
+sd_ranks
 
 if [ "${NNODES:-1}" = 1 ]; then
   # As --standalone, which takes a free port, but without asking who "localhost" is: bare systems do not know.
@@ -46,5 +39,5 @@ else
   fi
 fi
 # exec: a signal to this script must reach torchrun.
-exec "$SD_PYTHON" -m torch.distributed.run "${rendezvous[@]}" --nproc_per_node="$nproc_per_node" \
+exec "$SD_PYTHON" -m torch.distributed.run "${rendezvous[@]}" --nproc_per_node="$SD_RANKS" \
   --signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1 --no-python ./snake_ddp train "$@"

@@ -18,15 +18,12 @@ sd_environment
 sd_build release snake_ddp
 sd_unlock
 
-gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
-cores=$(nproc)
-ranks=${NPROC:-$((gpus > 0 ? gpus : (cores < 8 ? cores : 8)))}
-[[ $ranks =~ ^[1-9][0-9]*$ ]] || give_up "NPROC=$ranks is not a number of ranks"
+sd_ranks
 games=${GAMES:-games} out=${OUT:-pretrained} radius=${RADIUS:-4}
 
 start() {  # torchrun with one process for each rank
   "$SD_PYTHON" -m torch.distributed.run --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --local-addr=127.0.0.1 \
-    --nproc_per_node="$ranks" --signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1 --no-python ./snake_ddp "$@"
+    --nproc_per_node="$SD_RANKS" --signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1 --no-python ./snake_ddp "$@"
 }
 
 if [ ! -d "$games" ]; then

@@ -135,3 +135,16 @@ sd_unlock() {
   exec 9>&-
   unset SNAKE_DDP_LOCKED
 }
+
+# sd_ranks: sets SD_RANKS, the ranks of this machine: NPROC, else its visible GPUs, else its cores up to 8; and
+# OMP_NUM_THREADS to each one's share of the cores.
+sd_ranks() {
+  local gpus cores threads
+  gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
+  if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then gpus=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c . || true); fi
+  cores=$(nproc)
+  SD_RANKS=${NPROC:-$((gpus > 0 ? gpus : (cores < 8 ? cores : 8)))}
+  [[ $SD_RANKS =~ ^[1-9][0-9]*$ ]] || give_up "NPROC=$SD_RANKS is not a number of ranks"
+  threads=$((cores / SD_RANKS))
+  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((threads > 0 ? threads : 1))}
+}

@@ -20,7 +20,6 @@
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/world.hpp"
 #include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/file_error.hpp"
 #include "snake_ddp/io/game_log.hpp"
 #include "snake_ddp/train/judge.hpp"
 
@@ -54,9 +53,7 @@ std::array<std::string, 2> names_of(const Line& line, std::int64_t game) {
 
 /// Writes each game to `line.record`.
 void record_games(const Line& line, rollout::MatchOptions& match) {
-  std::error_code error;
-  std::filesystem::create_directories(line.record, error);
-  if (error) throw io::file_error("make folder", line.record, error.value());
+  io::make_folders(line.record);
   const auto running = std::make_shared<std::map<std::int64_t, io::RecordedGame>>();
   const std::size_t digits = std::to_string(match.games - 1).size();
   match.watch = [=, before = match.watch](std::int64_t number, const game::State& state) {
@@ -86,9 +83,7 @@ std::shared_ptr<data::BoardSetWriter> record_boards(const Line& line, int rank,
                                        line.record_boards, data::kBoardSetEnding));
   }
   std::filesystem::path path = line.record_boards;
-  std::error_code error;
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  if (error) throw io::file_error("make folder", path.parent_path().string(), error.value());
+  if (path.has_parent_path()) io::make_folders(path.parent_path().string());
   if (rank > 0)
     path.replace_filename(fmt::format("{}_{}{}", path.stem().string(), rank, data::kBoardSetEnding));
   const auto writer = std::make_shared<data::BoardSetWriter>(path.string(), line.board_interval);

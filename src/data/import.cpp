@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/io/file_error.hpp"
 
@@ -32,11 +33,6 @@ std::vector<std::vector<game::State>> games_of(const std::string& path, std::int
   if (games.empty())
     throw base::FileError(path + ": holds no game. Remove it from the folder, or record it anew");
   return games;
-}
-
-std::uint64_t add_to_hash(std::uint64_t hash, std::string_view text) {
-  for (const char c : text) hash = (hash ^ static_cast<std::uint8_t>(c)) * 1099511628211ULL;
-  return hash;
 }
 
 }  // namespace
@@ -100,15 +96,15 @@ std::vector<std::string> record_files(const std::string& path) {
 
 std::string cache_path(const std::string& cache_dir, const std::vector<std::string>& files,
                        std::int64_t interval) {
-  std::uint64_t hash = add_to_hash(14695981039346656037ULL, fmt::format("set 1, interval {}\n", interval));
+  std::uint64_t hash = base::add_to_hash(base::kHashStart, fmt::format("set 1, interval {}\n", interval));
   for (const std::string& file : files) {
     std::error_code error;
     const std::uintmax_t bytes = fs::file_size(file, error);
     if (error) throw io::file_error("read", file, error.value());
     const auto time = fs::last_write_time(file, error);
     if (error) throw io::file_error("read", file, error.value());
-    hash = add_to_hash(hash, fmt::format("{} {} {}\n", fs::path(file).filename().string(), bytes,
-                                         time.time_since_epoch().count()));
+    hash = base::add_to_hash(hash, fmt::format("{} {} {}\n", fs::path(file).filename().string(), bytes,
+                                               time.time_since_epoch().count()));
   }
   return fmt::format("{}/{:016x}{}", cache_dir, hash, kBoardSetEnding);
 }

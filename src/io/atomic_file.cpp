@@ -64,6 +64,12 @@ void write_json(const std::string& path, const nlohmann::ordered_json& value) {
   write_file_atomically(path, value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
+void make_folders(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw file_error("make folder", path, error.value());
+}
+
 std::string read_file(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.open()) throw file_error("read", path, errno);

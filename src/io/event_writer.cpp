@@ -7,10 +7,10 @@
 #include <cstring>
 #include <filesystem>
 #include <protozero/pbf_writer.hpp>
-#include <system_error>
 
 #include "descriptor.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/io/atomic_file.hpp"
 #include "snake_ddp/io/file_error.hpp"
 
 namespace snake_ddp::io {
@@ -112,9 +112,7 @@ struct EventWriter::File {
 };
 
 EventWriter::EventWriter(const std::string& folder) : file_(std::make_unique<File>()) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw file_error("make folder", folder, error.value());
+  make_folders(folder);
   const std::string start = (std::filesystem::path(folder) / "events.out.tfevents.").string() +
                             std::to_string(static_cast<std::int64_t>(seconds_since_1970())) + "." +
                             base::host_name() + "." + std::to_string(::getpid()) + ".";

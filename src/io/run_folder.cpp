@@ -18,6 +18,7 @@
 #include <system_error>
 #include <vector>
 
+#include "snake_ddp/io/atomic_file.hpp"
 #include "snake_ddp/io/file_error.hpp"
 
 namespace snake_ddp::io {
@@ -69,12 +70,6 @@ std::string time_stamp() {
   std::array<char, 32> text{};
   std::strftime(text.data(), text.size(), "%Y%m%d_%H%M%S", &local);
   return text.data();
-}
-
-void make_folders(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) throw file_error("make folder", path.string(), error.value());
 }
 
 int highest_number(const fs::path& runs) {
@@ -130,7 +125,7 @@ std::string describe_runs(const fs::path& runs) {
 
 RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name) {
   const fs::path runs = fs::path(runs_dir) / game_name;
-  make_folders(runs);
+  make_folders(runs.string());
   // The final name holds the time, so two processes could make run3_..58 and run3_..59. Both first make
   // .run3, which only one can; whoever comes later, with an old listing, finds the renamed folder and tries
   // the next number.

@@ -160,9 +160,7 @@ nets::NamedTensors Bicnet::state() {
   for (const auto& [name, pair] : pairs) {
     nets::add_under(out, name + ".", pair->online.named());
     nets::add_under(out, name + "_target.", pair->target.named());
-    nets::add_under(out, name + "_adam.first.", pair->online.named_views(pair->adam.first_moment));
-    nets::add_under(out, name + "_adam.second.", pair->online.named_views(pair->adam.second_moment));
-    out.emplace_back(name + "_adam.steps", pair->adam.steps);
+    add_adam(out, name + "_adam.", pair->online, pair->adam);
   }
   updates_tensor_.fill_(updates_);
   out.emplace_back("updates", updates_tensor_);

@@ -19,9 +19,7 @@ nets::DenseShape critic_shape(const LearnerOptions& o) {
 void add_trained(nets::NamedTensors& out, const std::string& name, const Trained& t) {
   nets::add_under(out, name + ".", t.net.named());
   nets::add_under(out, name + "_target.", t.target.named());
-  nets::add_under(out, name + "_adam.first.", t.net.named_views(t.adam.first_moment));
-  nets::add_under(out, name + "_adam.second.", t.net.named_views(t.adam.second_moment));
-  out.emplace_back(name + "_adam.steps", t.adam.steps);
+  add_adam(out, name + "_adam.", t.net, t.adam);
 }
 
 }  // namespace

@@ -61,14 +61,18 @@ void Dqn::start_from_exported() {
 
 nets::NamedTensors Dqn::exported_critic() { return mixing_ ? mixing_->mixer.named() : target_.named(); }
 
-std::vector<replay::Column> Dqn::columns() const {
-  return {{"observation", {kTeam, options_.features + 1}},
-          {"action", {kTeam, kActions}},
-          {"reward", {kTeam}},
-          {"next_observation", {kTeam, options_.features + 1}},
-          {"discount", {kTeam}},
-          {"next_moves", {kTeam, kActions}}};
+std::vector<replay::Column> dqn_columns(const LearnerOptions& o, bool linked) {
+  std::vector<replay::Column> columns = {{"observation", {kTeam, o.features + 1}},
+                                         {"action", {kTeam, kActions}},
+                                         {"reward", {kTeam}},
+                                         {"next_observation", {kTeam, o.features + 1}},
+                                         {"discount", {kTeam}},
+                                         {"next_moves", {kTeam, kActions}}};
+  if (linked) columns.push_back({"back", {1}});
+  return columns;
 }
+
+std::vector<replay::Column> Dqn::columns() const { return dqn_columns(options_, /*linked=*/false); }
 
 // Q'(s', argmax over allowed moves of Q(s')), [rows, 1].
 at::Tensor Dqn::next_values(const replay::Batch& batch, std::int64_t rows) {
@@ -153,9 +157,7 @@ nets::NamedTensors Dqn::state() {
   nets::NamedTensors out;
   nets::add_under(out, "net.", net_.named());
   nets::add_under(out, "net_target.", target_.named());
-  nets::add_under(out, "adam.first.", net_.named_views(adam_.first_moment));
-  nets::add_under(out, "adam.second.", net_.named_views(adam_.second_moment));
-  out.emplace_back("adam.steps", adam_.steps);
+  add_adam(out, "adam.", net_, adam_);
   if (mixing_) mixing_->add_state(out);
   return out;
 }

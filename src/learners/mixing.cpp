@@ -31,9 +31,7 @@ void Mixing::step(const Average& average, const LearnerOptions& options) {
 void Mixing::add_state(nets::NamedTensors& out) {
   nets::add_under(out, "", mixer.named());
   nets::add_under(out, "target.", target.named());
-  nets::add_under(out, "mixer_adam.first.", mixer.named_views(adam.first_moment));
-  nets::add_under(out, "mixer_adam.second.", mixer.named_views(adam.second_moment));
-  out.emplace_back("mixer_adam.steps", adam.steps);
+  add_adam(out, "mixer_adam.", mixer, adam);
 }
 
 }  // namespace snake_ddp::learners

@@ -40,15 +40,7 @@ Pqn::Pqn(const LearnerOptions& options)
   for (at::Tensor* t : {&loss_, &q_mean_, &norm_}) *t = at::zeros({}, scalar);
 }
 
-std::vector<replay::Column> Pqn::columns() const {
-  return {{"observation", {kTeam, options_.features + 1}},
-          {"action", {kTeam, kActions}},
-          {"reward", {kTeam}},
-          {"next_observation", {kTeam, options_.features + 1}},
-          {"discount", {kTeam}},
-          {"next_moves", {kTeam, kActions}},
-          {"back", {1}}};
-}
+std::vector<replay::Column> Pqn::columns() const { return dqn_columns(options_, /*linked=*/true); }
 
 void Pqn::prepare(replay::Batch& rollout) {
   const c10::NoGradGuard no_grad;
@@ -94,9 +86,7 @@ UpdateStats Pqn::stats() const {
 nets::NamedTensors Pqn::state() {
   nets::NamedTensors out;
   nets::add_under(out, "net.", net_.named());
-  nets::add_under(out, "adam.first.", net_.named_views(adam_.first_moment));
-  nets::add_under(out, "adam.second.", net_.named_views(adam_.second_moment));
-  out.emplace_back("adam.steps", adam_.steps);
+  add_adam(out, "adam.", net_, adam_);
   return out;
 }
 

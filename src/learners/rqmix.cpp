@@ -41,15 +41,7 @@ void Rqmix::start_from_exported() {
   mixing_.start();
 }
 
-std::vector<replay::Column> Rqmix::columns() const {
-  return {{"observation", {kTeam, options_.features + 1}},
-          {"action", {kTeam, kActions}},
-          {"reward", {kTeam}},
-          {"next_observation", {kTeam, options_.features + 1}},
-          {"discount", {kTeam}},
-          {"next_moves", {kTeam, kActions}},
-          {"back", {1}}};
-}
+std::vector<replay::Column> Rqmix::columns() const { return dqn_columns(options_, /*linked=*/true); }
 
 // L = 1/N sum of Huber(error) over the windows' transitions after the burn-in, N as if all of them were there.
 void Rqmix::update(const replay::Batch& batch, const Average& average) {
@@ -123,9 +115,7 @@ nets::NamedTensors Rqmix::state() {
   nets::NamedTensors out;
   nets::add_under(out, "net.", net_.named());
   nets::add_under(out, "net_target.", target_.named());
-  nets::add_under(out, "adam.first.", net_.named_views(adam_.first_moment));
-  nets::add_under(out, "adam.second.", net_.named_views(adam_.second_moment));
-  out.emplace_back("adam.steps", adam_.steps);
+  add_adam(out, "adam.", net_, adam_);
   mixing_.add_state(out);
   return out;
 }

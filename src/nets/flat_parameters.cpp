@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/hash.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -32,6 +33,14 @@ FlatParameters::FlatParameters(std::vector<Block> blocks, at::Device device) : b
 
 void add_under(NamedTensors& out, const std::string& prefix, const NamedTensors& items) {
   for (const auto& [name, tensor] : items) out.emplace_back(prefix + name, tensor);
+}
+
+std::uint64_t add_to_hash(std::uint64_t hash, const at::Tensor& tensor) {
+  const at::Tensor bytes = tensor.to(at::kCPU).contiguous();
+  const auto* word = static_cast<const std::uint32_t*>(bytes.data_ptr());
+  const auto words = static_cast<std::int64_t>(bytes.nbytes() / sizeof(std::uint32_t));
+  for (std::int64_t i = 0; i < words; ++i) hash = base::add_to_hash(hash, std::uint64_t{word[i]});
+  return hash;
 }
 
 void copy_state(const NamedTensors& source, const NamedTensors& views, const std::string& what) {

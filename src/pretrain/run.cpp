@@ -16,6 +16,7 @@
 #include <optional>
 #include <sstream>
 
+#include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/data/import.hpp"
@@ -59,11 +60,7 @@ ordered_json settings_of(const PretrainOptions& o) {
 }
 
 std::string hash_of(const at::Tensor& flat) {
-  const at::Tensor here = flat.to(at::kCPU).contiguous();
-  const auto* word = static_cast<const std::uint32_t*>(here.data_ptr());
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (std::int64_t i = 0; i < here.numel(); ++i) hash = (hash ^ word[i]) * 1099511628211ULL;
-  return fmt::format("{:016x}", hash);
+  return fmt::format("{:016x}", nets::add_to_hash(base::kHashStart, flat));
 }
 
 // Where the pass through the data is: all that a continuation needs beside tensors of the model.
@@ -140,11 +137,7 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
             !context_.device().is_cpu()) {
   context_.check_same("the configuration", settings_of(o_).dump(), context_.deadline());
   if (context_.is_main()) {
-    std::error_code error;
-    for (const std::string& folder : {o_.save_dir, o_.cache_dir}) {
-      std::filesystem::create_directories(folder, error);
-      if (error) throw io::file_error("make folder", folder, error.value());
-    }
+    for (const std::string& folder : {o_.save_dir, o_.cache_dir}) io::make_folders(folder);
     log_.emplace(o_.save_dir + "/pretrain.log");
   }
   tell(fmt::format("{}: pretraining {}, {} rank(s), {}, {} thread(s) each", train::version_text(), o_.stage,

@@ -10,6 +10,7 @@
 
 #include "show_boards.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/game/chance.hpp"
@@ -306,8 +307,8 @@ void Collector::emit(std::size_t seat, std::int64_t oldest, std::int64_t count, 
 }
 
 std::uint64_t Collector::hash() const {
-  std::uint64_t all = 14695981039346656037ULL;
-  for (const game::State& board : boards_) all = (all ^ game::hash(board)) * 1099511628211ULL;
+  std::uint64_t all = base::kHashStart;
+  for (const game::State& board : boards_) all = base::add_to_hash(all, game::hash(board));
   return all;
 }
 

@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/file_error.hpp"
 #include "snake_ddp/io/state_dict.hpp"
 #include "snake_ddp/train/run.hpp"
 
@@ -31,9 +30,7 @@ bool Keeper::mend() {
   const std::string models = folder_ + "/trained_model";
   std::error_code ignored;  // what cannot be looked at shows when it is written
   if (fs::exists(settings, ignored) && fs::exists(models, ignored)) return false;
-  std::error_code error;
-  fs::create_directories(models, error);
-  if (error) throw io::file_error("make folder", models, error.value());
+  io::make_folders(models);
   claim_.reset();
   claim_.emplace(folder_);
   io::write_json(settings, settings_);

@@ -2,23 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/file_error.hpp"
 
 namespace snake_ddp::train {
-namespace {
-
-void make_folder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw io::file_error("make folder", folder, error.value());
-}
-
-}  // namespace
 
 Recorder::Recorder(std::string folder, const TrainOptions& options, const rollout::Collector& collector)
     : folder_(std::move(folder)),
@@ -26,7 +14,7 @@ Recorder::Recorder(std::string folder, const TrainOptions& options, const rollou
       interval_(options.record_interval),
       model_episode_(options.model_episode),
       written_(collector.episodes_ended() / interval_) {
-  make_folder(folder_);
+  io::make_folders(folder_);
   const game::State& board = collector.boards().front();
   if (board.step() == 1) running_ = io::begin_record(board);  // it was dealt before we came
 }
@@ -44,7 +32,7 @@ void Recorder::see(const rollout::Episode& episode, const game::State& board, co
   running_->names = {name_, std::string(agents::name(episode.opponent))};
   running_->cut_off = !board.done();
   try {
-    make_folder(folder_);  // somebody may have removed it
+    io::make_folders(folder_);  // somebody may have removed it
     io::write_file_atomically(fmt::format("{}/episode_{}.json", folder_, model_episode_ + episode.number),
                               io::game_log_text(*running_));
   } catch (const base::FileError& e) {  // told by who looks; training goes on

@@ -24,6 +24,7 @@
 #include "keeper.hpp"
 #include "setup.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
+#include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/gpus.hpp"
@@ -143,9 +144,7 @@ Ballot vote(dist::DistContext& context, Ballot ballot) {
 }
 
 std::string hash_text(const std::string& text) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return fmt::format("{:016x}", hash);
+  return fmt::format("{:016x}", base::add_to_hash(base::kHashStart, text));
 }
 
 rollout::CollectorOptions watched(rollout::CollectorOptions options, std::optional<Recorder>& recorder) {
@@ -323,12 +322,12 @@ std::vector<std::string> Run::begin_or_resume() {
   folder_ =
       context_.is_main() ? std::filesystem::absolute(keeper_->folder()).lexically_normal().string() : "";
   folder_ = context_.broadcast_text(folder_, context_.deadline());
-  const bool sees = sees_run_ = sees_run(folder_, context_);
-  checkpoints_.emplace(Checkpoints::Plan{folder_, context_.rank(), context_.size(), sees,
+  sees_run_ = sees_run(folder_, context_);
+  checkpoints_.emplace(Checkpoints::Plan{folder_, context_.rank(), context_.size(), sees_run_,
                                          o_.checkpoint_replay == "on", static_cast<int>(o_.keep_checkpoints),
                                          version_text(), settings_});
   std::vector<std::string> lines;
-  const std::string blind = blind_ranks(sees, context_);
+  const std::string blind = blind_ranks(sees_run_, context_);
   if (!blind.empty()) {
     lines.push_back(
         fmt::format("Rank(s) {} do not see the run's folder: their boards and replay are not in "
@@ -340,7 +339,7 @@ std::vector<std::string> Run::begin_or_resume() {
     share_weights(*learner_, context_);
     return lines;
   }
-  const std::vector<std::string> more = resume_from(folder_, sees, state_, settings_, context_);
+  const std::vector<std::string> more = resume_from(folder_, sees_run_, state_, settings_, context_);
   lines.insert(lines.end(), more.begin(), more.end());
   resumed_at_ = counters_.steps;
   if (context_.is_main()) {

@@ -4,25 +4,12 @@
 #include <fmt/format.h>
 
 #include "setup.hpp"
+#include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/io/run_folder.hpp"
 #include "snake_ddp/io/state_dict.hpp"
 #include "snake_ddp/nets/dense.hpp"
 
 namespace snake_ddp::train {
-namespace {
-
-std::uint64_t add_to_hash(std::uint64_t hash, const at::Tensor& tensor) {
-  const at::Tensor bytes = tensor.to(at::kCPU).contiguous();
-  const auto* word = static_cast<const std::uint32_t*>(bytes.data_ptr());
-  const auto words = static_cast<std::int64_t>(bytes.nbytes() / sizeof(std::uint32_t));
-  for (std::int64_t i = 0; i < words; ++i) hash = (hash ^ word[i]) * 1099511628211ULL;
-  return hash;
-}
-
-constexpr std::uint64_t kHashStart = 14695981039346656037ULL;
-
-}  // namespace
-
 FeatureMap::FeatureMap(const TrainOptions& o) : scaled_(o.scale_features) {
   if (!scaled_) return;
   const rollout::Sight sight = sight_of(o);
@@ -65,15 +52,15 @@ void share_weights(learners::Learner& learner, dist::DistContext& context) {
 }
 
 std::string state_hash(learners::Learner& learner) {
-  std::uint64_t hash = kHashStart;
-  for (const auto& [name, tensor] : learner.state()) hash = add_to_hash(hash, tensor);
+  std::uint64_t hash = base::kHashStart;
+  for (const auto& [name, tensor] : learner.state()) hash = nets::add_to_hash(hash, tensor);
   return fmt::format("{:016x}", hash);
 }
 
 std::string fingerprint_line(learners::Learner& learner, const rollout::Collector& collector,
                              const replay::Batch& batch, dist::DistContext& context) {
-  std::uint64_t last_batch = kHashStart;
-  for (const at::Tensor& column : batch.columns) last_batch = add_to_hash(last_batch, column);
+  std::uint64_t last_batch = base::kHashStart;
+  for (const at::Tensor& column : batch.columns) last_batch = nets::add_to_hash(last_batch, column);
   const std::vector<std::string> all = context.gather(
       fmt::format("boards {:016x} batch {:016x}", collector.hash(), last_batch), context.deadline());
   std::string line = "Fingerprint: weights " + state_hash(learner);

@@ -1,4 +1,4 @@
-// Whole files: read at once, or replaced so that nobody ever sees half of one.
+// Whole files: read at once, or replaced so that nobody ever sees half of one; and folders for them.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,6 +15,10 @@ void write_file_atomically(const std::string& path, std::string_view bytes);
 
 /// Indented JSON and a line end, written by write_file_atomically. Bytes that are not UTF-8 become U+FFFD.
 void write_json(const std::string& path, const nlohmann::ordered_json& value);
+
+/// Makes the folder, and those above it, where they are missing.
+/// Throws  FileError.
+void make_folders(const std::string& path);
 
 /// The file's bytes.
 /// Throws  FileError.

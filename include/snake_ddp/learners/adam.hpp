@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <string>
 
 #include "snake_ddp/nets/flat_parameters.hpp"
 
@@ -44,5 +45,14 @@ struct Adam {
   at::Tensor norm_, scales_, rate_;  // kPieces' own, on the device; the rate 0-dim float64
   double published_ = -1;
 };
+
+/// Appends what a continuation needs: moments as `prefix`first. and `prefix`second. before the names of `net`'s
+/// parameters, and `prefix`steps. Views; Owner: `adam`.
+template <class Net>
+void add_adam(nets::NamedTensors& out, const std::string& prefix, const Net& net, const Adam& adam) {
+  nets::add_under(out, prefix + "first.", net.named_views(adam.first_moment));
+  nets::add_under(out, prefix + "second.", net.named_views(adam.second_moment));
+  out.emplace_back(prefix + "steps", adam.steps);
+}
 
 }  // namespace snake_ddp::learners

@@ -23,6 +23,9 @@ enum DqnColumn : std::size_t {
   kBack = 6,       // [B, 1], of Pqn and Rqmix: see there
 };
 
+/// The columns of DqnColumn, kBack where `linked`.
+std::vector<replay::Column> dqn_columns(const LearnerOptions& options, bool linked);
+
 class Dqn final : public Learner, private nets::Policy {
  public:
   /// Throws  UsageError for expected_value, clipped_double_critics and coalesced_update, which are about actors.

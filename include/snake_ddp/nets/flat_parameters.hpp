@@ -42,6 +42,9 @@ class FlatParameters {
 /// Appends `items` to `out`, their names behind `prefix`.
 void add_under(NamedTensors& out, const std::string& prefix, const NamedTensors& items);
 
+/// base::add_to_hash of a tensor's bits, four bytes at a time, on any device.
+std::uint64_t add_to_hash(std::uint64_t hash, const at::Tensor& tensor);
+
 /// Copies tensors from a state dict into views of a network, by name.
 /// Throws  FileError that lists the first difference in names or shapes; nothing is copied then. `what` names
 /// the
