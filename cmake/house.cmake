@@ -44,9 +44,10 @@ function(sd_test name)
   endforeach()
 endfunction()
 
-# sd_pytest(<file without .py> LABEL <label>): a pytest file that drives the built programs.
+# sd_pytest(<file without .py> LABEL <label> [BESIDE]): a pytest file that drives the built programs, alone on the machine;
+# with BESIDE other tests may run at the same time: nothing in it depends on how fast the programs are.
 function(sd_pytest name)
-  cmake_parse_arguments(T "" "LABEL;TIMEOUT" "" ${ARGN})
+  cmake_parse_arguments(T "BESIDE" "LABEL;TIMEOUT" "" ${ARGN})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 600)
   endif()
@@ -54,7 +55,11 @@ function(sd_pytest name)
     COMMAND ${Python3_EXECUTABLE} -m pytest -q -p no:cacheprovider ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py
       --junitxml=${SD_JUNIT_DIR}/${name}.${T_LABEL}.xml
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(${name}.${T_LABEL} PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT} RUN_SERIAL ON
+  set(alone ON)
+  if(T_BESIDE)
+    set(alone OFF)
+  endif()
+  set_tests_properties(${name}.${T_LABEL} PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT} RUN_SERIAL ${alone}
     ENVIRONMENT
     "SD_BUILD_DIR=${PROJECT_BINARY_DIR};SD_SOURCE_DIR=${PROJECT_SOURCE_DIR};PYTHONPATH=${PROJECT_SOURCE_DIR}/tests")
 endfunction()

@@ -23,9 +23,11 @@ GROUP_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MAST
 
 
 def clean_environment(**variables):
+    # PyTorch's store asks the resolver for the name of whoever connects: a lost question may cost a second, not ten.
+    variables = {"OMP_NUM_THREADS": "1", "RES_OPTIONS": "timeout:1 attempts:1"} | variables
     kept = {name: value for name, value in os.environ.items()
             if name not in GROUP_VARIABLES and not name.startswith(("SLURM_", "TORCHELASTIC_", "PET_", "GLOO_", "OMP_"))}
-    return kept | {"OMP_NUM_THREADS": "1"} | {name: str(value) for name, value in variables.items()}
+    return kept | {name: str(value) for name, value in variables.items()}
 
 
 def flags(settings):

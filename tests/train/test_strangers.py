@@ -48,7 +48,7 @@ def family(processes):
 
 
 class Strangers:
-    """Comes to every port of some processes until told to stop."""
+    """Comes to every port on which snake_ddp listens in some processes, until told to stop."""
 
     def __init__(self, processes, seed):
         self.processes = processes
@@ -71,7 +71,7 @@ class Strangers:
 
     def come(self):
         while not self.ended.is_set():
-            for place in listeners(family(self.processes)):
+            for place in (p for p in listeners(family(self.processes)) if p[0] == "snake_ddp"):
                 for _ in range(10):
                     with contextlib.suppress(OSError):  # the other side may hang up at any time, or be gone
                         self.visit(place)
@@ -120,10 +120,12 @@ def test_strangers_neither_disturb_the_joining_nor_the_training(start, tmp_path)
 
 
 def test_strangers_do_not_disturb_a_run_under_torchrun(start, tmp_path):
+    # They leave torchrun's own store alone: its one thread asks the resolver for the name of each visitor, and a crowd
+    # stops it for as long as the resolver takes (PyTorch 2.11; docs/operations.md).
     quiet = weights_of([torchrun(start, 2, BINARY, GLOO, *flags(RUN | {"runs_dir": tmp_path / "quiet"}))])
     run = torchrun(start, 2, BINARY, GLOO, *flags(RUN | {"runs_dir": tmp_path / "loud"}))
     with Strangers([run], seed=2) as strangers:
         assert weights_of([run]) == quiet
-    ours = {address for program, address, _ in strangers.visits if program == "snake_ddp"}
-    assert ours == {"127.0.0.1"}, strangers.visits
-    assert any(program != "snake_ddp" and n > SILENT for (program, _, _), n in strangers.visits.items()), "torchrun's store"
+    visited = {place: n for place, n in strangers.visits.items() if n > SILENT}
+    assert len(visited) == 2, f"what both ranks' Gloo listens on: {strangers.visits}"
+    assert {address for _, address, _ in visited} == {"127.0.0.1"}, "nothing of ours listens on other interfaces"
