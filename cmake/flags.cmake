@@ -14,7 +14,7 @@ endif()
 if(SNAKE_DDP_SANITIZE)
   target_compile_options(sd_flags INTERFACE
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>  # GCC 12 sees phantoms in instrumented code
-    -fsanitize=${SNAKE_DDP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g)
+    -fsanitize=${SNAKE_DDP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g1)
   target_link_options(sd_flags INTERFACE -fsanitize=${SNAKE_DDP_SANITIZE})
 endif()
 # LibTorch brings an fmt of its own version; header-only, each translation unit is consistent with what it sees.

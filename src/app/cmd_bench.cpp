@@ -11,9 +11,11 @@
 #include "snake_ddp/app/bench_jobs.hpp"
 #include "snake_ddp/app/bench_learner.hpp"
 #include "snake_ddp/app/bench_process.hpp"
+#include "snake_ddp/app/bench_reducer.hpp"
 #include "snake_ddp/app/bench_train.hpp"
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/pretrain/options.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -27,6 +29,7 @@ struct Line {
   std::vector<std::int64_t> batch_sizes = {128, 1024, 4096};
   std::int64_t boards = 65536;
   std::string device = "cpu";
+  double bucket_mb = pretrain::PretrainOptions{}.bucket_mb;
   bool json = false;
   std::string job, job_settings, job_result;
 };
@@ -54,6 +57,7 @@ constexpr Bench kBenches[] = {
     {"train", [](const Line& l) { return bench_train(l.seconds, l.rounds, l.ranks, l.config); }},
     {"memory", [](const Line& l) { return bench_memory(l.rounds, l.ranks, l.config); }},
     {"start", [](const Line& l) { return bench_start(l.rounds, l.ranks, l.config); }},
+    {"reducer", [](const Line& l) { return bench_reducer(l.seconds, l.rounds, l.ranks, l.bucket_mb); }},
     {"game", game_rows},
     {"encode", [](const Line& l) { return bench_encode(l.seconds); }},
     {"act", [](const Line& l) { return bench_opponents(l.seconds); }},
@@ -69,6 +73,7 @@ struct NamedJob {
 constexpr NamedJob kJobs[] = {
     {"allreduce", allreduce_job}, {"everything", everything_job}, {"run", run_job},
     {"bare", bare_job},           {"memory", memory_job},         {"start", start_job},
+    {"reducer", reducer_job},
 };
 
 std::vector<std::string> bench_names() {
@@ -112,12 +117,13 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
       .add_option("--batch_size,--batch-size", line->batch_sizes,
                   "batch sizes of the update bench [128 1024 4096]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  command.add_option("--ranks", line->ranks, "ranks of the benches allreduce, train, memory and start")
+  command
+      .add_option("--ranks", line->ranks, "ranks of the benches allreduce, train, memory, start and reducer")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command
       .add_option("--rounds", line->rounds,
-                  "how often these four are repeated, within the time; rows are medians")
+                  "how often these five are repeated, within the time; rows are medians")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command.add_option("--config", line->config,
@@ -130,6 +136,9 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
       ->capture_default_str();
   command.add_option("--boards", line->boards, "boards of the game bench on a device")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
+      ->capture_default_str();
+  command.add_option("--bucket_mb,--bucket-mb", line->bucket_mb, "MiB of a bucket of the reducer bench")
+      ->check(CLI::Range(0.001, 1024.0))
       ->capture_default_str();
   command.add_flag("--json", line->json, "one JSON object on stdout");
   // How a bench starts itself again; see bench_jobs.hpp.

@@ -160,8 +160,10 @@ Action add_eval(CLI::App& command) {
   command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
                    "teams from files make no move that is certain death; Q-networks never do");
   command
-      .add_option("--view_radius,--view-radius", line->view_radius,
-                  "what teams from files that see the window see of it, as in training; 0: all")
+      .add_option(
+          "--view_radius,--view-radius", line->view_radius,
+          "what teams from files that see the window see of it, as in training; 0: all; teams with tokens "
+          "see what they did in training")
       ->check(CLI::Range(0, 10));
   command.add_option("--show", line->show, "print the first game's board before this step, 1 to 201")
       ->check(CLI::Range(1, game::kMaxSteps + 1));
@@ -199,7 +201,7 @@ Action add_eval(CLI::App& command) {
     Team a = team_from_spec(line->team_a, line->mask_fatal),
          b = team_from_spec(line->team_b, line->mask_fatal);
     for (Team* team : {&a, &b}) {
-      if (team->player.sight.kind == encode::ObsKind::kWindow)
+      if (team->player.sight.kind == encode::ObsKind::kWindow && !team->player.sight.graphs)
         team->player.sight.view_radius = line->view_radius;
     }
     at::set_num_threads(1);

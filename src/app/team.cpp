@@ -10,21 +10,72 @@
 #include "snake_ddp/io/atomic_file.hpp"
 #include "snake_ddp/io/json_text.hpp"
 #include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/learners/with_tokens.hpp"
+#include "snake_ddp/train/tokens.hpp"
 
 namespace snake_ddp::app {
 
-nets::Head head_of_run(const std::string& actor) {
-  const auto config = std::filesystem::path(actor).parent_path().parent_path() / "config.json";
-  if (!std::filesystem::exists(config)) return nets::Head::kSoftmax;
+namespace {
+
+// config.json of the run that an actor's file lies in; empty without one.
+struct RunSettings {
+  std::string file;
+  nlohmann::json values = nlohmann::json::object();
+
+  template <class T>
+  [[nodiscard]] T get(const char* name, T otherwise) const {
+    try {
+      return values.value(name, otherwise);
+    } catch (const nlohmann::json::exception&) {
+      throw base::FileError(fmt::format("{}: \"{}\" is of another kind than it should be", file, name));
+    }
+  }
+};
+
+RunSettings settings_beside(const std::string& actor) {
+  RunSettings run{(std::filesystem::path(actor).parent_path().parent_path() / "config.json").string()};
+  if (!std::filesystem::exists(run.file)) return run;
   try {
-    const nlohmann::json settings = io::parse_json(io::read_file(config.string()));
-    if (!settings.is_object()) throw base::FileError("not one JSON object");
-    if (!settings.contains("output_activation")) return nets::Head::kSoftmax;
-    if (!settings["output_activation"].is_string()) throw base::FileError("output_activation is no text");
-    return nets::head_from_name(settings["output_activation"].get<std::string>());
+    run.values = io::parse_json(io::read_file(run.file));
   } catch (const base::Error& e) {
+    throw base::FileError(fmt::format("{}, which says how {} was trained: {}", run.file, actor, e.what()));
+  }
+  if (!run.values.is_object())
     throw base::FileError(
-        fmt::format("{}, which says what the last layer of {} is: {}", config.string(), actor, e.what()));
+        fmt::format("{}, which says how {} was trained: not one JSON object", run.file, actor));
+  return run;
+}
+
+// A Q-network that was trained with --tokens: the rest of what it needs stands in its run's config.json.
+void add_tokens(Team& team, const RunSettings& run, std::int64_t features, const std::string& path) {
+  const auto folder = run.get<std::string>("tokens", "");
+  const auto kind = encode::try_obs_kind(run.get<std::string>("obs", ""));
+  if (folder.empty() || !kind) {
+    throw base::FileError(fmt::format(
+        "{}: a network for {} features; this version sees 26, 30, the window's 277 or the view's {}; one "
+        "trained with --tokens needs its run's config.json, {}",
+        path, features, encode::obs_size(encode::ObsKind::kView), run.file));
+  }
+  nets::TokenReader reader = train::token_reader(folder, at::kCPU);
+  const std::int64_t plain = encode::obs_size(*kind);
+  if (plain + reader.features() != features) {
+    throw base::FileError(
+        fmt::format("{}: a network for {} features, but --obs {} with the tokens of {} has {}", path,
+                    features, run.get<std::string>("obs", ""), folder, plain + reader.features()));
+  }
+  team.policy = learners::make_policy_with_tokens(std::move(team.policy), std::move(reader), plain);
+  team.player.sight = {*kind, encode::no_scaling(), run.get<int>("view_radius", 0), /*graphs=*/true};
+}
+
+}  // namespace
+
+nets::Head head_of_run(const std::string& actor) {
+  const RunSettings run = settings_beside(actor);
+  try {
+    return nets::head_from_name(run.get<std::string>("output_activation", "softmax"));
+  } catch (const base::UsageError& e) {
+    throw base::FileError(
+        fmt::format("{}, which says what the last layer of {} is: {}", run.file, actor, e.what()));
   }
 }
 
@@ -57,14 +108,12 @@ Team team_from_spec(const std::string& spec, bool mask_fatal) {
     features = policy->features();
     team.policy = std::move(policy);
   }
-  const auto kind = encode::try_obs_kind(features);
-  if (!kind) {
-    throw base::FileError(fmt::format(
-        "{}: a network for {} features; this version sees 26, 30, the window's 277 or the view's {}", path,
-        features, encode::obs_size(encode::ObsKind::kView)));
+  if (const auto kind = encode::try_obs_kind(features)) {
+    team.player.sight.kind = *kind;
+  } else {
+    add_tokens(team, settings_beside(path), features, path);
   }
   team.player.policy = team.policy.get();
-  team.player.sight.kind = *kind;
   team.player.mask_fatal = mask_fatal || team.policy->answer() == nets::Policy::Answer::kValues;
   return team;
 }

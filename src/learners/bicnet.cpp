@@ -149,9 +149,8 @@ void Bicnet::scale_rates(double factor) {
   critic_.adam.learning_rate = factor * options_.c_lr;
 }
 
-UpdateStats Bicnet::stats() const {
-  return {actor_loss_.item<double>(), critic_loss_.item<double>(), actor_.norm.item<double>(),
-          critic_.norm.item<double>(), q_mean_.item<double>()};
+at::Tensor Bicnet::measured() const {
+  return at::stack({actor_loss_, critic_loss_, actor_.norm, critic_.norm, q_mean_});
 }
 
 nets::NamedTensors Bicnet::state() {

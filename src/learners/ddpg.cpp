@@ -165,12 +165,8 @@ void Ddpg::scale_rates(double factor) {
   for (Trained& critic : critics_) critic.adam.publish_rate();
 }
 
-UpdateStats Ddpg::stats() const {
-  // One copy, so that a device is waited for once.
-  const at::Tensor all =
-      at::stack({actor_loss_, critic_loss_, actor_norm_, critic_norm_, q_mean_}).to(at::kCPU, at::kDouble);
-  const auto* value = all.const_data_ptr<double>();
-  return {value[0], value[1], value[2], value[3], value[4]};
+at::Tensor Ddpg::measured() const {
+  return at::stack({actor_loss_, critic_loss_, actor_norm_, critic_norm_, q_mean_});
 }
 
 nets::NamedTensors Ddpg::state() {

@@ -46,8 +46,11 @@ Dqn::Dqn(const LearnerOptions& options)
 }
 
 void Dqn::scale_rates(double factor) {
-  adam_.learning_rate = factor * options_.c_lr;
-  if (mixing_) mixing_->adam.learning_rate = factor * options_.c_lr;
+  for (Adam* adam : {&adam_, mixing_ ? &mixing_->adam : nullptr}) {
+    if (adam == nullptr) continue;
+    adam->learning_rate = factor * options_.c_lr;
+    adam->publish_rate();
+  }
 }
 
 // QMIX's files have no targets: these start as what was read.
@@ -149,9 +152,7 @@ void Dqn::update(const replay::Batch& batch, const Average& average) {
   mixing_->step(average, options_);
 }
 
-UpdateStats Dqn::stats() const {
-  return {0.0, loss_.item<double>(), 0.0, norm_.item<double>(), q_mean_.item<double>()};
-}
+at::Tensor Dqn::measured() const { return measured_values(loss_, norm_, q_mean_); }
 
 nets::NamedTensors Dqn::state() {
   nets::NamedTensors out;
@@ -165,8 +166,12 @@ nets::NamedTensors Dqn::state() {
 const at::Tensor& Dqn::action_values(const at::Tensor& observations) {
   const c10::NoGradGuard no_grad;
   const std::int64_t rows = observations.size(0) * kTeam;
-  nets::forward(net_, observations.view({rows, options_.features + 1}).to(options_.device), act_pass_);
-  act_output_ = act_pass_.output.to(at::kCPU).view({observations.size(0), kTeam, kActions});
+  // Who asks from the learner's device always asks for as many: a recording has the addresses of that pass, which must not
+  // change when others ask for more.
+  nets::MlpPass& pass = observations.is_cpu() ? act_pass_ : play_pass_;
+  nets::forward(net_, observations.view({rows, options_.features + 1}).to(options_.device), pass);
+  // Back to where the question came from.
+  act_output_ = pass.output.to(observations.device()).view({observations.size(0), kTeam, kActions});
   return act_output_;
 }
 

@@ -79,9 +79,7 @@ void Pqn::update(const replay::Batch& batch, const Average& average) {
 
 void Pqn::scale_rates(double factor) { adam_.learning_rate = factor * options_.c_lr; }
 
-UpdateStats Pqn::stats() const {
-  return {0.0, loss_.item<double>(), 0.0, norm_.item<double>(), q_mean_.item<double>()};
-}
+at::Tensor Pqn::measured() const { return measured_values(loss_, norm_, q_mean_); }
 
 nets::NamedTensors Pqn::state() {
   nets::NamedTensors out;

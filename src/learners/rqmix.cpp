@@ -107,9 +107,7 @@ void Rqmix::scale_rates(double factor) {
   adam_.learning_rate = mixing_.adam.learning_rate = factor * options_.c_lr;
 }
 
-UpdateStats Rqmix::stats() const {
-  return {0.0, loss_.item<double>(), 0.0, norm_.item<double>(), q_mean_.item<double>()};
-}
+at::Tensor Rqmix::measured() const { return measured_values(loss_, norm_, q_mean_); }
 
 nets::NamedTensors Rqmix::state() {
   nets::NamedTensors out;

@@ -15,6 +15,32 @@ namespace {
 
 constexpr std::array<const char*, 2> kObservations = {"observation", "next_observation"};
 
+// [B, 3, plain + graphs + 1] to [B, 3, plain + tokens + 1], where they are.
+at::Tensor told(const nets::TokenReader& reader, std::int64_t plain, const at::Tensor& observations) {
+  const c10::NoGradGuard no_grad;
+  const at::Tensor graphs = observations.narrow(2, plain, reader.graph_floats());
+  const at::Tensor tokens = reader.read(graphs.flatten(0, 1).to(reader.device()))
+                                .to(observations.device())
+                                .view({observations.size(0), observations.size(1), -1});
+  return at::cat(
+      {observations.narrow(2, 0, plain), tokens, observations.narrow(2, observations.size(2) - 1, 1)}, 2);
+}
+
+class PolicyWithTokens final : public nets::Policy {
+ public:
+  PolicyWithTokens(std::unique_ptr<nets::Policy> inner, nets::TokenReader reader, std::int64_t plain)
+      : inner_(std::move(inner)), reader_(std::move(reader)), plain_(plain) {}
+  Answer answer() const override { return inner_->answer(); }
+  const at::Tensor& action_values(const at::Tensor& observations) override {
+    return inner_->action_values(told(reader_, plain_, observations));
+  }
+
+ private:
+  std::unique_ptr<nets::Policy> inner_;
+  nets::TokenReader reader_;
+  std::int64_t plain_;
+};
+
 class WithTokens final : public Learner, private nets::Policy {
  public:
   WithTokens(LearnerOptions options, nets::TokenReader reader)
@@ -37,12 +63,12 @@ class WithTokens final : public Learner, private nets::Policy {
 
   void update(const replay::Batch& batch, const Average& average) override {
     told_.columns = batch.columns;
-    for (const std::size_t c : observed_) told_.columns[c] = with_tokens(batch.columns[c]);
+    for (const std::size_t c : observed_) told_.columns[c] = told(reader_, plain_, batch.columns[c]);
     inner_->update(told_, average);
   }
 
   void scale_rates(double factor) override { inner_->scale_rates(factor); }
-  UpdateStats stats() const override { return inner_->stats(); }
+  at::Tensor measured() const override { return inner_->measured(); }
 
   // The reader's weights are among it: checkpoints hold them, and ranks compare them.
   nets::NamedTensors state() override {
@@ -65,20 +91,8 @@ class WithTokens final : public Learner, private nets::Policy {
  private:
   Answer answer() const override { return inner_->policy().answer(); }
   const at::Tensor& action_values(const at::Tensor& observations) override {
-    return inner_->policy().action_values(with_tokens(observations));
+    return inner_->policy().action_values(told(reader_, plain_, observations));
   }
-
-  // [B, 3, plain + graphs + 1] to [B, 3, plain + tokens + 1], in main memory.
-  at::Tensor with_tokens(const at::Tensor& observations) const {
-    const c10::NoGradGuard no_grad;
-    const at::Tensor graphs = observations.narrow(2, plain_, reader_.graph_floats());
-    const at::Tensor device_graphs = graphs.flatten(0, 1).to(reader_device());
-    const at::Tensor tokens =
-        reader_.read(device_graphs).to(at::kCPU).view({observations.size(0), observations.size(1), -1});
-    return at::cat(
-        {observations.narrow(2, 0, plain_), tokens, observations.narrow(2, observations.size(2) - 1, 1)}, 2);
-  }
-  at::Device reader_device() const { return remembered_.front().device(); }
 
   void remember_reader() {
     remembered_.clear();
@@ -95,6 +109,11 @@ class WithTokens final : public Learner, private nets::Policy {
 };
 
 }  // namespace
+
+std::unique_ptr<nets::Policy> make_policy_with_tokens(std::unique_ptr<nets::Policy> inner,
+                                                      nets::TokenReader reader, std::int64_t plain) {
+  return std::make_unique<PolicyWithTokens>(std::move(inner), std::move(reader), plain);
+}
 
 std::unique_ptr<Learner> make_learner_with_tokens(LearnerOptions options, nets::TokenReader reader) {
   return std::make_unique<WithTokens>(std::move(options), std::move(reader));

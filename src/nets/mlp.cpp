@@ -10,6 +10,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/nets/layer_norm.hpp"
+#include "snake_ddp/nets/precision.hpp"
 #include "snake_ddp/nets/products.hpp"
 
 namespace snake_ddp::nets {
@@ -68,7 +69,7 @@ void forward_layer(const LayerParameters& p, const at::Tensor& from, bool by_lib
   if (norm) fit(layer.normal, {rows, width}, from);
   at::Tensor& z = norm ? layer.normal : layer.hidden;
   if (by_library) {
-    at::addmm_out(z, p.bias, from.narrow(1, 0, in), p.weight);
+    affine_out(z, p.bias, from.narrow(1, 0, in), p.weight);
     if (norm) {
       at::Tensor mean;
       std::tie(z, mean, layer.inverse_deviation) = at::native_layer_norm(z, {width}, {}, {}, kNormEpsilon);
@@ -121,7 +122,7 @@ void backward_weight(const at::Tensor& from, const at::Tensor& d, bool by_librar
     multiply(in, width, d.size(0), {floats(from), 1, from.stride(0)}, {floats(d), width, 1}, floats(gradient),
              width);
   } else {
-    at::mm_out(gradient, from.narrow(1, 0, in).t(), d);
+    product_out(gradient, from.narrow(1, 0, in).t(), d);
   }
 }
 
@@ -135,7 +136,7 @@ void backward_input(const at::Tensor& weight, const at::Tensor& d, bool by_libra
     transposed.copy_(weight.t());
     multiply(d.size(0), in, width, {floats(d), width, 1}, {floats(transposed), in, 1}, floats(below), in);
   } else {
-    at::mm_out(below, d, weight.t());
+    product_out(below, d, weight.t());
   }
 }
 
@@ -208,7 +209,7 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass) {
     few_outputs(rows, shape.hidden, shape.out, floats(*from), floats(last.weight), floats(last.bias),
                 floats(pass.output));
   } else {
-    at::addmm_out(pass.output, last.bias, *from, last.weight.t());
+    affine_out(pass.output, last.bias, *from, last.weight.t());
   }
 }
 
@@ -225,8 +226,8 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
     few_outputs_backward(rows, shape.hidden, shape.out, floats(top), floats(last.weight), floats(d_output),
                          floats(pass.d_upper), floats(d_last.weight), floats(d_last.bias));
   } else {
-    at::mm_out(pass.d_upper, d_output, last.weight);
-    at::mm_out(d_last.weight, d_output.t(), top);
+    product_out(pass.d_upper, d_output, last.weight);
+    product_out(d_last.weight, d_output.t(), top);
     at::sum_out(d_last.bias, d_output, {0});
   }
   at::Tensor* d = &pass.d_upper;

@@ -46,4 +46,13 @@ void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   }
 }
 
+void affine_out(at::Tensor& out, const at::Tensor& bias, const at::Tensor& a, const at::Tensor& b) {
+  if (chosen == Precision::kFloat32) {
+    at::addmm_out(out, bias, a, b);
+    return;
+  }
+  product_out(out, a, b);
+  out.add_(bias);
+}
+
 }  // namespace snake_ddp::nets

@@ -199,14 +199,24 @@ void Collector::ask_frozen() {
 }
 
 void Collector::step(nets::Policy& policy, std::vector<Episode>& episodes) {
+  decide(policy);
+  move(episodes);
+}
+
+void Collector::decide(nets::Policy& policy) {
   look();
   asked_.clear();
   for (const Seat& seat : seats_) asked_.push_back(static_cast<std::int64_t>(seat.board) * 2 + seat.team);
+  // Copied: updates and other questions may come before the move.
   const at::Tensor& values =
       ask(policy, observations_.narrow(0, 0, static_cast<std::int64_t>(seats_.size())));
+  values_.assign(values.const_data_ptr<float>(), values.const_data_ptr<float>() + values.numel());
+  best_ = policy.answer() == nets::Policy::Answer::kValues;
   ask_frozen();
-  const bool best = policy.answer() == nets::Policy::Answer::kValues;
-  const float* value = values.data_ptr<float>();
+}
+
+void Collector::move(std::vector<Episode>& episodes) {
+  const float* value = values_.data();
   const float* second_value = value + static_cast<std::int64_t>(boards_.size()) * kActionFloats;
   for (std::size_t b = 0; b < boards_.size(); ++b) {
     game::State& board = boards_[b];
@@ -214,9 +224,9 @@ void Collector::step(nets::Policy& policy, std::vector<Episode>& episodes) {
     const int teams = running_[b].opponent.is_self() ? 2 : 1;
     game::Actions actions{};
     std::array<std::array<float, kActionFloats>, 2> stored;
-    choose(b, 0, best, value + static_cast<std::int64_t>(b) * kActionFloats, actions, stored[0].data());
+    choose(b, 0, best_, value + static_cast<std::int64_t>(b) * kActionFloats, actions, stored[0].data());
     if (teams == 2) {
-      choose(b, 1, best, second_value, actions, stored[1].data());
+      choose(b, 1, best_, second_value, actions, stored[1].data());
       second_value += kActionFloats;
     } else if (running_[b].opponent.is_frozen()) {
       for (int i = game::kTeamSize; i < game::kSnakes; ++i) actions.of[i] = frozen_moves_[b].of[i];

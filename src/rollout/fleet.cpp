@@ -167,8 +167,16 @@ void Fleet::run(std::int64_t count) const {
 void Fleet::look() { run<LookAtBoard>(options_.num_envs); }
 
 void Fleet::step(nets::Policy& policy) {
+  decide(policy);
+  move();
+}
+
+void Fleet::decide(nets::Policy& policy) {
   values_.copy_(policy.action_values(observations_), /*non_blocking=*/true);
   best_ = policy.answer() == nets::Policy::Answer::kValues;
+}
+
+void Fleet::move() {
   run<PlayBoard>(options_.num_envs);
   at::cumsum_out(sums_, counts_, 0);
   run<SettleBoard>(options_.num_envs);

@@ -31,19 +31,35 @@ DeviceLoop::DeviceLoop(const TrainOptions& o, const rollout::CollectorOptions& c
       seed_(collector.seed),
       replay_(rollout::with_boards(learner.columns(), collector.sight), o.buffer_size, device),
       fleet_(collector, opponent_plan(o, collector.seed), replay_, fetch_interval),
-      played_(recordings(o, device)),
+      side_(device, o.overlap == "on"),
+      decided_(recordings(o, device)),
+      moved_(recordings(o, device)),
+      drawn_(recordings(o, device)),
       learned_(recordings(o, device)) {}
 
-void DeviceLoop::play() {
-  played_.run(0, [&] { fleet_.step(learner_.policy()); });
+void DeviceLoop::decide() {
+  side_.follow();
+  side_.run([&] { decided_.run(0, [&] { fleet_.decide(learner_.policy()); }); });
+}
+
+// Behind the decision, and beside what was queued for the learner since.
+void DeviceLoop::move() {
+  side_.run([&] { moved_.run(0, [&] { fleet_.move(); }); });
+}
+
+void DeviceLoop::draw() {
+  side_.join();
+  drawn_.run(0, [&] { replay_.sample(batch_size_, seed_, batch_); });
 }
 
 void DeviceLoop::learn(const learners::Average& average) {
-  const auto work = [&] {
-    replay_.sample(batch_size_, seed_, batch_);
-    learner_.update(batch_, average);
-  };
-  if (!learned_.run(learner_.next_kind(), work)) learner_.count_update();
+  side_.join();  // a decision needs the weights as they are
+  if (!learned_.run(learner_.next_kind(), [&] { learner_.update(batch_, average); })) learner_.count_update();
+}
+
+void DeviceLoop::fetch(std::vector<rollout::Episode>& episodes) {
+  settle();
+  fleet_.fetch(episodes);
 }
 
 void DeviceLoop::take_over(const rollout::Collector& collector, const replay::Buffer& replay,
@@ -52,7 +68,8 @@ void DeviceLoop::take_over(const rollout::Collector& collector, const replay::Bu
   replay_.copy_from(replay, static_cast<std::uint64_t>(updates));
 }
 
-void DeviceLoop::give_back(rollout::Collector& collector, replay::Buffer& replay) const {
+void DeviceLoop::give_back(rollout::Collector& collector, replay::Buffer& replay) {
+  settle();
   fleet_.copy_to(collector);
   replay_.copy_to(replay);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "side_stream.hpp"
 #include "snake_ddp/agents/plan.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/replay/device_buffer.hpp"
@@ -24,12 +25,17 @@ class DeviceLoop {
   DeviceLoop(const TrainOptions& options, const rollout::CollectorOptions& collector,
              learners::Learner& learner, at::Device device, std::int64_t fetch_interval);
 
-  /// One move on every board.
-  void play();
-  /// Draws a batch and learns from it.
+  /// One move on every board: what the policy answers, then the move. The policy may learn between; with --overlap the
+  /// device then does both at once.
+  void decide();
+  void move();
+  /// A batch, from all that moves stored so far, and an update with it.
+  void draw();
   void learn(const learners::Average& average);
   /// As Fleet::fetch.
-  void fetch(std::vector<rollout::Episode>& episodes) { fleet_.fetch(episodes); }
+  void fetch(std::vector<rollout::Episode>& episodes);
+  /// What is queued after this waits for all moves so far, too.
+  void settle() { side_.join(); }
 
   [[nodiscard]] const rollout::Fleet& fleet() const { return fleet_; }
   [[nodiscard]] const replay::Batch& last_batch() const { return batch_; }
@@ -37,7 +43,7 @@ class DeviceLoop {
   /// Goes on from `collector` and `replay` after so many updates.
   void take_over(const rollout::Collector& collector, const replay::Buffer& replay, std::int64_t updates);
   /// Makes both as this loop is now. Waits for the device.
-  void give_back(rollout::Collector& collector, replay::Buffer& replay) const;
+  void give_back(rollout::Collector& collector, replay::Buffer& replay);
 
  private:
   learners::Learner& learner_;
@@ -46,7 +52,8 @@ class DeviceLoop {
   replay::DeviceBuffer replay_;
   rollout::Fleet fleet_;
   replay::Batch batch_;
-  Recorded played_, learned_;
+  SideStream side_;  // of the boards
+  Recorded decided_, moved_, drawn_, learned_;
 };
 
 }  // namespace snake_ddp::train

@@ -1,8 +1,11 @@
 #include "snake_ddp/train/options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include "device_loop.hpp"
 #include "setup.hpp"
@@ -97,6 +100,9 @@ config::Fields fields(TrainOptions& o) {
            "where games are played and replay is: in main memory, or beside the learner on its device",
            {"host", "device"}),
       text("cuda_graph", &o.cuda_graph, "record updates on a GPU as CUDA graphs; off is the plain way",
+           {"on", "off"}),
+      text("overlap", &o.overlap,
+           "draw a step's first batch before the boards move, and learn from it while they do",
            {"on", "off"}),
       text("products", &o.products, "precision of a GPU's matrix products", {"float32", "tf32", "bf16"}),
       text("dist_backend", &o.dist_backend, "what ranks talk through", {"auto", "nccl", "gloo"}),
@@ -217,11 +223,17 @@ void check_together(const TrainOptions& o) {
           "--boards device: --buffer_size {} must hold what one step may bring, --num_envs {} x --n_step {}",
           o.buffer_size, o.num_envs, o.n_step));
   }
-  if (o.cuda_graph == "on" && o.algo != "ddpg")
-    throw base::UsageError(fmt::format("--cuda_graph on is for --algo ddpg, not yet for {}", o.algo));
-  if (o.products != "float32" && o.algo != "ddpg")
+  const std::string_view dense[] = {"ddpg", "dqn", "vdn", "qmix"};
+  const bool is_dense = std::find(std::begin(dense), std::end(dense), o.algo) != std::end(dense);
+  if (o.cuda_graph == "on" && (!is_dense || !o.tokens.empty()))
+    throw base::UsageError(fmt::format("--cuda_graph on is for --algo {} without --tokens; this is {}{}",
+                                       fmt::join(dense, ", "), o.algo, o.tokens.empty() ? "" : " with them"));
+  if (o.products != "float32" && !is_dense)
+    throw base::UsageError(fmt::format("--products {} is for --algo {}, not for {}", o.products,
+                                       fmt::join(dense, ", "), o.algo));
+  if (o.overlap == "on" && learns_from_rollouts(o))
     throw base::UsageError(
-        fmt::format("--products {} is for --algo ddpg, not yet for {}", o.products, o.algo));
+        fmt::format("--overlap on is for learners that draw from replay; {} does not", o.algo));
   learners::check_options(learner_options(o, 1, at::kCPU));
   if (learns_from_windows(o)) {
     if (o.n_step != 1)

@@ -22,6 +22,7 @@
 
 #include "device_loop.hpp"
 #include "keeper.hpp"
+#include "late_stats.hpp"
 #include "setup.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/base/hash.hpp"
@@ -44,6 +45,7 @@
 #include "snake_ddp/train/reporter.hpp"
 #include "snake_ddp/train/resume.hpp"
 #include "snake_ddp/train/signals.hpp"
+#include "snake_ddp/train/tokens.hpp"
 #include "updater.hpp"
 #include "weights.hpp"
 
@@ -172,8 +174,10 @@ class Run {
   void bring_home();
   void learn_from_replay();
   void learn_from_rollout();
-  void update(const replay::Batch& batch);
-  void count_update();
+  void set_rates();
+  void count_due_updates();
+  void draw();
+  void update();
   [[nodiscard]] std::uint64_t sample_seed() const {
     return static_cast<std::uint64_t>(o_.seed) + static_cast<std::uint64_t>(context_.rank());
   }
@@ -230,7 +234,7 @@ class Run {
       on_device_;  // with --boards device; collector_ and replay_ are then for checkpoints
   std::optional<Updater> updater_;
   const replay::Batch* batch_ = nullptr;  // the last one
-  std::optional<learners::UpdateStats> stats_;
+  std::optional<LateStats> stats_;
   replay::Batch rollout_;
   std::vector<rollout::Episode> ended_;
   Collected collected_;  // of this rank, less what is counted elsewhere
@@ -281,6 +285,7 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
         "with a GPU for "
         "each rank, or --cuda_graph off");
   updater_.emplace(*learner_, context_.device(), records);
+  stats_.emplace(context_.device());
   if (o_.cuda_graph == "on" && !records) lines.push_back("No CUDA graph: the learner is on the CPU");
   open_rank_log();
   steps_before_ = counters_.steps;
@@ -415,13 +420,23 @@ base::ExitCode Run::train() {
   return end();
 }
 
+// With --overlap a step's first batch is drawn before it stores anything, and the update queued before the move: on a GPU
+// both are done at once. On the CPU it is the same work in the same order.
 void Run::play() {
   ended_.clear();
-  if (on_device_) {
-    on_device_->play();
-  } else {
-    collector_.step(learner_->policy(), ended_);
+  const bool overlaps = o_.overlap == "on";
+  if (overlaps) {
+    set_rates();
+    count_due_updates();
   }
+  const bool ahead = overlaps && counters_.updates_due >= 1.0;
+  if (ahead) draw();
+  on_device_ ? on_device_->decide() : collector_.decide(learner_->policy());
+  if (ahead) {
+    update();
+    counters_.updates_due -= 1.0;
+  }
+  on_device_ ? on_device_->move() : collector_.move(ended_);
   ++counters_.steps;
   // Boards on a device tell of their games only when all ranks talk, as asking waits for the device.
   if (on_device_ && counters_.steps % votes_every_ == 0) on_device_->fetch(ended_);
@@ -443,14 +458,17 @@ void Run::bring_home() {
   if (on_device_) on_device_->give_back(collector_, replay_);
 }
 
+void Run::set_rates() {
+  if (o_.lr_end == 1.0) return;
+  // Counted in steps: equal on all ranks.
+  const double played =
+      static_cast<double>(counters_.steps * o_.num_envs) / static_cast<double>(o_.episode_length);
+  const double progress = std::min(1.0, played / static_cast<double>(o_.max_episodes));
+  learner_->scale_rates(1.0 - (1.0 - o_.lr_end) * progress);
+}
+
 void Run::learn() {
-  if (o_.lr_end != 1.0) {
-    // Counted in steps: equal on all ranks.
-    const double played =
-        static_cast<double>(counters_.steps * o_.num_envs) / static_cast<double>(o_.episode_length);
-    const double progress = std::min(1.0, played / static_cast<double>(o_.max_episodes));
-    learner_->scale_rates(1.0 - (1.0 - o_.lr_end) * progress);
-  }
+  set_rates();
   if (learns_from_rollouts(o_)) {
     learn_from_rollout();
   } else {
@@ -462,35 +480,40 @@ void Run::learn() {
   }
 }
 
-void Run::learn_from_replay() {
+// Of one step, once replay holds a batch of what is stored by now.
+void Run::count_due_updates() {
   const bool warm = (counters_.steps - counters_.empty_at - o_.n_step + 1) * o_.num_envs >= o_.batch_size;
   counters_.updates_due += warm ? o_.updates_per_step * static_cast<double>(o_.num_envs) : 0.0;
+}
+
+void Run::learn_from_replay() {
+  if (o_.overlap == "off") count_due_updates();
   for (; counters_.updates_due >= 1.0; counters_.updates_due -= 1.0) {
-    if (on_device_) {
-      on_device_->learn(average_);
-      batch_ = &on_device_->last_batch();
-      count_update();
-      continue;
-    }
-    const auto draw = static_cast<std::uint64_t>(counters_.updates);
-    replay::Batch& batch = updater_->next_batch();
-    if (learns_from_windows(o_)) {
-      replay_.sample_windows(o_.batch_size / o_.sequence_length, o_.sequence_length, sample_seed(), draw,
-                             batch);
-    } else {
-      replay_.sample(o_.batch_size, sample_seed(), draw, batch);
-    }
-    update(batch);
+    draw();
+    update();
   }
 }
 
-void Run::update(const replay::Batch& batch) {
-  updater_->update(average_);
+void Run::draw() {
+  if (on_device_) {
+    on_device_->draw();
+    batch_ = &on_device_->last_batch();
+    return;
+  }
+  const auto number = static_cast<std::uint64_t>(counters_.updates);
+  replay::Batch& batch = updater_->next_batch();
+  if (learns_from_windows(o_)) {
+    replay_.sample_windows(o_.batch_size / o_.sequence_length, o_.sequence_length, sample_seed(), number,
+                           batch);
+  } else {
+    replay_.sample(o_.batch_size, sample_seed(), number, batch);
+  }
   batch_ = &batch;
-  count_update();
 }
 
-void Run::count_update() {
+// From the batch that was made last.
+void Run::update() {
+  on_device_ ? on_device_->learn(average_) : updater_->update(average_);
   ++counters_.updates;
   watchdog_.tick("learning");
 }
@@ -514,7 +537,8 @@ void Run::learn_from_rollout() {
       batch.columns.clear();
       for (const at::Tensor& column : rollout_.columns)
         batch.columns.push_back(column.index_select(0, order.narrow(0, first, end - first)));
-      update(batch);
+      batch_ = &batch;
+      update();
     }
   }
   replay_.restart(0, replay_.appended());
@@ -527,10 +551,13 @@ void Run::tell() {
     const std::string failure = recorder_->take_failure();
     if (!failure.empty()) reporter_->line(fmt::format("No game log: {} Training goes on", failure));
   }
-  // A device is waited for once a report.
-  if (counters_.updates > updates_before_ && (context_.device().is_cpu() || !stats_ || reporter_->due()))
-    stats_ = learner_->stats();
-  const learners::UpdateStats* told = stats_ ? &*stats_ : nullptr;
+  // A GPU's are sent for once a report, and told with the next one.
+  const learners::UpdateStats* told = stats_->newest();
+  if (counters_.updates > updates_before_ &&
+      (context_.device().is_cpu() || !stats_->asked() || reporter_->due())) {
+    stats_->ask(*learner_);
+    if (context_.device().is_cpu()) told = stats_->newest();
+  }
   for (const rollout::Episode& e : ended_)
     reporter_->episode(e, mix_.empty() ? difficulty(e.started) : agents::level_of(e.opponent),
                        e.opponent == agents::Rival{agents::Opponent::kEvasion}, told);
@@ -612,6 +639,7 @@ bool Run::keep() {
 }
 
 void Run::evaluate(bool& go_on) {
+  if (on_device_) on_device_->settle();
   counters_.evaluations = agreed_.episode / o_.eval_interval;
   watchdog_.tick("evaluating");
   const auto alive = [&](std::int64_t, const game::State&) { watchdog_.tick("evaluating"); };

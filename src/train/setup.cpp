@@ -71,18 +71,6 @@ rollout::Sight sight_of(const TrainOptions& o) {
           static_cast<int>(o.view_radius), !o.tokens.empty()};
 }
 
-nets::TokenReader token_reader(const std::string& folder, at::Device device) {
-  const std::string tokenizer = folder + "/tokenizer_best.pth",
-                    predictor = folder + "/mask_predictor_best.pth";
-  nets::FrozenTokenizer first = nets::frozen_tokenizer(io::load_state_dict(tokenizer), device, tokenizer);
-  nets::TokenReader reader(std::move(first),
-                           nets::frozen_mask_predictor(io::load_state_dict(predictor), device, predictor),
-                           folder);
-  if (reader.graph_floats() != encode::kGraphsFloats)
-    throw base::FileError(folder + ": made for other graphs than snakes see here: pretrain it anew");
-  return reader;
-}
-
 learners::LearnerOptions learner_options(const TrainOptions& o, int world_size, at::Device device) {
   learners::LearnerOptions l;
   l.algo = o.algo;

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/nets/token_reader.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/league.hpp"
 #include "snake_ddp/train/options.hpp"
@@ -36,9 +35,6 @@ int threads_of(const TrainOptions& options, const dist::DistContext& context);
 
 rollout::Sight sight_of(const TrainOptions& options);
 
-/// What --tokens names.
-/// Throws  FileError where the files are missing, damaged or do not fit what snakes see here.
-nets::TokenReader token_reader(const std::string& folder, at::Device device);
 /// `memory`: floats that the policy remembers of a snake.
 rollout::CollectorOptions collector_options(const TrainOptions& options, int rank, const League& league,
                                             std::int64_t memory);

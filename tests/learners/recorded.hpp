@@ -8,6 +8,7 @@
 #include <string>
 
 #include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"
 
 namespace recorded {
@@ -33,6 +34,26 @@ inline at::Tensor one(const io::NamedTensors& all, const std::string& wanted) {
 
 inline at::Tensor with_one(const at::Tensor& features) {
   return at::cat({features, at::ones({features.size(0), 3, 1})}, 2);
+}
+
+/// What record_dqn.py was told.
+inline learners::LearnerOptions dqn_options(const std::string& algo) {
+  learners::LearnerOptions options;
+  options.algo = algo;
+  options.features = 41;
+  options.hidden_size = 32;
+  options.layer_norm = true;
+  options.c_lr = 4e-4;
+  options.max_grad_norm = 0.5;
+  return options;
+}
+
+/// The batch of its update `u`.
+inline replay::Batch dqn_batch(const io::NamedTensors& recording, int u) {
+  const auto now = part(recording, "update" + std::to_string(u) + ".");
+  const auto of = [&](const std::string& name) { return one(now, name).contiguous(); };
+  return {{with_one(of("state")), of("action"), of("reward"), with_one(of("next_state")), of("discount"),
+           of("next_moves")}};
 }
 
 inline void require_near(const nets::NamedTensors& got, const io::NamedTensors& expected,

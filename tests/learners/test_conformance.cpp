@@ -110,6 +110,7 @@ TEST_CASE("the actor climbs what the critic says", "[conformance]") {
     const auto learner = entry.make(options);
     const replay::Batch batch = random_batch(*learner, 32, 1);
     learner->update(batch, kAlone);
+    CHECK(learner->measured().sizes() == at::IntArrayRef{5});
     const double first = learner->stats().actor_loss;
     for (int u = 0; u < 300; ++u) learner->update(batch, kAlone);
     CHECK(learner->stats().actor_loss < first - 1e-3);

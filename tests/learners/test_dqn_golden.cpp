@@ -13,20 +13,13 @@ using namespace snake_ddp;
 
 using recorded::part;
 using recorded::require_near;
-using recorded::with_one;
 
 }  // namespace
 
 TEST_CASE("five updates of DQN, VDN and QMIX equal those of a plain implementation", "[golden]") {
   const std::string algo = GENERATE("dqn", "vdn", "qmix");
   const auto recording = io::load_state_dict(std::string(SD_TEST_DATA) + "/" + algo + "_updates.pth");
-  learners::LearnerOptions options;
-  options.algo = algo;
-  options.features = 41;
-  options.hidden_size = 32;
-  options.layer_norm = true;
-  options.c_lr = 4e-4;
-  options.max_grad_norm = 0.5;
+  const learners::LearnerOptions options = recorded::dqn_options(algo);
   learners::Dqn learner(options);
   nets::copy_state(part(recording, "net0."), learner.net().named(), "net0");
   nets::copy_state(part(recording, "target0."), learner.target().named(), "target0");
@@ -39,10 +32,8 @@ TEST_CASE("five updates of DQN, VDN and QMIX equal those of a plain implementati
   for (int u = 0; u < 5; ++u) {
     CAPTURE(u);
     const auto now = part(recording, "update" + std::to_string(u) + ".");
-    const auto one = [&](const std::string& name) { return recorded::one(now, name).contiguous(); };
-    const replay::Batch batch{{with_one(one("state")), one("action"), one("reward"),
-                               with_one(one("next_state")), one("discount"), one("next_moves")}};
-    learner.update(batch, [](at::Tensor&) {});
+    const auto one = [&](const std::string& name) { return recorded::one(now, name); };
+    learner.update(recorded::dqn_batch(recording, u), [](at::Tensor&) {});
     const learners::UpdateStats stats = learner.stats();
     CHECK(stats.critic_loss == Approx(one("loss").item<double>()).epsilon(1e-5));
     CHECK(stats.critic_grad_norm == Approx(one("norm").item<double>()).epsilon(1e-5));

@@ -6,6 +6,7 @@
 #include "recorded.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
+#include "snake_ddp/learners/dqn.hpp"
 #include "snake_ddp/nets/precision.hpp"
 
 namespace {
@@ -21,8 +22,39 @@ struct Chosen {
   ~Chosen() { nets::set_product_precision(Precision::kFloat32); }
 };
 
-// How far weights are from the recording's after its five updates, as a share of how far these moved them.
-double share_of_the_way(Precision precision) {
+// How far weights are from `after`, as a share of how far these are from `before`.
+class Distance {
+ public:
+  void add(const nets::NamedTensors& now, const io::NamedTensors& before, const io::NamedTensors& after) {
+    for (const auto& [name, weights] : now) {
+      off_ += (weights - one(after, name)).square().sum().item<double>();
+      moved_ += (one(after, name) - one(before, name)).square().sum().item<double>();
+    }
+  }
+  [[nodiscard]] double share() const { return std::sqrt(off_ / moved_); }
+
+ private:
+  double off_ = 0, moved_ = 0;
+};
+
+// Of DQN after the recording's five updates.
+double dqn_off(Precision precision) {
+  const Chosen chosen(precision);
+  const auto recording = io::load_state_dict(std::string(SD_TEST_DATA) + "/dqn_updates.pth");
+  learners::LearnerOptions options = recorded::dqn_options("dqn");
+  options.library_products = true;
+  learners::Dqn learner(options);
+  nets::copy_state(part(recording, "net0."), learner.net().named(), "net0");
+  nets::copy_state(part(recording, "target0."), learner.target().named(), "target0");
+  learner.state_changed();
+  for (int u = 0; u < 5; ++u) learner.update(recorded::dqn_batch(recording, u), [](at::Tensor&) {});
+  Distance distance;
+  distance.add(learner.net().named(), part(recording, "net0."), part(recording, "net5."));
+  return distance.share();
+}
+
+// Of DDPG after the recording's five updates.
+double ddpg_off(Precision precision) {
   const Chosen chosen(precision);
   const auto recorded = io::load_state_dict(std::string(SD_TEST_DATA) + "/ddpg_softmax_updates.pth");
   learners::LearnerOptions options;
@@ -44,31 +76,28 @@ double share_of_the_way(Precision precision) {
     for (at::Tensor& c : batch.columns) c = c.to(at::kFloat).contiguous();
     learner.update(batch, [](at::Tensor&) {});
   }
-  double off = 0, moved = 0;
-  for (const auto& [name, net] :
-       {std::pair{"actor", &learner.actor()}, std::pair{"critic", &learner.critic()}}) {
-    const auto before = part(recorded, std::string(name) + "0."),
-               after = part(recorded, std::string(name) + "5.");
-    const nets::NamedTensors now = net->named();
-    for (std::size_t k = 0; k < now.size(); ++k) {
-      off += (now[k].second - after[k].second).square().sum().item<double>();
-      moved += (after[k].second - before[k].second).square().sum().item<double>();
-    }
-  }
-  return std::sqrt(off / moved);
+  Distance distance;
+  distance.add(learner.actor().named(), part(recorded, "actor0."), part(recorded, "actor5."));
+  distance.add(learner.critic().named(), part(recorded, "critic0."), part(recorded, "critic5."));
+  return distance.share();
 }
 
 }  // namespace
 
 TEST_CASE("products of lower precision lead near to where the recorded updates do", "[golden]") {
-  const double float32 = share_of_the_way(Precision::kFloat32), tf32 = share_of_the_way(Precision::kTf32),
-               bf16 = share_of_the_way(Precision::kBf16);
-  WARN("off, as a share of the way: float32 " << float32 << ", tf32 " << tf32 << ", bf16 " << bf16);
-  CHECK(float32 < 1e-3);
-  CHECK(tf32 > float32);
-  CHECK(tf32 < 0.1);
-  CHECK(bf16 > tf32);
-  CHECK(bf16 < 0.5);
+  const std::pair<const char*, double (*)(Precision)> learners_off[] = {{"ddpg", ddpg_off}, {"dqn", dqn_off}};
+  for (const auto& [algo, off] : learners_off) {
+    CAPTURE(algo);
+    const double float32 = off(Precision::kFloat32), tf32 = off(Precision::kTf32),
+                 bf16 = off(Precision::kBf16);
+    WARN(algo << " off, as a share of the way: float32 " << float32 << ", tf32 " << tf32 << ", bf16 "
+              << bf16);
+    CHECK(float32 < 1e-3);
+    CHECK(tf32 > float32);
+    CHECK(tf32 < 0.1);
+    CHECK(bf16 > tf32);
+    CHECK(bf16 < 0.5);
+  }
   CHECK(nets::precision_from_name("bf16") == Precision::kBf16);
   CHECK_THROWS_AS(nets::precision_from_name("fp8"), base::UsageError);
 }

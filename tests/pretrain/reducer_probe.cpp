@@ -1,11 +1,8 @@
-// Two ranks that average the gradients of a large module: against one plain average, and by the clock.
-// `reducer_probe [megabytes [rounds]]` starts its ranks itself.
+// Two ranks that average the gradients of a large module, against one plain average. It starts its ranks itself.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -21,18 +18,7 @@ namespace {
 
 using namespace snake_ddp;
 
-constexpr std::int64_t kWidth = 512, kRows = 512;
-
-double seconds_of(const auto& call) {
-  const auto begin = std::chrono::steady_clock::now();
-  call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
+constexpr std::int64_t kWidth = 512, kRows = 512, kLayers = 12;
 
 // A chain of layers; the odd ranks leave one out, so that it gets no gradient there.
 at::Tensor loss_of(const nets::Weights& weights, const at::Tensor& x, bool leave_out) {
@@ -44,15 +30,14 @@ at::Tensor loss_of(const nets::Weights& weights, const at::Tensor& x, bool leave
   return hidden.square().mean();
 }
 
-void run(const dist::World& world, std::int64_t megabytes, int rounds) {
+void run(const dist::World& world) {
   at::set_num_threads(1);
   dist::Options options;
   options.device = "cpu";
   options.shared_memory = false;  // through Gloo, as between machines
   dist::DistContext group(world, options);
-  const std::int64_t layers = std::max<std::int64_t>(2, megabytes * 1'000'000 / (kWidth * kWidth * 4));
   std::vector<nets::NamedBlock> blocks;
-  for (std::int64_t l = 0; l < layers; ++l)
+  for (std::int64_t l = 0; l < kLayers; ++l)
     blocks.push_back({fmt::format("{}", l), {kWidth, kWidth}, kWidth, 0});
   nets::FlatParameters parameters(nets::blocks_of(blocks), at::kCPU), gradients = parameters.like();
   nets::init_blocks(blocks, parameters, 1);
@@ -77,35 +62,15 @@ void run(const dist::World& world, std::int64_t megabytes, int rounds) {
     SD_CHECK(gradients.flat().equal(expected), "buckets add up to the same bits");
     SD_CHECK(expected.abs().sum().item<float>() > 0, "a gradient");
   }
-  std::vector<double> alone, plain, together;
-  for (int k = 0; k < rounds; ++k) {
-    group.barrier("round", group.deadline());
-    alone.push_back(seconds_of([&] { learn(false); }));
-    group.barrier("round", group.deadline());
-    plain.push_back(seconds_of([&] { group.all_reduce_mean(gradients.flat(), group.deadline()); }));
-    group.barrier("round", group.deadline());
-    together.push_back(seconds_of([&] {
-      reducer.begin();
-      learn(false);
-      reducer.finish();
-    }));
-  }
-  if (!group.is_main()) return;
-  std::printf("buckets %zu\n", reducer.buckets());
-  if (rounds == 0) return;
-  const double step = median(alone), sum = median(plain), both = median(together);
-  std::printf("step %.1f ms, all-reduce %.1f ms, both %.1f ms: %.1f %% hidden\n", 1e3 * step, 1e3 * sum,
-              1e3 * both, 100 * (step + sum - both) / sum);
+  if (group.is_main()) std::printf("buckets %zu\n", reducer.buckets());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::int64_t megabytes = argc > 1 ? std::atol(argv[1]) : 12;
-  const int rounds = argc > 2 ? std::atoi(argv[2]) : 0;
   try {
     if (std::getenv("RANK") == nullptr) return dist::launch_local_ranks(2, std::nullopt, {argv, argv + argc});
-    run(dist::world_from_env([](const char* name) { return std::getenv(name); }), megabytes, rounds);
+    run(dist::world_from_env([](const char* name) { return std::getenv(name); }));
   } catch (const base::Error& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return e.exit_code();

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 import torch
 
-from processes import BINARY, BUILD, DATA, PATIENCE_S, TINY, call, clean_environment, flags, run_folder, starter
+from processes import BINARY, BUILD, DATA, PATIENCE_S, TINY, call, clean_environment, flags, only_json, run_folder, starter
 
 SMALL = {"graph_dim": 8, "codebook_size": 16, "tokens_per_snake": 2, "code_dim": 4, "hidden_dim": 16, "num_encoder_layers": 1,
          "num_decoder_layers": 1, "num_heads": 2, "batch_size": 64, "epochs": 2, "threads": 1, "num_workers": 1, "bucket_mb": 0.002}
@@ -167,6 +167,11 @@ def test_qmix_plays_with_predicted_tokens_of_what_it_does_not_see(tokenizer, gam
         del kept["shape"]
         for name, tensor in kept.items():
             assert torch.equal(shared[f"learner.tokens.{stage}.{name}"], tensor), name
+    actor = next((run_folder(done.stdout) / "trained_model").glob("actor_*.pth"))
+    judged = only_json(call("eval", "--team_a", actor, "--team_b", "level1", "--games", 4, "--json").stdout)
+    assert judged["games"] == 4
+    alone = shutil.copy(actor, tmp_path / "actor.pth")
+    assert "config.json" in call("eval", "--team_a", alone, "--team_b", "level1").stderr
     for wrong, words in (({"obs": "30"}, "--obs window"), ({"view_radius": 0}, "limited view"), ({"view_radius": 2}, "at least 3"),
                          ({"algo": "ddpg"}, "not for ddpg"), ({"opponent_mix": "league:1"}, "no league")):
         refused = call("train", "--check_settings", *flags(run | wrong))

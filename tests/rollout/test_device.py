@@ -17,11 +17,21 @@ def test_kernels_compute_what_the_host_computes(program):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_recorded_updates_are_the_plain_ones(tmp_path):
-    settings = TINY | {"device": "cuda", "boards": "device", "runs_dir": tmp_path, "max_episodes": 20, "actor_interval": 2}
-    told = []
-    for graph in ("off", "on"):
-        done = call(*flags(settings | {"cuda_graph": graph}))
-        assert done.returncode == 0, done.stderr
-        told.append(fingerprint(done.stdout)["weights"])
+def weights(**settings):
+    done = call(*flags(TINY | {"device": "cuda", "max_episodes": 20} | settings))
+    assert done.returncode == 0, done.stderr
+    return fingerprint(done.stdout)["weights"]
+
+
+@pytest.mark.parametrize("overlap", ["off", "on"])
+@pytest.mark.parametrize("algo", [{"algo": "ddpg", "actor_interval": 2}, {"algo": "dqn"}, {"algo": "qmix", "lr_end": 0.1}])
+def test_recorded_updates_are_the_plain_ones(tmp_path, algo, overlap):
+    told = [weights(boards="device", runs_dir=tmp_path, overlap=overlap, cuda_graph=graph, **algo) for graph in ("off", "on")]
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("boards", ["host", "device"])
+def test_two_streams_make_the_run_of_one(tmp_path, monkeypatch, boards):
+    at_once = weights(boards=boards, runs_dir=tmp_path, overlap="on", updates_per_step=0.5)
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    assert weights(boards=boards, runs_dir=tmp_path, overlap="on", updates_per_step=0.5) == at_once

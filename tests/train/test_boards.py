@@ -1,5 +1,6 @@
 """Boards, replay and updates beside the learner: the run that a collector and main memory make."""
 
+import re
 import signal
 
 import pytest
@@ -27,10 +28,11 @@ def trained(folder, *more, **settings):
     return done.stdout
 
 
+@pytest.mark.parametrize("overlap", ["off", "on"])
 @pytest.mark.parametrize("game", GAMES)
-def test_boards_on_the_device_make_the_same_run(tmp_path, game):
-    host = trained(tmp_path / "host", **GAMES[game])
-    device = trained(tmp_path / "device", boards="device", **GAMES[game])
+def test_boards_on_the_device_make_the_same_run(tmp_path, game, overlap):
+    host = trained(tmp_path / "host", overlap=overlap, **GAMES[game])
+    device = trained(tmp_path / "device", boards="device", overlap=overlap, **GAMES[game])
     assert fingerprint(device)["line"] == fingerprint(host)["line"]
     assert "Training completed! 12 episodes" in device
 
@@ -44,9 +46,17 @@ def test_two_ranks_with_boards_on_their_devices_make_the_same_run(start, tmp_pat
     assert told[0] == told[1]
 
 
-@pytest.mark.parametrize("later", ["host", "device"])
-def test_a_stopped_run_on_the_device_goes_on_anywhere(start, tmp_path, later):
-    endless = RUN | {"boards": "device", "max_episodes": 10**9, "opponent_difficulty_strategy": "fixed:2", "eval_interval": 0}
+def test_a_batch_drawn_ahead_lacks_what_its_step_stores(tmp_path):
+    runs = {overlap: trained(tmp_path / overlap, overlap=overlap) for overlap in ("off", "on")}
+    updates = {overlap: int(re.search(r"(\d+) updates", told).group(1)) for overlap, told in runs.items()}
+    # Replay holds a batch one step later.
+    assert updates["off"] - updates["on"] == RUN["updates_per_step"] * RUN["num_envs"] == 1
+    assert fingerprint(runs["on"])["weights"] != fingerprint(runs["off"])["weights"]
+
+
+@pytest.mark.parametrize("overlap, later", [("off", "host"), ("off", "device"), ("on", "host"), ("on", "device")])
+def test_a_stopped_run_on_the_device_goes_on_anywhere(start, tmp_path, overlap, later):
+    endless = RUN | {"boards": "device", "overlap": overlap, "max_episodes": 10**9, "opponent_difficulty_strategy": "fixed:2", "eval_interval": 0}
     process = start([BINARY, *flags(endless | {"runs_dir": tmp_path / "parts"})])
     process.wait_for(r"\[Episode \d+\]")
     process.popen.send_signal(signal.SIGTERM)
@@ -62,6 +72,7 @@ def test_what_a_device_cannot_play_is_refused(tmp_path):
     for wrong, words in (({"opponent_mix": "level2,self"}, ["scripted", "--opponent_mix"]),
                          ({"record_interval": 5}, ["--record_interval"]),
                          ({"buffer_size": 16, "num_envs": 10}, ["--buffer_size 16", "--n_step 3"]),
-                         ({"algo": "bicnet", "cuda_graph": "on"}, ["--cuda_graph", "ddpg"])):
+                         ({"algo": "bicnet", "cuda_graph": "on"}, ["--cuda_graph", "ddpg"]),
+                         ({"algo": "pqn", "boards": "host", "n_step": 1, "overlap": "on"}, ["--overlap", "pqn"])):
         done = call(*flags(RUN | {"runs_dir": tmp_path, "boards": "device"} | wrong))
         assert done.returncode == 2 and all(word in done.stderr for word in words), done.stderr

@@ -25,7 +25,7 @@ class Bicnet final : public Learner, private nets::Policy {
   [[nodiscard]] nets::Policy& policy() override { return *this; }
   void update(const replay::Batch& batch, const Average& average) override;
   void scale_rates(double factor) override;
-  [[nodiscard]] UpdateStats stats() const override;
+  [[nodiscard]] at::Tensor measured() const override;
   [[nodiscard]] nets::NamedTensors state() override;
   void state_changed() override;
   [[nodiscard]] nets::NamedTensors exported_actor() override { return actor_.online.named(); }

@@ -59,7 +59,7 @@ class Ddpg final : public Learner, private nets::Policy {
   }
   void count_update() override { ++updates_; }
   void scale_rates(double factor) override;
-  [[nodiscard]] UpdateStats stats() const override;
+  [[nodiscard]] at::Tensor measured() const override;
   [[nodiscard]] nets::NamedTensors state() override;
   void state_changed() override;
   [[nodiscard]] nets::NamedTensors exported_actor() override { return actor_.net.named(); }

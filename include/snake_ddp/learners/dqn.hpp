@@ -37,7 +37,7 @@ class Dqn final : public Learner, private nets::Policy {
   [[nodiscard]] nets::Policy& policy() override { return *this; }
   void update(const replay::Batch& batch, const Average& average) override;
   void scale_rates(double factor) override;
-  [[nodiscard]] UpdateStats stats() const override;
+  [[nodiscard]] at::Tensor measured() const override;
   [[nodiscard]] nets::NamedTensors state() override;
   void state_changed() override {}
   /// The network that is learned, and its target; with QMIX its mixing network.
@@ -65,7 +65,7 @@ class Dqn final : public Learner, private nets::Policy {
   nets::FlatParameters gradient_;
   Adam adam_;
   std::optional<Mixing> mixing_;
-  nets::MlpPass pass_, next_pass_, target_pass_, act_pass_;
+  nets::MlpPass pass_, next_pass_, target_pass_, act_pass_, play_pass_;
   at::Tensor act_output_, loss_, q_mean_, norm_;
 };
 

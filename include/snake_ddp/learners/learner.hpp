@@ -78,6 +78,12 @@ struct UpdateStats {
   double q_mean = 0;
 };
 
+/// From what Learner::measured gave, [5] float32 in main memory.
+UpdateStats stats_from(const at::Tensor& measured);
+
+/// Learner::measured of a learner without an actor, from tensors without dimensions.
+at::Tensor measured_values(const at::Tensor& loss, const at::Tensor& norm, const at::Tensor& q_mean);
+
 /// What the loop makes batches of.
 enum class Feed {
   kReplay,   // transitions drawn from replay
@@ -112,9 +118,11 @@ class Learner {
   /// Learning rates become `factor` x the options' ones, for the updates that follow.
   virtual void scale_rates(double factor) = 0;
 
+  /// UpdateStats of the last update, [5] float32 in their order, where the learner computes. Queued there; waits for nothing.
+  [[nodiscard]] virtual at::Tensor measured() const = 0;
   /// Of the last update.
   /// Cost        waits for the device.
-  [[nodiscard]] virtual UpdateStats stats() const = 0;
+  [[nodiscard]] UpdateStats stats() const;
 
   /// Everything that a bit-exact continuation needs: weights, targets, moments, step counters. Views; Owner:
   /// learner.

@@ -15,4 +15,8 @@ namespace snake_ddp::learners {
 ///         `state_changed`.
 std::unique_ptr<Learner> make_learner_with_tokens(LearnerOptions options, nets::TokenReader reader);
 
+/// What plays as such a learner's policy does: `inner` is told tokens behind `plain` features.
+std::unique_ptr<nets::Policy> make_policy_with_tokens(std::unique_ptr<nets::Policy> inner,
+                                                      nets::TokenReader reader, std::int64_t plain);
+
 }  // namespace snake_ddp::learners

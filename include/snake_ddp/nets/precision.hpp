@@ -22,4 +22,8 @@ void set_product_precision(Precision precision);
 /// Shapes  a [m, p], b [p, n], out [m, n] float32.
 void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
 
+/// out := a x b + bias.
+/// Shapes  as product_out's; bias [n].
+void affine_out(at::Tensor& out, const at::Tensor& bias, const at::Tensor& a, const at::Tensor& b);
+
 }  // namespace snake_ddp::nets

@@ -52,6 +52,8 @@ class TokenReader {
   ///         [N, features()]: of each snake its codes' vectors, then of each 1 where it is not seen.
   [[nodiscard]] at::Tensor read(const at::Tensor& graphs) const;
 
+  [[nodiscard]] at::Device device() const { return tokenizer_.parameters.flat().device(); }
+
   /// All parameters, by names that begin with "tokens.". Views.
   [[nodiscard]] NamedTensors named() const;
 

@@ -90,6 +90,9 @@ class Collector {
   /// Shapes  appends a transition for each team that the policy plays, less those still waiting for their n-th
   ///         reward; ended games go to the end of `episodes`.
   void step(nets::Policy& policy, std::vector<Episode>& episodes);
+  /// The two halves of `step`: what everybody answers, and the move that follows from it. `policy` may learn between.
+  void decide(nets::Policy& policy);
+  void move(std::vector<Episode>& episodes);
 
   [[nodiscard]] double epsilon() const { return epsilon_; }
   [[nodiscard]] std::int64_t episodes_ended() const { return ended_; }
@@ -149,6 +152,8 @@ class Collector {
   std::vector<float> window_;
   std::vector<std::int64_t> window_size_, window_next_;
   std::vector<std::int64_t> asked_;  // teams, by number 2 * board + team
+  std::vector<float> values_;        // answers of this step, by seat
+  bool best_ = false;                // of them the highest is played
   at::Tensor memory_;  // [boards, 2, 3, memory], of who plays the team and remembers; zeros at a game's start
   // By seat: what replay's count of appended rows was at its game's last one; kNoRow before the first.
   std::vector<std::int64_t> last_row_;

@@ -27,6 +27,9 @@ class Fleet {
   /// Queues one move on every board; boards whose game ended are dealt anew. What the policy answers is copied to the
   /// device where it is not there.
   void step(nets::Policy& policy);
+  /// The two halves of `step`: what `policy` answers, and the move. `policy` may learn between.
+  void decide(nets::Policy& policy);
+  void move();
 
   /// Appends the games that ended since the last call to `episodes`, in order. Waits for the device.
   void fetch(std::vector<Episode>& episodes);

@@ -45,6 +45,7 @@ struct TrainOptions {
   std::string device = "auto";
   std::string boards = "host";
   std::string cuda_graph = "off";
+  std::string overlap = "off";
   std::string products = "float32";
   std::string dist_backend = "auto";
   bool shared_memory = true;

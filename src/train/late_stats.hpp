@@ -1,0 +1,34 @@
+// A learner's numbers on their way to the host: on a GPU nobody waits for them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+
+#include "snake_ddp/learners/learner.hpp"
+
+namespace snake_ddp::train {
+
+class LateStats {
+ public:
+  explicit LateStats(at::Device device);
+  ~LateStats();
+
+  /// Sends for the numbers of the last update that was queued on the current stream; does nothing while others are still
+  /// on their way. On the CPU they are there at once.
+  void ask(const learners::Learner& learner);
+
+  /// Those that arrived last; nullptr before the first. Owner: this.
+  const learners::UpdateStats* newest();
+
+  [[nodiscard]] bool asked() const { return asked_; }
+
+ private:
+  struct Parcel;
+  std::unique_ptr<Parcel> parcel_;  // on a GPU
+  std::optional<learners::UpdateStats> newest_;
+  bool asked_ = false;
+};
+
+}  // namespace snake_ddp::train
