@@ -43,7 +43,7 @@ Batch make_batch(const BoardSet& set, const std::vector<std::int64_t>& rows, con
     const std::int64_t row = rows[static_cast<std::size_t>(i)];
     if (row == kNoSample) continue;
     const game::State& board = set.board(row);
-    base::RandomStream random(o.seed, static_cast<std::uint64_t>(row), kMaskDraws,
+    base::RandomStream random(o.seed, static_cast<std::uint64_t>(row), base::Purpose::kMask,
                               static_cast<std::uint32_t>(o.epoch) * 8U);
     float* masked = batch.masked.data_ptr<float>() + i * kSnakes;
     float* hidden = batch.hidden.data_ptr<float>() + i * kSnakes;

@@ -11,7 +11,7 @@ std::vector<std::int64_t> epoch_order(std::int64_t n, std::uint64_t seed, std::i
   SD_CHECK(n <= std::int64_t{UINT32_MAX}, "so many samples have no random order");
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), 0);
-  base::RandomStream random(seed, static_cast<std::uint64_t>(epoch), kShuffleDraws);
+  base::RandomStream random(seed, static_cast<std::uint64_t>(epoch), base::Purpose::kShuffle);
   for (std::int64_t i = n - 1; i > 0; --i) {
     const std::uint32_t j = random.below(static_cast<std::uint32_t>(i + 1));
     std::swap(order[static_cast<std::size_t>(i)], order[j]);

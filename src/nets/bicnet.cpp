@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "fit.hpp"
 #include "snake_ddp/nets/lstm_cell.hpp"
 #include "snake_ddp/nets/products.hpp"
 
@@ -35,10 +36,6 @@ std::vector<Block> blocks_of(const BicnetShape& s) {
   return {{s.in + 1, h}, {h, gates},           {gates, 0}, {kDirections * h, kGates * h},
           {gates, 0},    {kDirections * h, h}, {h, 0},     {s.out, h},
           {s.out, 0}};
-}
-
-void fit(at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& like) {
-  if (!t.defined() || t.sizes() != sizes) t = at::empty(sizes, like.options());
 }
 
 // out = left * right, or out += left * right. Threads share the rows of our own products; each element is the same sum

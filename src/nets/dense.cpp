@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "dense_blocks.hpp"
+#include "fit.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/nets/precision.hpp"
 
@@ -21,10 +22,6 @@ std::vector<Block> blocks_of(const DenseShape& s) {
     blocks.push_back({s.hidden, 0});
   }
   return blocks;
-}
-
-void fit(at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& like) {
-  if (!t.defined() || t.sizes() != sizes) t = at::empty(sizes, like.options());
 }
 
 // d_output -> d_logits -> gradient at the hidden layer's output, masked by the ReLU, and through the layer norm.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "fit.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/nets/layer_norm.hpp"
 #include "snake_ddp/nets/precision.hpp"
@@ -33,15 +34,6 @@ std::vector<Block> blocks_of(const MlpShape& s) {
   blocks.push_back({s.out, s.hidden});
   blocks.push_back({s.out, 0});
   return blocks;
-}
-
-// `t` with these sizes; its memory is kept where it suffices.
-void fit(at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& like) {
-  if (!t.defined()) {
-    t = at::empty(sizes, like.options());
-  } else if (t.sizes() != sizes) {
-    t.resize_(sizes);
-  }
 }
 
 const float* floats(const at::Tensor& t) { return t.data_ptr<float>(); }

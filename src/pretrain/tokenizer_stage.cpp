@@ -103,7 +103,7 @@ class TokenizerStage final : public Stage {
     if (fine.empty()) return 0;
     const at::Tensor rows = candidates.flatten(0, 1);
     base::RandomStream random(static_cast<std::uint64_t>(o_.seed), static_cast<std::uint64_t>(update),
-                              data::kReviveDraws);
+                              base::Purpose::kRevive);
     for (std::int64_t k = 0; k < dead.numel(); ++k) {
       const std::int64_t code = dead.data_ptr<std::int64_t>()[k];
       const std::int64_t row = fine[random.below(static_cast<std::uint32_t>(fine.size()))];

@@ -9,9 +9,10 @@
 
 namespace snake_ddp::app {
 
-/// A chain of layers with 50 MB of parameters, on ranks that talk through Gloo: a step (forward and backward) alone, the
-/// average of its gradient alone, and both by dist::Reducer, held against the longer of the two. Last, the share of the
-/// average's time that is not seen in the step's.
+/// A chain of layers with 50 MB of parameters, on ranks that talk through Gloo: a step (forward and backward) alone; the
+/// average of its gradient alone, held against a rank's processor time for it; both by dist::Reducer, held against the
+/// longer of the two; the share of the average's time that is not seen in the step's. Then the same for a step that waits
+/// where this one computes, as for a device: the ranks' cores are free for the average.
 /// Throws      as run_jobs.
 std::vector<BenchRow> bench_reducer(double seconds, int rounds, int ranks, double bucket_mb);
 

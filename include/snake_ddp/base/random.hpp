@@ -27,6 +27,9 @@ enum class Purpose : std::uint32_t {
   kInit = 7,      // initial weights
   kTest = 8,      // tests and benches
   kRival = 9,     // which opponent of a mix a game meets
+  kShuffle = 20,  // the order of an epoch
+  kMask = 21,     // which snakes are masked, and who looks
+  kRevive = 22,   // where codes that nobody used are put
 };
 
 struct RandomBlock {

@@ -8,10 +8,6 @@
 
 namespace snake_ddp::data {
 
-/// Streams of random numbers beside those of base::Purpose: the order of an epoch, masks and who looks, revived codes.
-/// Never renumber.
-inline constexpr base::Purpose kShuffleDraws{20}, kMaskDraws{21}, kReviveDraws{22};
-
 /// Stands in a batch for a sample that is not there.
 inline constexpr std::int64_t kNoSample = -1;
 

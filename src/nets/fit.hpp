@@ -1,0 +1,16 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+namespace snake_ddp::nets {
+
+/// `t` with these sizes, of `like`'s kind and device; its memory is kept where it suffices.
+inline void fit(at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& like) {
+  if (!t.defined()) {
+    t = at::empty(sizes, like.options());
+  } else if (t.sizes() != sizes) {
+    t.resize_(sizes);
+  }
+}
+
+}  // namespace snake_ddp::nets
