@@ -98,9 +98,9 @@ MUTANTS = {
         (RUN, "static_cast<std::uint64_t>(o_.seed) + static_cast<std::uint64_t>(context_.rank());",
          "static_cast<std::uint64_t>(o_.seed);")]),
     "all ranks learn from rank 0's batch": (RANKS, [
-        (RUN, "  updater_->update(average_);",
-         "  for (at::Tensor column : batch.columns) context_.broadcast(column, 0, context_.deadline());\n"
-         "  updater_->update(average_);")]),
+        (RUN, "  on_device_ ? on_device_->learn(average_) : updater_->update(average_);",
+         "  for (at::Tensor column : batch_->columns) context_.broadcast(column, 0, context_.deadline());\n"
+         "  on_device_ ? on_device_->learn(average_) : updater_->update(average_);")]),
     "weights start by rank and are not shared": (RANKS, [
         (RUN, "  const learners::LearnerOptions options = learner_options(o, context.size(), context.device());",
          "  auto options = learner_options(o, context.size(), context.device());\n"
