@@ -64,7 +64,8 @@ SD_HD inline void two_nearest(const Beans& beans, int row, int column, float* ou
   for (int k = 0; k < 2; ++k) {
     out[3 * k] = static_cast<float>(dx[nearest[k] % kLanes]);
     out[3 * k + 1] = static_cast<float>(dy[nearest[k] % kLanes]);
-    out[3 * k + 2] = std::sqrt(static_cast<float>(nearest[k] / kLanes));
+    const int squares = nearest[k] / kLanes;
+    out[3 * k + 2] = std::sqrt(static_cast<float>(squares));
   }
 }
 
