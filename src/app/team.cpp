@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/config/fields.hpp"
@@ -27,7 +28,8 @@ struct RunSettings {
     try {
       return values.value(name, otherwise);
     } catch (const nlohmann::json::exception&) {
-      throw base::FileError(fmt::format("{}: \"{}\" is of another kind than it should be", file, name));
+      throw base::FileError(
+          fmt::format("{}: {} is no {}", file, name, std::is_same_v<T, std::string> ? "text" : "number"));
     }
   }
 };

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/random.hpp"
 
 namespace snake_ddp::data {
 

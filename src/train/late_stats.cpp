@@ -24,7 +24,6 @@ LateStats::LateStats(at::Device device) {
 LateStats::~LateStats() = default;
 
 void LateStats::ask(const learners::Learner& learner) {
-  asked_ = true;
   if (!parcel_) {
     newest_ = learner.stats();
     return;

@@ -22,13 +22,10 @@ class LateStats {
   /// Those that arrived last; nullptr before the first. Owner: this.
   const learners::UpdateStats* newest();
 
-  [[nodiscard]] bool asked() const { return asked_; }
-
  private:
   struct Parcel;
   std::unique_ptr<Parcel> parcel_;  // on a GPU
   std::optional<learners::UpdateStats> newest_;
-  bool asked_ = false;
 };
 
 }  // namespace snake_ddp::train

@@ -554,9 +554,9 @@ void Run::tell() {
   // A GPU's are sent for once a report, and told with the next one.
   const learners::UpdateStats* told = stats_->newest();
   if (counters_.updates > updates_before_ &&
-      (context_.device().is_cpu() || !stats_->asked() || reporter_->due())) {
+      (context_.device().is_cpu() || told == nullptr || reporter_->due())) {
     stats_->ask(*learner_);
-    if (context_.device().is_cpu()) told = stats_->newest();
+    told = stats_->newest();
   }
   for (const rollout::Episode& e : ended_)
     reporter_->episode(e, mix_.empty() ? difficulty(e.started) : agents::level_of(e.opponent),

@@ -516,7 +516,7 @@ def test_info_tells_about_the_program_a_run_and_weights(tmp_path):
     weights.write_bytes(saved)
     refused(4, "config.json", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
     (folder / "config.json").write_text('{"output_activation": 7}')
-    refused(4, "output_activation", "another kind", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
+    refused(4, "output_activation is no text", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
     refused(4, "is not a run folder", line=["info", tmp_path])
     refused(4, "nowhere.pth", line=["info", tmp_path / "nowhere.pth"])
 

@@ -16,7 +16,8 @@ struct Team {
 
 /// `random`, `level0`..`level4`, `evasion`, `territory`, a path to an actor_*.pth, or PATH:argmax. The kind of network is
 /// told from the names in the file, the features from its shapes; an actor's last layer from the config.json of the run
-/// that the file lies in, softmax without one; so does what a Q-network needs that was trained with --tokens. A Q-network makes the best move that is not fatal; `mask_fatal` keeps an actor from fatal moves, too.
+/// that the file lies in, softmax without one; so does what a Q-network needs that was trained with
+/// --tokens. A Q-network makes the best move that is not fatal; `mask_fatal` keeps an actor from fatal moves, too.
 /// Throws      UsageError for a SPEC that is none of these; FileError for a file that cannot be used.
 Team team_from_spec(const std::string& spec, bool mask_fatal = false);
 

@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "snake_ddp/base/random.hpp"
-
 namespace snake_ddp::data {
 
 /// Stands in a batch for a sample that is not there.
