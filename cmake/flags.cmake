@@ -20,3 +20,13 @@ endif()
 # LibTorch brings an fmt of its own version; header-only, each translation unit is consistent with what it sees.
 target_compile_definitions(sd_flags INTERFACE FMT_HEADER_ONLY)
 target_include_directories(sd_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
+
+# A compiler cache makes a second build of the same sources a matter of seconds, also in another clone. The precompiled
+# header asks for the sloppiness (ccache's manual, "Precompiled headers").
+find_program(SD_CCACHE ccache)
+if(SD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+    ${SD_CCACHE})
+  target_compile_options(sd_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endif()
