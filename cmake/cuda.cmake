@@ -1,5 +1,6 @@
-# Our own kernels, compiled by nvcc: that of the wheel nvidia-cuda-nvcc, or one on the machine. Without it the program
-# is built all the same; games are played on the CPU then, and learners on GPUs use LibTorch's kernels.
+# Our own kernels, compiled by nvcc: that of the wheel nvidia-cuda-nvcc, or of the toolkit that SNAKE_DDP_TOOLKIT names.
+# Without it the program is built all the same; games are played on the CPU then, and learners on GPUs use LibTorch's
+# kernels.
 set(SNAKE_DDP_CUDA auto CACHE STRING "kernels for GPUs: auto (where nvcc is found), on, off")
 set_property(CACHE SNAKE_DDP_CUDA PROPERTY STRINGS auto on off)
 set(SNAKE_DDP_CUDA_ARCHITECTURES "75;80;86;90;100;120" CACHE STRING "compute capabilities that kernels are compiled for")
@@ -9,8 +10,11 @@ if(NOT SNAKE_DDP_CUDA MATCHES "^(auto|on|off)$")
   message(FATAL_ERROR "SNAKE_DDP_CUDA=${SNAKE_DDP_CUDA} is none of auto, on, off")
 endif()
 if(NOT SNAKE_DDP_CUDA STREQUAL "off" AND SD_HAVE_CUDA)
-  find_program(SD_NVCC nvcc PATHS ${SD_SITE_DIR}/nvidia/cu13/bin NO_DEFAULT_PATH)
-  find_program(SD_NVCC nvcc PATHS ENV PATH /usr/local/cuda/bin NO_DEFAULT_PATH)
+  set(toolkit_bin "")
+  if(SNAKE_DDP_TOOLKIT)
+    set(toolkit_bin ${SNAKE_DDP_TOOLKIT}/bin)
+  endif()
+  find_program(SD_NVCC nvcc PATHS ${SD_SITE_DIR}/nvidia/cu13/bin ${toolkit_bin} NO_DEFAULT_PATH NO_CACHE)
   if(SD_NVCC)
     execute_process(COMMAND ${SD_NVCC} --version OUTPUT_VARIABLE version ERROR_VARIABLE version RESULT_VARIABLE failed)
     if(failed OR NOT version MATCHES "release ([0-9]+)\\.([0-9]+)")
@@ -24,7 +28,8 @@ if(NOT SNAKE_DDP_CUDA STREQUAL "off" AND SD_HAVE_CUDA)
 endif()
 if(SNAKE_DDP_CUDA STREQUAL "on" AND NOT SD_HAVE_KERNELS)
   message(FATAL_ERROR "SNAKE_DDP_CUDA=on, but there is no nvcc of CUDA 13 (or LibTorch has no CUDA): install the wheels of "
-    "launch/requirements-cuda.txt into the environment of ${Python3_EXECUTABLE}, which has torch")
+    "launch/requirements-cuda.txt into the environment of ${Python3_EXECUTABLE}, which has torch, or name a toolkit with "
+    "-DSNAKE_DDP_TOOLKIT=/usr/local/cuda")
 endif()
 if(SD_HAVE_KERNELS)
   list(JOIN SNAKE_DDP_CUDA_ARCHITECTURES " " listed)

@@ -9,6 +9,11 @@ if(NOT SD_TORCH_DIR)
     "or name another interpreter with -DPython3_EXECUTABLE=")
 endif()
 get_filename_component(SD_SITE_DIR ${SD_TORCH_DIR} DIRECTORY)
+# What launch/setup.sh installs later, nvcc say, is found by a build that was configured before.
+set(stamp ${PROJECT_SOURCE_DIR}/.venv/snake_ddp.stamp)
+if(EXISTS ${stamp})
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${stamp})
+endif()
 
 add_library(sd_torch INTERFACE)
 target_include_directories(sd_torch SYSTEM INTERFACE
@@ -19,16 +24,23 @@ target_link_libraries(sd_torch INTERFACE
 
 set(SD_HAVE_CUDA OFF)
 if(EXISTS ${SD_TORCH_DIR}/lib/libtorch_cuda.so)
-  # The runtime's headers and library come with the wheel's dependencies, or from a toolkit on the machine.
+  # The runtime's headers and library come with the wheel's dependencies. A toolkit of this machine is used only where it
+  # is asked for, so that what is built does not depend on what the machine has, nor on which script ran first.
+  set(toolkit_include "")
+  set(toolkit_lib "")
+  if(SNAKE_DDP_TOOLKIT)
+    set(toolkit_include ${SNAKE_DDP_TOOLKIT}/include)
+    set(toolkit_lib ${SNAKE_DDP_TOOLKIT}/lib64)
+  endif()
   find_path(SD_CUDA_INCLUDE cuda_runtime.h
-    PATHS ${SD_SITE_DIR}/nvidia/cu13/include /usr/local/cuda/include NO_DEFAULT_PATH)
+    PATHS ${SD_SITE_DIR}/nvidia/cu13/include ${toolkit_include} NO_DEFAULT_PATH NO_CACHE)
   find_path(SD_NCCL_INCLUDE nccl.h
-    PATHS ${SD_SITE_DIR}/nvidia/nccl/include /usr/include /usr/local/cuda/include NO_DEFAULT_PATH)
+    PATHS ${SD_SITE_DIR}/nvidia/nccl/include ${toolkit_include} NO_DEFAULT_PATH NO_CACHE)
   find_file(SD_CUDART libcudart.so.13
-    PATHS ${SD_SITE_DIR}/nvidia/cu13/lib /usr/local/cuda/lib64 NO_DEFAULT_PATH)
+    PATHS ${SD_SITE_DIR}/nvidia/cu13/lib ${toolkit_lib} NO_DEFAULT_PATH NO_CACHE)
   # cuda_fp16.h includes nv/target, which is CCCL's: a wheel and a folder of its own.
   find_path(SD_CCCL_INCLUDE nv/target
-    PATHS ${SD_CUDA_INCLUDE} ${SD_CUDA_INCLUDE}/cccl NO_DEFAULT_PATH)
+    PATHS ${SD_CUDA_INCLUDE} ${SD_CUDA_INCLUDE}/cccl NO_DEFAULT_PATH NO_CACHE)
   if(SD_CUDA_INCLUDE AND SD_NCCL_INCLUDE AND SD_CUDART AND SD_CCCL_INCLUDE
       AND EXISTS ${SD_CUDA_INCLUDE}/crt/host_config.h)
     set(SD_HAVE_CUDA ON)

@@ -4,6 +4,7 @@
 #   SNAKE_DDP_PYTHON=/path/to/python3   use this interpreter, which has torch 2.11, instead of the virtual environment
 #   SNAKE_DDP_JOBS=N                    compile N files at a time (default: cores, at most one for 2 GiB of memory)
 #   SNAKE_DDP_MARCH=x86-64-v3           compile for these processors (default: this machine's own kind)
+#   SNAKE_DDP_TOOLKIT=/usr/local/cuda   a CUDA toolkit for what the Python environment lacks (default: none is used)
 
 say() { printf '== %s\n' "$*" >&2; }
 give_up() { printf 'snake_ddp set-up: %s\n' "$*" >&2; exit 1; }
@@ -105,7 +106,8 @@ sd_build() {
     rm -rf "build/$preset"
   fi
   if [ ! -f "build/$preset/build.ninja" ]; then
-    cmake --preset "$preset" ${SNAKE_DDP_MARCH:+"-DSNAKE_DDP_MARCH=$SNAKE_DDP_MARCH"} -DPython3_EXECUTABLE="$SD_PYTHON" \
+    cmake --preset "$preset" ${SNAKE_DDP_MARCH:+"-DSNAKE_DDP_MARCH=$SNAKE_DDP_MARCH"} \
+        ${SNAKE_DDP_TOOLKIT:+"-DSNAKE_DDP_TOOLKIT=$SNAKE_DDP_TOOLKIT"} -DPython3_EXECUTABLE="$SD_PYTHON" \
         -DCMAKE_MAKE_PROGRAM="$(command -v ninja)" >"$log" 2>&1 || {
       tail -n 30 "$log" >&2
       give_up "cmake could not configure the $preset build (its last lines are above, all in $log)"

@@ -248,19 +248,78 @@ def test_tests_do_not_hold_the_lock_of_the_build():
     assert held == []
 
 
-def test_no_cuda_toolkit_is_needed(tmp_path):
-    python = pathlib.Path(sys.executable)
-    environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
-    assert shutil.which("nvcc", path=environment["PATH"]) is None
-    done = subprocess.run([shutil.which("cmake", path=environment["PATH"]), "-S", SOURCE, "-B", tmp_path / "b", "-G", "Ninja",
-                           f"-DPython3_EXECUTABLE={python}", "-DSNAKE_DDP_CUDA=off"], env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+# The build's rules, as CMake writes them
+
+
+def configure(folder, python, *settings, path=None):
+    """Configures a build in `folder` and returns what CMake printed."""
+    bin_folder = pathlib.Path(sys.executable).parent
+    environment = {"PATH": f"{path or bin_folder}:{bin_folder}:/usr/bin:/bin", "HOME": str(folder.parent)}
+    done = subprocess.run([bin_folder / "cmake", "-S", SOURCE, "-B", folder, "-G", "Ninja", f"-DPython3_EXECUTABLE={python}",
+                           *settings], env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
-    assert "LibTorch: " in done.stdout
+    return done.stdout
+
+
+def without(folder, path, copy):
+    """`copy` becomes `folder` by links, without the file or folder `path` that leads down from there."""
+    copy.mkdir()
+    for entry in folder.iterdir():
+        if entry.name != path.parts[0]:
+            (copy / entry.name).symlink_to(entry)
+        elif len(path.parts) > 1:
+            without(entry, pathlib.Path(*path.parts[1:]), copy / entry.name)
+    return copy
+
+
+def test_no_cuda_toolkit_is_needed(tmp_path):
+    said = configure(tmp_path / "b", sys.executable, "-DSNAKE_DDP_CUDA=off")
+    assert "LibTorch: " in said and "Kernels: none" in said
+    assert "nvcc" not in (tmp_path / "b" / "build.ninja").read_text()
     for rules in (tmp_path / "b" / "build.ninja", BUILD / "build.ninja"):
         text = rules.read_text()
         assert "libtorch_cpu.so" in text
         assert "/usr/local/cuda" not in text
-    assert "nvcc" not in (tmp_path / "b" / "build.ninja").read_text() and "Kernels: none" in done.stdout
+
+
+def test_the_build_is_the_same_with_and_without_a_toolkit_and_after_a_later_installation(tmp_path):
+    found = subprocess.run([sys.executable, "-c", "import torch; print(torch.__file__)"], capture_output=True, text=True)
+    site = pathlib.Path(found.stdout.strip()).parents[1]
+    nvcc = pathlib.Path("nvidia/cu13/bin")
+    assert (site / nvcc / "nvcc").exists(), "the tests' environment has nvcc as a wheel"
+    trains = without(site, nvcc, tmp_path / "site")  # as ./train_ddp.sh makes it on a machine without a GPU
+    toolkit = tmp_path / "toolkit"
+    (toolkit / "bin").mkdir(parents=True)
+    program = toolkit / "bin" / "nvcc"
+    program.write_text("#!/bin/sh\necho release 13.0,\n")
+    program.chmod(0o755)
+    python = tmp_path / "python3"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={trains} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+
+    def rules(folder):
+        """How everything is compiled and linked."""
+        text = re.sub("[0-9a-f]{64}", "HASH", (folder / "build.ninja").read_text().replace(str(folder), "HERE"))
+        return sorted(re.findall(r"^  (?:COMMAND|DEFINES|FLAGS|INCLUDES|LINK_FLAGS|LINK_LIBRARIES) = .*", text, re.M))
+
+    build = tmp_path / "b"
+    assert "Kernels: none" in configure(build, python)
+    assert len(rules(build)) > 500 and str(trains) in "".join(rules(build))
+    assert "Kernels: none" in configure(tmp_path / "c", python, path=toolkit / "bin")
+    assert rules(tmp_path / "c") == rules(build)
+    assert f"Kernels: {program}" in configure(tmp_path / "c", python, f"-DSNAKE_DDP_TOOLKIT={toolkit}")
+
+    (trains / nvcc).symlink_to(site / nvcc)  # ./test.sh installs it
+    wheel = f"Kernels: {trains / nvcc}/nvcc"
+    assert wheel in configure(build, python, path=toolkit / "bin")
+    assert wheel in configure(tmp_path / "d", python)
+    assert rules(tmp_path / "d") == rules(build)
+
+
+def test_a_build_notices_what_was_installed_since():
+    stamp = SOURCE / ".venv" / "snake_ddp.stamp"
+    rules = (BUILD / "build.ninja").read_text()
+    assert not stamp.exists() or re.search(rf"^build build\.ninja[^\n]*: RERUN_CMAKE [^\n]*{re.escape(str(stamp))}", rules, re.M)
 
 
 # The report
