@@ -8,6 +8,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/train/run.hpp"
+#include "snake_ddp/base/text.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -31,6 +32,18 @@ std::vector<std::string> known_flags(const CLI::App& command) {
 }
 
 // The message for an argument that the command does not know.
+// Settings and names go into JSON files and from rank to rank as JSON, which is UTF-8.
+void check_text(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (base::is_utf8(arguments[i])) continue;
+    const bool of_flag = i > 0 && !arguments[i].starts_with("--") && arguments[i - 1].starts_with("--");
+    throw base::UsageError(
+        fmt::format("{}{}: not UTF-8; is it a path from a system with another encoding? "
+                    "Rename it, or use a link with another name",
+                    of_flag ? arguments[i - 1] + " " : "", base::as_utf8(arguments[i])));
+  }
+}
+
 std::string unknown_argument(const CLI::App& command, const std::string& argument) {
   const std::string name = argument.substr(0, argument.find('='));
   if (name.rfind("--", 0) != 0) {
@@ -74,6 +87,7 @@ void apply_given(const config::Fields& fields, const Given& given) {
 
 int run_command_line(const std::vector<std::string>& arguments) {
   CLI::App program("Distributed trainer for the game snakes 3v3", "snake_ddp");
+  check_text(arguments);
   program.set_version_flag("--version", train::version_text());
   program.require_subcommand(0, 1);
   program.fallthrough(false);
