@@ -23,6 +23,7 @@
 #include "snake_ddp/io/game_log.hpp"
 #include "snake_ddp/train/judge.hpp"
 
+#include "snake_ddp/train/run.hpp"
 namespace snake_ddp::app {
 namespace {
 
@@ -208,6 +209,7 @@ Action add_eval(CLI::App& command) {
     dist::Options options;
     options.device = "cpu";
     dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }),
+    options.fingerprint = train::build_text();
                               options);
     const auto begin = std::chrono::steady_clock::now();
     rollout::MatchOptions match{line->games, line->seed, line->swap_sides, 0, 1};

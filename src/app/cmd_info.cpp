@@ -40,6 +40,7 @@ ordered_json about_program() {
   for (const learners::LearnerEntry& entry : learners::registry()) learners.push_back(entry.name);
   return {{"version", train::version_text()},
           {"host", base::host_name()},
+          {"build", train::build_text()},
           {"gpus", dist::visible_gpus()},
           {"kernels", kernels()},
           {"backends", backends},

@@ -18,6 +18,7 @@
 #include "snake_ddp/train/elo.hpp"
 #include "snake_ddp/train/judge.hpp"
 
+#include "snake_ddp/train/run.hpp"
 namespace snake_ddp::app {
 namespace {
 
@@ -163,6 +164,7 @@ void play_ladder(const LadderOptions& options) {
   group.device = "cpu";
   dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }), group);
   const auto begin = std::chrono::steady_clock::now();
+  group.fingerprint = train::build_text();
   const std::vector<rollout::MatchResult> results =
       train::judge_all(pairings, {options.games, options.seed, options.swap_sides, 0, 1, {}}, context);
   const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -123,7 +123,7 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
     : o_(options),
       world_(world),
       context_(world, {o_.dist_backend, o_.device, to_ms(o_.join_timeout), to_ms(o_.dist_timeout),
-                       train::version_text(), o_.shared_memory, train::stop_requested}),
+                       train::build_text(), o_.shared_memory, train::stop_requested}),
       watchdog_(context_.rank(),
                 {to_ms(o_.dist_timeout) + std::chrono::seconds(60), std::chrono::seconds(25)},
                 train::stop_requested),
