@@ -4,11 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <sstream>
 
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/train/run.hpp"
 #include "snake_ddp/base/text.hpp"
+#include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -31,7 +32,6 @@ std::vector<std::string> known_flags(const CLI::App& command) {
   return names;
 }
 
-// The message for an argument that the command does not know.
 // Settings and names go into JSON files and from rank to rank as JSON, which is UTF-8.
 void check_text(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -44,6 +44,7 @@ void check_text(const std::vector<std::string>& arguments) {
   }
 }
 
+// The message for an argument that the command does not know.
 std::string unknown_argument(const CLI::App& command, const std::string& argument) {
   const std::string name = argument.substr(0, argument.find('='));
   if (name.rfind("--", 0) != 0) {
@@ -86,8 +87,8 @@ void apply_given(const config::Fields& fields, const Given& given) {
 }
 
 int run_command_line(const std::vector<std::string>& arguments) {
-  CLI::App program("Distributed trainer for the game snakes 3v3", "snake_ddp");
   check_text(arguments);
+  CLI::App program("Distributed trainer for the game snakes 3v3", "snake_ddp");
   program.set_version_flag("--version", train::version_text());
   program.require_subcommand(0, 1);
   program.fallthrough(false);
@@ -137,7 +138,10 @@ int run_command_line(const std::vector<std::string>& arguments) {
   try {
     program.parse(line);
   } catch (const CLI::Success& e) {  // --help and --version
-    return program.exit(e);
+    std::ostringstream text, none;
+    const int code = program.exit(e, text, none);
+    base::print_result(text.str());
+    return code;
   } catch (const CLI::ParseError& e) {
     throw base::UsageError(e.what());
   }

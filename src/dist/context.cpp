@@ -20,6 +20,7 @@
 #include "process_state.hpp"
 #include "rendezvous.hpp"
 #include "shared_sum.hpp"
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/dist/stacks.hpp"
@@ -398,7 +399,7 @@ void DistContext::Group::fail(const std::string& what, Clock::time_point begun, 
   failure = fmt::format("{}: {}.{} The library says: {}", head, findings->text,
                         lost.empty() ? "" : " Look at the missing ranks' own output first.", library_text);
   if (too_late) {  // where a connection broke, the message says enough
-    fmt::print(stderr, "{}. Its threads:\n", head);
+    base::tell_error(head + ". Its threads:");
     print_stacks();
   }
   throw DistError(failure, true);
