@@ -96,7 +96,7 @@ nlohmann::json allreduce_job(const nlohmann::json& settings, const dist::World& 
   group.device = "cpu";
   group.backend = "gloo";
   group.timeout = group.join_timeout = std::chrono::seconds(60);
-  group.fingerprint = train::version_text();
+  group.fingerprint = train::build_text();
   group.shared_memory = settings.at("shared_memory").get<bool>();
   dist::DistContext context(world, group);
   PlainGloo gloo(settings.at("store").get<std::string>(), world);

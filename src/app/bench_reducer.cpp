@@ -47,7 +47,7 @@ nlohmann::json reducer_job(const nlohmann::json& settings, const dist::World& wo
   group.device = "cpu";
   group.backend = "gloo";
   group.timeout = group.join_timeout = std::chrono::seconds(60);
-  group.fingerprint = train::version_text();
+  group.fingerprint = train::build_text();
   group.shared_memory = false;  // as between machines
   dist::DistContext context(world, group);
 

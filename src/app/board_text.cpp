@@ -4,8 +4,9 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 #include <thread>
+
+#include "snake_ddp/base/console.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -81,14 +82,13 @@ std::string board_text(const Moment& moment, bool colour) {
 
 void show_moment(const Moment& moment, double per_second) {
   if (::isatty(STDOUT_FILENO) == 0) {
-    fmt::print("{}\n", board_text(moment, false));
+    base::print_result(fmt::format("{}\n", board_text(moment, false)));
     return;
   }
   std::string text = board_text(moment, true);
   for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 4)
     text.replace(at, 1, "\x1b[K\n");
-  fmt::print("{}{}\x1b[J", moment.step == 0 ? "\x1b[2J\x1b[H" : "\x1b[H", text);
-  std::fflush(stdout);
+  base::print_result(fmt::format("{}{}\x1b[J", moment.step == 0 ? "\x1b[2J\x1b[H" : "\x1b[H", text));
   std::this_thread::sleep_for(std::chrono::duration<double>(1 / per_second));
 }
 

@@ -14,6 +14,7 @@
 #include "snake_ddp/app/bench_reducer.hpp"
 #include "snake_ddp/app/bench_train.hpp"
 #include "snake_ddp/app/command_line.hpp"
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/pretrain/options.hpp"
 
@@ -96,12 +97,14 @@ void print(const Rows& rows, bool as_json) {
       benches.push_back(
           {{"name", r.name}, {"value", r.value}, {"unit", r.unit}, {"limit", r.limit}, {"ratio", r.ratio}});
     }
-    fmt::print("{}\n", nlohmann::ordered_json{{"benches", benches}}.dump());
+    base::print_result(fmt::format("{}\n", nlohmann::ordered_json{{"benches", benches}}.dump()));
     return;
   }
-  fmt::print("{:<44} {:>14} {:<16} {:>14} {:>7}\n", "bench", "value", "unit", "limit", "ratio");
+  base::print_result(
+      fmt::format("{:<44} {:>14} {:<16} {:>14} {:>7}\n", "bench", "value", "unit", "limit", "ratio"));
   for (const BenchRow& r : rows)
-    fmt::print("{:<44} {:>14.4g} {:<16} {:>14.4g} {:>7.3f}\n", r.name, r.value, r.unit, r.limit, r.ratio);
+    base::print_result(fmt::format("{:<44} {:>14.4g} {:<16} {:>14.4g} {:>7.3f}\n", r.name, r.value, r.unit,
+                                   r.limit, r.ratio));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/ladder.hpp"
 #include "snake_ddp/app/team.hpp"
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/dist/context.hpp"
@@ -22,6 +23,7 @@
 #include "snake_ddp/io/atomic_file.hpp"
 #include "snake_ddp/io/game_log.hpp"
 #include "snake_ddp/train/judge.hpp"
+#include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -130,14 +132,14 @@ void print(const Line& line, const rollout::MatchResult& r, double steps_per_sec
         {"games", r.games},   {"wins", r.wins},           {"draws", r.draws},
         {"losses", r.losses}, {"win_rate", r.win_rate()}, {"win_rate_ci95", {ci.low, ci.high}},
         {"score_a", score_a}, {"score_b", score_b},       {"steps_per_second", steps_per_second}};
-    fmt::print("{}\n", out.dump());
+    base::print_result(fmt::format("{}\n", out.dump()));
     return;
   }
-  fmt::print("{} against {}: {} games, {} won, {} drawn, {} lost\n", line.team_a, line.team_b, r.games,
-             r.wins, r.draws, r.losses);
-  fmt::print(
+  base::print_result(fmt::format("{} against {}: {} games, {} won, {} drawn, {} lost\n", line.team_a,
+                                 line.team_b, r.games, r.wins, r.draws, r.losses));
+  base::print_result(fmt::format(
       "win rate {:.1f} % (95 % interval {:.1f} to {:.1f}), mean score {:.2f} : {:.2f}, {:.0f} steps/s\n",
-      100 * r.win_rate(), 100 * ci.low, 100 * ci.high, score_a, score_b, steps_per_second);
+      100 * r.win_rate(), 100 * ci.low, 100 * ci.high, score_a, score_b, steps_per_second));
 }
 
 }  // namespace
@@ -207,13 +209,15 @@ Action add_eval(CLI::App& command) {
     at::set_num_threads(1);
     dist::Options options;
     options.device = "cpu";
+    options.fingerprint = train::build_text();
     dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }),
                               options);
     const auto begin = std::chrono::steady_clock::now();
     rollout::MatchOptions match{line->games, line->seed, line->swap_sides, 0, 1};
     if (line->show > 0) {
       match.watch = [&](std::int64_t number, const game::State& state) {
-        if (number == 0 && state.step() == line->show) fmt::print("{}\n", game::picture(state));
+        if (number == 0 && state.step() == line->show)
+          base::print_result(fmt::format("{}\n", game::picture(state)));
       };
     }
     if (line->watch && context.is_main()) watch_game(*line, match);
@@ -223,8 +227,9 @@ Action add_eval(CLI::App& command) {
     const rollout::MatchResult result = train::judge(a.player, b.player, match, context);
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (boards) boards->finish();
-    if (context.is_main()) print(*line, result, static_cast<double>(result.steps) / passed);
     context.barrier("end of eval", context.deadline());
+    // The others need not wait for whoever reads this.
+    if (context.is_main()) print(*line, result, static_cast<double>(result.steps) / passed);
     return base::kExitDone;
   };
 }

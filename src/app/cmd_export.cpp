@@ -7,6 +7,7 @@
 
 #include "snake_ddp/app/actor_export.hpp"
 #include "snake_ddp/app/command_line.hpp"
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::app {
@@ -54,7 +55,7 @@ Action add_export(CLI::App& command) {
                                    ? std::filesystem::path(actor.path).stem().string() + format.suffix
                                    : line->output;
     format.write(actor, output);
-    fmt::print("Wrote {}\n", output);
+    base::print_result(fmt::format("Wrote {}\n", output));
     return base::kExitDone;
   };
 }

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "snake_ddp/app/command_line.hpp"
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/dist/context.hpp"
@@ -39,6 +40,7 @@ ordered_json about_program() {
   std::vector<std::string> learners;
   for (const learners::LearnerEntry& entry : learners::registry()) learners.push_back(entry.name);
   return {{"version", train::version_text()},
+          {"build", train::build_text()},
           {"host", base::host_name()},
           {"gpus", dist::visible_gpus()},
           {"kernels", kernels()},
@@ -133,13 +135,14 @@ std::string text_of(const ordered_json& value) {
 void print_plain(const ordered_json& about) {
   for (const auto& [key, value] : about.items()) {
     if (value.is_object()) {
-      fmt::print("{}:\n", key);
+      base::print_result(fmt::format("{}:\n", key));
       for (const auto& [name, item] : value.items()) {
         const std::string quoted = text_of(name);
-        fmt::print("  {:<32} {}\n", quoted.substr(1, quoted.size() - 2), text_of(item));
+        base::print_result(fmt::format("  {:<32} {}\n", quoted.substr(1, quoted.size() - 2), text_of(item)));
       }
     } else {
-      fmt::print("{:<12} {}\n", key, value.is_string() ? value.get<std::string>() : text_of(value));
+      base::print_result(
+          fmt::format("{:<12} {}\n", key, value.is_string() ? value.get<std::string>() : text_of(value)));
     }
   }
 }
@@ -162,7 +165,7 @@ Action add_info(CLI::App& command) {
                                : is_checkpoint(line->path)     ? about_checkpoint(line->path)
                                                                : about_run(line->path);
     if (line->json) {
-      fmt::print("{}\n", text_of(about));
+      base::print_result(fmt::format("{}\n", text_of(about)));
     } else {
       print_plain(about);
     }

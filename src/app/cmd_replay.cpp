@@ -6,6 +6,7 @@
 #include "snake_ddp/app/board_text.hpp"
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/replay_page.hpp"
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/io/atomic_file.hpp"
 #include "snake_ddp/io/game_log.hpp"
@@ -53,8 +54,8 @@ Action add_replay(CLI::App& command) {
       const std::string page = replay_page(game);
       io::write_file_atomically(line->html, page);
       if (!line->text)
-        fmt::print("{}: {} steps, {} kB; open it in a browser\n", line->html, game.steps.size(),
-                   (page.size() + 999) / 1000);
+        base::print_result(fmt::format("{}: {} steps, {} kB; open it in a browser\n", line->html,
+                                       game.steps.size(), (page.size() + 999) / 1000));
     }
     if (line->text) show_game(game, line->speed);
     return base::kExitDone;

@@ -5,6 +5,7 @@
 
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/verify_trace.hpp"
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::app {
@@ -24,11 +25,11 @@ int print(const char* what, std::int64_t games, std::int64_t count, std::int64_t
     out[what] = count;
     out["mismatches"] = mismatches;
     if (mismatches > 0) out["first_mismatch"] = first;
-    fmt::print("{}\n", out.dump());
+    base::print_result(fmt::format("{}\n", out.dump()));
   } else {
-    if (games >= 0) fmt::print("{} games, ", games);
-    fmt::print("{} {}, {} mismatches\n", count, what, mismatches);
-    if (mismatches > 0) fmt::print("first mismatch: {}\n", first);
+    if (games >= 0) base::print_result(fmt::format("{} games, ", games));
+    base::print_result(fmt::format("{} {}, {} mismatches\n", count, what, mismatches));
+    if (mismatches > 0) base::print_result(fmt::format("first mismatch: {}\n", first));
   }
   return mismatches == 0 ? base::kExitDone : base::kExitBug;
 }

@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <sstream>
 
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::app {
@@ -28,6 +30,18 @@ std::vector<std::string> known_flags(const CLI::App& command) {
     for (const std::string& name : option->get_lnames()) names.push_back(name);
   }
   return names;
+}
+
+// Settings and names go into JSON files and from rank to rank as JSON, which is UTF-8.
+void check_text(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (base::is_utf8(arguments[i])) continue;
+    const bool of_flag = i > 0 && !arguments[i].starts_with("--") && arguments[i - 1].starts_with("--");
+    throw base::UsageError(
+        fmt::format("{}{}: not UTF-8; is it a path from a system with another encoding? "
+                    "Rename it, or use a link with another name",
+                    of_flag ? arguments[i - 1] + " " : "", base::as_utf8(arguments[i])));
+  }
 }
 
 // The message for an argument that the command does not know.
@@ -73,6 +87,7 @@ void apply_given(const config::Fields& fields, const Given& given) {
 }
 
 int run_command_line(const std::vector<std::string>& arguments) {
+  check_text(arguments);
   CLI::App program("Distributed trainer for the game snakes 3v3", "snake_ddp");
   program.set_version_flag("--version", train::version_text());
   program.require_subcommand(0, 1);
@@ -123,7 +138,10 @@ int run_command_line(const std::vector<std::string>& arguments) {
   try {
     program.parse(line);
   } catch (const CLI::Success& e) {  // --help and --version
-    return program.exit(e);
+    std::ostringstream text, none;
+    const int code = program.exit(e, text, none);
+    base::print_result(text.str());
+    return code;
   } catch (const CLI::ParseError& e) {
     throw base::UsageError(e.what());
   }

@@ -11,12 +11,14 @@
 #include <optional>
 
 #include "snake_ddp/app/team.hpp"
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/config/fields.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/world.hpp"
 #include "snake_ddp/train/elo.hpp"
 #include "snake_ddp/train/judge.hpp"
+#include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -130,18 +132,19 @@ ordered_json json_of(const LadderOptions& options, const std::vector<Standing>& 
 void print_table(const LadderOptions& options, const std::vector<Standing>& table, double steps_per_second) {
   std::size_t width = 4;
   for (const std::string& team : options.teams) width = std::max(width, team.size());
-  fmt::print("{:<{}}  {:>6}  {:>16}  {:>7}  {:>6}  {:>6}  {:>6}  {:>13}\n", "team", width, "Elo",
-             "95 % interval", "points", "won", "drawn", "lost", "mean score");
+  base::print_result(fmt::format("{:<{}}  {:>6}  {:>16}  {:>7}  {:>6}  {:>6}  {:>6}  {:>13}\n", "team", width,
+                                 "Elo", "95 % interval", "points", "won", "drawn", "lost", "mean score"));
   for (const Standing& s : table) {
     const bool fixed = options.teams[s.team] == options.anchor;
     const std::string interval =
         fixed ? "anchor" : fmt::format("{:.0f} to {:.0f}", s.rating.low, s.rating.high);
-    fmt::print("{:<{}}  {:>6.0f}  {:>16}  {:>5.1f} %  {:>6}  {:>6}  {:>6}  {:>13}\n", options.teams[s.team],
-               width, s.rating.elo, interval, 100 * s.point_rate(), s.sum.wins, s.sum.draws, s.sum.losses,
-               fmt::format("{:.2f} : {:.2f}", s.score(), s.opponents_score()));
+    base::print_result(fmt::format("{:<{}}  {:>6.0f}  {:>16}  {:>5.1f} %  {:>6}  {:>6}  {:>6}  {:>13}\n",
+                                   options.teams[s.team], width, s.rating.elo, interval, 100 * s.point_rate(),
+                                   s.sum.wins, s.sum.draws, s.sum.losses,
+                                   fmt::format("{:.2f} : {:.2f}", s.score(), s.opponents_score())));
   }
-  fmt::print("{} games of each pair, {} is 0, {:.0f} steps/s\n", options.games,
-             options.anchor.empty() ? "the mean" : options.anchor, steps_per_second);
+  base::print_result(fmt::format("{} games of each pair, {} is 0, {:.0f} steps/s\n", options.games,
+                                 options.anchor.empty() ? "the mean" : options.anchor, steps_per_second));
 }
 
 }  // namespace
@@ -161,12 +164,14 @@ void play_ladder(const LadderOptions& options) {
   at::set_num_threads(1);
   dist::Options group;
   group.device = "cpu";
+  group.fingerprint = train::build_text();
   dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }), group);
   const auto begin = std::chrono::steady_clock::now();
   const std::vector<rollout::MatchResult> results =
       train::judge_all(pairings, {options.games, options.seed, options.swap_sides, 0, 1, {}}, context);
   const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (context.is_main()) {
+  context.barrier("end of eval", context.deadline());
+  if (context.is_main()) {  // the others need not wait for whoever reads this
     std::int64_t steps = 0;
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       pairs[i].result = results[i];
@@ -175,12 +180,11 @@ void play_ladder(const LadderOptions& options) {
     const double steps_per_second = static_cast<double>(steps) / passed;
     const std::vector<Standing> table = standings(teams.size(), pairs, anchor);
     if (options.json) {
-      fmt::print("{}\n", json_of(options, table, pairs, steps_per_second).dump());
+      base::print_result(fmt::format("{}\n", json_of(options, table, pairs, steps_per_second).dump()));
     } else {
       print_table(options, table, steps_per_second);
     }
   }
-  context.barrier("end of eval", context.deadline());
 }
 
 }  // namespace snake_ddp::app

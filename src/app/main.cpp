@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "snake_ddp/app/command_line.hpp"
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/dist/error_file.hpp"
@@ -22,15 +22,15 @@ int report(const std::string& what, int code, bool peer_only) {
       rank != nullptr ? fmt::format("rank {} on {}: ", rank, snake_ddp::base::host_name()) : std::string();
   const bool says_who = what.rfind(who, 0) == 0;  // as errors of the group do
   const std::string message = "snake_ddp: " + (says_who ? "" : who) + what;
-  std::fflush(stdout);
-  fmt::print(stderr, "{}\n", message);
   snake_ddp::dist::write_error_file(message, code, peer_only);
+  snake_ddp::base::tell_error(message);
   return code;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  snake_ddp::base::hold_standard_descriptors();
   snake_ddp::dist::install_failure_handlers();
   snake_ddp::dist::end_with_torchrun();
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a failed write, which tells what and where

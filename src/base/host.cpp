@@ -5,12 +5,14 @@
 
 #include <array>
 
+#include "snake_ddp/base/text.hpp"
+
 namespace snake_ddp::base {
 
 std::string host_name() {
   std::array<char, 256> name{};
   if (gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "unknown-host";
-  return name.data();
+  return as_utf8(name.data());
 }
 
 int usable_cores() {

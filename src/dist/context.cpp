@@ -20,6 +20,7 @@
 #include "process_state.hpp"
 #include "rendezvous.hpp"
 #include "shared_sum.hpp"
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/dist/stacks.hpp"
@@ -248,26 +249,25 @@ void DistContext::Group::share_memory(Deadline deadline) {
   const bool one_machine =
       std::all_of(hosts.begin(), hosts.end(), [&](const auto& h) { return h == hosts[0]; });
   if (!one_machine) return;
-  std::string name;
+  std::string address;
   if (world.rank == 0) {
     try {
       shared = SharedSum::create(world.size);
-      name = shared->name();
+      address = shared->address();
     } catch (const std::runtime_error&) {
-      // No room in /dev/shm, say.
+      // No room, say.
     }
   }
-  name = broadcast_text(name, deadline);
-  if (name.empty()) return;
+  address = broadcast_text(address, deadline);
+  if (address.empty()) return;
   for (const Hello& m : meeting.members) pids.push_back(m.pid);
   bool fine = std::none_of(pids.begin(), pids.end(), process_has_ended);
   try {
-    if (world.rank != 0) shared = SharedSum::open(name, world.rank, world.size);
+    if (world.rank != 0) shared = SharedSum::open(address, world.rank, world.size);
   } catch (const std::runtime_error&) {
     fine = false;
   }
   const std::vector<std::string> answers = gather(fine ? "yes" : "no", deadline);
-  if (world.rank == 0) shared->unlink();
   const bool all = std::find(answers.begin(), answers.end(), "no") == answers.end();
   if (broadcast_text(all ? "yes" : "no", deadline) != "yes") shared.reset();
 }
@@ -399,7 +399,7 @@ void DistContext::Group::fail(const std::string& what, Clock::time_point begun, 
   failure = fmt::format("{}: {}.{} The library says: {}", head, findings->text,
                         lost.empty() ? "" : " Look at the missing ranks' own output first.", library_text);
   if (too_late) {  // where a connection broke, the message says enough
-    fmt::print(stderr, "{}. Its threads:\n", head);
+    base::tell_error(head + ". Its threads:");
     print_stacks();
   }
   throw DistError(failure, true);

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <typeinfo>
 
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::dist {
@@ -103,8 +104,8 @@ LastWords last_words() {
   const char* rank = std::getenv("RANK");
   const std::string message = fmt::format("rank {}: ended by an exception outside of the main program: {}",
                                           rank == nullptr ? "0" : rank, text);
-  std::fprintf(stderr, "%s\n", message.c_str());
   write_error_file(message, code);
+  base::tell_error(message);
   if (code == base::kExitBug) std::abort();  // a core dump is worth having
   ::_exit(code);                             // other threads may hang in the dead group
 }

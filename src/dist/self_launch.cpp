@@ -10,13 +10,13 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
 
 #include "network.hpp"
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/deadline.hpp"
 #include "snake_ddp/base/error.hpp"
 
@@ -163,10 +163,10 @@ class Ranks {
       return;
     }
     failed_code_ = code;
-    std::fprintf(stderr, "rank %d (pid %d) %s%s; ending the others\n", ended.rank,
-                 static_cast<int>(ended.pid), by_signal ? "was ended by signal " : "exited with code ",
-                 by_signal ? ::strsignal(WTERMSIG(status)) : std::to_string(code).c_str());
     end_the_others();
+    base::tell_error(fmt::format("rank {} (pid {}) {}{}; ending the others", ended.rank, ended.pid,
+                                 by_signal ? "was ended by signal " : "exited with code ",
+                                 by_signal ? ::strsignal(WTERMSIG(status)) : std::to_string(code)));
   }
 
   void end_the_others() {

@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <new>
 #include <random>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 
 #include "process_state.hpp"
@@ -54,50 +56,52 @@ struct SharedSum::Layout {
   Counter* counters() { return reinterpret_cast<Counter*>(this); }
 };
 
-SharedSum::SharedSum(std::string name, int rank, int size)
-    : name_(std::move(name)), rank_(rank), size_(size) {}
-
 std::unique_ptr<SharedSum> SharedSum::create(int size) {
   std::random_device device;
-  const std::string name = fmt::format("/snake_ddp.{}.{:08x}{:08x}", getpid(), device(), device());
-  std::unique_ptr<SharedSum> made(new SharedSum(name, 0, size));
-  const int descriptor = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (descriptor < 0) fail("shm_open " + name);
-  // Room is taken now: touching a page that the file system cannot give would end the process later.
-  const int error = posix_fallocate(descriptor, 0, static_cast<off_t>(Layout::bytes(size)));
+  const std::string label = fmt::format("snake_ddp.{:08x}{:08x}", device(), device());
+  std::unique_ptr<SharedSum> made(new SharedSum(0, size));
+  made->descriptor_ = memfd_create(label.c_str(), MFD_CLOEXEC);
+  if (made->descriptor_ < 0) fail("memfd_create");
+  // Room is taken now: touching a page that the system cannot give would end the process later.
+  const int error = posix_fallocate(made->descriptor_, 0, static_cast<off_t>(Layout::bytes(size)));
   if (error != 0) {
-    close(descriptor);
-    shm_unlink(name.c_str());
     errno = error;
-    fail("room for " + name);
+    fail("room for sums");
   }
-  made->map(descriptor);
+  made->map();
   for (int r = 0; r < size; ++r) new (made->layout_->counters() + r) Counter{};
+  made->address_ = fmt::format("/proc/{}/fd/{} {}", getpid(), made->descriptor_, label);
   return made;
 }
 
-std::unique_ptr<SharedSum> SharedSum::open(const std::string& name, int rank, int size) {
-  std::unique_ptr<SharedSum> made(new SharedSum(name, rank, size));
-  const int descriptor = shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0);
-  if (descriptor < 0) fail("shm_open " + name);
-  made->map(descriptor);
+std::unique_ptr<SharedSum> SharedSum::open(const std::string& address, int rank, int size) {
+  const std::size_t blank = address.find(' ');
+  const std::string path = address.substr(0, blank);
+  // Another process may have this number where the maker is not to be seen, and opening what is its own might do anything.
+  std::array<char, 128> target{};
+  const ssize_t length = readlink(path.c_str(), target.data(), target.size());
+  if (length < 0) fail("readlink " + path);
+  if (std::string_view(target.data(), static_cast<std::size_t>(length)) !=
+      fmt::format("/memfd:{} (deleted)", address.substr(blank + 1))) {
+    throw std::runtime_error(path + " is not the segment");
+  }
+  std::unique_ptr<SharedSum> made(new SharedSum(rank, size));
+  made->descriptor_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (made->descriptor_ < 0) fail("open " + path);
+  made->map();
   return made;
 }
 
-void SharedSum::map(int descriptor) {
-  void* memory = mmap(nullptr, Layout::bytes(size_), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  const int error = errno;
-  close(descriptor);
-  errno = error;
-  if (memory == MAP_FAILED) fail("mmap " + name_);
+void SharedSum::map() {
+  void* memory = mmap(nullptr, Layout::bytes(size_), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+  if (memory == MAP_FAILED) fail("mmap");
   layout_ = static_cast<Layout*>(memory);
 }
 
 SharedSum::~SharedSum() {
   if (layout_ != nullptr) munmap(layout_, Layout::bytes(size_));
+  if (descriptor_ >= 0) close(descriptor_);
 }
-
-void SharedSum::unlink() const { shm_unlink(name_.c_str()); }
 
 std::byte* SharedSum::slot(int rank, std::uint64_t round) const {
   auto* slots = reinterpret_cast<std::byte*>(layout_->counters() + size_);

@@ -16,17 +16,17 @@ namespace snake_ddp::dist {
 /// A segment that `size` processes have open.
 class SharedSum {
  public:
-  /// Makes the segment under a new name. Throws  std::runtime_error where the system has no room or no shared memory.
+  /// Makes a segment without a name in any file system: it goes with the last process that has it open, however that ends.
+  /// Throws  std::runtime_error where the system has no room or no such memory.
   static std::unique_ptr<SharedSum> create(int size);
-  /// Opens the segment of that name as `rank`. Throws  std::runtime_error where it is not there.
-  static std::unique_ptr<SharedSum> open(const std::string& name, int rank, int size);
+  /// Opens the segment with that address, as `rank`. Throws  std::runtime_error where this process cannot.
+  static std::unique_ptr<SharedSum> open(const std::string& address, int rank, int size);
   ~SharedSum();
   SharedSum(const SharedSum&) = delete;
   SharedSum& operator=(const SharedSum&) = delete;
 
-  [[nodiscard]] const std::string& name() const { return name_; }
-  /// Takes the name away once all have opened it, so that nothing is left behind by processes that are killed.
-  void unlink() const;
+  /// Of the segment that this process made; for processes that see it under the same number. Good as long as this lives.
+  [[nodiscard]] const std::string& address() const { return address_; }
 
   /// Shows this rank's numbers to the others ahead of `sum`, which must follow with the same arguments before any other
   /// sum: what lies between them need not wait. Does nothing with more numbers than fit at once.
@@ -43,15 +43,16 @@ class SharedSum {
 
  private:
   struct Layout;
-  SharedSum(std::string name, int rank, int size);
-  void map(int descriptor);
+  SharedSum(int rank, int size) : rank_(rank), size_(size) {}
+  void map();
   template <class Number>
   void show(const Number* values, std::size_t piece, std::size_t left);
   void await_others(std::uint64_t round, const std::vector<long>& pids, base::Deadline deadline) const;
   [[nodiscard]] std::byte* slot(int rank, std::uint64_t round) const;
 
-  std::string name_;
+  std::string address_;
   int rank_, size_;
+  int descriptor_ = -1;
   std::uint64_t round_ = 0;
   bool posted_ = false;
   Layout* layout_ = nullptr;

@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -22,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/deadline.hpp"
 
 namespace snake_ddp::dist {
@@ -87,15 +87,14 @@ std::string describe(void* frame) {
   return fmt::format("{:.160} in {}", status == 0 ? readable.get() : at.dli_sname, file);
 }
 
-void print(int thread, const Answer& answer) {
+std::string text_of(int thread, const Answer& answer) {
   const int depth = answer.depth.load(std::memory_order_acquire);
   std::string text =
-      fmt::format("thread {} ({}):{}\n", thread, name_of(thread),
+      fmt::format("thread {} ({}):{}", thread, name_of(thread),
                   depth > 0 ? "" : " does not answer, it sits in the kernel or blocks signals");
   for (int i = 0; i < depth; ++i)
-    text += fmt::format("  {}\n", describe(answer.frames[static_cast<std::size_t>(i)]));
-  // In one piece: other ranks write to the same terminal.
-  std::fwrite(text.data(), 1, text.size(), stderr);
+    text += fmt::format("\n  {}", describe(answer.frames[static_cast<std::size_t>(i)]));
+  return text;
 }
 
 }  // namespace
@@ -123,8 +122,7 @@ void print_stacks() {
   for (std::size_t i = 0; i < asked.size(); ++i)
     while (g_answers[i].depth.load(std::memory_order_acquire) == 0 && !deadline.passed())
       std::this_thread::sleep_for(5ms);
-  for (std::size_t i = 0; i < asked.size(); ++i) print(asked[i], g_answers[i]);
-  std::fflush(stderr);
+  for (std::size_t i = 0; i < asked.size(); ++i) base::tell_error(text_of(asked[i], g_answers[i]));
 }
 
 }  // namespace snake_ddp::dist

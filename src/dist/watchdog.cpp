@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdio>
 #include <optional>
 #include <utility>
 
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/dist/error_file.hpp"
@@ -61,11 +61,11 @@ void Watchdog::end_process(const char* reason, Clock::duration waited) const {
       "them",
       rank_, base::host_name(), reason, std::chrono::duration<double>(waited).count(), where_.load(),
       ticks_.load());
-  std::fprintf(stderr, "%s\n", message.c_str());
   write_error_file(message, base::kExitDist);
   // Names of functions take memory: should the allocator be what hangs, the process ends without them.
   std::signal(SIGALRM, [](int) { ::_exit(base::kExitDist); });
   ::alarm(kStacksLimit_s);
+  base::tell_error(message);
   print_stacks();
   ::_exit(base::kExitDist);
 }

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
@@ -30,24 +31,25 @@ constexpr std::string_view kRun = "run";
 constexpr std::string_view kModelFolder = "trained_model";
 
 // The number between `before` and `after`, if `name` is nothing else.
-std::optional<int> number_within(std::string_view name, std::string_view before, std::string_view after) {
+std::optional<std::int64_t> number_within(std::string_view name, std::string_view before,
+                                          std::string_view after) {
   if (!name.starts_with(before) || !name.ends_with(after) || name.size() <= before.size() + after.size())
     return {};
   const std::string_view digits = name.substr(before.size(), name.size() - before.size() - after.size());
-  int number = 0;
+  std::int64_t number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (error != std::errc() || end != digits.data() + digits.size()) return {};
-  if (number < 0 || number == std::numeric_limits<int>::max()) return {};  // there is a next one
+  if (number < 0 || number == std::numeric_limits<std::int64_t>::max()) return {};  // there is a next one
   return number;
 }
 
 // 12 of "run12" and "run12_20260131_235959".
-std::optional<int> run_number(std::string_view name) {
+std::optional<std::int64_t> run_number(std::string_view name) {
   return number_within(name.substr(0, name.find('_')), kRun, "");
 }
 
 // A number that somebody is just taking: ".run12".
-std::optional<int> claimed_number(std::string_view name) {
+std::optional<std::int64_t> claimed_number(std::string_view name) {
   return name.starts_with('.') ? number_within(name.substr(1), kRun, "") : std::nullopt;
 }
 
@@ -72,23 +74,23 @@ std::string time_stamp() {
   return text.data();
 }
 
-int highest_number(const fs::path& runs) {
-  int highest = 0;
+std::int64_t highest_number(const fs::path& runs) {
+  std::int64_t highest = 0;
   for (const std::string& name : names_in(runs)) {
     highest = std::max({highest, run_number(name).value_or(0), claimed_number(name).value_or(0)});
   }
   return highest;
 }
 
-bool has_run(const fs::path& runs, int number) {
+bool has_run(const fs::path& runs, std::int64_t number) {
   const auto names = names_in(runs);
   return std::any_of(names.begin(), names.end(),
                      [&](const std::string& name) { return run_number(name) == number; });
 }
 
-std::string run_text(int number) { return std::string(kRun) + std::to_string(number); }
+std::string run_text(std::int64_t number) { return std::string(kRun) + std::to_string(number); }
 
-fs::path model_file(const fs::path& run, std::string_view network, int episode) {
+fs::path model_file(const fs::path& run, std::string_view network, std::int64_t episode) {
   return run / kModelFolder / (std::string(network) + "_" + std::to_string(episode) + ".pth");
 }
 
@@ -101,14 +103,14 @@ std::string joined(const std::vector<std::string>& items, std::size_t most) {
 
 // "run2_20260131_235959 (episodes 1000, 2000)"
 std::string describe_run(const fs::path& run) {
-  std::vector<int> episodes;
+  std::vector<std::int64_t> episodes;
   for (const std::string& name : names_in(run / kModelFolder)) {
     const auto episode = number_within(name, "actor_", ".pth");
     if (episode && fs::exists(model_file(run, "critic", *episode))) episodes.push_back(*episode);
   }
   std::sort(episodes.begin(), episodes.end());
   std::vector<std::string> texts;
-  for (const int episode : episodes) texts.push_back(std::to_string(episode));
+  for (const std::int64_t episode : episodes) texts.push_back(std::to_string(episode));
   return run.filename().string() +
          (texts.empty() ? " (no weights)" : " (episodes " + joined(texts, 20) + ")");
 }
@@ -130,7 +132,7 @@ RunFolder create_run_folder(const std::string& runs_dir, const std::string& game
   // .run3, which only one can; whoever comes later, with an old listing, finds the renamed folder and tries
   // the next number.
   for (;;) {
-    const int number = highest_number(runs) + 1;
+    const std::int64_t number = highest_number(runs) + 1;
     const fs::path claim = runs / (std::string(".") + run_text(number));
     if (::mkdir(claim.c_str(), 0777) != 0) {
       if (errno == EEXIST) continue;
@@ -176,8 +178,8 @@ RunClaim::RunClaim(const std::string& folder)
 
 RunClaim::~RunClaim() { ::close(descriptor_); }
 
-RunModel find_run_model(const std::string& runs_dir, const std::string& game_name, int number, int episode,
-                        const std::string& old_models_dir) {
+RunModel find_run_model(const std::string& runs_dir, const std::string& game_name, std::int64_t number,
+                        std::int64_t episode, const std::string& old_models_dir) {
   const std::array<fs::path, 2> places{fs::path(runs_dir) / game_name, fs::path(old_models_dir) / game_name};
   for (const fs::path& runs : places) {
     const auto names = names_in(runs);

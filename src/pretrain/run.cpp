@@ -16,6 +16,7 @@
 #include <optional>
 #include <sstream>
 
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/data/board_set.hpp"
@@ -103,6 +104,7 @@ class Run {
   dist::DistContext context_;
   dist::Watchdog watchdog_;
   std::optional<io::LogFile> log_;
+  base::Console console_{1, "; all are in pretrain.log"};
   std::optional<data::BoardSet> set_;
   data::Split split_;
   std::unique_ptr<Stage> stage_;
@@ -123,7 +125,7 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
     : o_(options),
       world_(world),
       context_(world, {o_.dist_backend, o_.device, to_ms(o_.join_timeout), to_ms(o_.dist_timeout),
-                       train::version_text(), o_.shared_memory, train::stop_requested}),
+                       train::build_text(), o_.shared_memory, train::stop_requested}),
       watchdog_(context_.rank(),
                 {to_ms(o_.dist_timeout) + std::chrono::seconds(60), std::chrono::seconds(25)},
                 train::stop_requested),
@@ -161,8 +163,7 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
 
 void Run::tell(const std::string& line) {
   if (!context_.is_main()) return;
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
+  console_.line(line);
   log_->line(line);
 }
 

@@ -1,9 +1,7 @@
 #include "snake_ddp/train/reporter.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <utility>
 
 #include "snake_ddp/base/error.hpp"
@@ -27,32 +25,23 @@ Reporter::Reporter(const std::string& folder, std::int64_t max_episodes, bool ev
       max_episodes_(max_episodes),
       first_episode_(episode),
       seconds_before_(seconds),
-      every_episode_(every_episode),
-      terminal_(isatty(STDOUT_FILENO) == 1) {
+      every_episode_(every_episode) {
   if (episode > 0) events_.restart(episode + 1);
 }
 
-Reporter::~Reporter() { clear_bar(); }
-
 void Reporter::line(const std::string& text) {
-  console(text);
+  console_.line(text);
   try_to(log_failing_, "train.log is written again; what was said meanwhile is on the console only",
          [&] { log_->line(text); });
-}
-
-void Reporter::console(const std::string& text) {
-  clear_bar();
-  fmt::print("{}\n", text);
-  std::fflush(stdout);
 }
 
 template <class Write>
 void Reporter::try_to(bool& failing, const char* again, Write write) {
   try {
     write();
-    if (std::exchange(failing, false)) console(again);
+    if (std::exchange(failing, false)) console_.line(again);
   } catch (const base::FileError& e) {
-    if (!std::exchange(failing, true)) console(fmt::format("{} Training goes on", e.what()));
+    if (!std::exchange(failing, true)) console_.line(fmt::format("{} Training goes on", e.what()));
   }
 }
 
@@ -164,12 +153,15 @@ void Reporter::league(const std::vector<LeagueMember>& members, const Judgement&
 }
 
 void Reporter::flush() {
-  clear_bar();
+  console_.clear_bar();
+  if (const std::int64_t dropped = console_.dropped(); dropped > 0)
+    try_to(log_failing_, "train.log is written again",
+           [&] { log_->line(fmt::format("{} console lines were dropped", dropped)); });
   events_.flush();
 }
 
 void Reporter::draw_bar(std::int64_t episode) {
-  if (!terminal_) return;
+  if (!console_.terminal()) return;
   const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
   const double done = std::min(1.0, static_cast<double>(episode) / static_cast<double>(max_episodes_));
   const double rate = static_cast<double>(episode - first_episode_) / std::max(elapsed, 1e-9);
@@ -177,17 +169,9 @@ void Reporter::draw_bar(std::int64_t episode) {
       rate > 0 ? static_cast<double>(std::max<std::int64_t>(max_episodes_ - episode, 0)) / rate : 0;
   constexpr int kWidth = 30;
   const int full = static_cast<int>(done * kWidth);
-  fmt::print("\rTraining {:3.0f}% |{}{}| {}/{} [{}<{}, {:.2f} episodes/s]\x1b[K", 100 * done,
-             std::string(full, '#'), std::string(kWidth - full, ' '), episode, max_episodes_,
-             clock_text(elapsed), clock_text(left), rate);
-  std::fflush(stdout);
-  bar_drawn_ = true;
-}
-
-void Reporter::clear_bar() {
-  if (!bar_drawn_) return;
-  fmt::print("\r\x1b[K");
-  bar_drawn_ = false;
+  console_.bar(fmt::format("Training {:3.0f}% |{}{}| {}/{} [{}<{}, {:.2f} episodes/s]", 100 * done,
+                           std::string(full, '#'), std::string(kWidth - full, ' '), episode, max_episodes_,
+                           clock_text(elapsed), clock_text(left), rate));
 }
 
 }  // namespace snake_ddp::train

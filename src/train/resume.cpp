@@ -101,6 +101,20 @@ StoredRows open_rows(const std::string& folder, int rank, const nets::NamedTenso
   return s;
 }
 
+// Whether a row tells where the previous one of its game is. Such rows cannot be dealt to other ranks.
+bool is_linked(const replay::Buffer& replay) {
+  return std::any_of(replay.columns().begin(), replay.columns().end(),
+                     [](const replay::Column& column) { return column.name == "back"; });
+}
+
+// What became of replay on another number of ranks.
+std::string dealt_text(const replay::Buffer& replay, bool rollouts, std::int64_t rows) {
+  if (rollouts) return "each begins its next rollout";
+  if (is_linked(replay))
+    return "replay begins empty: rows of one game follow each other and cannot be dealt to other ranks";
+  return rows > 0 ? "replay is dealt out anew" : "replay begins empty: the checkpoint holds none";
+}
+
 // Rows of a checkpoint of another world size, in turn to every rank: row `n` counted over all parts, newest rows
 // aligned, goes to rank n modulo the world size.
 void deal_rows(std::vector<StoredRows>& parts, int rank, int world_size, replay::Buffer& replay) {
@@ -148,9 +162,7 @@ Taken take(const std::string& folder, const io::Manifest& manifest, int rank, in
   if (manifest.find(rank_file(rank)) != nullptr && rank < manifest.world_size)
     taken.own = read_part(folder, rank_file(rank), manifest);
   const bool same_ranks = manifest.world_size == world_size;
-  // Rows that tell where their game's previous one stands cannot be dealt out anew.
-  const bool linked = std::any_of(replay.columns().begin(), replay.columns().end(),
-                                  [](const replay::Column& column) { return column.name == "back"; });
+  const bool linked = is_linked(replay);
   std::vector<StoredRows> parts;
   for (int r = 0; r < manifest.world_size && (same_ranks || !linked); ++r) {
     if ((same_ranks && r != rank) || manifest.find(replay_file(r)) == nullptr) continue;
@@ -351,7 +363,7 @@ std::vector<std::string> resume_from(const std::string& run, bool sees_run, cons
       learners::find_learner(settings.at("algo").get<std::string>()).feed == learners::Feed::kRollout;
   const bool starved = !same_rows && (rollouts || least < settings.at("batch_size").get<std::int64_t>());
   if (context.broadcast_text(starved ? "starved" : "", context.deadline()) == "starved") {
-    if (rollouts) state.replay.restart(0, state.replay.appended());
+    if (rollouts) state.replay.restart(0, state.replay.appended()), rows = 0;
     state.counters.empty_at = state.counters.steps;
     state.counters.updates_due = 0;
   }
@@ -360,8 +372,8 @@ std::vector<std::string> resume_from(const std::string& run, bool sees_run, cons
       fmt::format("Going on from checkpoint step {}: episode {}, {} updates, {} transitions in replay",
                   found.step, found.manifest.episode, found.manifest.updates, rows));
   if (found.manifest.world_size != context.size()) {
-    lines.push_back(fmt::format("Changed: {} -> {} rank(s); replay is dealt out anew",
-                                found.manifest.world_size, context.size()));
+    lines.push_back(fmt::format("Changed: {} -> {} rank(s); {}", found.manifest.world_size, context.size(),
+                                dealt_text(state.replay, rollouts, rows)));
   }
   if (fresh > 0) lines.push_back(fmt::format("Changed: the boards of {} rank(s) are dealt anew", fresh));
   if (const std::string list = changes(found.manifest.settings, settings); !list.empty())

@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/headeronly/version.h>
 #include <unistd.h>
 #ifdef SD_HAVE_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -70,8 +69,10 @@ void check_settings(const nlohmann::ordered_json& settings, dist::DistContext& c
       nlohmann::ordered_json::parse(context.broadcast_text(settings.dump(), context.deadline()));
   std::vector<std::string> differences;
   for (const auto& [name, value] : settings.items()) {
-    if (main.at(name) != value)
-      differences.push_back(fmt::format("--{} {} (rank 0: {})", name, value.dump(), main.at(name).dump()));
+    const auto there = main.find(name);
+    if (there == main.end() || *there != value)
+      differences.push_back(fmt::format("--{} {} (rank 0: {})", name, value.dump(),
+                                        there == main.end() ? "no such setting" : there->dump()));
   }
   context.check_same("the configuration",
                      differences.empty() ? "that of rank 0" : fmt::format("{}", fmt::join(differences, ", ")),
@@ -253,7 +254,7 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
       watch_(watch),
       world_(world),
       timeout_(seconds_to_ms(o_.dist_timeout)),
-      context_(world, {o_.dist_backend, o_.device, seconds_to_ms(o_.join_timeout), timeout_, version_text(),
+      context_(world, {o_.dist_backend, o_.device, seconds_to_ms(o_.join_timeout), timeout_, build_text(),
                        o_.shared_memory, stop_requested}),
       watchdog_(context_.rank(), {timeout_ + std::chrono::seconds(60), std::chrono::seconds(25)},
                 stop_requested),
@@ -762,8 +763,6 @@ base::ExitCode Run::end() {
 }
 
 }  // namespace
-
-std::string version_text() { return fmt::format("snake_ddp {} with LibTorch {}", SD_VERSION, TORCH_VERSION); }
 
 base::ExitCode run_training(const TrainOptions& options, const dist::World& world, const Watch& watch) {
   check_together(options);

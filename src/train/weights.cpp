@@ -29,8 +29,8 @@ nets::NamedTensors FeatureMap::from_file(const nets::NamedTensors& weights) cons
 }
 
 void load_weights(const TrainOptions& o, const FeatureMap& map, learners::Learner& learner) {
-  const io::RunModel files = io::find_run_model(o.runs_dir, o.game_name, static_cast<int>(o.load_model_run),
-                                                static_cast<int>(o.load_model_run_episode));
+  const io::RunModel files =
+      io::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
   const auto load = [&](const std::string& path, const nets::NamedTensors& views) {
     const io::NamedTensors raw = io::load_state_dict(path);
     nets::copy_state(raw, views, path);  // checks names and shapes before anything is computed from them

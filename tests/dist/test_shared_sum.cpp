@@ -19,8 +19,7 @@ using namespace std::chrono_literals;
 std::vector<std::unique_ptr<dist::SharedSum>> ranks_of(int size) {
   std::vector<std::unique_ptr<dist::SharedSum>> ranks;
   ranks.push_back(dist::SharedSum::create(size));
-  for (int r = 1; r < size; ++r) ranks.push_back(dist::SharedSum::open(ranks[0]->name(), r, size));
-  ranks[0]->unlink();
+  for (int r = 1; r < size; ++r) ranks.push_back(dist::SharedSum::open(ranks[0]->address(), r, size));
   return ranks;
 }
 
@@ -109,5 +108,5 @@ TEST_CASE("a rank that does not come is named at the deadline, one that has ende
 }
 
 TEST_CASE("a segment that is not there cannot be opened", "[unit]") {
-  CHECK_THROWS_AS(dist::SharedSum::open("/snake_ddp.no_such_segment", 1, 2), std::runtime_error);
+  CHECK_THROWS_AS(dist::SharedSum::open("/proc/self/fd/1000000 snake_ddp.none", 1, 2), std::runtime_error);
 }

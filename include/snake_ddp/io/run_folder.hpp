@@ -1,6 +1,7 @@
 // Where a run keeps its files, and where an earlier run left its weights.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,7 +9,7 @@ namespace snake_ddp::io {
 
 struct RunFolder {
   std::string path;  // <runs_dir>/<game_name>/run{number}_{YYYYMMDD_HHMMSS}
-  int number = 0;
+  std::int64_t number = 0;
 };
 
 /// Makes the folder of a new run, with trained_model/ in it, and the folders above it where missing. The
@@ -44,7 +45,7 @@ struct RunModel {
 /// or run{number}_*, first in <runs_dir>/<game_name>, then in <old_models_dir>/<game_name>; of several that
 /// have both files, the latest by name in the first place.
 /// Throws      FileError that lists the places, the runs there and their episodes.
-RunModel find_run_model(const std::string& runs_dir, const std::string& game_name, int number, int episode,
-                        const std::string& old_models_dir = "rl_trainer/models");
+RunModel find_run_model(const std::string& runs_dir, const std::string& game_name, std::int64_t number,
+                        std::int64_t episode, const std::string& old_models_dir = "rl_trainer/models");
 
 }  // namespace snake_ddp::io

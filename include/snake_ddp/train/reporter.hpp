@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/io/event_writer.hpp"
 #include "snake_ddp/io/log_file.hpp"
 #include "snake_ddp/learners/learner.hpp"
@@ -32,7 +33,6 @@ class Reporter {
   /// Throws  FileError when the run folder cannot be written.
   Reporter(const std::string& folder, std::int64_t max_episodes, bool every_episode, std::int64_t episode = 0,
            double seconds = 0);
-  ~Reporter();
 
   /// A line on the console and in train.log.
   void line(const std::string& text);
@@ -70,20 +70,17 @@ class Reporter {
   template <class Write>
   void try_to(bool& failing, const char* again, Write write);
   void push_points();
-  void console(const std::string& text);
   void draw_bar(std::int64_t episode);
-  void clear_bar();
 
   std::string folder_;
   std::optional<io::LogFile> log_;
   io::EventWriter events_;
+  base::Console console_{1, "; all are in train.log"};
   bool log_failing_ = false, events_failing_ = false;
   std::int64_t max_episodes_, first_episode_;
   double seconds_before_;
   Collected told_;
   bool every_episode_;
-  bool terminal_;
-  bool bar_drawn_ = false;
   Clock::time_point begin_ = Clock::now(), last_block_{}, last_pace_ = Clock::now();
 };
 

@@ -35,4 +35,8 @@ learners::LearnerOptions learner_options(const TrainOptions& options, int world_
 /// Of the program: version, and what it was built with.
 std::string version_text();
 
+/// Version, a hash of the settings' names and kinds, and one of the sources. Ranks join whose texts are equal: the same
+/// sources, built on machines of different kinds, do.
+std::string build_text();
+
 }  // namespace snake_ddp::train

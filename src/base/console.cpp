@@ -1,0 +1,205 @@
+#include "snake_ddp/base/console.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "snake_ddp/base/error.hpp"
+
+namespace snake_ddp::base {
+namespace {
+
+constexpr std::size_t kMostWaiting = 64 * 1024;  // bytes, beside what the pipe or terminal holds itself
+constexpr std::chrono::milliseconds kFarewell{5'000}, kErrorPatience{2'000};
+constexpr std::string_view kEraseBar = "\r\x1b[K";
+
+// Returns 0 or an errno value; then a part may have been written.
+int write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(descriptor, text.data(), text.size());
+    if (n >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN) {  // whoever shares the descriptor made it so
+      pollfd ready{descriptor, POLLOUT, 0};
+      ::poll(&ready, 1, -1);
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+std::int64_t lines_of(std::string_view text) { return std::count(text.begin(), text.end(), '\n'); }
+
+}  // namespace
+
+void hold_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) >= 0) continue;
+    // The lowest free number is this one. A root without /dev has at least itself.
+    if (::open("/dev/null", O_RDWR) < 0) ::open("/", O_PATH | O_DIRECTORY);
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+struct Console::State {
+  State(int descriptor_, std::string elsewhere_)
+      : descriptor(descriptor_), elsewhere(std::move(elsewhere_)), terminal(::isatty(descriptor_) == 1) {}
+
+  const int descriptor;
+  const std::string elsewhere;
+  const bool terminal;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::string> waiting;
+  std::size_t bytes = 0;  // of them
+  bool writing = false, closing = false, started = false;
+  bool failing = false;      // the last write did; the next line tries again
+  bool bar_drawn = false;    // once all that waits is written
+  std::int64_t untold = 0;   // lines dropped since that was last said
+  std::int64_t dropped = 0;  // since the beginning
+
+  [[nodiscard]] bool idle() const { return waiting.empty() && !writing; }
+  [[nodiscard]] bool owes_note() const { return untold > 0 && !failing; }
+  void push(std::string text) {
+    bytes += text.size();
+    waiting.push_back(std::move(text));
+    changed.notify_all();
+  }
+  void drop(std::int64_t lines) {
+    untold += lines;
+    dropped += lines;
+  }
+  std::string note() const { return fmt::format("{} console lines were dropped{}\n", untold, elsewhere); }
+  void write();
+};
+
+// The thread's work. After lines were dropped no more are taken until what waits is written, and the note with it: each line
+// is where it belongs.
+void Console::State::write() {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    changed.wait(lock, [this] { return closing || !waiting.empty() || owes_note(); });
+    if (waiting.empty() && !owes_note()) return;
+    std::string text;
+    if (!waiting.empty()) {
+      text = std::move(waiting.front());
+      waiting.pop_front();
+      bytes -= text.size();
+    }
+    const std::int64_t lines = lines_of(text);
+    const std::int64_t telling = failing || waiting.empty() ? untold : 0;
+    if (telling > 0) text = failing ? note() + text : text + note();
+    writing = true;
+    lock.unlock();
+    const int error = write_all(descriptor, text);
+    lock.lock();
+    writing = false;
+    failing = error != 0;
+    if (failing)
+      drop(lines);
+    else
+      untold -= telling;
+    changed.notify_all();
+  }
+}
+
+Console::Console(int descriptor, std::string elsewhere)
+    : state_(std::make_shared<State>(descriptor, std::move(elsewhere))) {}
+
+Console::~Console() {
+  clear_bar();
+  drain(Deadline::in(kFarewell));
+  const std::lock_guard guard(state_->mutex);
+  state_->closing = true;
+  state_->changed.notify_all();
+}
+
+bool Console::terminal() const { return state_->terminal; }
+
+void Console::line(std::string_view text) {
+  const std::lock_guard guard(state_->mutex);
+  State& s = *state_;
+  if (!s.started) {
+    // These are for the other threads: a launcher's main one waits for them.
+    sigset_t others, before;
+    sigemptyset(&others);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&others, number);
+    ::pthread_sigmask(SIG_BLOCK, &others, &before);
+    try {
+      std::thread([state = state_] { state->write(); }).detach();
+      s.started = true;
+    } catch (...) {
+      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      throw;
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  std::string whole = fmt::format("{}{}\n", std::exchange(s.bar_drawn, false) ? kEraseBar : "", text);
+  if (s.owes_note() || (s.bytes > 0 && s.bytes + whole.size() > kMostWaiting)) {
+    s.drop(lines_of(whole));
+    return;
+  }
+  s.push(std::move(whole));
+}
+
+void Console::bar(std::string_view text) {
+  const std::lock_guard guard(state_->mutex);
+  if (!state_->terminal || !state_->started || !state_->idle() || state_->owes_note()) return;
+  state_->push(fmt::format("\r{}\x1b[K", text));
+  state_->bar_drawn = true;
+}
+
+void Console::clear_bar() {
+  const std::lock_guard guard(state_->mutex);
+  if (std::exchange(state_->bar_drawn, false)) state_->push(std::string(kEraseBar));
+}
+
+bool Console::drain(Deadline deadline) {
+  std::unique_lock lock(state_->mutex);
+  return state_->changed.wait_for(lock, deadline.left(),
+                                  [this] { return state_->idle() && !state_->owes_note(); });
+}
+
+std::int64_t Console::dropped() const {
+  const std::lock_guard guard(state_->mutex);
+  return state_->dropped;
+}
+
+void tell_error(std::string_view line) noexcept {
+  static std::atomic<bool> given_up{false};
+  try {
+    static Console& errors = *new Console(STDERR_FILENO);  // for ever: its thread may outlive main
+    errors.line(line);
+    if (!given_up && !errors.drain(Deadline::in(kErrorPatience))) given_up = true;
+  } catch (const std::exception&) {  // no thread to be had: better a wait than no word
+    write_all(STDERR_FILENO, line);
+    write_all(STDERR_FILENO, "\n");
+  }
+}
+
+void print_result(std::string_view text) {
+  static std::atomic<bool> reader_gone{false};
+  if (reader_gone) return;
+  const int error = write_all(STDOUT_FILENO, text);
+  if (error == EPIPE)
+    reader_gone = true;
+  else if (error != 0)
+    throw FileError(fmt::format("cannot write the result to stdout: {}", std::strerror(error)));
+}
+
+}  // namespace snake_ddp::base
