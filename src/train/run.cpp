@@ -461,11 +461,7 @@ void Run::bring_home() {
 
 void Run::set_rates() {
   if (o_.lr_end == 1.0) return;
-  // Counted in steps: equal on all ranks.
-  const double played =
-      static_cast<double>(counters_.steps * o_.num_envs) / static_cast<double>(o_.episode_length);
-  const double progress = std::min(1.0, played / static_cast<double>(o_.max_episodes));
-  learner_->scale_rates(1.0 - (1.0 - o_.lr_end) * progress);
+  learner_->scale_rates(rate_factor(o_, counters_.steps));
 }
 
 void Run::learn() {

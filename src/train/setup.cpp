@@ -60,6 +60,12 @@ double scaled_rate(const TrainOptions& o, double rate, int ranks) {
 
 }  // namespace
 
+double rate_factor(const TrainOptions& o, std::int64_t steps) {
+  const double played = static_cast<double>(steps * o.num_envs) / static_cast<double>(o.episode_length);
+  const double progress = std::min(1.0, played / static_cast<double>(o.max_episodes));
+  return 1.0 - (1.0 - o.lr_end) * progress;
+}
+
 int threads_of(const TrainOptions& o, const dist::DistContext& context) {
   return o.threads > 0 ? static_cast<int>(o.threads)
                        : std::max(1, base::usable_cores() / context.local_size());

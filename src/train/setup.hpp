@@ -30,6 +30,10 @@ std::int64_t rollout_batches(const TrainOptions& options);
 /// Transitions that replay must hold: of --buffer_size, or of one rollout.
 std::int64_t replay_capacity(const TrainOptions& options);
 
+/// Factor on the learning rates after `steps` steps of each board: 1 at the start, --lr_end once as many steps are played
+/// as max_episodes of full length have. Counted in steps, which are equal on all ranks.
+double rate_factor(const TrainOptions& options, std::int64_t steps);
+
 /// --threads, or this rank's share of the cores.
 int threads_of(const TrainOptions& options, const dist::DistContext& context);
 

@@ -216,18 +216,84 @@ TEST_CASE("an unknown learner is a usage error that lists the known ones", "[uni
 
 TEST_CASE("an update without a learning rate changes no weight, a scaled one another way than a full one",
           "[conformance]") {
+  const auto of_networks = [](learners::Learner& learner) {
+    nets::NamedTensors weights;
+    for (const auto& [name, tensor] : copy_of(learner.state()))
+      if (name != "updates" && name.find("adam.") == std::string::npos) weights.emplace_back(name, tensor);
+    return weights;
+  };
   for (const learners::LearnerEntry& entry : learners::registry()) {
     CAPTURE(entry.name);
     const auto full = entry.make(small(entry.name)), none = entry.make(small(entry.name)),
-               again = entry.make(small(entry.name));
-    const nets::NamedTensors before = copy_of(full->exported_actor());
+               again = entry.make(small(entry.name)), half = entry.make(small(entry.name));
+    const nets::NamedTensors before = of_networks(*full);
     const replay::Batch batch = random_batch(*full, 16, 3);
     none->scale_rates(0);
     again->scale_rates(0.5);
     again->scale_rates(1);
-    for (const auto& learner : {full.get(), none.get(), again.get()}) learner->update(batch, kAlone);
-    require_same(copy_of(none->exported_actor()), before);
-    require_same(copy_of(again->exported_actor()), copy_of(full->exported_actor()));
-    CHECK_FALSE(at::equal(full->exported_actor()[0].second, before[0].second));
+    half->scale_rates(0.5);
+    for (const auto& learner : {full.get(), none.get(), again.get(), half.get()})
+      learner->update(batch, kAlone);
+    require_same(of_networks(*none), before);
+    require_same(copy_of(again->state()), copy_of(full->state()));
+    // Adam's first step is as long as the rate, whatever the gradient; no network is left out.
+    const nets::NamedTensors whole = of_networks(*full), part = of_networks(*half);
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      const auto& [name, value] = whole[i];
+      if (name.find("target.") != std::string::npos) continue;
+      CAPTURE(name);
+      const auto step = [&](const at::Tensor& after) {
+        return (after - before[i].second).abs().max().item<double>();
+      };
+      CHECK(step(value) > 0);
+      CHECK(step(part[i].second) == Approx(0.5 * step(value)).epsilon(0.05));
+    }
+  }
+}
+
+TEST_CASE("from exported weights each target starts as its network, and the optimizer from nothing",
+          "[conformance]") {
+  for (const learners::LearnerEntry& entry : learners::registry()) {
+    CAPTURE(entry.name);
+    const auto learner = entry.make(small(entry.name));
+    for (std::uint64_t u = 0; u < 3; ++u) learner->update(random_batch(*learner, 16, u), kAlone);
+    at::manual_seed(5);
+    for (const nets::NamedTensors& file : {learner->exported_actor(), learner->exported_critic()})
+      for (const auto& [name, tensor] : file) at::Tensor(tensor).uniform_(-1, 1);
+    const nets::NamedTensors written[] = {copy_of(learner->exported_actor()),
+                                          copy_of(learner->exported_critic())};
+    learner->start_from_exported();
+    require_same(copy_of(learner->exported_actor()), written[0]);
+    require_same(copy_of(learner->exported_critic()), written[1]);
+
+    const nets::NamedTensors state = learner->state();
+    const auto find = [&](const std::string& wanted) {
+      const auto found =
+          std::find_if(state.begin(), state.end(), [&](const auto& item) { return item.first == wanted; });
+      REQUIRE(found != state.end());
+      return found->second;
+    };
+    // DQN's and VDN's files hold the target itself.
+    const bool saved_target = entry.name == "dqn" || entry.name == "vdn";
+    int targets = 0;
+    for (const auto& [name, tensor] : state) {
+      CAPTURE(name);
+      const std::size_t at = name.find("target.");
+      const bool moment = name.find("adam.") != std::string::npos;
+      if (moment || name == "updates") CHECK(tensor.count_nonzero().item<std::int64_t>() == 0);
+      if (moment || at == std::string::npos || saved_target) continue;
+      ++targets;
+      // "actor_target.x" follows "actor.x", QMIX's "target.x" its "x".
+      const std::string of = at == 0 ? name.substr(7) : name.substr(0, at - 1) + "." + name.substr(at + 7);
+      CHECK(at::equal(tensor, find(of)));
+    }
+    CHECK((targets > 0) == (entry.name.find("pqn") == std::string::npos && !saved_target));
+    // What the learner computes with is what was written: the same as a fresh one that was given this state.
+    const auto fresh = entry.make(small(entry.name));
+    nets::copy_state(copy_of(state), fresh->state(), "state");
+    fresh->state_changed();
+    const replay::Batch batch = random_batch(*learner, 16, 9);
+    for (const auto& one : {learner.get(), fresh.get()}) one->update(batch, kAlone);
+    require_same(copy_of(fresh->state()), copy_of(learner->state()));
   }
 }

@@ -188,6 +188,23 @@ TEST_CASE("a packed column keeps its few floats bit by bit and is shown unpacked
   }
 }
 
+TEST_CASE("all rows come oldest first, before the ring is full and after it went round", "[unit]") {
+  replay::Buffer buffer = small_buffer(7);
+  replay::Batch batch;
+  for (int n = 0; n < 24; ++n) {
+    append_numbered(buffer, n);
+    buffer.gather_all(batch);
+    const std::int64_t rows = std::min(n + 1, 7);
+    REQUIRE(batch.columns[0].sizes() == at::IntArrayRef({rows, 3, 2}));
+    REQUIRE(batch.columns[1].sizes() == at::IntArrayRef({rows, 1}));
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const auto expected = static_cast<float>(n + 1 - rows + row);
+      REQUIRE(batch.columns[0][row][0][0].item<float>() == expected);
+      REQUIRE(batch.columns[1][row][0].item<float>() == -expected);
+    }
+  }
+}
+
 TEST_CASE("windows are consecutive rows of one game, and tell what counts", "[property]") {
   // Three threads of games in turn: row n is step s of its thread's game g.
   replay::Buffer buffer({{"of", {3}}, {"back", {1}}}, 50);

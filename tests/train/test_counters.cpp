@@ -1,11 +1,46 @@
 #include <ATen/ATen.h>
 
 #include <catch2/catch.hpp>
+#include <iterator>
+#include <string>
+#include <utility>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/train/counters.hpp"
 
 using namespace snake_ddp;
+
+TEST_CASE("each counter comes back under its own name", "[unit]") {
+  train::Counters counters;
+  // Structured bindings name every counter: a new one does not compile here until it has a line.
+  auto& [steps, updates, updates_due, empty_at, evaluations, checks, checkpoints, judgements, best_win_rate,
+         saved, seconds] = counters;
+  const std::pair<const char*, std::int64_t*> whole[] = {
+      {"steps", &steps},           {"updates", &updates},
+      {"empty_at", &empty_at},     {"evaluations", &evaluations},
+      {"checks", &checks},         {"checkpoints", &checkpoints},
+      {"judgements", &judgements}, {"saved", &saved}};
+  const std::pair<const char*, double*> real[] = {
+      {"updates_due", &updates_due}, {"best_win_rate", &best_win_rate}, {"seconds", &seconds}};
+  double next = 10;
+  for (const auto& [name, value] : whole) *value = static_cast<std::int64_t>(++next);
+  for (const auto& [name, value] : real) *value = ++next;
+  const train::Counters given = counters;
+  const nets::NamedTensors kept = train::to_state(counters);
+  REQUIRE(kept.size() == std::size(whole) + std::size(real));
+  const auto stored = [&](const std::string& name) {
+    for (const auto& [its_name, tensor] : kept)
+      if (its_name == name) return tensor.item<double>();
+    FAIL("no " + name);
+    return 0.0;
+  };
+  for (const auto& [name, value] : whole) CHECK(stored(name) == static_cast<double>(*value));
+  for (const auto& [name, value] : real) CHECK(stored(name) == *value);
+  counters = train::counters_from(kept, "state");
+  const nets::NamedTensors again = train::to_state(counters);
+  for (std::size_t i = 0; i < kept.size(); ++i) CHECK(at::equal(again[i].second, kept[i].second));
+  CHECK(counters.judgements == given.judgements);
+}
 
 TEST_CASE("counters come back as they were kept, and only as numbers of their type", "[unit]") {
   train::Counters counters;

@@ -308,6 +308,20 @@ def test_a_master_out_of_reach_is_told_within_the_join_timeout(start, tmp_path):
     assert f"rank 1 on {HOST}: " in run.text() and f"nothing answers at 127.0.0.1:{port}" in run.text()
 
 
+@pytest.mark.parametrize("rank", [1, 2])
+def test_weights_that_change_on_one_rank_end_all_at_the_next_comparison(start, tmp_path, rank):
+    settings = TINY | {"runs_dir": tmp_path, "check_consistency": 20, "checkpoint_interval": 0}
+    words = [str(word) for pair in settings.items() for word in pair]
+    port = free_port()
+    ranks = [start([PROBE, "perturb", rank, 70, *words], RANK=r, WORLD_SIZE=3, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+             for r in range(3)]
+    for process in ranks:
+        assert process.wait() == 3, process.text()
+        at, who = re.search(r"weights after (\d+) updates differs between ranks: (.*)", process.text()).groups()
+        assert 70 <= int(at) <= 100 and who.startswith(f"rank {rank} from rank 0"), process.text()
+        assert "weights at the end" not in process.text()
+
+
 def test_world_size_needs_ddp(start, tmp_path):
     for line, words in ((["--world_size", "2"], "--world_size is for --ddp"), (["--ddp"], "--ddp needs --world_size")):
         run = start([BINARY, *line, *flags(TINY | {"runs_dir": tmp_path})])

@@ -2,6 +2,8 @@
 //   union ALGO HEAD OUT       updates on this rank's share of a global batch; rank 0 writes the learner's state
 //   act HEAD ACTOR OBS OUT    what an actor's file answers to raw features [B, 3, D]
 //   learner SEED HIDDEN OBS OUT   what a fresh learner's policy answers to the same features scaled, as training plays
+//   perturb RANK UPDATES NAME VALUE ...   trains with these settings; on one rank a weight changes by itself after so many
+//                             updates
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -16,6 +18,16 @@
 #include "snake_ddp/io/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/nets/policy.hpp"
+#include "snake_ddp/train/run.hpp"
+#include "spied_learner.hpp"
+
+namespace snake_ddp {
+
+std::unique_ptr<learners::Learner> wrapped_make_learner(const learners::LearnerOptions& options) {
+  return decorated(options);
+}
+
+}  // namespace snake_ddp
 
 namespace {
 
@@ -98,13 +110,35 @@ void play_scaled(const std::vector<std::string>& a) {
   io::save_state_dict(a.at(4), {{"values", learner->policy().action_values(with_constant(seen)).clone()}});
 }
 
+int train_perturbed(const std::vector<std::string>& a) {
+  train::TrainOptions options;
+  for (std::size_t i = 3; i + 1 < a.size(); i += 2) {
+    for (const config::Field& field : train::fields(options))
+      if (field.name == a[i]) config::set_from_text(field, a[i + 1]);
+  }
+  const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });
+  learners::Learner* learner = nullptr;
+  g_decorate = [&](std::unique_ptr<learners::Learner> made) {
+    learner = made.get();
+    return made;
+  };
+  bool changed = world.rank != std::stoi(a.at(1));
+  return train::run_training(options, world, [&](const train::Progress& progress) {
+    if (changed || progress.updates < std::stoll(a.at(2))) return;
+    changed = true;
+    learner->exported_critic().back().second.view(-1)[0] += 0.5;
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
     const std::string& mode = arguments.at(0);
-    SD_CHECK(mode == "union" || mode == "act" || mode == "learner", "unknown mode " + mode);
+    SD_CHECK(mode == "union" || mode == "act" || mode == "learner" || mode == "perturb",
+             "unknown mode " + mode);
+    if (mode == "perturb") return train_perturbed(arguments);
     if (mode == "union") learn_union(arguments);
     if (mode == "act") act(arguments);
     if (mode == "learner") play_scaled(arguments);

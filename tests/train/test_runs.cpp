@@ -1,0 +1,318 @@
+// Whole runs in this process, seen from inside: what the loop hands to its learner and when, and what a second start goes
+// on with.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "../io/temporary_folder.hpp"
+#include "setup.hpp"
+#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/rollout/match.hpp"
+#include "snake_ddp/train/run.hpp"
+#include "spied_learner.hpp"
+
+namespace snake_ddp {
+
+std::unique_ptr<learners::Learner> wrapped_make_learner(const learners::LearnerOptions& options) {
+  return decorated(options);
+}
+
+}  // namespace snake_ddp
+
+namespace {
+
+using namespace snake_ddp;
+using train::TrainOptions;
+namespace fs = std::filesystem;
+
+TrainOptions tiny(const io::TemporaryFolder& folder) {
+  TrainOptions o;
+  o.hidden_size = 8;
+  o.batch_size = 16;
+  o.num_envs = 2;
+  o.max_episodes = 6;
+  o.episode_length = 20;
+  o.buffer_size = 300;
+  o.threads = 1;
+  o.device = "cpu";
+  o.checkpoint_interval = 0;
+  o.opponent_difficulty_strategy = "fixed:0";
+  o.runs_dir = folder.path();
+  return o;
+}
+
+SpiedLearner::Notes spied_run(const TrainOptions& o, const train::Watch& watch = {}) {
+  SpiedLearner::Notes notes;
+  g_decorate = [&](std::unique_ptr<learners::Learner> made) {
+    return std::make_unique<SpiedLearner>(std::move(made), notes);
+  };
+  const base::ExitCode code = train::run_training(o, dist::World{}, watch);
+  g_decorate = {};
+  REQUIRE(code == base::kExitDone);
+  return notes;
+}
+
+void plain_run(const TrainOptions& o) { REQUIRE(train::run_training(o, dist::World{}) == base::kExitDone); }
+
+fs::path only_run(const io::TemporaryFolder& folder) {
+  std::vector<fs::path> runs;
+  for (const auto& entry : fs::directory_iterator(folder.path() / "snakes_3v3")) runs.push_back(entry.path());
+  REQUIRE(runs.size() == 1);
+  return runs[0];
+}
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  REQUIRE(file.good());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The first groups of all matches.
+std::vector<std::string> found(const std::string& text, const std::string& pattern) {
+  std::vector<std::string> all;
+  const std::regex regex(pattern);
+  for (std::sregex_iterator at(text.begin(), text.end(), regex), end; at != end; ++at)
+    all.push_back((*at)[1]);
+  return all;
+}
+
+std::vector<std::string> rows_of(const at::Tensor& column) {
+  const at::Tensor rows = column.contiguous();
+  const auto width = static_cast<std::size_t>(rows.nbytes()) / static_cast<std::size_t>(rows.size(0));
+  std::vector<std::string> out;
+  for (std::int64_t r = 0; r < rows.size(0); ++r)
+    out.emplace_back(static_cast<const char*>(rows.data_ptr()) + static_cast<std::size_t>(r) * width, width);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a run's learning rates follow the steps that were played", "[unit]") {
+  const int boards = GENERATE(1, 2);
+  io::TemporaryFolder folder;
+  TrainOptions o = tiny(folder);
+  o.num_envs = boards;
+  o.lr_end = 0.25;
+  SpiedLearner::Notes notes;
+  g_decorate = [&](std::unique_ptr<learners::Learner> inner) {
+    return std::make_unique<SpiedLearner>(std::move(inner), notes);
+  };
+  std::int64_t moves = 0;
+  train::run_training(o, dist::World{}, [&](const train::Progress& progress) {
+    ++moves;
+    REQUIRE(progress.steps == moves * boards);
+    REQUIRE(notes.rates.size() == static_cast<std::size_t>(moves));
+    REQUIRE(notes.rates.back() == train::rate_factor(o, moves));
+  });
+  g_decorate = {};
+  CHECK(notes.rates.back() == Approx(0.25));
+}
+
+TEST_CASE("updates begin when replay holds a batch, and come as often as asked", "[unit]") {
+  io::TemporaryFolder folder;
+  TrainOptions o = tiny(folder);
+  o.n_step = 3;
+  o.updates_per_step = 0.75;  // one and a half for each move of two boards
+  std::int64_t moves = 0, last = -1;
+  const SpiedLearner::Notes notes = spied_run(o, [&](const train::Progress& progress) {
+    ++moves;
+    // Of n boards' moves the last two wait for their rewards: 16 transitions are there after 8 + 2 moves.
+    const std::int64_t learning = std::max<std::int64_t>(0, moves - 9);
+    REQUIRE(progress.updates == learning * 3 / 2);
+    last = progress.updates;
+  });
+  CHECK(moves >= 60);
+  CHECK(static_cast<std::int64_t>(notes.batches.size()) == last);
+}
+
+TEST_CASE("each update draws rows of its own, from all that replay holds", "[unit]") {
+  const std::string algo = GENERATE("ddpg", "rqmix");
+  io::TemporaryFolder folder;
+  TrainOptions o = tiny(folder);
+  o.algo = algo;
+  o.sequence_length = 5;
+  o.burn_in = 2;
+  const SpiedLearner::Notes notes = spied_run(o);
+  REQUIRE(notes.batches.size() > 60);
+  std::set<std::string> drawn;
+  for (std::size_t u = 0; u < notes.batches.size(); ++u) {
+    const at::Tensor& seen = notes.batches[u].columns[0];
+    REQUIRE(seen.size(0) == (algo == "rqmix" ? 15 : 16));  // whole windows only
+    if (u > 0) REQUIRE_FALSE(at::equal(seen, notes.batches[u - 1].columns[0]));
+    for (const std::string& row : rows_of(seen)) drawn.insert(row);
+  }
+  CHECK(drawn.size() > 90);  // of 120 transitions
+}
+
+TEST_CASE("a rollout is learned from whole, oldest first, and shuffled anew in each epoch", "[unit]") {
+  io::TemporaryFolder folder;
+  TrainOptions o = tiny(folder);
+  o.algo = "pqn";
+  o.rollout_steps = 15;
+  o.rollout_epochs = 3;
+  o.batch_size = 7;
+  const SpiedLearner::Notes notes = spied_run(o);
+  REQUIRE(notes.rollouts.size() == 4);  // 60 moves
+  constexpr std::size_t kBatches = 4;   // of 30 rows: 30 / 7
+  REQUIRE(notes.batches.size() == 4 * 3 * kBatches);
+  std::set<std::string> orders;
+  for (std::size_t r = 0; r < 4; ++r) {
+    CHECK(notes.updates_before[r] == r * 3 * kBatches);
+    const std::vector<std::string> observed = rows_of(notes.rollouts[r].columns[0]);
+    REQUIRE(observed.size() == 30);
+    // A board's next observation is what it sees in its next transition, two rows on.
+    const std::vector<std::string> next = rows_of(notes.rollouts[r].columns[3]);
+    const auto* back = notes.rollouts[r].columns[6].const_data_ptr<float>();
+    int linked = 0;
+    for (std::size_t row = 2; row < 30; ++row) {
+      if (back[row] == 0) continue;
+      ++linked;
+      REQUIRE(back[row] == 2);
+      REQUIRE(next[row - 2] == observed[row]);
+    }
+    CHECK(linked >= 24);
+    for (std::size_t epoch = 0; epoch < 3; ++epoch) {
+      std::vector<std::string> learned;
+      std::string order;
+      for (std::size_t b = 0; b < kBatches; ++b) {
+        const auto rows = rows_of(notes.batches[(r * 3 + epoch) * kBatches + b].columns[0]);
+        CHECK((rows.size() == 7 || rows.size() == 8));
+        learned.insert(learned.end(), rows.begin(), rows.end());
+      }
+      for (const std::string& row : learned)
+        order += fmt::format("{} ", std::find(observed.begin(), observed.end(), row) - observed.begin());
+      CHECK(orders.insert(order).second);
+      std::vector<std::string> all = observed;
+      std::sort(all.begin(), all.end());
+      std::sort(learned.begin(), learned.end());
+      CHECK(learned == all);
+    }
+  }
+}
+
+TEST_CASE("an evaluation is the match that anybody can play with the saved weights", "[unit]") {
+  const bool mask = GENERATE(false, true);
+  io::TemporaryFolder folder;
+  TrainOptions o = tiny(folder);
+  o.obs = "26";
+  o.mask_fatal = mask;
+  o.eval_interval = 1000;  // at the end only
+  o.eval_games = 70;
+  o.eval_opponent = "level1";
+  o.seed = 12;
+  plain_run(o);
+  const fs::path run = only_run(folder);
+  learners::LearnerOptions same;
+  same.features = 26;
+  same.hidden_size = 8;
+  const auto learner = learners::make_learner(same);
+  nets::copy_state(io::load_state_dict(run / "trained_model/actor_6.pth"), learner->exported_actor(),
+                   "actor_6");
+  learner->start_from_exported();
+  const rollout::Player self{std::nullopt, &learner->policy(), train::sight_of(o), false, mask};
+  const rollout::Player rival{agents::Opponent::kLevel1, nullptr, {}, false};
+  rollout::MatchOptions match;
+  match.games = 70;
+  match.seed = 12;
+  const rollout::MatchResult r = rollout::play_match(self, rival, match);
+  const std::string log = text_of(run / "train.log");
+  CHECK(found(log, R"(Evaluation at episode (\d+)\])") == std::vector<std::string>{"6"});
+  CHECK_THAT(log, Catch::Contains(fmt::format("against level1: won {:.1f} %", 100 * r.win_rate())));
+  CHECK_THAT(log, Catch::Contains(fmt::format("of 70 games, score {:.1f} : {:.1f},",
+                                              static_cast<double>(r.score_a) / 70,
+                                              static_cast<double>(r.score_b) / 70)));
+}
+
+TEST_CASE("a second start does what is due after the first one's intervals, not again", "[unit]") {
+  io::TemporaryFolder folder;
+  TrainOptions o = tiny(folder);
+  o.num_envs = 1;
+  o.max_episodes = 4;
+  o.model_episode = 100;
+  o.save_interval = 2;
+  o.record_interval = 3;
+  o.eval_interval = 3;
+  o.eval_games = 2;
+  o.opponent_mix = "level0,league";
+  o.league_interval = 3;
+  o.league_games = 4;
+  o.checkpoint_interval = 1000;
+  o.algo = "dqn";
+  plain_run(o);
+  const fs::path run = only_run(folder);
+  const std::string saved = text_of(run / "trained_model/actor_104.pth");
+  const std::string first = text_of(run / "train.log");
+  CHECK(found(first, R"(Evaluation at episode (\d+)\])") == std::vector<std::string>{"3", "4"});
+  CHECK(found(first, R"(League at episode (\d+)\])") == std::vector<std::string>{"3"});
+
+  o.resume = run;
+  o.max_episodes = 7;
+  std::int64_t before = -1;
+  REQUIRE(train::run_training(o, dist::World{}, [&](const train::Progress& p) {
+            if (before < 0) before = p.steps - 1;
+          }) == base::kExitDone);
+  CHECK(before == 80);
+  const std::string second = text_of(run / "train.log").substr(first.size());
+  CHECK(found(second, R"(Evaluation at episode (\d+)\])") == std::vector<std::string>{"6", "7"});
+  CHECK(found(second, R"(League at episode (\d+)\])") == std::vector<std::string>{"6"});
+  CHECK(text_of(run / "trained_model/actor_104.pth") == saved);
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(run / "trained_model"))
+    names.insert(entry.path().filename());
+  for (const char* name : {"actor_102.pth", "actor_106.pth", "actor_107.pth", "critic_107.pth"})
+    CHECK(names.contains(name));
+  CHECK_FALSE(names.contains("actor_105.pth"));
+  std::set<std::string> games;
+  for (const auto& entry : fs::directory_iterator(run / "games")) games.insert(entry.path().filename());
+  CHECK(games == std::set<std::string>{"episode_103.json", "episode_106.json"});
+}
+
+TEST_CASE("with other boards a second start counts episodes and shrinks epsilon from where the first one was",
+          "[unit]") {
+  io::TemporaryFolder folder;
+  TrainOptions o = tiny(folder);
+  o.num_envs = 1;
+  o.max_episodes = 4;
+  o.epsilon_speed = 0.99;
+  o.log_every_episode = true;
+  o.checkpoint_interval = 1000;
+  plain_run(o);
+  const fs::path run = only_run(folder);
+  const std::string first = text_of(run / "train.log");
+  const std::string pattern = R"(\[Episode (\d+)\])", shown = R"(epsilon: ([\d.]+))";
+  REQUIRE(found(first, pattern).back() == "00004");
+  CHECK(std::stod(found(first, shown).back()) == Approx(0.5 * std::pow(0.99, 79)).margin(0.0051));
+
+  o.resume = run;
+  o.num_envs = 2;
+  o.max_episodes = 6;
+  plain_run(o);
+  const std::string second = text_of(run / "train.log").substr(first.size());
+  CHECK_THAT(second, Catch::Contains("boards of 1 rank(s) are dealt anew"));
+  CHECK(found(second, pattern) == std::vector<std::string>{"00005", "00006"});
+  CHECK(std::stod(found(second, shown).back()) == Approx(0.5 * std::pow(0.99, 119)).margin(0.0051));
+}
+
+TEST_CASE("time that a run has had counts when it goes on", "[unit]") {
+  io::TemporaryFolder folder;
+  TrainOptions o = tiny(folder);
+  o.max_episodes = 1'000'000;
+  o.checkpoint_interval = 1'000'000;
+  o.max_minutes = 0.01;
+  plain_run(o);
+  o.resume = only_run(folder);
+  std::int64_t moves = 0;
+  REQUIRE(train::run_training(o, dist::World{}, [&](const train::Progress&) { ++moves; }) == base::kExitDone);
+  CHECK(moves <= train::vote_interval(o));
+}

@@ -1,0 +1,473 @@
+// Each setting changes what it is about in the rooms below, and nothing else there.
+#include "setup.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "device_loop.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/rollout/turn.hpp"
+#include "snake_ddp/train/run.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+using train::TrainOptions;
+
+// Place -> value as text.
+using Places = std::map<std::string, std::string>;
+
+constexpr int kRank = 5, kWorldSize = 9;
+constexpr std::int64_t kMemory = 7;
+constexpr std::int64_t kGames[] = {1, 20000, 40000, 49999, 60000};
+
+// Structured bindings name every member: a new one does not compile here until it has a line.
+
+void put_sight(Places& out, const std::string& where, const rollout::Sight& s) {
+  const auto& [kind, scaling, view_radius, graphs] = s;
+  out[where + "kind"] = std::to_string(static_cast<int>(kind));
+  out[where + "scaling"] = fmt::format("{} {}", fmt::join(scaling.shift, " "), fmt::join(scaling.scale, " "));
+  out[where + "view_radius"] = fmt::format("{}", view_radius);
+  out[where + "graphs"] = fmt::format("{}", graphs);
+}
+
+void put_learner(Places& out, const learners::LearnerOptions& options) {
+  const auto& [algo, features, hidden_size, output_activation, tau, a_lr, c_lr, layer_norm, expected_value,
+               max_grad_norm, actor_interval, clipped_double_critics, coalesced_update, td_lambda,
+               sequence_length, burn_in, library_products, seed, device] = options;
+  const auto put = [&](const char* name, const auto& value) {
+    out[std::string("learner.") + name] = fmt::format("{}", value);
+  };
+  put("algo", algo);
+  put("features", features);
+  put("hidden_size", hidden_size);
+  put("output_activation", output_activation);
+  put("tau", tau);
+  put("a_lr", a_lr);
+  put("c_lr", c_lr);
+  put("layer_norm", layer_norm);
+  put("expected_value", expected_value);
+  put("max_grad_norm", max_grad_norm);
+  put("actor_interval", actor_interval);
+  put("clipped_double_critics", clipped_double_critics);
+  put("coalesced_update", coalesced_update);
+  put("td_lambda", td_lambda);
+  put("sequence_length", sequence_length);
+  put("burn_in", burn_in);
+  put("library_products", library_products);
+  put("seed", seed);
+  put("device", device.str());
+}
+
+void put_turn(Places& out, const rollout::TurnRules& rules) {
+  const auto& [sight, reward, reward_scale, own_reward, rival_reward, random_low, gamma, mask_fatal,
+               store_played, n_step, episode_length, seed] = rules;
+  const auto put = [&](const char* name, const auto& value) {
+    out[std::string("turn.") + name] = fmt::format("{}", value);
+  };
+  put_sight(out, "turn.sight.", sight);
+  put("reward", static_cast<int>(reward));
+  put("reward_scale", reward_scale);
+  put("own_reward", own_reward);
+  put("rival_reward", rival_reward);
+  put("random_low", random_low);
+  put("gamma", gamma);
+  put("mask_fatal", mask_fatal);
+  put("store_played", store_played);
+  put("n_step", n_step);
+  put("episode_length", episode_length);
+  put("seed", seed);
+}
+
+std::string text_of(const agents::Rival& rival) {
+  return rival.is_frozen() ? fmt::format("frozen{}", rival.frozen) : std::string(agents::name(rival));
+}
+
+void put_collector(Places& out, const rollout::CollectorOptions& options) {
+  const auto& [num_envs, episode_length, sight, reward, reward_scale, epsilon, epsilon_speed, epsilon_min,
+               mask_fatal, own_reward, rival_reward, random_low, store_played, n_step, gamma, seed, opponent,
+               watch, self_play, frozen, memory] = options;
+  const auto put = [&](const char* name, const auto& value) {
+    out[std::string("collector.") + name] = fmt::format("{}", value);
+  };
+  put_sight(out, "collector.sight.", sight);
+  put("num_envs", num_envs);
+  put("episode_length", episode_length);
+  put("reward", static_cast<int>(reward));
+  put("reward_scale", reward_scale);
+  put("epsilon", epsilon);
+  put("epsilon_speed", epsilon_speed);
+  put("epsilon_min", epsilon_min);
+  put("mask_fatal", mask_fatal);
+  put("own_reward", own_reward);
+  put("rival_reward", rival_reward);
+  put("random_low", random_low);
+  put("store_played", store_played);
+  put("n_step", n_step);
+  put("gamma", gamma);
+  put("seed", seed);
+  put("self_play", self_play);
+  put("memory", memory);
+  put("watch", watch != nullptr);
+  put("frozen", frozen != nullptr);
+  std::string met;
+  for (const std::int64_t game : kGames) met += text_of(opponent(game)) + " ";
+  put("opponents", met);
+}
+
+void put_league(Places& out, const train::LeagueOptions& options) {
+  const auto& [scripted, places, games, entry, seed, sight, head, mask_fatal] = options;
+  const auto put = [&](const char* name, const auto& value) {
+    out[std::string("league.") + name] = fmt::format("{}", value);
+  };
+  std::string who;
+  for (const agents::Opponent one : scripted) who += std::string(agents::name(one)) + " ";
+  put("scripted", who);
+  put("places", places);
+  put("games", games);
+  put("entry", entry);
+  put("seed", seed);
+  put_sight(out, "league.sight.", sight);
+  put("head", static_cast<int>(head));
+  put("mask_fatal", mask_fatal);
+}
+
+std::string plan_text(const TrainOptions& o) {
+  try {
+    const agents::OpponentPlan plan = train::opponent_plan(o, 3);
+    std::string met;
+    for (const std::int64_t game : kGames) met += std::string(agents::name(plan.of(game))) + " ";
+    return met;
+  } catch (const base::UsageError&) {
+    return "refused";
+  }
+}
+
+Places everything_from(const TrainOptions& o) {
+  static const dist::DistContext alone(dist::World{}, dist::Options{});
+  Places out;
+  put_learner(out, train::learner_options(o, kWorldSize, at::Device(at::kCUDA, 3)));
+  // A mix with a league but where the row is about the mix.
+  TrainOptions mixed = o;
+  if (o.opponent_mix.empty()) mixed.opponent_mix = "level4,league";
+  const train::LeagueOptions league_options = train::league_options(mixed);
+  put_league(out, league_options);
+  const train::League league(league_options);
+  const rollout::CollectorOptions collector = train::collector_options(o, kRank, league, kMemory);
+  put_collector(out, collector);
+  put_turn(out, rollout::rules_of(collector));
+  put_sight(out, "sight.", train::sight_of(o));
+  out["plan"] = plan_text(o);
+  out["vote_interval"] = std::to_string(train::vote_interval(o));
+  out["replay_capacity"] = std::to_string(train::replay_capacity(o));
+  out["rollout_batches"] = std::to_string(train::rollout_batches(o));
+  out["feed"] =
+      fmt::format("rollouts {} windows {}", train::learns_from_rollouts(o), train::learns_from_windows(o));
+  out["threads"] = o.threads == 0 ? "a share" : std::to_string(train::threads_of(o, alone));
+  return out;
+}
+
+// "seen.x" is all four sights, "played.x" the collector and the rules of a turn.
+Places spelled_out(const Places& expected) {
+  Places out;
+  for (const auto& [place, value] : expected) {
+    const std::size_t dot = place.find('.');
+    const std::string first = place.substr(0, dot), rest = dot == std::string::npos ? "" : place.substr(dot);
+    if (first == "seen") {
+      for (const char* where : {"sight", "collector.sight", "turn.sight", "league.sight"})
+        out[where + rest] = value;
+    } else if (first == "played") {
+      for (const char* where : {"collector", "turn"}) out[where + rest] = value;
+    } else {
+      out[place] = value;
+    }
+  }
+  return out;
+}
+
+struct Row {
+  std::string name;
+  void (*set)(TrainOptions&);  // this one to a value that is not its default
+  Places changes;              // "*": to whatever
+  void (*given)(TrainOptions&) = [](TrainOptions&) {};
+};
+
+#define SD_SET(member, value) #member, [](TrainOptions & o) { o.member = value; }
+
+const std::vector<Row>& rows() {
+  const auto rollouts = [](TrainOptions& o) {
+    o.algo = "pqn";
+    o.batch_size = 16;
+    o.num_envs = 4;
+  };
+  static const std::vector<Row> all = {
+      // The learner.
+      {SD_SET(algo, "pqn"),
+       {{"learner.algo", "pqn"}, {"feed", "rollouts true windows false"}, {"replay_capacity", "32"}}},
+      {SD_SET(hidden_size, 77), {{"learner.hidden_size", "77"}}},
+      {SD_SET(output_activation, "tanh"),
+       {{"learner.output_activation", "tanh"},
+        {"played.random_low", "-1"},
+        {"league.head", std::to_string(static_cast<int>(nets::Head::kTanh))}}},
+      {SD_SET(tau, 0.25), {{"learner.tau", "0.25"}}},
+      {SD_SET(a_lr, 0.125), {{"learner.a_lr", "0.125"}}},
+      {SD_SET(c_lr, 0.125), {{"learner.c_lr", "0.125"}}},
+      {SD_SET(lr_scaling, "linear"),
+       {{"learner.a_lr", "1.125"}, {"learner.c_lr", "2.25"}},
+       [](TrainOptions& o) {
+         o.a_lr = 0.125;
+         o.c_lr = 0.25;
+       }},
+      {SD_SET(layer_norm, true), {{"learner.layer_norm", "true"}}},
+      {SD_SET(max_grad_norm, 0.75), {{"learner.max_grad_norm", "0.75"}}},
+      {SD_SET(expected_value, true), {{"learner.expected_value", "true"}}},
+      {SD_SET(actor_interval, 3), {{"learner.actor_interval", "3"}}},
+      {SD_SET(clipped_double_critics, true), {{"learner.clipped_double_critics", "true"}}},
+      {SD_SET(coalesced_update, true), {{"learner.coalesced_update", "true"}}},
+      {SD_SET(td_lambda, 0.375), {{"learner.td_lambda", "0.375"}}},
+      {SD_SET(sequence_length, 21), {{"learner.sequence_length", "21"}}},
+      {SD_SET(burn_in, 3), {{"learner.burn_in", "3"}}},
+      // The boards.
+      {SD_SET(episode_length, 60), {{"played.episode_length", "60"}}},
+      {SD_SET(gamma, 0.875), {{"played.gamma", "0.875"}}},
+      {SD_SET(n_step, 4), {{"played.n_step", "4"}}},
+      {SD_SET(reward, "2021"), {{"played.reward", "0"}}},
+      {SD_SET(reward_scale, 0.5), {{"played.reward_scale", "0.5"}}},
+      {SD_SET(own_reward, 0.625), {{"played.own_reward", "0.625"}}},
+      {SD_SET(rival_reward, 0.375), {{"played.rival_reward", "0.375"}}},
+      {SD_SET(epsilon, 0.125), {{"collector.epsilon", "0.125"}}},
+      {SD_SET(epsilon_speed, 0.75), {{"collector.epsilon_speed", "0.75"}}},
+      {SD_SET(epsilon_min, 0.0625), {{"collector.epsilon_min", "0.0625"}}},
+      {SD_SET(stored_action, "played"), {{"played.store_played", "true"}}},
+      {SD_SET(mask_fatal, true), {{"played.mask_fatal", "true"}, {"league.mask_fatal", "true"}}},
+      {SD_SET(num_envs, 8), {{"collector.num_envs", "8"}, {"vote_interval", "2"}, {"rollout_batches", "2"}}},
+      {SD_SET(seed, 41), {{"learner.seed", "41"}, {"played.seed", "46"}, {"league.seed", "41"}}},
+      // What is seen.
+      {SD_SET(obs, "26"), {{"seen.kind", "0"}, {"learner.features", "26"}}},
+      {SD_SET(scale_features, true), {{"seen.scaling", "*"}}},
+      {SD_SET(view_radius, 4), {{"seen.view_radius", "4"}}, [](TrainOptions& o) { o.obs = "window"; }},
+      {SD_SET(tokens, "a folder"), {{"seen.graphs", "true"}}, [](TrainOptions& o) { o.obs = "window"; }},
+      // Opponents. By default level 0 below a tenth of 50,000 episodes, then 1, 2 below 0.6, 3 below 0.85, and 4.
+      {SD_SET(max_episodes, 25000),
+       {{"collector.opponents", "level0 level3 level4 level4 level4 "},
+        {"plan", "level0 level3 level4 level4 level4 "}}},
+      {SD_SET(opponent_difficulty_strategy, "fixed:3"),
+       {{"collector.opponents", "level3 level3 level3 level3 level3 "},
+        {"plan", "level3 level3 level3 level3 level3 "}}},
+      {SD_SET(enable_opponent_evasion, true),
+       {{"collector.opponents", "level0 level2 evasion evasion evasion "},
+        {"plan", "level0 level2 evasion evasion evasion "}}},
+      {SD_SET(opponent_evasion_start_episode, 20000),
+       {{"collector.opponents", "level0 evasion evasion evasion evasion "},
+        {"plan", "level0 evasion evasion evasion evasion "}},
+       [](TrainOptions& o) { o.enable_opponent_evasion = true; }},
+      {SD_SET(opponent_mix, "self"),
+       {{"collector.opponents", "self self self self self "},
+        {"collector.self_play", "true"},
+        {"plan", "refused"},
+        {"league.scripted", ""}}},
+      {SD_SET(league_games, 333), {{"league.games", "333"}}},
+      {SD_SET(league_win_rate, 0.25), {{"league.entry", "0.25"}}},
+      // Batches and votes.
+      {SD_SET(buffer_size, 777), {{"replay_capacity", "777"}}},
+      {SD_SET(batch_size, 16), {{"rollout_batches", "2"}}},
+      {SD_SET(updates_per_step, 4), {{"vote_interval", "5"}}},
+      {SD_SET(rollout_steps, 64), {{"rollout_batches", "16"}, {"replay_capacity", "256"}}, rollouts},
+      {SD_SET(rollout_epochs, 8), {{"vote_interval", "10"}}, rollouts},
+      {SD_SET(threads, 4001), {{"threads", "4001"}}},
+      // The run's own.
+      {SD_SET(game_name, "other"), {}},
+      {SD_SET(save_interval, 9), {}},
+      {SD_SET(model_episode, 9), {}},
+      {SD_SET(log_dir, "a note"), {}},
+      {SD_SET(load_model, true), {}},
+      {SD_SET(load_model_run, 9), {}},
+      {SD_SET(load_model_run_episode, 9), {}},
+      {SD_SET(local_rank, 9), {}},
+      {SD_SET(runs_dir, "elsewhere"), {}},
+      {SD_SET(device, "cuda"), {}},
+      {SD_SET(boards, "device"), {}},
+      {SD_SET(cuda_graph, "on"), {}},
+      {SD_SET(overlap, "on"), {}},
+      {SD_SET(products, "bf16"), {}},
+      {SD_SET(dist_backend, "nccl"), {}},
+      {SD_SET(shared_memory, false), {}},
+      {SD_SET(dist_timeout, 9), {}},
+      {SD_SET(join_timeout, 9), {}},
+      {SD_SET(eval_interval, 9), {}},
+      {SD_SET(eval_games, 9), {}},
+      {SD_SET(eval_opponent, "evasion"), {}},
+      {SD_SET(target_win_rate, 0.9), {}},
+      {SD_SET(record_interval, 9), {}},
+      {SD_SET(check_consistency, 9), {}},
+      {SD_SET(log_every_episode, true), {}},
+      {SD_SET(checkpoint_interval, 9), {}},
+      {SD_SET(keep_checkpoints, 9), {}},
+      {SD_SET(checkpoint_replay, "off"), {}},
+      {SD_SET(resume, "never"), {}},
+      {SD_SET(max_minutes, 9), {}},
+      {SD_SET(league_interval, 9), {}},
+      {SD_SET(lr_end, 0.25), {}},
+  };
+  return all;
+}
+
+nlohmann::ordered_json json_of(TrainOptions o) { return config::to_json(train::fields(o)); }
+
+}  // namespace
+
+TEST_CASE("each setting reaches its places in learner, boards and league, and no other", "[unit]") {
+  for (const Row& row : rows()) {
+    CAPTURE(row.name);
+    TrainOptions before;
+    row.given(before);
+    TrainOptions after = before;
+    row.set(after);
+
+    std::vector<std::string> set;
+    const auto old_settings = json_of(before), new_settings = json_of(after);
+    for (const auto& [name, value] : new_settings.items())
+      if (value != old_settings.at(name)) set.push_back(name);
+    CHECK(set == std::vector<std::string>{row.name});
+
+    const Places old_places = everything_from(before), new_places = everything_from(after),
+                 expected = spelled_out(row.changes);
+    Places changed;
+    for (const auto& [place, value] : new_places) {
+      if (value == old_places.at(place)) continue;
+      const auto known = expected.find(place);
+      changed[place] = known != expected.end() && known->second == "*" ? "*" : value;
+    }
+    CHECK(changed == expected);
+  }
+}
+
+TEST_CASE("every setting has a row in the test of where it goes", "[unit]") {
+  std::vector<std::string> listed, known;
+  for (const Row& row : rows()) listed.push_back(row.name);
+  TrainOptions options;
+  for (const config::Field& field : train::fields(options)) known.push_back(field.name);
+  std::sort(listed.begin(), listed.end());
+  std::sort(known.begin(), known.end());
+  CHECK(listed == known);
+}
+
+TEST_CASE("rank, world size, device and memory reach their places", "[unit]") {
+  const Places p = everything_from(TrainOptions{});
+  CHECK(p.at("collector.seed") == "6");
+  CHECK(p.at("turn.seed") == "6");
+  CHECK(p.at("learner.seed") == "1");
+  CHECK(p.at("league.seed") == "1");
+  CHECK(p.at("learner.device") == "cuda:3");
+  CHECK(p.at("collector.memory") == "7");
+  CHECK(p.at("collector.watch") == "false");
+  CHECK(p.at("collector.opponents") == "level0 level2 level3 level4 level4 ");
+  CHECK(p.at("plan") == p.at("collector.opponents"));
+  CHECK(p.at("vote_interval") == "20");
+  CHECK(p.at("feed") == "rollouts false windows false");
+}
+
+TEST_CASE("learning rates grow with the world size as --lr_scaling says", "[unit]") {
+  struct Mode {
+    std::string name;
+    double (*factor)(double ranks);
+  };
+  const Mode modes[] = {{"none", [](double) { return 1.0; }},
+                        {"linear", [](double ranks) { return ranks; }},
+                        {"sqrt", [](double ranks) { return std::sqrt(ranks); }}};
+  TrainOptions o;
+  o.a_lr = 1e-4;
+  o.c_lr = 3e-3;
+  for (const Mode& mode : modes) {
+    for (const int ranks : {1, 2, 4, 7, 64}) {
+      CAPTURE(mode.name, ranks);
+      o.lr_scaling = mode.name;
+      const learners::LearnerOptions l = train::learner_options(o, ranks, at::kCPU);
+      CHECK(l.a_lr == Approx(o.a_lr * mode.factor(ranks)));
+      CHECK(l.c_lr == Approx(o.c_lr * mode.factor(ranks)));
+    }
+  }
+}
+
+TEST_CASE("learning rates fall to --lr_end over the episodes, however many boards play them", "[unit]") {
+  TrainOptions o;
+  o.lr_end = 0.25;
+  o.max_episodes = 60;
+  o.episode_length = 40;
+  for (const std::int64_t boards : {1, 8}) {
+    CAPTURE(boards);
+    o.num_envs = boards;
+    const std::int64_t all = o.max_episodes * o.episode_length / boards;  // steps of each board
+    CHECK(train::rate_factor(o, 0) == 1.0);
+    CHECK(train::rate_factor(o, all / 4) == Approx(0.8125));
+    CHECK(train::rate_factor(o, all / 2) == Approx(0.625));
+    CHECK(train::rate_factor(o, all - 1) > 0.25);
+    CHECK(train::rate_factor(o, all) == Approx(0.25));
+    CHECK(train::rate_factor(o, 3 * all) == Approx(0.25));
+  }
+}
+
+TEST_CASE("a league has the mix's scripted opponents, or somebody to begin with, and none without one",
+          "[unit]") {
+  const auto scripted = [](const std::string& mix) {
+    TrainOptions o;
+    o.opponent_mix = mix;
+    Places out;
+    put_league(out, train::league_options(o));
+    return out.at("league.scripted");
+  };
+  CHECK(scripted("league:0.5,territory:0.2,self:0.2,level1:0.1") == "territory level1 ");
+  CHECK(scripted("self,league") == "level2 ");
+  CHECK(scripted("level1,self").empty());
+  CHECK(scripted("").empty());
+}
+
+TEST_CASE("games of a mix meet who is drawn by the rank's seed, from the league where it says so", "[unit]") {
+  TrainOptions o;
+  o.opponent_mix = "level1:0.3,self:0.2,league:0.5";
+  o.seed = 17;
+  train::LeagueOptions members = train::league_options(o);
+  members.scripted = {agents::Opponent::kLevel3, agents::Opponent::kEvasion, agents::Opponent::kLevel4};
+  const train::League league(members);
+  const agents::Mix mix = agents::parse_mix(o.opponent_mix);
+  std::vector<std::string> of_rank[2];
+  for (const int rank : {0, 1}) {
+    const rollout::CollectorOptions c = train::collector_options(o, rank, league, 0);
+    CHECK(c.self_play);
+    const auto seed = static_cast<std::uint64_t>(17 + rank);
+    for (std::uint64_t game = 1; game <= 400; ++game) {
+      const agents::Rival met = c.opponent(static_cast<std::int64_t>(game));
+      const agents::Share& share = agents::drawn(mix, seed, game);
+      REQUIRE(met == (share.league ? league.drawn(seed, game) : share.rival));
+      of_rank[rank].push_back(text_of(met));
+    }
+    for (const char* who : {"level1", "self", "level3", "evasion", "level4"})
+      CHECK(std::count(of_rank[rank].begin(), of_rank[rank].end(), who) > 20);
+  }
+  CHECK(of_rank[0] != of_rank[1]);
+}
+
+TEST_CASE("replay of a rollout has room for both teams where the policy plays itself", "[unit]") {
+  TrainOptions o;
+  o.algo = "pqn";
+  o.rollout_steps = 10;
+  o.num_envs = 6;
+  CHECK(train::replay_capacity(o) == 60);
+  o.opponent_mix = "level1,league";
+  CHECK(train::replay_capacity(o) == 60);
+  o.opponent_mix = "level1,self";
+  CHECK(train::replay_capacity(o) == 120);
+}
+
+TEST_CASE("seconds become milliseconds", "[unit]") {
+  CHECK(train::seconds_to_ms(0.1).count() == 100);
+  CHECK(train::seconds_to_ms(2.5).count() == 2500);
+}
