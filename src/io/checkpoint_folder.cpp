@@ -35,6 +35,10 @@ fs::path home(const std::string& run) { return fs::path(run) / "checkpoints"; }
 
 std::string name_of(std::int64_t step) { return fmt::format("{}{:012}", kStep, step); }
 
+fs::path unfinished_path(const std::string& run, std::int64_t step) {
+  return home(run) / ("." + name_of(step));
+}
+
 std::uint32_t crc_of(const std::string& text) {
   return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
 }
@@ -115,7 +119,7 @@ std::string checkpoint_folder(const std::string& run, std::int64_t step) {
 }
 
 std::string unfinished_checkpoint(const std::string& run, std::int64_t step) {
-  const fs::path folder = home(run) / ("." + name_of(step));
+  const fs::path folder = unfinished_path(run, step);
   for (const fs::path& path : {home(run), folder}) {
     if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
       throw file_error("make folder", path.string(), errno);
@@ -124,17 +128,31 @@ std::string unfinished_checkpoint(const std::string& run, std::int64_t step) {
 }
 
 void finish_checkpoint(const std::string& run, const Manifest& manifest, int keep) {
-  const fs::path unfinished = unfinished_checkpoint(run, manifest.step);
+  // Somebody may have moved the run's folder away since the files were written, and the run made it anew.
+  const fs::path unfinished = unfinished_path(run, manifest.step);
+  for (const CheckpointFile& f : manifest.files) {
+    const fs::path file = unfinished / f.name;
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(file, error);
+    if (error || bytes != f.seal.bytes)
+      throw FileError(fmt::format("{} was written, but now {}: was the run's folder moved or removed?",
+                                  file.string(),
+                                  error ? "it cannot be read (" + error.message() + ")"
+                                        : fmt::format("has {} of {} bytes", bytes, f.seal.bytes)));
+  }
   ordered_json json = to_json(manifest);
   json["checksum"] = crc_of(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   write_json((unfinished / kManifest).string(), json);
-  const fs::path folder = checkpoint_folder(run, manifest.step);
+  const fs::path folder = checkpoint_folder(run, manifest.step), next_latest = home(run) / ".latest";
+  // All that needs room comes before the name: what has its name is whole, and told so.
+  write_file_atomically(next_latest.string(), folder.filename().string() + "\n");
   if (fs::exists(folder)) remove_checkpoint(run, manifest.step);
   std::error_code error;
   fs::rename(unfinished, folder, error);
   if (error) throw file_error("rename", unfinished.string(), error.value());
+  fs::rename(next_latest, home(run) / "latest", error);
+  if (error) throw file_error("rename", next_latest.string(), error.value());
   sync_folder(home(run));
-  write_file_atomically((home(run) / "latest").string(), folder.filename().string() + "\n");
   int kept = 0;
   for (const std::int64_t step : checkpoints_of(run)) {
     if (step != manifest.step && ++kept >= keep) remove_checkpoint(run, step);
@@ -221,10 +239,15 @@ std::string set_aside(const std::string& run, std::int64_t step) {
 
 void mark_resumable(const std::string& run, bool resumable) {
   const fs::path marker = home(run) / "resumable";
-  if (resumable) {
-    write_file_atomically(marker.string(), "stopped early; start with --resume " + run + "\n");
-  } else {
+  if (!resumable) {
     remove_quietly(marker);
+    return;
+  }
+  try {
+    write_file_atomically(marker.string(), "stopped early; start with --resume " + run + "\n");
+  } catch (const FileError&) {  // an empty one finds a place on most full disks, and says the same
+    const Descriptor empty(::open(marker.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!empty.open()) throw;
   }
 }
 

@@ -124,7 +124,7 @@ EventWriter::EventWriter(const std::string& folder) : file_(std::make_unique<Fil
     if (!file_->descriptor.open() && errno != EEXIST) throw file_error("create", file_->path, errno);
   }
   append_record(file_->pending, version_event());
-  flush();
+  file_->write_pending();  // where there is no room yet, the next flush() tells
 }
 
 EventWriter::EventWriter(EventWriter&&) noexcept = default;

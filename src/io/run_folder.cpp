@@ -123,6 +123,15 @@ std::string describe_runs(const fs::path& runs) {
   return "\n  " + runs.string() + ": " + (texts.empty() ? "no runs" : joined(texts, 20));
 }
 
+// What a start puts into a new run's folder.
+bool is_of_a_start(const fs::path& entry) {
+  std::error_code error;
+  if (fs::is_directory(entry, error)) return fs::is_empty(entry, error);
+  const std::string name = entry.filename().string();
+  return name == "config.json" || name == "train.log" || number_within(name, "train.rank", ".log") ||
+         name.starts_with("events.out.tfevents.");
+}
+
 }  // namespace
 
 RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name) {
@@ -152,6 +161,17 @@ RunFolder create_run_folder(const std::string& runs_dir, const std::string& game
     }
     return {final_path.string(), number};
   }
+}
+
+NewRun::~NewRun() {
+  if (begun_) return;
+  std::error_code error;
+  fs::directory_iterator it(folder_, error);
+  std::vector<fs::path> entries;
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) entries.push_back(it->path());
+  if (error || !std::all_of(entries.begin(), entries.end(), is_of_a_start)) return;
+  for (const fs::path& entry : entries) fs::remove(entry, error);
+  fs::remove(folder_, error);
 }
 
 std::vector<std::string> run_folders(const std::string& runs_dir, const std::string& game_name) {

@@ -1,8 +1,13 @@
 #include "keeper.hpp"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <filesystem>
 
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/json_text.hpp"
 #include "snake_ddp/io/state_dict.hpp"
 #include "snake_ddp/train/run.hpp"
 
@@ -10,7 +15,9 @@ namespace snake_ddp::train {
 
 Keeper::Keeper(const TrainOptions& o, const std::string& folder, const nlohmann::ordered_json& settings,
                const Launch& launch, const dist::DistContext& context)
-    : folder_(folder.empty() ? io::create_run_folder(o.runs_dir, o.game_name).path : folder),
+    : new_(folder.empty() ? std::make_unique<io::NewRun>(io::create_run_folder(o.runs_dir, o.game_name).path)
+                          : nullptr),
+      folder_(new_ ? new_->folder() : folder),
       claim_(folder_),
       settings_(settings),
       map_(o) {
@@ -21,7 +28,25 @@ Keeper::Keeper(const TrainOptions& o, const std::string& folder, const nlohmann:
                       {"version", version_text()},
                       {"agents", launch.agents},
                       {"job", launch.job}};
-  io::write_json(folder_ + "/config.json", settings_);
+}
+
+std::string Keeper::write_settings() {
+  const std::string path = folder_ + "/config.json";
+  try {
+    io::write_json(path, settings_);
+    settings_written_ = true;
+    return {};
+  } catch (const base::FileError& e) {
+    // Without room a run can go on; without the right to write it cannot keep anything.
+    if (new_ || ::access(folder_.c_str(), W_OK) != 0) throw;
+    settings_written_ = io::parse_ordered_json(io::read_file(path)) == settings_;
+    if (settings_written_) return {};
+    return fmt::format("config.json is that of an earlier start until there is room: {}", e.what());
+  }
+}
+
+void Keeper::has_begun() {
+  if (new_) new_->has_begun();
 }
 
 bool Keeper::mend() {
@@ -29,7 +54,10 @@ bool Keeper::mend() {
   const std::string settings = folder_ + "/config.json";
   const std::string models = folder_ + "/trained_model";
   std::error_code ignored;  // what cannot be looked at shows when it is written
-  if (fs::exists(settings, ignored) && fs::exists(models, ignored)) return false;
+  if (fs::exists(settings, ignored) && fs::exists(models, ignored)) {
+    if (!settings_written_) write_settings();
+    return false;
+  }
   io::make_folders(models);
   claim_.reset();
   claim_.emplace(folder_);

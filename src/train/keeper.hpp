@@ -17,11 +17,18 @@ namespace snake_ddp::train {
 
 class Keeper {
  public:
-  /// In `folder`, or in a new one where that is empty. Writes config.json.
+  /// Claims `folder`, or makes a new one where that is empty: until has_begun() it goes again with the keeper.
   /// Throws  FileError; also if another process writes there.
   Keeper(const TrainOptions& options, const std::string& folder, const nlohmann::ordered_json& settings,
          const Launch& launch, const dist::DistContext& context);
   [[nodiscard]] const std::string& folder() const { return folder_; }
+
+  /// Writes config.json.
+  /// Returns  why a run that goes on must do with the one that it has, until mend() finds room; empty where it need not.
+  /// Throws   FileError for a new run, and where this user may not write.
+  std::string write_settings();
+
+  void has_begun();
 
   /// Makes the folder anew if somebody removed it.
   /// Returns  whether that was so.
@@ -32,9 +39,11 @@ class Keeper {
   void save(learners::Learner& learner, const std::string& name) const;
 
  private:
+  std::unique_ptr<io::NewRun> new_;  // null for a run that goes on
   std::string folder_;
   std::optional<io::RunClaim> claim_;
   nlohmann::ordered_json settings_;
+  bool settings_written_ = true;
   FeatureMap map_;
 };
 

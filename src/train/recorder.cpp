@@ -14,7 +14,6 @@ Recorder::Recorder(std::string folder, const TrainOptions& options, const rollou
       interval_(options.record_interval),
       model_episode_(options.model_episode),
       written_(collector.episodes_ended() / interval_) {
-  io::make_folders(folder_);
   const game::State& board = collector.boards().front();
   if (board.step() == 1) running_ = io::begin_record(board);  // it was dealt before we came
 }
@@ -32,7 +31,7 @@ void Recorder::see(const rollout::Episode& episode, const game::State& board, co
   running_->names = {name_, std::string(agents::name(episode.opponent))};
   running_->cut_off = !board.done();
   try {
-    io::make_folders(folder_);  // somebody may have removed it
+    io::make_folders(folder_);
     io::write_file_atomically(fmt::format("{}/episode_{}.json", folder_, model_episode_ + episode.number),
                               io::game_log_text(*running_));
   } catch (const base::FileError& e) {  // told by who looks; training goes on

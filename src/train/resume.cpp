@@ -253,16 +253,34 @@ Found newest_whole(const std::string& run, bool sees_run, const RunState& state,
                   run, fmt::join(reasons, "; ")));
 }
 
+// Counts of intervals mean nothing in intervals of another length: these count anew from the checkpoint on.
+Counters recounted(Counters counters, const io::Manifest& then, const ordered_json& now) {
+  const auto recount = [&](const char* interval, std::int64_t& count, std::int64_t done) {
+    const auto length = now.at(interval).get<std::int64_t>();
+    if (then.settings.contains(interval) && then.settings[interval] != length)
+      count = length > 0 ? done / length : 0;
+  };
+  recount("eval_interval", counters.evaluations, then.episode);
+  recount("checkpoint_interval", counters.checkpoints, then.episode);
+  recount("league_interval", counters.judgements, then.episode);
+  recount("save_interval", counters.saved, then.episode);
+  recount("check_consistency", counters.checks, counters.updates);
+  return counters;
+}
+
 // The shared part from rank 0 to all.
-void share(const Found& found, const RunState& state, rollout::GameCount& count, dist::DistContext& context) {
+void share(const Found& found, const RunState& state, const ordered_json& settings, rollout::GameCount& count,
+           dist::DistContext& context) {
   std::string counters;
   if (context.is_main()) {
     nets::copy_state(under(found.taken.shared, "learner."), state.learner.state(), "the checkpoint");
     state.learner.state_changed();
     nets::NamedTensors small;
     for (const auto& item : found.taken.shared) {
-      if (!item.first.starts_with("learner.")) small.push_back(item);
+      if (!item.first.starts_with("learner.") && !item.first.starts_with("counters.")) small.push_back(item);
     }
+    const Counters then = counters_from(under(found.taken.shared, "counters."), "the checkpoint");
+    nets::add_under(small, "counters.", to_state(recounted(then, found.manifest, settings)));
     counters = io::state_dict_bytes(small);
   }
   share_weights(state.learner, context);
@@ -316,7 +334,7 @@ Launch launch_of(const dist::World& world, dist::DistContext& context) {
 }
 
 std::string run_to_resume(const TrainOptions& o, const Launch& launch, dist::DistContext& context) {
-  if (o.resume == "never" || o.checkpoint_interval == 0) return {};
+  if (o.resume == "never") return {};
   const bool asked = o.resume == "auto";
   if (!asked && !o.resume.empty()) {
     return context.broadcast_text(fs::absolute(o.resume).lexically_normal().string(), context.deadline());
@@ -339,7 +357,7 @@ std::vector<std::string> resume_from(const std::string& run, bool sees_run, cons
   std::vector<std::string> lines;
   const Found found = newest_whole(run, sees_run, state, settings, context, lines);
   rollout::GameCount count;
-  share(found, state, count, context);
+  share(found, state, settings, count, context);
 
   const std::string what = io::checkpoint_folder(run, found.step) + "/" + rank_file(context.rank());
   const bool same_boards =

@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <random>
 #include <type_traits>
 
 #include "device_loop.hpp"
@@ -89,17 +90,37 @@ std::unique_ptr<learners::Learner> make_learner(const TrainOptions& o, const dis
   return learners::make_learner_with_tokens(options, token_reader(o.tokens, context.device()));
 }
 
-// Whether this rank reads in the run's folder what rank 0 wrote there.
+// Whether this rank finds in the run's folder what rank 0 just put there.
 bool sees_run(const std::string& folder, dist::DistContext& context) {
-  const std::string config = folder + "/config.json";
-  const std::string written =
-      context.broadcast_text(context.is_main() ? io::read_file(config) : "", context.deadline());
-  if (context.is_main()) return true;
-  try {
-    return io::read_file(config) == written;
-  } catch (const base::FileError&) {
-    return false;
+  if (context.size() == 1) return true;
+  std::string name, bytes;
+  std::shared_ptr<void> token;
+  if (context.is_main()) {
+    std::random_device random;
+    name = fmt::format(".rank_0_{:08x}{:08x}", random(), random());
+    const auto remove = [path = folder + "/" + name](void*) {
+      std::error_code ignored;
+      std::filesystem::remove(path, ignored);
+    };
+    token = {nullptr, remove};
+    try {
+      io::write_file_atomically(folder + "/" + name, bytes);
+    } catch (const base::FileError&) {
+      name = "config.json";  // no room: what a run that goes on has must do
+      if (!std::filesystem::exists(folder + "/" + name)) throw;
+      bytes = io::read_file(folder + "/" + name);
+    }
   }
+  name = context.broadcast_text(name, context.deadline());
+  bytes = context.broadcast_text(bytes, context.deadline());
+  bool sees = true;
+  try {
+    sees = io::read_file(folder + "/" + name) == bytes;
+  } catch (const base::FileError&) {
+    sees = false;
+  }
+  context.barrier("who sees the run's folder", context.deadline());
+  return sees;
 }
 
 // Tells which ranks do not see the run's folder; empty on the other ranks, and where all do.
@@ -166,7 +187,9 @@ class Run {
   void note(const std::string& line);
 
  private:
-  std::vector<std::string> begin_or_resume();
+  std::vector<std::string> open_folder(const std::string& before, const Launch& launch);
+  std::vector<std::string> resume(const std::string& before, const Launch& launch);
+  void begin_to_keep(std::vector<std::string>& lines);
   void open_rank_log();
   [[nodiscard]] Collected collected() const;
   bool all_have_played();
@@ -191,7 +214,8 @@ class Run {
   void begin_checkpoint();
   void mend_folder();
   bool save(const std::string& name);
-  void write_last_checkpoint();
+  std::string write_last_checkpoint();
+  std::string save_at_end();
   void tell_checkpoint(const Checkpoints::Outcome& outcome);
   base::ExitCode end();
   [[nodiscard]] int difficulty(std::int64_t episode) const;
@@ -273,7 +297,15 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
   if (context_.device().is_cuda())
     stream_.emplace(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, context_.device().index()));
 #endif
-  std::vector<std::string> lines = begin_or_resume();
+  const Launch launch = launch_of(world_, context_);
+  const std::string earlier = run_to_resume(o_, launch, context_);
+  std::vector<std::string> lines;
+  if (earlier.empty()) {
+    if (o_.load_model) load_weights(o_, FeatureMap(o_), *learner_);
+    share_weights(*learner_, context_);
+  } else {
+    lines = resume(earlier, launch);
+  }
   if (o_.boards == "device") {
     on_device_.emplace(o_, collector_options(o_, context_.rank(), league_, 0), *learner_, context_.device(),
                        votes_every_);
@@ -288,6 +320,12 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
   updater_.emplace(*learner_, context_.device(), records);
   stats_.emplace(context_.device());
   if (o_.cuda_graph == "on" && !records) lines.push_back("No CUDA graph: the learner is on the CPU");
+  // Who cannot begin has failed by now: a new run's folder is made only here, and one that goes on only now written to.
+  context_.barrier("the beginning", context_.deadline());
+  if (earlier.empty()) {
+    for (const std::string& line : open_folder(earlier, launch)) lines.push_back(line);
+  }
+  if (keeper_) begin_to_keep(lines);
   open_rank_log();
   steps_before_ = counters_.steps;
   appended_before_ = replay_.appended();
@@ -308,6 +346,7 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
     reporter_->line("Run folder: " + keeper_->folder());
     reporter_->line("Settings: " + hash_text(settings_.dump()));
     for (const std::string& line : lines) reporter_->line(line);
+    keeper_->has_begun();
   }
   const auto post = [this](const at::Tensor& gradient) { context_.post_mean(gradient); };
   const auto average = [this](at::Tensor& gradient) {
@@ -320,10 +359,8 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
   average_ = learners::Average(post, average);
 }
 
-// Returns on rank 0 lines to tell.
-std::vector<std::string> Run::begin_or_resume() {
-  const Launch launch = launch_of(world_, context_);
-  const std::string before = run_to_resume(o_, launch, context_);
+// Claims the run's folder, or makes a new one where `before` is empty. Returns on rank 0 lines to tell.
+std::vector<std::string> Run::open_folder(const std::string& before, const Launch& launch) {
   if (context_.is_main()) keeper_.emplace(o_, before, settings_, launch, context_);
   folder_ =
       context_.is_main() ? std::filesystem::absolute(keeper_->folder()).lexically_normal().string() : "";
@@ -332,27 +369,35 @@ std::vector<std::string> Run::begin_or_resume() {
   checkpoints_.emplace(Checkpoints::Plan{folder_, context_.rank(), context_.size(), sees_run_,
                                          o_.checkpoint_replay == "on", static_cast<int>(o_.keep_checkpoints),
                                          version_text(), settings_});
-  std::vector<std::string> lines;
   const std::string blind = blind_ranks(sees_run_, context_);
-  if (!blind.empty()) {
-    lines.push_back(
-        fmt::format("Rank(s) {} do not see the run's folder: their boards and replay are not in "
-                    "checkpoints. Put --runs_dir where all machines see it",
-                    blind));
-  }
-  if (before.empty()) {
-    if (o_.load_model) load_weights(o_, FeatureMap(o_), *learner_);
-    share_weights(*learner_, context_);
-    return lines;
-  }
-  const std::vector<std::string> more = resume_from(folder_, sees_run_, state_, settings_, context_);
-  lines.insert(lines.end(), more.begin(), more.end());
+  if (blind.empty()) return {};
+  return {
+      fmt::format("Rank(s) {} do not see the run's folder: their boards and replay are not in "
+                  "checkpoints. Put --runs_dir where all machines see it",
+                  blind)};
+}
+
+// Returns on rank 0 lines to tell. Nothing of the run is written yet: another start may still be needed.
+std::vector<std::string> Run::resume(const std::string& before, const Launch& launch) {
+  std::vector<std::string> lines = open_folder(before, launch);
+  for (const std::string& line : resume_from(folder_, sees_run_, state_, settings_, context_))
+    lines.push_back(line);
   resumed_at_ = counters_.steps;
-  if (context_.is_main()) {
-    io::discard_unfinished(folder_);
+  if (o_.checkpoint_interval == 0)
+    lines.push_back(
+        fmt::format("No more checkpoints (--checkpoint_interval 0): what comes after step {} cannot be gone "
+                    "on from",
+                    resumed_at_));
+  return lines;
+}
+
+void Run::begin_to_keep(std::vector<std::string>& lines) {
+  if (resumed_at_ >= 0) {
+    io::discard_unfinished(folder_);  // room for what follows
     io::mark_resumable(folder_, false);
   }
-  return lines;
+  const std::string failure = keeper_->write_settings();
+  if (!failure.empty()) lines.push_back(failure);
 }
 
 // Every rank but 0 has a short log beside rank 0's, where it sees the folder.
@@ -707,19 +752,32 @@ void Run::tell_checkpoint(const Checkpoints::Outcome& outcome) {
   }
 }
 
-// What a later start goes on from, also after the last episode.
-void Run::write_last_checkpoint() {
+// What a later start goes on from, also after the last episode. Returns on all ranks why there is none; empty if it is
+// whole.
+std::string Run::write_last_checkpoint() {
+  if (o_.checkpoint_interval == 0) return {};
   watchdog_.tick("writing the last checkpoint");
   if (checkpoints_->under_way()) {
     const Checkpoints::Outcome earlier = checkpoints_->complete(context_);
     tell_checkpoint(earlier);
-    if (earlier.failure.empty() && earlier.step == counters_.steps) return;
+    if (earlier.failure.empty() && earlier.step == counters_.steps) return {};
   }
-  if (resumed_at_ == counters_.steps) return;
+  if (resumed_at_ == counters_.steps) return {};
   begin_checkpoint();
   const Checkpoints::Outcome last = checkpoints_->complete(context_);
-  if (!last.failure.empty()) throw base::FileError("no checkpoint at the end: " + last.failure);
-  tell_checkpoint(last);
+  if (last.failure.empty()) tell_checkpoint(last);
+  return last.failure;
+}
+
+// Returns why actor and critic could not be saved; empty if they are.
+std::string Run::save_at_end() {
+  try {
+    mend_folder();
+    keeper_->save(*learner_, std::to_string(o_.model_episode + episodes_ended()));
+    return {};
+  } catch (const base::FileError& e) {
+    return fmt::format("actor and critic are not saved: {}", e.what());
+  }
 }
 
 base::ExitCode Run::end() {
@@ -727,23 +785,29 @@ base::ExitCode Run::end() {
   const std::int64_t episode = episodes_ended();
   if (o_.check_consistency > 0)
     context_.check_same("weights at the end", state_hash(*learner_), context_.deadline());
-  if (keeper_) {
-    mend_folder();
-    keeper_->save(*learner_, std::to_string(o_.model_episode + episode));
-  }
   const bool resumable = stopped && o_.checkpoint_interval > 0;
+  // First of all: a full disk may have room for this, and nothing else is as dear.
+  const std::string no_checkpoint = write_last_checkpoint();
   note(fmt::format("{} at step {} after {} updates, {} episodes",
                    stopped ? "Stopped by a signal" : "Finished", counters_.steps, counters_.updates,
                    episode));
-  if (o_.checkpoint_interval > 0) write_last_checkpoint();
+  if (keeper_ && resumable && no_checkpoint.empty()) io::mark_resumable(folder_, true);
+  const std::string unsaved = keeper_ ? save_at_end() : "";
+  if (!no_checkpoint.empty())
+    throw base::FileError(
+        fmt::format("no checkpoint at the end: {}{}", no_checkpoint, unsaved.empty() ? "" : "; " + unsaved));
+  // A checkpoint holds them, too; a run that is done or keeps none has nothing else to show.
+  if (!unsaved.empty() && !resumable)
+    throw base::FileError(unsaved +
+                          (o_.checkpoint_interval > 0 ? " --resume " + folder_ + " saves them" : ""));
   if (keeper_) {
-    if (resumable) io::mark_resumable(folder_, true);
+    const std::string saved =
+        unsaved.empty() ? "actor and critic are saved in " + keeper_->folder() : unsaved;
     reporter_->line(
-        stopped
-            ? fmt::format("Stopped by a signal at episode {}; actor and critic are saved in {}{}", episode,
-                          keeper_->folder(), resumable ? "; --resume with this folder goes on from here" : "")
-            : fmt::format("Training completed! {} episodes, {} steps, {} updates in {:.1f} min", episode,
-                          counters_.steps * o_.num_envs, counters_.updates, seconds() / 60));
+        stopped ? fmt::format("Stopped by a signal at episode {}; {}{}", episode, saved,
+                              resumable ? "; --resume with this folder goes on from here" : "")
+                : fmt::format("Training completed! {} episodes, {} steps, {} updates in {:.1f} min", episode,
+                              counters_.steps * o_.num_envs, counters_.updates, seconds() / 60));
   }
   bring_home();
   const std::string line =

@@ -1,7 +1,10 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <vector>
 
+#include "refusals.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/io/atomic_file.hpp"
 #include "snake_ddp/io/checkpoint_folder.hpp"
@@ -66,6 +69,72 @@ TEST_CASE("what is unfinished is no checkpoint and can be cleared away", "[unit]
   CHECK(io::checkpoints_of(run).empty());
 }
 
+TEST_CASE("a checkpoint whose folder or files went away before it was finished is refused", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder / "run", checkpoints = run + "/checkpoints";
+  const std::string unfinished = checkpoints + "/.step_000000000007";
+  struct Case {
+    const char* what;
+    std::function<void()> happens;
+    const char* told;
+  };
+  const std::vector<Case> cases = {
+      {"the run's folder is moved away and made anew",
+       [&] {
+         fs::rename(run, folder / "taken");
+         fs::create_directories(run + "/trained_model");
+       },
+       "part was written"},
+      {"its folder is removed", [&] { fs::remove_all(unfinished); }, "part was written"},
+      {"the folder is made anew, a rank's part is there, another's is not",
+       [&] { fs::rename(unfinished + "/part", folder / "part"); }, "/part was written"},
+      {"a file is cut short", [&] { fs::resize_file(unfinished + "/own", 3); }, "has 3 of 10 bytes"}};
+  for (const Case& c : cases) {
+    CAPTURE(c.what);
+    fs::remove_all(run);
+    fs::remove_all(folder / "taken");
+    fs::create_directories(run);
+    write_one(run, 5, 1);
+    io::Manifest m;
+    m.step = 7;
+    m.world_size = 2;
+    io::unfinished_checkpoint(run, 7);
+    for (const char* name : {"own", "part"})
+      m.files.push_back({name, io::write_sealed(unfinished + "/" + name, "some bytes")});
+    c.happens();
+    CHECK_THROWS_WITH(io::finish_checkpoint(run, m, 1),
+                      Catch::Contains(c.told) || Catch::Contains("own was written"));
+    CHECK_FALSE(fs::exists(io::checkpoint_folder(run, 7)));
+    if (fs::exists(checkpoints)) {
+      CHECK(io::checkpoints_of(run) == std::vector<std::int64_t>{5});
+      CHECK(io::read_file(checkpoints + "/latest") == "step_000000000005\n");
+    }
+  }
+}
+
+TEST_CASE("without room a checkpoint is not finished, and the one before stays the latest", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  write_one(run, 5, 1);
+  io::Manifest m;
+  m.step = 7;
+  m.world_size = 1;
+  m.files.push_back({"part", io::write_sealed(io::unfinished_checkpoint(run, 7) + "/part", "some bytes")});
+  {
+    const io::FileSizeLimit limit(50);
+    CHECK_THROWS_WITH(io::finish_checkpoint(run, m, 1), Catch::Contains("File too large"));
+    CHECK(io::checkpoints_of(run) == std::vector<std::int64_t>{5});
+    CHECK(io::read_file(run + "/checkpoints/latest") == "step_000000000005\n");
+  }
+  {
+    const io::FileSizeLimit limit(0);  // a disk that takes names only
+    CHECK_NOTHROW(io::mark_resumable(run, true));
+    CHECK(fs::exists(run + "/checkpoints/resumable"));
+  }
+  CHECK_NOTHROW(io::finish_checkpoint(run, m, 1));
+  CHECK(io::checkpoints_of(run) == std::vector<std::int64_t>{7});
+}
+
 TEST_CASE("every flipped bit of a manifest and of a file is noticed", "[property]") {
   const TemporaryFolder folder;
   const std::string run = folder.path().string();
@@ -94,16 +163,16 @@ TEST_CASE("every flipped bit of a manifest and of a file is noticed", "[property
 TEST_CASE("manifests that nobody wrote are refused", "[unit]") {
   const TemporaryFolder folder;
   const std::string run = folder.path().string();
+  write_one(run, 5, 1);
+  const std::string manifest = io::checkpoint_folder(run, 5) + "/manifest.json";
   for (const char* name : {"../part", "/part", ".part", ""}) {
-    const std::string unfinished = io::unfinished_checkpoint(run, 5);
-    io::Manifest m;
-    m.step = 5;
-    m.world_size = 1;
-    m.files.push_back({name, io::write_sealed(run + "/checkpoints/part", "some bytes")});
-    io::finish_checkpoint(run, m, 1);
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(io::read_file(manifest));
+    json.erase("checksum");
+    json["files"][0]["name"] = name;
+    json["checksum"] = io::write_sealed(folder / "text", json.dump()).crc32;
+    io::write_json(manifest, json);
     CHECK_THROWS_WITH(io::read_manifest(io::checkpoint_folder(run, 5)), Catch::Contains("leads elsewhere"));
   }
-  const std::string manifest = io::checkpoint_folder(run, 5) + "/manifest.json";
   for (const std::string& text :
        {std::string("[]"), std::string("{}"), std::string("{\"checksum\": 1, \"format\": \"x\"}"),
         std::string(1000000, '['),

@@ -153,6 +153,19 @@ TEST_CASE("after a full disk the event file ends with a whole record and loses n
   CHECK(points.back().value == 99);
 }
 
+TEST_CASE("an event file that begins on a full disk is whole once there is room", "[unit]") {
+  const TemporaryFolder folder;
+  std::optional<EventWriter> writer;
+  {
+    const FileSizeLimit limit(0);
+    writer.emplace(folder.path());
+    writer->scalar("kept", 1, 1);
+    CHECK_THAT(file_error_of([&] { writer->flush(); }), Contains("File too large"));
+  }
+  writer->flush();
+  CHECK(read_events(writer->path()).size() == 2);
+}
+
 TEST_CASE("an event file in a place where none can be is refused", "[unit]") {
   const TemporaryFolder folder;
   write_file_atomically(folder / "x", "");

@@ -112,6 +112,35 @@ TEST_CASE("a place where no folder can be made is named", "[unit]") {
   CHECK(fs::is_empty(folder / "game"));
 }
 
+TEST_CASE("a run that never began leaves no folder, unless something is in it that no start puts there",
+          "[unit]") {
+  const TemporaryFolder folder;
+  const auto beginning = [&] {
+    const std::string run = create_run_folder(folder.path(), "game").path;
+    for (const char* name : {"config.json", "train.log", "train.rank3.log", "events.out.tfevents.1.host.2.0"})
+      write_file_atomically(run + "/" + name, "text");
+    fs::create_directory(run + "/games");
+    return run;
+  };
+  const std::string gone = beginning();
+  { const NewRun run(gone); }
+  CHECK(fs::is_empty(folder / "game"));
+  for (const char* name : {"notes.txt", "trained_model/actor_1.pth", "checkpoints/step_000000000000/part"}) {
+    const std::string kept = beginning();
+    fs::create_directories(fs::path(kept + "/" + name).parent_path());
+    write_file_atomically(kept + "/" + name, "text");
+    { const NewRun run(kept); }
+    CHECK(fs::exists(kept + "/config.json"));
+    CHECK(fs::exists(kept + "/" + name));
+  }
+  const std::string begun = beginning();
+  {
+    NewRun run(begun);
+    run.has_begun();
+  }
+  CHECK(fs::exists(begun + "/train.log"));
+}
+
 TEST_CASE("weights are found in plain and dated runs, and in the old place after the new one", "[unit]") {
   const TemporaryFolder folder;
   const std::string runs = folder / "runs";

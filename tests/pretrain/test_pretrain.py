@@ -1,11 +1,13 @@
 """Pretraining from recorded games: the same for any number of ranks, stopped and gone on with, and wrong data is told."""
 
+import io
 import json
 import math
 import re
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 import torch
@@ -98,12 +100,42 @@ def test_the_mask_predictor_learns(tokenizer, games, tmp_path):
     assert epochs[0]["validation"]["tokens_asked"] > epochs[0]["validation"]["samples"]
 
 
+def keep_the_middle_of_an_epoch(process, stage, save_dir, to):
+    """Copies what a run that is killed within its second epoch would leave."""
+    last = f"{stage}_last.pth"
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        assert process.popen.poll() is None and time.monotonic() < until, process.text()
+        if (save_dir / last).exists():
+            kept = (save_dir / last).read_bytes()
+            epoch, position, *_ = torch.load(io.BytesIO(kept), weights_only=True)["place.counts"].tolist()
+            if epoch == 1 and position > 0:
+                break
+        time.sleep(0.01)
+    to.mkdir()
+    (to / last).write_bytes(kept)
+    shutil.copy(save_dir / f"{stage}.jsonl", to)
+
+
+def check_same_epochs(some, others):
+    for a, b in zip(some, others, strict=True):
+        assert math.isclose(a.pop("training_loss"), b.pop("training_loss"), rel_tol=1e-9)
+        del a["seconds"], b["seconds"]
+        assert a == b
+
+
 @pytest.mark.parametrize("stage", ["tokenizer", "mask_predictor"])
 def test_a_stop_within_an_epoch_is_invisible(stage, tokenizer, games, tmp_path):
     folder, _ = tokenizer
     more = {"tokenizer": folder / "tokenizer_best.pth", "batch_size": 8, "revive_interval": 7, "save_interval": 20}
-    whole = learned(stage, games, tmp_path / "whole", **more)
-    settings = SMALL | more | {"stage": stage, "data_path": games, "cache_dir": tmp_path / "cache", "save_dir": tmp_path / "torn"}
+    settings = SMALL | more | {"stage": stage, "data_path": games, "cache_dir": tmp_path / "cache", "save_dir": tmp_path / "whole"}
+    with starter(tmp_path) as start:
+        process = start([BINARY, "pretrain", *flags(settings)])
+        keep_the_middle_of_an_epoch(process, stage, tmp_path / "whole", tmp_path / "killed")
+        assert process.wait() == 0, process.text()
+    whole = epochs_of(stage, tmp_path / "whole")
+    check_same_epochs(learned(stage, games, tmp_path / "killed", **more), epochs_of(stage, tmp_path / "whole"))
+    settings |= {"save_dir": tmp_path / "torn"}
     with starter(tmp_path) as start:
         process = start([BINARY, "pretrain", *flags(settings)])
         process.wait_for(r"\[Epoch 001\]")
@@ -115,9 +147,7 @@ def test_a_stop_within_an_epoch_is_invisible(stage, tokenizer, games, tmp_path):
         done = call("pretrain", *flags(settings))
         assert done.returncode == 0 and "Goes on from" in done.stdout, done.stdout + done.stderr
     torn = epochs_of(stage, tmp_path / "torn")
-    assert [e["weights"] for e in torn] == [e["weights"] for e in whole]
-    assert [e["validation"] for e in torn] == [e["validation"] for e in whole]
-    assert math.isclose(torn[-1]["training_loss"], whole[-1]["training_loss"], rel_tol=1e-9)
+    check_same_epochs(torn, whole)
 
 
 def test_data_that_cannot_be_used_is_told(games, tmp_path):

@@ -1,5 +1,6 @@
 """Disks that fill up, are read only, or lose the run's folder: what goes on, what is said, and what is left."""
 
+import contextlib
 import json
 import os
 import re
@@ -87,6 +88,70 @@ def test_a_full_disk_at_the_end_is_an_error_and_the_last_whole_checkpoint_loads(
     folder = run_folder(run.text())
     whole(folder)
     goes_on(folder)
+
+
+def fill(disk, leave=0):
+    """Takes the disk's room but for so many bytes."""
+    ballast = disk / "ballast"
+    ballast.unlink(missing_ok=True)
+    room = os.statvfs(disk)
+    with contextlib.suppress(OSError), open(ballast, "wb") as file:
+        file.write(bytes(room.f_bavail * room.f_frsize - leave))
+
+
+def test_a_run_can_go_on_and_finish_its_checkpoint_whatever_room_the_disk_has_left(start, small_disk):
+    settings = TINY | {"hidden_size": 96, "checkpoint_interval": 10**6, "record_interval": 5, "runs_dir": small_disk, "num_envs": 1}
+    first = call(*flags(settings), "--checkpoint_replay", "off")
+    assert first.returncode == 0, first.stderr
+    run = run_folder(first.stdout)
+    newest = max((run / "checkpoints").glob("step_*"))
+    checkpoint_bytes = sum(path.stat().st_size for path in newest.iterdir())
+    weights_bytes = sum(path.stat().st_size for path in (run / "trained_model").iterdir())
+    written = (run / "config.json").read_bytes()
+
+    # What a killed run left of a checkpoint is all that fills the disk.
+    left = run / "checkpoints" / ".step_000000999999"
+    left.mkdir()
+    fill(left.parent)
+    (left.parent / "ballast").rename(left / "shared.pth")
+    again = call("--resume", run, "--max_episodes", 6)
+    assert again.returncode == 0 and not left.exists(), again.stdout + again.stderr
+    assert (run / "config.json").read_bytes() != written
+    shutil.rmtree(newest)
+
+    # No room at all: it begins, says what is missing, and its end is an error.
+    fill(small_disk)
+    written = (run / "config.json").read_bytes()
+    full = call("--resume", run, "--max_episodes", 8, "--gamma", 0.9, "--log_every_episode")
+    assert "\nconfig.json is that of an earlier start until there is room: cannot write '" in full.stdout, full.stderr
+    assert full.returncode == 4 and "\n[Episode 00008]" in full.stdout, full.stdout + full.stderr
+    assert re.search(r"no checkpoint at the end: rank 0 on .*No space left on device.*; actor and critic are not saved: cannot write",
+                     full.stderr)
+    assert (run / "config.json").read_bytes() == written and not list((run / "checkpoints").glob(".step_*"))
+
+    # Room for a checkpoint, and then none for the weights beside it.
+    shutil.rmtree(min((run / "checkpoints").glob("step_*")))
+    fill(small_disk, checkpoint_bytes + weights_bytes // 2)
+    last = start([BINARY, "--resume", run, "--max_episodes", 10**9])
+    last.wait_for(r"\n\[Episode ")
+    last.popen.send_signal(signal.SIGTERM)
+    assert last.wait() == 75, last.text()
+    assert re.search(r"Stopped by a signal at episode \d+; actor and critic are not saved: .*No space left on device.*; --resume with",
+                     last.text())
+    assert (run / "checkpoints" / "resumable").exists()
+    (small_disk / "ballast").unlink()
+    whole(run)
+    done = call("--resume", run, "--max_episodes", 1)
+    assert done.returncode == 0 and "No checkpoint" not in done.stdout, done.stdout + done.stderr
+    episode = json.loads((max((run / "checkpoints").glob("step_*")) / "manifest.json").read_text())["episode"]
+    assert (run / "trained_model" / f"actor_{episode}.pth").exists()
+
+
+def test_a_start_without_room_leaves_no_run_folder(small_disk):
+    fill(small_disk)
+    done = call(*flags(TINY | {"runs_dir": small_disk}))
+    assert done.returncode == 4 and "config.json': No space left on device" in done.stderr
+    assert list(small_disk.rglob("*run*")) == []
 
 
 def test_a_read_only_place_is_refused_at_once(small_disk):

@@ -10,7 +10,8 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from processes import BUILD, DATA, TINY, call, fingerprint, flags, only_json, ranks_by_hand, run_folder, starter
+from processes import (BINARY, BUILD, DATA, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder,
+                       starter)
 
 PROBE = str(BUILD / "tests" / "train" / "train_probe")
 UPSTREAM = DATA / "upstream_actor_2000.pth"
@@ -214,6 +215,25 @@ def test_weights_that_do_not_fit_are_told(tmp_path):
         done = call(*line, *more)
         assert done.returncode == 4, done.stderr
         assert all(word in done.stderr for word in words), done.stderr
+    assert len(list((tmp_path / "runs" / "snakes_3v3").iterdir())) == 1, "a start that fails leaves no folder"
+
+
+def test_a_start_that_fails_on_one_rank_leaves_no_folder(tmp_path):
+    first, _ = train(tmp_path / "here" / "runs")
+    line = flags(TINY | {"runs_dir": "runs", "load_model_run": 1, "load_model_run_episode": 4, "join_timeout": 2})
+    with starter(tmp_path) as start:
+        def in_its_folder(command, **variables):
+            there = tmp_path / ("here" if variables["RANK"] == 0 else "elsewhere")
+            there.mkdir(exist_ok=True)
+            return start(["env", "-C", there, *command], **variables)
+
+        ranks = ranks_by_hand(in_its_folder, 2, *line, "--load_model")
+        assert [rank.wait() for rank in ranks] == [3, 4], ranks[0].text() + ranks[1].text()
+        assert "no weights of run 1, episode 4" in ranks[1].text()
+        alone = start(["env", "-C", tmp_path / "here", BINARY, *line], RANK=0, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1",
+                      MASTER_PORT=free_port())
+        assert alone.wait() == 3, alone.text()
+    assert list(first.parent.iterdir()) == [first] and list((tmp_path / "elsewhere").iterdir()) == []
 
 
 # The folder

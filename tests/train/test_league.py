@@ -1,8 +1,11 @@
 """A league: who its members are, how they are judged, and that all ranks have the same one."""
 
+import json
 import re
+import shutil
 
 import pytest
+import torch
 
 from processes import BINARY, SOURCE, TINY, call, fingerprint, flags, run_folder, starter, torchrun
 
@@ -81,6 +84,42 @@ def test_a_run_goes_on_without_its_league(tmp_path):
     again = call(*flags(settings | {"opponent_mix": "self", "max_episodes": 24}), "--resume", run_folder(first.stdout))
     assert again.returncode == 0, again.stderr
     assert "--opponent_mix" in again.stdout and "[League" not in again.stdout
+
+
+def test_other_intervals_judge_no_episode_twice_and_the_checkpoint_holds_the_league(tmp_path):
+    settings = LEAGUE | {"runs_dir": tmp_path, "max_episodes": 20, "checkpoint_interval": 4, "keep_checkpoints": 9}
+    first = call(*flags(settings))
+    assert first.returncode == 0, first.stderr
+    run = run_folder(first.stdout)
+    entered = [int(judgement[7]) for judgement in LINE.findall(first.stdout)]
+
+    def checkpoints():
+        return sorted((json.loads((path / "manifest.json").read_text())["episode"], path)
+                      for path in (run / "checkpoints").glob("step_*"))
+
+    def league(path):
+        return {name: tensor for name, tensor in torch.load(path / "shared.pth", weights_only=True).items()
+                if name.startswith("league.")}
+
+    # The newest checkpoint is of an episode whose copy is a member.
+    while checkpoints()[-1][0] not in entered:
+        shutil.rmtree(checkpoints()[-1][1])
+    episode, newest = checkpoints()[-1]
+    before = league(newest)
+    assert len(before["league.met"]) > 0 and episode in before["league.episodes"].tolist()
+    shutil.copytree(run, tmp_path / "copy" / run.name)
+
+    sooner = call(*flags(settings | {"league_interval": 1, "max_episodes": episode + 12}), "--resume", run)
+    assert sooner.returncode == 0, sooner.stdout + sooner.stderr
+    judged = [int(judgement[0]) for judgement in LINE.findall(sooner.stdout)]
+    assert judged and judged == sorted(set(judged)) and judged[0] > episode, sooner.stdout
+
+    run = tmp_path / "copy" / run.name
+    later = call(*flags(settings | {"league_interval": 10**6, "max_episodes": episode + 4}), "--resume", run)
+    assert later.returncode == 0 and "[League" not in later.stdout, later.stdout + later.stderr
+    assert checkpoints()[-1][0] > episode
+    after = league(checkpoints()[-1][1])
+    assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
 
 
 def test_an_actor_s_league_and_the_preset(tmp_path):

@@ -7,8 +7,10 @@ import random
 import re
 import shutil
 import signal
+import socket
 import sys
 import time
+import zlib
 
 import pytest
 
@@ -149,13 +151,42 @@ def test_another_number_of_ranks_shares_the_replay_anew(start, tmp_path, before,
 
 def test_other_networks_are_refused_and_other_settings_told(tmp_path):
     run = run_folder(train(runs_dir=tmp_path, max_episodes=5))
+    written = (run / "config.json").read_bytes()
     refused = call(*flags(RUN | {"hidden_size": 8}), "--resume", run)
     assert refused.returncode == 2 and "--hidden_size 8 (the run: 16)" in refused.stderr
+    assert (run / "config.json").read_bytes() == written
+    plain = call("--resume", run)
+    assert plain.returncode == 0, plain.stderr
     changed = train("--resume", run, runs_dir=tmp_path, num_envs=3, gamma=0.9)
     assert "--num_envs 4 -> 3" in changed and "--gamma 0.99 -> 0.9" in changed
     assert "the boards of 1 rank(s) are dealt anew" in changed
     assert json.loads((run / "config.json").read_text())["gamma"] == 0.9
     assert train("--config", run / "config.json", runs_dir=tmp_path, max_episodes=1), "a run's settings are a preset"
+
+
+def test_other_intervals_count_from_the_checkpoint_on(tmp_path):
+    run = run_folder(train(runs_dir=tmp_path, max_episodes=8, checkpoint_interval=1, eval_interval=1))
+    rarer = train("--resume", run, runs_dir=tmp_path, max_episodes=29, checkpoint_interval=9, eval_interval=9)
+    evaluated = [int(episode) // 9 for episode in re.findall(r"\[Evaluation at episode (\d+)", rarer)]
+    assert evaluated[:-1] == [1, 2, 3], rarer  # the last one is that of the end
+    # One that falls due while the last is still being written is left out.
+    assert 2 <= rarer.count("\nCheckpoint step ") <= 4, rarer
+
+
+def test_a_run_goes_on_without_further_checkpoints(tmp_path):
+    run = run_folder(train(runs_dir=tmp_path, max_episodes=5))
+    held = checkpoints(run)
+    step = manifest(held[-1])["step"]
+    none = {"runs_dir": tmp_path, "checkpoint_interval": 0, "num_envs": 1}
+    for resume, total in ((run, 8), ("auto", 9)):
+        again = train("--resume", resume, max_episodes=total, **none)
+        assert run_folder(again) == run and f"Going on from checkpoint step {step}: " in again
+        assert f"No more checkpoints (--checkpoint_interval 0): what comes after step {step} " in again
+        assert checkpoints(run) == held and (run / "trained_model" / f"actor_{total}.pth").exists()
+    fresh = run_folder(train("--resume", "auto", max_episodes=1, checkpoint_interval=0, runs_dir=tmp_path / "empty"))
+    assert not (fresh / "checkpoints").exists()
+    refused = call("--resume", fresh, "--max_episodes", "2")
+    assert refused.returncode == 4 and "has no checkpoint to go on from" in refused.stderr
 
 
 # Damage
@@ -209,8 +240,9 @@ def test_nothing_whole_is_an_error_that_says_why(damaged_run, tmp_path):
     shutil.copytree(damaged_run, run)
     for checkpoint in checkpoints(run):
         flip(checkpoint / "shared.pth")
-    done = call("--resume", run)
-    assert done.returncode == 4
+    written = (run / "config.json").read_bytes()
+    done = call("--resume", run, "--gamma", "0.5")
+    assert done.returncode == 4 and (run / "config.json").read_bytes() == written
     assert f"no checkpoint of {run} is whole" in done.stderr and done.stderr.count("shared.pth: its checksum is") == 2
     nowhere = call("--resume", tmp_path / "nowhere")
     assert nowhere.returncode == 4 and "not the folder of a run" in nowhere.stderr
@@ -245,6 +277,52 @@ def test_where_replay_has_no_room_training_goes_on_and_says_so(start, tmp_path):
     assert again.returncode == 0, again.stderr
     assert fingerprint(again.stdout)["line"] == fingerprint(
         train(**(settings | {"runs_dir": tmp_path / "whole", "max_episodes": total})))["line"]
+
+
+def test_where_only_one_rank_has_no_room_it_is_named_and_training_goes_on(start, tmp_path):
+    def begin(command, **variables):
+        return start([*(["prlimit", "--fsize=500000"] if variables["RANK"] == 1 else []), *command], **variables)
+
+    ranks = ranks_by_hand(begin, 2, *flags(ENDLESS | {"runs_dir": tmp_path, "buffer_size": 1200, "hidden_size": 8}))
+    told = ranks[0].wait_for(r"\nNo checkpoint at step (\d+): rank 1 on (\S+): cannot write '[^']*/rank_1.replay': "
+                             r"File too large.* Training goes on(?s:.*)\n\[Episode ")
+    run = run_folder(ranks[0].text())
+    step = int(told[1])
+    assert told[2] == socket.gethostname()
+    assert step not in [manifest(path)["step"] for path in checkpoints(run)]
+    ranks[0].popen.send_signal(signal.SIGTERM)
+    assert [rank.wait() for rank in ranks] == [4, 4]
+    assert "no checkpoint at the end: rank 1 on " in ranks[0].text() and "no checkpoint at the end: " in ranks[1].text()
+    assert re.search(rf"No part of checkpoint step {step}: cannot write '.*/rank_1.replay'", (run / "train.rank1.log").read_text())
+    assert checkpoints(run) and is_whole(run) and not list((run / "checkpoints").glob(".step_*"))
+    assert not (run / "checkpoints" / "resumable").exists() and list((run / "trained_model").glob("actor_*.pth"))
+
+
+def forget_file(checkpoint, name):
+    """The checkpoint's manifest does not name this file any more."""
+    path = checkpoint / "manifest.json"
+    text = re.sub(r',\n    \{\n      "name": "%s",[^}]*\}' % re.escape(name), "", path.read_text())
+    compact = re.sub(r"\n *", "", re.sub(r',\n  "checksum": \d+', "", text)).replace('": ', '":')
+    path.write_text(re.sub(r'"checksum": \d+', f'"checksum": {zlib.crc32(compact.encode())}', text))
+    (checkpoint / name).unlink()
+
+
+def test_all_ranks_wait_for_the_one_whose_replay_is_missing(start, tmp_path):
+    def two(*more, **settings):
+        ranks = ranks_by_hand(start, 2, *flags(RUN | {"runs_dir": tmp_path} | settings), *more)
+        assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text() + ranks[1].text()
+        return ranks[0].text()
+
+    run = run_folder(two(max_episodes=5))
+    forget_file(checkpoints(run)[-1], "rank_1.replay")
+    then = manifest(checkpoints(run)[-1])
+    text = two("--resume", run, max_episodes=9)
+    assert is_whole(run) and f"Going on from checkpoint step {then['step']}: " in text
+    moves, updates = map(int, re.search(r"Training completed! \d+ episodes, (\d+) steps, (\d+) updates", text).groups())
+    envs = RUN["num_envs"]
+    # A window of n steps is stored when its last one is played.
+    first = then["step"] + RUN["batch_size"] // envs + RUN["n_step"] - 1
+    assert updates == then["updates"] + (moves // envs - first + 1) * envs
 
 
 def test_training_goes_on_while_a_slow_disk_takes_a_checkpoint(start, tmp_path):

@@ -41,7 +41,8 @@ std::string unfinished_checkpoint(const std::string& run, std::int64_t step);
 
 /// Makes the unfinished checkpoint whole: manifest, its name, `latest`; then removes the oldest, so that
 /// `keep` are left. A checkpoint of the same step is replaced.
-/// Throws  FileError; then the older ones are as they were.
+/// Throws  FileError, also where its folder or a file of the manifest is missing or has another size; then the older
+///         ones are as they were.
 void finish_checkpoint(const std::string& run, const Manifest& manifest, int keep);
 
 /// Removes what unfinished checkpoints left. Errors are ignored: it is about room only.
@@ -62,7 +63,9 @@ Manifest verify_checkpoint(const std::string& checkpoint);
 /// Returns the new name; empty where that failed, which is no error.
 std::string set_aside(const std::string& run, std::int64_t step);
 
-/// <run>/checkpoints/resumable tells programs that start runs that this one was stopped and can go on.
+/// <run>/checkpoints/resumable tells programs that start runs that this one was stopped and can go on. On a full disk it
+/// may be empty.
+/// Throws  FileError where it cannot be made.
 void mark_resumable(const std::string& run, bool resumable);
 
 }  // namespace snake_ddp::io

@@ -10,7 +10,7 @@ namespace snake_ddp::io {
 
 /// Appends scalars to a new events.out.tfevents.<time>.<host>.<pid>.<n> in a folder.
 /// Threads  one at a time.
-/// Throws   FileError from the constructor and flush(). The records of a failed write are taken off the file again and
+/// Throws   FileError from the constructor, where no file can be made, and from flush(). The records of a failed write are taken off the file again and
 ///          kept, up to 16 MiB, so that a later flush() may succeed.
 /// Follows  TensorFlow's event.proto and record_writer.cc: length, masked CRC-32C, Event, masked CRC-32C.
 class EventWriter {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace snake_ddp::io {
@@ -17,6 +18,22 @@ struct RunFolder {
 /// Processes that start together get different numbers, on network file systems too: mkdir decides. Throws
 /// FileError if the place is read-only, full, or not a folder.
 RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name);
+
+/// The folder of a run that is about to begin. Unless it has begun, the destructor removes the folder again; one that
+/// holds anything but what a start puts there stays as it is.
+class NewRun {
+ public:
+  explicit NewRun(std::string folder) : folder_(std::move(folder)) {}
+  ~NewRun();
+  NewRun(const NewRun&) = delete;
+  NewRun& operator=(const NewRun&) = delete;
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+  void has_begun() { begun_ = true; }
+
+ private:
+  std::string folder_;
+  bool begun_ = false;
+};
 
 /// Folders of the runs in <runs_dir>/<game_name>, the one of the highest number first.
 /// Throws  FileError where the place cannot be listed; one that does not exist has none.

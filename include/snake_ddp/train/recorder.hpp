@@ -14,12 +14,10 @@ namespace snake_ddp::train {
 
 class Recorder {
  public:
-  /// Makes `folder` where it is missing.
-  /// Throws  FileError.
   Recorder(std::string folder, const TrainOptions& options, const rollout::Collector& collector);
 
   /// What rollout::CollectorOptions::watch is called with. Of the first game to end once --record_interval
-  /// more episodes have ended it writes `folder`/episode_{episode}.json; a game that it did not see begin is
+  /// more episodes have ended it writes `folder`/episode_{episode}.json, making `folder` where it is missing; a game that it did not see begin is
   /// passed over.
   void see(const rollout::Episode& episode, const game::State& board, const game::Actions* actions,
            const game::StepResult* result);
