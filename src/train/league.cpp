@@ -208,6 +208,11 @@ void League::restore(const nets::NamedTensors& state, const std::string& what) {
     } else {
       refuse(place >= count, "places");
       member.rival = {std::nullopt, static_cast<int>(place)};
+      // Older versions could take two copies of one episode in, which then had one name.
+      const auto has_its_name = [&](const LeagueMember& other) {
+        return other.rival.is_frozen() && other.episode == member.episode;
+      };
+      while (std::any_of(then.begin(), then.end(), has_its_name)) ++member.episode;
       if (frozen.size() <= static_cast<std::size_t>(place))
         frozen.resize(static_cast<std::size_t>(place) + 1);
       Frozen& into = frozen[static_cast<std::size_t>(place)];
@@ -225,6 +230,7 @@ void League::restore(const nets::NamedTensors& state, const std::string& what) {
   for (std::int64_t k = 0; k < met.numel(); k += 5) {
     const auto* m = met.data_ptr<std::int64_t>() + k;
     refuse(m[0] < 0 || m[0] >= count || m[1] < 0 || m[1] >= count || m[2] < 0 || m[3] < 0 || m[4] < 0, "met");
+    if (m[0] == m[1]) continue;
     results.push_back({name_of(then[static_cast<std::size_t>(m[0])]),
                        name_of(then[static_cast<std::size_t>(m[1])]), m[2], m[3], m[4]});
   }
