@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "snake_ddp/base/error.hpp"
@@ -48,39 +47,7 @@ NamedTensors state_of_four() {
   return state;
 }
 
-void check_same(const NamedTensors& a, const NamedTensors& b) {
-  REQUIRE(a.size() == b.size());
-  for (std::size_t k = 0; k < a.size(); ++k) {
-    CAPTURE(a[k].first);
-    CHECK(a[k].first == b[k].first);
-    CHECK(a[k].second.scalar_type() == b[k].second.scalar_type());
-    CHECK(at::equal(a[k].second, b[k].second));
-  }
-}
-
 }  // namespace
-
-TEST_CASE("a league that is restored is the league that was kept", "[unit]") {
-  const NamedTensors kept = state_of_four();
-  train::League league(options());
-  league.restore(kept, "state");
-  check_same(league.state(), kept);
-  std::vector<std::string> names;
-  for (const train::LeagueMember& member : league.members()) names.push_back(name_of(member));
-  CHECK(names == std::vector<std::string>{"level0", "territory", "#16", "#48"});
-  CHECK(league.frozen(0) != nullptr);
-  CHECK(league.frozen(1) != nullptr);
-  CHECK(league.frozen(2) == nullptr);
-
-  // Also in place of another one, and for whoever draws from it.
-  train::League again(options());
-  NamedTensors other = kept;
-  other[2].second = at::tensor({0.5, 0.5, 0.5, 0.5}, at::kDouble);
-  again.restore(other, "state");
-  again.restore(league.state(), "state");
-  check_same(again.state(), kept);
-  for (std::uint64_t game = 0; game < 200; ++game) CHECK(again.drawn(3, game) == league.drawn(3, game));
-}
 
 TEST_CASE("two members of one name, as older versions could make, get names of their own", "[unit]") {
   NamedTensors state = state_of_four();
