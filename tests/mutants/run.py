@@ -68,9 +68,27 @@ PQN_GOLDEN = Catch("test_learners", "returns and updates of PQN and PQN-VDN equa
 
 RQMIX_GOLDEN = Catch("test_learners", "five updates of recurrent QMIX equal those of a plain implementation")
 
+SETTINGS = Catch("test_train", "each setting reaches its places in learner, boards and league, and no other")
+SECOND_START = Catch("test_train", "a second start does what is due after the first one's intervals, not again")
+OTHER_BOARDS = Catch("test_train", "with other boards a second start counts episodes and shrinks epsilon from where the first one was")
+COUNTERS = Catch("test_train", "each counter comes back under its own name")
+RESTORED_LEAGUE = Catch("test_train", "a league restored from its state has the same state, and judges alike")
+DRAWN = Catch("test_train", "members are drawn as often as they are hard, the easiest 5 in 100 at least")
+ORDER = Catch("test_train", "ratings order a weak, a middling and a strong learner among members that they follow from")
+FULL_LEAGUE = Catch("test_train", "a full league gives the place of its easiest frozen team away, and games against it are forgotten")
+ROLLOUT = Catch("test_train", "a rollout is learned from whole, oldest first, and shuffled anew in each epoch")
+FIRST_UPDATE = Catch("test_train", "updates begin when replay holds a batch, and come as often as asked")
+EVALUATION = Catch("test_train", "an evaluation is the match that anybody can play with the saved weights")
+STATE_HASH = Catch("test_train", "the hash of a state feels one bit of each tensor of each learner")
+LOADED = Catch("test_train", "after --load_model weights are the file's, and each target equals its network")
+RATES = Catch("test_learners", "an update without a learning rate changes no weight, a scaled one another way than a full one")
+EXPORTED = Catch("test_learners", "from exported weights each target starts as its network, and the optimizer from nothing")
+
 RUN = "src/train/run.cpp"
 SETUP = "src/train/setup.cpp"
 WEIGHTS = "src/train/weights.cpp"
+LEAGUE = "src/train/league.cpp"
+RESUME = "src/train/resume.cpp"
 DDPG = "src/learners/ddpg.cpp"
 DDPG_ROWS = "src/learners/ddpg_rows.cpp"
 ADAM = "src/learners/adam.cpp"
@@ -179,6 +197,91 @@ MUTANTS = {
     "tails are taken for certain death": (
         Catch("test_game", "a tail's cell may be entered, a neck's may not, and who has no way out has all four"),
         [("include/snake_ddp/encode/moves.hpp", "state.tails[owner] != cell", "state.tails[owner] < 255")]),
+    "tanh explores in 0 to 1": (SETTINGS, [
+        (SETUP, 'c.random_low = o.output_activation == "tanh" ? -1.0 : 0.0;', "c.random_low = 0.0;")]),
+    "the league plays without the mask": (SETTINGS, [(SETUP, "  l.mask_fatal = o.mask_fatal;\n", "")]),
+    "nothing is taken off for rivals": (SETTINGS, [(SETUP, "  c.rival_reward = o.rival_reward;\n", "")]),
+    "own and rival reward are swapped": (SETTINGS, [(COLLECTOR, "o.own_reward, o.rival_reward,", "o.rival_reward, o.own_reward,")]),
+    "the critic learns at the actor's rate": (SETTINGS, [
+        (SETUP, "l.c_lr = scaled_rate(o, o.c_lr, world_size);", "l.c_lr = scaled_rate(o, o.a_lr, world_size);")]),
+    "sqrt scales linearly": (Catch("test_train", "learning rates grow with the world size as --lr_scaling says"), [
+        (SETUP, "return rate * std::sqrt(ranks);", "return rate * ranks;")]),
+    "learning rates fall by one board's steps": (
+        Catch("test_train", "learning rates fall to --lr_end over the episodes, however many boards play them"),
+        [(SETUP, "static_cast<double>(steps * o.num_envs)", "static_cast<double>(steps)")]),
+    "learning rates stay": (Catch("test_train", "a run's learning rates follow the steps that were played"), [
+        (RUN, "scale_rates(rate_factor(o_, counters_.steps));", "scale_rates(rate_factor(o_, 0));")]),
+    "a league's rival is drawn by the run's seed": (
+        Catch("test_train", "games of a mix meet who is drawn by the rank's seed, from the league where it says so"),
+        [(SETUP, "league.drawn(seed, game)", "league.drawn(static_cast<std::uint64_t>(o.seed), game)")]),
+    "a device's opponents are drawn by the run's seed": (
+        Pytest("train/test_boards.py::test_two_ranks_with_boards_on_their_devices_make_the_same_run"),
+        [("src/train/device_loop.cpp", "opponent_plan(o, collector.seed), replay_",
+          "opponent_plan(o, static_cast<std::uint64_t>(o.seed)), replay_")]),
+    "a rollout has room for one team": (
+        Catch("test_train", "replay of a rollout has room for both teams where the policy plays itself"),
+        [(SETUP, "* (has_self_play(mix) ? 2 : 1);", "* (has_self_play(mix) ? 1 : 1);")]),
+    "weights are compared at the end only": (
+        Pytest(TRAIN + "weights_that_change_on_one_rank_end_all_at_the_next_comparison[2]"),
+        [(RUN, "counters_.updates / o_.check_consistency > counters_.checks", "counters_.updates < counters_.checks")]),
+    "moments are not compared": (STATE_HASH, [
+        (WEIGHTS, "learner.state()) hash = nets::add_to_hash(hash, tensor);",
+         'learner.state())\n    if (name.find("adam.second.") == std::string::npos) hash = nets::add_to_hash(hash, tensor);')]),
+    "a tensor's last word is not compared": (STATE_HASH, [
+        ("src/nets/flat_parameters.cpp", "for (std::int64_t i = 0; i < words; ++i)", "for (std::int64_t i = 0; i + 1 < words; ++i)")]),
+    "targets are not loaded": (LOADED, [(WEIGHTS, "  learner.start_from_exported();\n", "")]),
+    "QMIX's loaded target stays": (EXPORTED, [
+        (DQN, "  target_.parameters().flat().copy_(net_.parameters().flat());\n  mixing_->start();", "  mixing_->start();")]),
+    "the mixing target stays": (EXPORTED, [
+        ("src/learners/mixing.cpp", "  target.parameters().flat().copy_(mixer.parameters().flat());\n", "")]),
+    "QMIX's mixing network keeps its rate": (RATES, [(DQN, "mixing_ ? &mixing_->adam : nullptr", "mixing_ ? &adam_ : nullptr")]),
+    "rqmix's mixing network keeps its rate": (RATES, [
+        ("src/learners/rqmix.cpp", "adam_.learning_rate = mixing_.adam.learning_rate =", "adam_.learning_rate =")]),
+    "the critic's rate becomes the actor's": (RATES, [
+        (DDPG, "critic.adam.learning_rate = factor * options_.c_lr;", "critic.adam.learning_rate = factor * options_.a_lr;")]),
+    "updates begin a step late": (FIRST_UPDATE, [(RUN, "* o_.num_envs >= o_.batch_size;", "* o_.num_envs > o_.batch_size;")]),
+    "each update draws the same rows": (Catch("test_train", "each update draws rows of its own, from all that replay holds"), [
+        (RUN, "const auto number = static_cast<std::uint64_t>(counters_.updates);", "const std::uint64_t number = 0;")]),
+    "each rollout is shuffled alike": (ROLLOUT, [
+        (RUN, "base::RandomStream random(sample_seed(), static_cast<std::uint64_t>(counters_.updates),",
+         "base::RandomStream random(sample_seed(), 0,")]),
+    "a rollout's links are lost": (ROLLOUT, [(RUN, "replay_.restart(0, replay_.appended());", "replay_.restart(0, 0);")]),
+    "a ring's rows come by slot": (
+        Catch("test_replay", "all rows come oldest first, before the ring is full and after it went round"),
+        [("src/replay/buffer.cpp", "(slots + next_).remainder_(capacity_)", "slots")]),
+    "evaluations play without the mask": (EVALUATION, [(RUN, "sight_of(o_), false, o_.mask_fatal};", "sight_of(o_), false, false};")]),
+    "evaluations of all seeds are the same": (EVALUATION, [
+        (RUN, "{o_.eval_games, static_cast<std::uint64_t>(o_.seed), true,", "{o_.eval_games, 1, true,")]),
+    "time before a second start does not count": (Catch("test_train", "time that a run has had counts when it goes on"), [
+        (RUN, "  seconds_before_ = counters_.seconds;\n", "")]),
+    "the judgements' counter is not kept": (COUNTERS, [("src/train/counters.cpp", '  visit("judgements", p.judgements);\n', "")]),
+    "two counters are swapped": (COUNTERS, [
+        ("src/train/counters.cpp", 'visit("checks", p.checks);\n  visit("checkpoints", p.checkpoints);',
+         'visit("checks", p.checkpoints);\n  visit("checkpoints", p.checks);')]),
+    "a second start judges its league again": (SECOND_START, [
+        (RESUME, "  const nets::NamedTensors league = under", "  state.counters.judgements = 0;\n  const nets::NamedTensors league = under")]),
+    "a second start saves weights again": (SECOND_START, [
+        (RESUME, "  const nets::NamedTensors league = under", "  state.counters.saved = 0;\n  const nets::NamedTensors league = under")]),
+    "a second start records a game too many": (SECOND_START, [
+        ("src/train/recorder.cpp", "written_(collector.episodes_ended() / interval_)", "written_(0 * collector.episodes_ended())")]),
+    "epsilon begins anew with other boards": (OTHER_BOARDS, [("src/rollout/collector_state.cpp", "  epsilon_ = count.epsilon;\n", "")]),
+    "games are numbered anew with other boards": (OTHER_BOARDS, [
+        ("src/rollout/collector_state.cpp", "  started_ = count.started;\n", "")]),
+    "a league forgets its judgements": (RESTORED_LEAGUE, [
+        (LEAGUE, "judgements_ = judgements.item<std::int64_t>();", "judgements_ = 0 * judgements.item<std::int64_t>();")]),
+    "a league forgets who is hard": (RESTORED_LEAGUE, [
+        (LEAGUE, "if (known.rival == member.rival) member = known;", "if (known.rival == member.rival) member.episode = known.episode;")]),
+    "members are drawn evenly": (DRAWN, [(LEAGUE, "std::max(member.hardness, kLeastHardness)", "std::max(1.0, kLeastHardness)")]),
+    "a mix and its league draw by one number": (DRAWN, [(LEAGUE, "base::Purpose::kRival).word[1]", "base::Purpose::kRival).word[0]")]),
+    "members' wins are losses": (ORDER, [
+        (LEAGUE, "results[k].wins, results[k].draws, results[k].losses", "results[k].losses, results[k].draws, results[k].wins")]),
+    "a learner's wins are losses": (ORDER, [
+        (LEAGUE, "{members_.size(), k, r.wins, r.draws, r.losses}", "{members_.size(), k, r.losses, r.draws, r.wins}")]),
+    "a member is as hard as it is easy": (ORDER, [(LEAGUE, "hardness = 1 - points(r);", "hardness = points(r);")]),
+    "the hardest member gives its place away": (FULL_LEAGUE, [(LEAGUE, "return a.hardness < b.hardness;", "return a.hardness > b.hardness;")]),
+    "a learner must win more than it must": (
+        Catch("test_train", "a learner enters with as many wins as it must have, and not with fewer"),
+        [(LEAGUE, "win_rate() >= options_.entry;", "win_rate() > options_.entry;")]),
 }
 
 

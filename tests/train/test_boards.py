@@ -40,7 +40,8 @@ def test_boards_on_the_device_make_the_same_run(tmp_path, game, overlap):
 def test_two_ranks_with_boards_on_their_devices_make_the_same_run(start, tmp_path):
     told = []
     for boards in ("host", "device"):
-        process = torchrun(start, 2, BINARY, *flags(RUN | {"runs_dir": tmp_path / boards, "boards": boards}))
+        process = torchrun(start, 2, BINARY, *flags(RUN | {"runs_dir": tmp_path / boards, "boards": boards,
+                                                           "opponent_mix": "level0,level2"}))
         assert process.wait() == 0, process.text()
         told.append(fingerprint(process.text())["line"])
     assert told[0] == told[1]

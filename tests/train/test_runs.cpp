@@ -285,6 +285,7 @@ TEST_CASE("with other boards a second start counts episodes and shrinks epsilon 
   o.num_envs = 1;
   o.max_episodes = 4;
   o.epsilon_speed = 0.99;
+  o.opponent_difficulty_strategy = "linear";
   o.log_every_episode = true;
   o.checkpoint_interval = 1000;
   plain_run(o);
@@ -301,6 +302,8 @@ TEST_CASE("with other boards a second start counts episodes and shrinks epsilon 
   const std::string second = text_of(run / "train.log").substr(first.size());
   CHECK_THAT(second, Catch::Contains("boards of 1 rank(s) are dealt anew"));
   CHECK(found(second, pattern) == std::vector<std::string>{"00005", "00006"});
+  // Five games were begun: these are the sixth and the seventh, of six the hardest.
+  CHECK(found(second, R"(difficulty: (\d))") == std::vector<std::string>{"4", "4"});
   CHECK(std::stod(found(second, shown).back()) == Approx(0.5 * std::pow(0.99, 119)).margin(0.0051));
 }
 
