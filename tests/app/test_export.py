@@ -2,7 +2,6 @@
 
 import collections
 import gzip
-import importlib.util
 import json
 import os
 import struct
@@ -12,61 +11,18 @@ import pytest
 import safetensors.torch
 import torch
 
+from exports import UPSTREAM, Platform, export, load_submission, network, platform_observation, q_network, save_in_run
 from processes import BUILD, DATA, call, only_json, starter
 
 PROBE = str(BUILD / "tests" / "train" / "train_probe")
-torch.set_num_threads(1)
-UPSTREAM = DATA / "upstream_actor_2000.pth"
-DIRECTIONS = ("up", "down", "left", "right")
-
-
-# What the platform shows
-
-
-def recorded_boards():
-    """Of each recorded game its boards, the start first."""
-    games = []
-    with gzip.open(DATA / "games.jsonl.gz", "rt") as file:
-        for line in map(json.loads, file):
-            if "game" in line:
-                games.append([])
-            games[-1].append(line)
-    return games
-
-
-BOARDS = recorded_boards()
 with gzip.open(DATA / "encodings.jsonl.gz", "rt") as encodings:
     ENCODED = [json.loads(line) for line in encodings]
 
 
-def platform_observation(board, snake, swapped=False):
-    """As the platform's get_dict_observation gives it to the program of `snake`; `swapped`: the teams changed places."""
-
-    def cells(list_of_numbers):
-        return [[number // 20, number % 20] for number in list_of_numbers]
-
-    order = [3, 4, 5, 0, 1, 2] if swapped else range(6)
-    return {1: cells(board["beans"]), **{2 + place: cells(board["snakes"][i]) for place, i in enumerate(order)},
-            "board_height": 10, "board_width": 20, "last_direction": [DIRECTIONS[board["directions"][i]] for i in order],
-            "controlled_snake_index": 2 + snake}
-
-
 def observations(encoded):
     """A recorded board's left team as its three snakes see it, and then from the right side, where it changed places."""
-    board = BOARDS[encoded["trace_game"]][encoded["step"]]
-    return [platform_observation(board, i + 3 * right, swapped=right) for right in (False, True) for i in range(3)]
-
-
-# Actors
-
-
-def network(features, hidden=256, seed=1, kind="ddpg"):
-    torch.manual_seed(seed)
-    layers = {"prev_dense.0": torch.nn.Linear(features, hidden)}
-    if kind == "bicnet":
-        layers["comm_net.lstm"] = torch.nn.LSTM(hidden, hidden, batch_first=True, bidirectional=True)
-    layers |= {"post_dense.0": torch.nn.Linear(hidden * len(layers), hidden), "post_dense.2": torch.nn.Linear(hidden, 4)}
-    return {f"{name}.{part}": value for name, layer in layers.items() for part, value in layer.state_dict().items()}
+    return [platform_observation(encoded["trace_game"], encoded["step"], i + 3 * right, right)
+            for right in (False, True) for i in range(3)]
 
 
 # Softmax damps the rounding of logits, tanh does not: 256 wide it passes 1e-6 by little.
@@ -78,18 +34,7 @@ ACTORS = {f"{kind}-{head}-{features}": (kind, head, features, hidden)
 def actor(request, tmp_path_factory):
     """kind, head, features, path of an actor in a run's folder."""
     kind, head, features, hidden = request.param
-    models = tmp_path_factory.mktemp("run") / "trained_model"
-    models.mkdir()
-    (models.parent / "config.json").write_text(json.dumps({"output_activation": head}))
-    torch.save(network(features, hidden, kind=kind), models / "actor_7.pth")
-    return kind, head, features, models / "actor_7.pth"
-
-
-def export(actor, format, output, *more):
-    done = call("export", "--actor", actor, "--format", format, "--output", output, *more)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == f"Wrote {output}\n"
-    return output
+    return kind, head, features, save_in_run(tmp_path_factory.mktemp("run"), network(features, hidden, kind=kind), head)
 
 
 def our_answer(tmp_path, head, actor, features):
@@ -113,13 +58,6 @@ def distance(a, b, total=1.0):
 # The platform's submission
 
 
-def load_submission(folder):
-    spec = importlib.util.spec_from_file_location("submission", folder / "submission.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_a_submission_sees_and_answers_as_we_do(actor, tmp_path):
     _, head, features, path = actor
     folder = export(path, "submission", tmp_path / "out")
@@ -129,7 +67,7 @@ def test_a_submission_sees_and_answers_as_we_do(actor, tmp_path):
     for encoded in ENCODED[::8]:
         recorded = np.array(encoded[f"obs{features}"])
         for right in (False, True):
-            board = submission.Board(platform_observation(BOARDS[encoded["trace_game"]][encoded["step"]], 3 * right, right))
+            board = submission.board_of(platform_observation(encoded["trace_game"], encoded["step"], 3 * right, right), 3 * right)
             rows = np.array([submission.ACTOR.features(board, i) for i in range(3)])
             assert np.abs(rows - recorded).max() < 2e-6, (encoded["trace_game"], encoded["step"], right)
         seen.append(rows)
@@ -158,8 +96,8 @@ def test_a_submission_answers_the_platform_with_one_move(tmp_path):
     action_space = [{"n": 4}]
     sampling = load_submission(export(actor, "submission", tmp_path / "sampled"))
     certain = load_submission(export(f"{actor}:argmax", "submission", tmp_path / "argmax"))
-    np.random.seed(1)
-    for observation in (platform_observation(BOARDS[3][50], snake) for snake in (0, 2, 4)):
+    sampling.RANDOM.seed(1)
+    for observation in (platform_observation(3, 50, snake) for snake in (0, 2, 4)):
         chances = sampling.probabilities(observation)
         drawn = collections.Counter()
         for _ in range(1000):
@@ -169,14 +107,14 @@ def test_a_submission_answers_the_platform_with_one_move(tmp_path):
         for move in range(4):
             assert drawn[move] / 1000 == pytest.approx(chances[move], abs=0.08)
         for _ in range(5):
-            assert certain.my_controller(observation, action_space, False)[0].index(1) == int(chances.argmax())
+            assert certain.my_controller(observation, action_space, False)[0].index(1) == int(np.argmax(chances))
 
 
 def test_beans_and_snakes_that_are_missing_are_as_in_training(tmp_path):
     # Beans may be fewer when the board is nearly full; a snake that could not come back has no cells.
     submission = load_submission(export(UPSTREAM, "submission", tmp_path / "out"))
-    observation = platform_observation(BOARDS[0][0], 0) | {1: [[3, 4]], 5: []}
-    board = submission.Board(observation)
+    observation = platform_observation(0, 0, 0) | {1: [[3, 4]], 5: []}
+    board = submission.board_of(observation, 0)
     assert submission.features_30(board, 0)[9:12] == [0, 0, 40]
     assert submission.features_26(board, 0)[6:16] == [3, 4] + [0] * 8
     assert submission.features_26(board, 0)[20:22] == [0, 0]
@@ -229,8 +167,8 @@ def test_four_negative_outputs_of_tanh_are_four_equal_chances(tmp_path):
     line = (tmp_path / "actor_1.pth", "torchscript", tmp_path / "a.pt", "--output_activation", "tanh")
     assert distance(torch.jit.load(export(*line))(torch.rand(5, 26)), torch.full((5, 4), 0.25)) == 0
     line = (tmp_path / "actor_1.pth", "submission", tmp_path / "a", "--output_activation", "tanh")
-    answers = load_submission(export(*line)).probabilities(platform_observation(BOARDS[0][0], 4))
-    assert answers.tolist() == [0.25] * 4
+    answers = load_submission(export(*line)).probabilities(platform_observation(0, 0, 4))
+    assert answers == [0.25] * 4
 
 
 def test_safetensors_reads_the_weights_back(actor, tmp_path):
@@ -315,40 +253,25 @@ def test_help_does_not_promise_other_formats():
 # Q-networks
 
 
-def q_network(features, hidden=32, norm=True, seed=1):
-    torch.manual_seed(seed)
-    layers = {"q_net.0": torch.nn.Linear(features, hidden), "q_net.1": torch.nn.Linear(hidden, hidden),
-              "q_net.2": torch.nn.Linear(hidden, 4)}
-    if norm:
-        layers |= {f"norm_{i}": torch.nn.LayerNorm(hidden) for i in range(2)}
-    return {f"{name}.{part}": value + 0.1 * torch.randn_like(value)
-            for name, layer in layers.items() for part, value in layer.state_dict().items()}
-
-
-def shown_to(board, directions, snake, swapped):
-    """As the platform shows a board of a game's log to the program of `snake`, sides as `eval` gave them."""
-    return {1: board["beans_position"], **{2 + i: cells for i, cells in enumerate(board["snakes_position"])},
-            "board_height": 10, "board_width": 20, "last_direction": directions, "controlled_snake_index": 2 + snake}
-
-
-@pytest.mark.parametrize("features,norm", [(26, True), (30, False), (277, True), (309, True), (309, False)])
+@pytest.mark.parametrize("features,norm", [(26, True), (277, True), (309, False)])
 def test_a_q_network_s_submission_moves_as_it_did_in_recorded_games(features, norm, tmp_path):
     torch.save(q_network(features, norm=norm), tmp_path / "actor_1.pth")
     done = call("eval", "--team_a", tmp_path / "actor_1.pth", "--team_b", "territory", "--games", "2", "--record", tmp_path)
     assert done.returncode == 0, done.stderr
     submission = load_submission(export(tmp_path / "actor_1.pth", "submission", tmp_path / "out"))
     moves = collections.Counter()
+    platform = Platform()
     for game in range(2):  # in the second one it is the right team
         log = json.loads((tmp_path / f"game_{game}.json").read_text())
-        board = log["init_info"]
+        board, told = log["init_info"], None
         for step in log["steps"]:
-            directions = step["info_before"]["directions"]
+            platform.show(board["beans_position"], board["snakes_position"], told)
             for snake in range(3 * game, 3 * game + 3):
-                answer = submission.my_controller(shown_to(board, directions, snake, game == 1), None, False)
+                answer = submission.my_controller(platform.observation(snake), None, False)
                 assert answer == step["joint_action"][snake], (game, snake)
                 moves[answer[0].index(1)] += 1
-            board = step["info_after"]
-        assert submission.CLOCK.step == 200
+            board, told = step["info_after"], step["info_before"]["directions"]
+        assert submission.LAST.step == 200
     assert len(moves) == 4
 
 
@@ -374,12 +297,12 @@ def test_other_programs_get_the_values_of_a_q_network(tmp_path):
 def test_a_submission_that_masks_makes_no_fatal_move(tmp_path):
     torch.save(network(30, hidden=8), tmp_path / "actor_1.pth")
     submission = load_submission(export(tmp_path / "actor_1.pth", "submission", tmp_path / "out", "--mask_fatal"))
-    for board in BOARDS[1][5:60]:
+    for step in range(5, 60):
         for snake in range(6):
-            observation = platform_observation(board, snake)
-            shown = submission.Board(observation)
+            observation = platform_observation(1, step, snake)
+            open_moves = submission.board_of(observation, snake).open_moves(snake % 3)
             for _ in range(3):
-                assert submission.my_controller(observation, None)[0].index(1) in shown.open_moves(shown.me)
+                assert submission.my_controller(observation, None)[0].index(1) in open_moves
 
 
 def test_a_recurrent_q_network_plays_and_is_exported_as_safetensors_alone(tmp_path):

@@ -1,0 +1,90 @@
+// What teams play on given boards: `app_probe BOARDS OUT SPEC...`; a SPEC that ends in `+mask_fatal` plays with that flag.
+//   BOARDS  a JSON object a line: snakes, directions, beans as in recorded games, and step
+//   OUT     .pth file: open [N, 6] (bit d: encode::open_moves has move d), and for the k-th SPEC answers{k} [N, 6, 4] (what
+//           its network answers) and moves{k} [N, 6] (the likeliest or best one that it may make)
+#include <ATen/ATen.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/app/team.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/state_dict.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+
+std::vector<game::State> read_boards(const std::string& path) {
+  std::vector<game::State> boards;
+  const std::string text = io::read_file(path);
+  for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    const nlohmann::json line = nlohmann::json::parse(text.substr(at, end - at));
+    game::Position p;
+    line.at("snakes").get_to(p.snakes);
+    line.at("directions").get_to(p.directions);
+    line.at("beans").get_to(p.beans);
+    line.at("step").get_to(p.step);
+    // Since all begin with the same length, a snake's rewards sum up to what it has grown.
+    for (std::size_t i = 0; i < game::kSnakes; ++i)
+      p.returns[i / game::kTeamSize] += static_cast<int>(p.snakes[i].size()) - game::kStartLength;
+    boards.push_back(game::make_state(p));
+  }
+  return boards;
+}
+
+void probe(const std::vector<std::string>& a) {
+  const std::vector<game::State> boards = read_boards(a.at(0));
+  const auto n = static_cast<std::int64_t>(boards.size());
+  at::Tensor open = at::empty({n, game::kSnakes}, at::kLong);
+  for (std::int64_t b = 0; b < n; ++b)
+    for (int i = 0; i < game::kSnakes; ++i)
+      open[b][i] = static_cast<std::int64_t>(encode::open_moves(boards[static_cast<std::size_t>(b)], i));
+  io::NamedTensors out = {{"open", open}};
+  for (std::size_t k = 2; k < a.size(); ++k) {
+    std::string spec = a[k];
+    constexpr std::string_view kMask = "+mask_fatal";
+    const bool mask = spec.ends_with(kMask);
+    if (mask) spec.resize(spec.size() - kMask.size());
+    const app::Team team = app::team_from_spec(spec, mask);
+    const rollout::Player& player = team.player;
+    SD_CHECK(player.policy != nullptr, spec + " is no network");
+    std::vector<at::Tensor> sides;
+    for (int side = 0; side < 2; ++side) {
+      at::Tensor rows = at::zeros({n, game::kTeamSize, player.sight.features() + 1}, at::kFloat);
+      const std::int64_t width = rows.stride(0);
+      for (std::int64_t b = 0; b < n; ++b)
+        player.sight.write(boards[static_cast<std::size_t>(b)], side, rows.data_ptr<float>() + b * width);
+      sides.push_back(player.policy->action_values(rows).clone());
+    }
+    const at::Tensor answers = at::cat(sides, 1).contiguous();
+    at::Tensor moves = at::empty({n, game::kSnakes}, at::kLong);
+    for (std::int64_t b = 0; b < n; ++b) {
+      for (int i = 0; i < game::kSnakes; ++i) {
+        const unsigned may = player.mask_fatal ? encode::open_moves(boards[static_cast<std::size_t>(b)], i)
+                                               : rollout::kAllMoves;
+        moves[b][i] = static_cast<std::int64_t>(
+            rollout::best_move(answers.data_ptr<float>() + (b * game::kSnakes + i) * 4, may));
+      }
+    }
+    out.emplace_back("answers" + std::to_string(k - 2), answers);
+    out.emplace_back("moves" + std::to_string(k - 2), moves);
+  }
+  io::save_state_dict(a.at(1), out);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    probe({argv + 1, argv + argc});
+  } catch (const base::Error& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return e.exit_code();
+  }
+  return 0;
+}
