@@ -227,6 +227,7 @@ TEST_CASE("an update without a learning rate changes no weight, a scaled one ano
     learners::LearnerOptions options = small(entry.name);
     options.a_lr = 1e-3;
     options.c_lr = 2e-4;
+    options.clipped_double_critics = entry.name == "ddpg";
     const auto full = entry.make(options), none = entry.make(options), again = entry.make(options),
                half = entry.make(options);
     const nets::NamedTensors before = of_networks(*full);
@@ -259,7 +260,9 @@ TEST_CASE("from exported weights each target starts as its network, and the opti
           "[conformance]") {
   for (const learners::LearnerEntry& entry : learners::registry()) {
     CAPTURE(entry.name);
-    const auto learner = entry.make(small(entry.name));
+    learners::LearnerOptions options = small(entry.name);
+    options.clipped_double_critics = entry.name == "ddpg";
+    const auto learner = entry.make(options);
     for (std::uint64_t u = 0; u < 3; ++u) learner->update(random_batch(*learner, 16, u), kAlone);
     at::manual_seed(5);
     for (const nets::NamedTensors& file : {learner->exported_actor(), learner->exported_critic()})
@@ -293,7 +296,7 @@ TEST_CASE("from exported weights each target starts as its network, and the opti
     }
     CHECK((targets > 0) == (entry.name.find("pqn") == std::string::npos && !saved_target));
     // What the learner computes with is what was written: the same as a fresh one that was given this state.
-    const auto fresh = entry.make(small(entry.name));
+    const auto fresh = entry.make(options);
     nets::copy_state(copy_of(state), fresh->state(), "state");
     fresh->state_changed();
     const replay::Batch batch = random_batch(*learner, 16, 9);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -313,9 +314,29 @@ TEST_CASE("time that a run has had counts when it goes on", "[unit]") {
   o.max_episodes = 1'000'000;
   o.checkpoint_interval = 1'000'000;
   o.max_minutes = 0.01;
+  const auto begin = std::chrono::steady_clock::now();
   plain_run(o);
+  CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds(600));
   o.resume = only_run(folder);
   std::int64_t moves = 0;
   REQUIRE(train::run_training(o, dist::World{}, [&](const train::Progress&) { ++moves; }) == base::kExitDone);
   CHECK(moves <= train::vote_interval(o));
+}
+
+TEST_CASE("an evaluation that just reaches the target ends the run", "[unit]") {
+  const auto run = [](double target) {
+    io::TemporaryFolder folder;
+    TrainOptions o = tiny(folder);
+    o.eval_interval = 2;
+    o.eval_games = 20;
+    o.eval_opponent = "level0";
+    o.target_win_rate = target;
+    plain_run(o);
+    return text_of(only_run(folder) / "train.log");
+  };
+  const std::string whole = run(1.0);
+  CHECK(found(whole, R"(Evaluation at episode (\d+)\])") == std::vector<std::string>{"2", "4", "6"});
+  const double first = std::stod(found(whole, R"(won ([\d.]+) %)")[0]) / 100;
+  REQUIRE((first > 0 && first < 1));
+  CHECK(found(run(first), R"(Evaluation at episode (\d+)\])") == std::vector<std::string>{"2"});
 }

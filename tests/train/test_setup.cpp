@@ -467,6 +467,44 @@ TEST_CASE("replay of a rollout has room for both teams where the policy plays it
   CHECK(train::replay_capacity(o) == 120);
 }
 
+TEST_CASE("settings that only just fit together are taken, the next ones refused", "[unit]") {
+  struct Edge {
+    std::string what;
+    void (*fits)(TrainOptions&);
+    void (*past)(TrainOptions&);
+  };
+  const Edge edges[] = {
+      {"a batch of all that replay holds", [](TrainOptions& o) { o.buffer_size = o.batch_size = 50; },
+       [](TrainOptions& o) { o.batch_size = 51, o.buffer_size = 50; }},
+      {"a batch of a whole rollout",
+       [](TrainOptions& o) { o.algo = "pqn", o.rollout_steps = 10, o.num_envs = 5, o.batch_size = 50; },
+       [](TrainOptions& o) { o.algo = "pqn", o.rollout_steps = 10, o.num_envs = 5, o.batch_size = 51; }},
+      {"a batch of one window",
+       [](TrainOptions& o) { o.algo = "rqmix", o.sequence_length = o.batch_size = 20; },
+       [](TrainOptions& o) { o.algo = "rqmix", o.sequence_length = 21, o.batch_size = 20; }},
+      {"a window with one transition to learn from",
+       [](TrainOptions& o) { o.algo = "rqmix", o.sequence_length = 8, o.burn_in = 7; },
+       [](TrainOptions& o) { o.algo = "rqmix", o.sequence_length = o.burn_in = 8; }},
+      {"a ladder of one epsilon", [](TrainOptions& o) { o.epsilon_min = o.epsilon = 0.25; },
+       [](TrainOptions& o) { o.epsilon_min = 0.26, o.epsilon = 0.25; }},
+      {"the least radius", [](TrainOptions& o) { o.obs = "window", o.view_radius = 3; },
+       [](TrainOptions& o) { o.obs = "window", o.view_radius = 2; }},
+      {"a device's replay for one step",
+       [](TrainOptions& o) { o.boards = "device", o.num_envs = 40, o.n_step = 5, o.buffer_size = 200; },
+       [](TrainOptions& o) { o.boards = "device", o.num_envs = 40, o.n_step = 5, o.buffer_size = 199; }},
+      {"a target with evaluations", [](TrainOptions& o) { o.target_win_rate = 0.5, o.eval_interval = 1; },
+       [](TrainOptions& o) { o.target_win_rate = 0.5; }},
+  };
+  for (const Edge& edge : edges) {
+    CAPTURE(edge.what);
+    TrainOptions fits, past;
+    edge.fits(fits);
+    edge.past(past);
+    CHECK_NOTHROW(train::check_together(fits));
+    CHECK_THROWS_AS(train::check_together(past), base::UsageError);
+  }
+}
+
 TEST_CASE("seconds become milliseconds", "[unit]") {
   CHECK(train::seconds_to_ms(0.1).count() == 100);
   CHECK(train::seconds_to_ms(2.5).count() == 2500);
