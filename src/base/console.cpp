@@ -118,7 +118,7 @@ void Console::State::write() {
       bytes -= text.size();
     }
     const std::int64_t lines = lines_of(text);
-    const std::int64_t telling = failing || waiting.empty() ? untold : 0;
+    const std::int64_t telling = !bar_only && (failing || waiting.empty()) ? untold : 0;
     if (telling > 0) text = failing ? note() + text : text + note();
     if (bar_only)
       text = redrawn(bar);

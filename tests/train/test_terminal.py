@@ -37,6 +37,16 @@ class Terminal:
     def bars(self):
         return re.findall(r"\r(Training +\d[^\r\n\x1b]*)", self.text())
 
+    def rows(self):
+        """The rows of a terminal without escape codes."""
+        shown = []
+        for row in self.text().replace("\r\n", "\n").split("\n"):
+            cells = ""
+            for piece in row.split("\r"):
+                cells = piece + cells[len(piece):]
+            shown.append(cells.rstrip())
+        return shown
+
     def read(self):
         """What came since; None at the end."""
         with contextlib.suppress(OSError):  # EIO: the last writer is gone
@@ -90,4 +100,6 @@ def test_the_bar_of_a_run_fits_the_terminal_and_runs_against_its_time_limit(tmp_
     shares = [percent(bar) for bar in resumed.bars()]
     assert shares == sorted(shares) and shares[-1] <= 100
     assert "\x1b" not in resumed.text(), "a dumb terminal knows no escape codes"
-    assert "Training completed!" in resumed.text().split("\r")[-2], "the bar is taken off"
+    rows = resumed.rows()
+    assert rows[-1] == "" and "Training completed!" in "\n".join(rows)
+    assert not any(re.match(r"Training +\d", row) for row in rows), "lines take the bar's place"
