@@ -17,7 +17,7 @@ sd_unlock
 
 # Wrong flags get one message here instead of one from each rank.
 case " $* " in
-  *" --help "* | *" -h "*) exec ./snake_ddp train --help ;;
+  *" --help "* | *" -h "*) exec ./snake_ddp train "$@" ;;
   *" --version "*) exec ./snake_ddp --version ;;
 esac
 ./snake_ddp train --check_settings "$@"

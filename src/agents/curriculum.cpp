@@ -21,7 +21,7 @@ Curriculum parse_curriculum(const std::string& text) {
       return {Kind::kFixed, *named};
   }
   throw base::UsageError(
-      fmt::format("\"{}\" is no opponent schedule: use curriculum, linear, exponential, or fixed:LEVEL with "
+      fmt::format("\"{}\" is not an opponent schedule: use curriculum, linear, exponential, or fixed:LEVEL with "
                   "LEVEL 0, 1, 2, 3, 4, "
                   "evasion or territory",
                   text));

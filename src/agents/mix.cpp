@@ -44,19 +44,19 @@ Mix parse_mix(const std::string& text) {
     share.league = pieces[0] == kLeague;
     if (!share.league && pieces[0] != kSelf) {
       share.rival.scripted = try_opponent(pieces[0]);
-      if (!share.rival.scripted) refuse(fmt::format("\"{}\" is nobody", pieces[0]));
+      if (!share.rival.scripted) refuse(fmt::format("\"{}\" is not an opponent", pieces[0]));
     }
     if (pieces.size() == 2) {
       const std::string& weight = pieces[1];
       const auto [end, error] = std::from_chars(weight.data(), weight.data() + weight.size(), share.weight);
       if (error != std::errc() || end != weight.data() + weight.size() || !(share.weight > 0) ||
           share.weight > 1e6)
-        refuse(fmt::format("\"{}\" is no weight above 0", weight));
+        refuse(fmt::format("\"{}\" is not a weight above 0", weight));
     }
     if (std::any_of(mix.begin(), mix.end(), [&](const Share& other) {
           return other.rival == share.rival && other.league == share.league;
         }))
-      refuse(fmt::format("\"{}\" comes twice", pieces[0]));
+      refuse(fmt::format("\"{}\" is named twice", pieces[0]));
     mix.push_back(share);
   }
   return mix;

@@ -111,8 +111,8 @@ std::vector<nlohmann::json> run_jobs(const std::vector<Job>& jobs) {
     started.pids.erase(started.pids.begin());
     if (status != 0)
       throw base::Error(base::kExitBug,
-                        fmt::format("the bench's process \"{}\" {} {}; what it said stands above",
-                                    jobs[k].name, WIFSIGNALED(status) ? "was ended by signal" : "returned",
+                        fmt::format("the bench's process \"{}\" {} {}; its output is above", jobs[k].name,
+                                    WIFSIGNALED(status) ? "was killed by signal" : "returned",
                                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
     results.push_back(nlohmann::json::parse(io::read_file(result_file(k))));
   }

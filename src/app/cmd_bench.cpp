@@ -111,9 +111,11 @@ void print(const Rows& rows, bool as_json) {
 
 Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
   const auto line = std::make_shared<Line>();
-  command.add_option("what", line->what, fmt::format("{}; all without it", fmt::join(bench_names(), ", ")))
+  command
+      .add_option("what", line->what,
+                  fmt::format("{}; all of them without it", fmt::join(bench_names(), ", ")))
       ->check(CLI::IsMember(bench_names()));
-  command.add_option("--seconds", line->seconds, "time for each measurement")
+  command.add_option("--seconds", line->seconds, "seconds per measurement")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
   command
@@ -121,26 +123,24 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
                   "batch sizes of the update bench [128 1024 4096]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   command
-      .add_option("--ranks", line->ranks, "ranks of the benches allreduce, train, memory, start and reducer")
+      .add_option("--ranks", line->ranks, "ranks in the benches allreduce, train, memory, start and reducer")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command
-      .add_option("--rounds", line->rounds,
-                  "how often these five are repeated, within the time; rows are medians")
+      .add_option("--rounds", line->rounds, "repetitions of these five within --seconds; rows show medians")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command.add_option("--config", line->config,
                      "JSON file with the settings of their runs [the reference's schedule]");
   command
-      .add_option(
-          "--device", line->device,
-          "where the benches game and update run: cpu, cuda, or pieces (the device's work on the CPU)")
+      .add_option("--device", line->device,
+                  "where the game and update benches run: cpu, cuda, or pieces (the device code on the CPU)")
       ->check(CLI::IsMember({"cpu", "cuda", "pieces"}))
       ->capture_default_str();
-  command.add_option("--boards", line->boards, "boards of the game bench on a device")
+  command.add_option("--boards", line->boards, "boards in the game bench on a device")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
       ->capture_default_str();
-  command.add_option("--bucket_mb,--bucket-mb", line->bucket_mb, "MiB of a bucket of the reducer bench")
+  command.add_option("--bucket_mb,--bucket-mb", line->bucket_mb, "bucket size in the reducer bench, in MiB")
       ->check(CLI::Range(0.001, 1024.0))
       ->capture_default_str();
   command.add_flag("--json", line->json, "one JSON object on stdout");

@@ -151,21 +151,23 @@ Action add_eval(CLI::App& command) {
       "random, level0 to level4, evasion, territory, an actor_*.pth (moves sampled), or PATH:argmax");
   command.add_option("--team_b,--team-b", line->team_b, "the other team");
   command.add_option("--ladder", line->ladder,
-                     "instead of two teams: all of these against each other, rated by Elo");
-  command.add_option("--anchor", line->anchor, "the team of --ladder that has 0 Elo [the mean has]");
-  command.add_option("--games", line->games, "games to play; with --ladder, of each pair")
+                     "instead of two teams: play all pairs of these and rate them by Elo");
+  command.add_option("--anchor", line->anchor,
+                     "team of --ladder whose rating is 0 Elo [the mean of all is 0]");
+  command.add_option("--games", line->games, "games to play; with --ladder, per pair")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->capture_default_str();
-  command.add_option("--seed", line->seed, "game k depends on the seed and k alone")->capture_default_str();
+  command.add_option("--seed", line->seed, "random seed; game k depends on the seed and k only")
+      ->capture_default_str();
   command.add_flag("--swap_sides,--swap-sides,!--no_swap_sides,!--no-swap-sides", line->swap_sides,
-                   "team a plays every second game as team B [on]");
+                   "team a plays every other game as team B [on]");
   command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
-                   "teams from files make no move that is certain death; Q-networks never do");
+                   "teams from files avoid moves that are certain death; Q-networks always do");
   command
       .add_option(
           "--view_radius,--view-radius", line->view_radius,
-          "what teams from files that see the window see of it, as in training; 0: all; teams with tokens "
-          "see what they did in training")
+          "view radius of teams trained with --obs window, as in training; 0: unlimited. Teams with tokens "
+          "use that of their training")
       ->check(CLI::Range(0, 10));
   command.add_option("--show", line->show, "print the first game's board before this step, 1 to 201")
       ->check(CLI::Range(1, game::kMaxSteps + 1));
@@ -174,21 +176,21 @@ Action add_eval(CLI::App& command) {
                      "write boards of all games to this file, NAME.boards, for snake_ddp pretrain");
   command
       .add_option("--board_interval,--board-interval", line->board_interval,
-                  "of a game each so many-th board goes to --record_boards")
+                  "steps between the boards of a game that --record_boards keeps")
       ->check(CLI::Range(1, game::kMaxSteps))
       ->capture_default_str();
   command.add_flag("--watch", line->watch, "show the first game in the terminal as it is played");
-  command.add_option("--speed", line->speed, "steps a second of --watch")
+  command.add_option("--speed", line->speed, "steps per second with --watch")
       ->check(CLI::Range(0.1, 1000.0))
       ->capture_default_str();
   command.add_flag("--json", line->json, "one JSON object on stdout");
   return [line]() -> int {
     if (!line->ladder.empty()) {
       if (!line->team_a.empty() || !line->team_b.empty())
-        throw base::UsageError("--ladder names its teams itself: without --team_a and --team_b");
+        throw base::UsageError("--ladder has its own list of teams: use it without --team_a and --team_b");
       if (line->show > 0 || line->watch || !line->record.empty() || !line->record_boards.empty())
         throw base::UsageError(
-            "--show, --watch, --record and --record_boards are for games of two teams: without --ladder");
+            "--show, --watch, --record and --record_boards need two teams: use them without --ladder");
       play_ladder({line->ladder, line->anchor, line->games, line->seed, line->swap_sides, line->json,
                    line->mask_fatal});
       return base::kExitDone;
@@ -197,9 +199,10 @@ Action add_eval(CLI::App& command) {
     if (line->team_a.empty() || line->team_b.empty())
       throw base::UsageError("eval needs --team_a and --team_b, or --ladder");
     if (line->show > 0 && line->json)
-      throw base::UsageError("--show prints a board, --json nothing but an object: choose");
+      throw base::UsageError(
+          "--show cannot be combined with --json, which prints one object and nothing else");
     if (line->watch && (line->json || line->show > 0))
-      throw base::UsageError("--watch shows a game, which --json and --show would spoil: choose");
+      throw base::UsageError("--watch cannot be combined with --json or --show");
     Team a = team_from_spec(line->team_a, line->mask_fatal),
          b = team_from_spec(line->team_b, line->mask_fatal);
     for (Team* team : {&a, &b}) {

@@ -40,12 +40,13 @@ Action add_export(CLI::App& command) {
   command.add_option("--actor", line->actor,
                      "an actor_*.pth, or PATH:argmax for a submission that plays its likeliest moves");
   command.add_option("--format", line->format, fmt::format("{}", fmt::join(format_names(), "|")));
-  command.add_option("--output", line->output,
-                     "file or, for submission, folder to write [named after the actor, where you are]");
+  command.add_option(
+      "--output", line->output,
+      "file or, for submission, folder to write [named after the actor, in the current folder]");
   command.add_option("--output_activation,--output-activation", line->output_activation,
-                     "softmax or tanh [that of the run that the actor lies in, softmax without one]");
+                     "softmax or tanh [that of the actor's run, or softmax if it is in none]");
   command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
-                   "a submission that makes no move that is certain death; a Q-network's never does");
+                   "make a submission that avoids moves that are certain death; a Q-network's always does");
   return [line]() -> int {
     if (line->actor.empty() || line->format.empty())
       throw base::UsageError("export needs --actor and --format");

@@ -95,7 +95,7 @@ ordered_json about_run(const fs::path& path) {
   if (!fs::exists(config)) {
     throw base::FileError(
         path.string() +
-        " is not a run folder: it has no config.json; give a run's folder, a checkpoint's or a .pth file");
+        " is not a run folder: it has no config.json; give a run folder, a checkpoint folder or a .pth file");
   }
   ordered_json settings;
   try {
@@ -155,9 +155,8 @@ Action add_info(CLI::App& command) {
     bool json = false;
   };
   const auto line = std::make_shared<Line>();
-  command.add_option(
-      "path", line->path,
-      "a run's folder, a checkpoint's, or a weights file; without it: this program and machine");
+  command.add_option("path", line->path,
+                     "run folder, checkpoint folder or weights file; without it: this program and machine");
   command.add_flag("--json", line->json, "one JSON object on stdout");
   return [line]() -> int {
     const ordered_json about = line->path.empty()              ? about_program()

@@ -39,10 +39,10 @@ Action add_replay(CLI::App& command) {
   command.add_option("file", line->file, "a game log, or a file of traces, plain or gzip");
   command.add_option("--html", line->html, "write a page for a browser to this file");
   command.add_flag("--text", line->text, "play it in the terminal");
-  command.add_option("--game", line->game, "which game of the file, from 0")
+  command.add_option("--game", line->game, "number of the game in the file, from 0")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
       ->capture_default_str();
-  command.add_option("--speed", line->speed, "steps a second in the terminal")
+  command.add_option("--speed", line->speed, "steps per second in the terminal")
       ->check(CLI::Range(0.1, 1000.0))
       ->capture_default_str();
   return [line]() -> int {

@@ -1,8 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/own_ranks.hpp"
@@ -21,15 +26,68 @@ struct Line {
   OwnRanks ranks;
 };
 
+// The learner that the command line or its configuration file names; empty: neither does.
+std::string named_learner(const Line& line) {
+  train::TrainOptions options;
+  options.algo.clear();
+  const config::Fields fields = train::fields(options);
+  if (!line.config.empty()) config::set_from_file(fields, line.config, {"run"});
+  Given algo = line.given;
+  std::erase_if(algo, [](const auto& given) { return given.first != "algo"; });
+  apply_given(fields, algo);
+  return options.algo;
+}
+
+// All flags or, for a learner, those that it uses.
+class Help : public CLI::Formatter {
+ public:
+  explicit Help(std::string algo) : algo_(std::move(algo)) {
+    train::TrainOptions options;
+    for (const config::Field& field : train::fields(options)) {
+      const bool used = algo_.empty() || field.used_by.empty() ||
+                        std::find(field.used_by.begin(), field.used_by.end(), algo_) != field.used_by.end();
+      if (!used) unused_.insert(field.name);
+    }
+  }
+
+  std::string make_group(std::string group, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override {
+    std::erase_if(options, [&](const CLI::Option* o) { return unused_.contains(o->get_lnames().front()); });
+    return CLI::Formatter::make_group(std::move(group), is_positional, std::move(options));
+  }
+
+  // The names in braces say nothing new in the help of one learner.
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const std::string text = option->get_description();
+    return algo_.empty() || !text.ends_with("}") ? text : text.substr(0, text.rfind(" {"));
+  }
+
+  std::string make_footer(const CLI::App* /*app*/) const override {
+    if (!algo_.empty()) return fmt::format("These flags are for --algo {}; train --help shows all.\n", algo_);
+    return "Defaults are in brackets. A flag with names in braces is only for these learners:\n"
+           "train --algo NAME --help shows only what NAME uses.\n";
+  }
+
+ private:
+  std::string algo_;
+  std::set<std::string> unused_;
+};
+
 }  // namespace
 
 Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
   const auto line = std::make_shared<Line>();
+  add_fields(command, train::fields(line->options), line->given);
+  command.option_defaults()->group("Running");
   command.add_option("--config", line->config, "JSON file with the same names; the command line wins");
   command.add_flag("--check_settings,--check-settings", line->check_settings,
                    "check flags and configuration file, then exit");
+  command.set_help_flag("-h,--help", "print this help, then exit");
+  command.option_defaults()->group("This machine");
   add_own_ranks(command, line->ranks);
-  add_fields(command, train::fields(line->options), line->given);
+  command.formatter_fn([line](const CLI::App* app, std::string name, CLI::AppFormatMode mode) {
+    return Help(named_learner(*line)).make_help(app, std::move(name), mode);
+  });
   return [line, arguments]() -> int {
     const config::Fields fields = train::fields(line->options);
     const auto read_settings = [&] {
@@ -39,7 +97,7 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
     read_settings();
     const std::string& resume = line->options.resume;
     if (!resume.empty() && resume != "auto" && resume != "never") {
-      // The run's own settings stand where nothing else is said.
+      // The run's own settings, where the command line and the file say nothing.
       const std::string settings = resume + "/config.json";
       if (!std::filesystem::exists(settings)) {
         throw base::FileError("--resume " + resume + ": not the folder of a run; it has no config.json");

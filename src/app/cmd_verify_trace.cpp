@@ -40,12 +40,12 @@ Action add_verify_trace(CLI::App& command) {
   const auto line = std::make_shared<Line>();
   command.add_option("files", line->files, "recorded games, JSON lines, plain or gzip");
   command.add_option("--encodings", line->encodings, "recorded observations, opponents' moves and rewards");
-  command.add_option("--traces", line->traces, "the games that --encodings speaks of");
+  command.add_option("--traces", line->traces, "the games that --encodings was recorded from");
   command.add_flag("--json", line->json, "one JSON object on stdout");
   return [line]() -> int {
     if (!line->encodings.empty()) {
       if (line->traces.empty())
-        throw base::UsageError("verify-trace --encodings needs --traces, the games they are of");
+        throw base::UsageError("verify-trace --encodings needs --traces, the games it was recorded from");
       const EncodingReport r = verify_encodings(line->encodings, line->traces);
       return print("states", -1, r.states, r.mismatches, r.first_mismatch, line->json);
     }

@@ -63,18 +63,18 @@ void add_fields(CLI::App& command, const config::Fields& fields, Given& given) {
     const auto keep = [&given, name = field.name](const std::string& text) {
       given.emplace_back(name, text);
     };
-    std::string help = field.help;
-    if (!field.choices.empty()) help += fmt::format(" ({})", fmt::join(field.choices, "|"));
-    if (std::holds_alternative<bool*>(field.target)) {
-      // `--load_model` switches on; `--load_model=off` switches off what a configuration file has on.
-      const std::string shown = help + " [" + config::value_text(field) + "]";
-      command.add_flag(both_spellings(field.name), shown)->each(keep)->take_last();
-      continue;
-    }
-    CLI::Option* option = command.add_option_function<std::string>(
-        both_spellings(field.name), keep, help + " [" + config::value_text(field) + "]");
-    option->type_name("");
+    std::string text = field.help;
+    if (!field.choices.empty()) text += fmt::format(" ({})", fmt::join(field.choices, "|"));
+    text += fmt::format(" [{}]", config::value_text(field));
+    if (!field.used_by.empty()) text += fmt::format(" {{{}}}", fmt::join(field.used_by, ", "));
+    const std::string help = text;  // a string that is not const would be the flag's target
+    // `--load_model` switches on; `--load_model=off` switches off what a configuration file has on.
+    CLI::Option* option =
+        std::holds_alternative<bool*>(field.target)
+            ? command.add_flag(both_spellings(field.name), help)->each(keep)
+            : command.add_option_function<std::string>(both_spellings(field.name), keep, help)->type_name("");
     option->take_last();
+    if (!field.group.empty()) option->group(field.group);
   }
 }
 
@@ -105,19 +105,19 @@ int run_command_line(const std::vector<std::string>& arguments) {
   std::vector<Command> commands;
   CLI::App* train = add("train", "train a team (the default command)");
   commands.push_back({train, add_train(*train, arguments)});
-  CLI::App* eval = add("eval", "play games between two teams and count");
+  CLI::App* eval = add("eval", "play games between teams and report who wins");
   commands.push_back({eval, add_eval(*eval)});
-  CLI::App* pretrain = add("pretrain", "learn tokens of snakes and to predict them, from recorded games");
+  CLI::App* pretrain = add("pretrain", "train the tokenizer and the mask predictor on recorded games");
   commands.push_back({pretrain, add_pretrain(*pretrain, arguments)});
-  CLI::App* replay = add("replay", "show a recorded game: a page for a browser, or in the terminal");
+  CLI::App* replay = add("replay", "show a recorded game, in a web page or in the terminal");
   commands.push_back({replay, add_replay(*replay)});
   CLI::App* verify = add("verify-trace", "replay recorded games and compare every state");
   commands.push_back({verify, add_verify_trace(*verify)});
-  CLI::App* bench = add("bench", "measure speed against its bounds");
+  CLI::App* bench = add("bench", "measure speed and compare it with its bounds");
   commands.push_back({bench, add_bench(*bench, arguments)});
-  CLI::App* exporting = add("export", "write an actor as a submission, TorchScript or safetensors");
+  CLI::App* exporting = add("export", "export an actor as a submission, TorchScript or safetensors");
   commands.push_back({exporting, add_export(*exporting)});
-  CLI::App* info = add("info", "versions and devices; what is in a run or weights file");
+  CLI::App* info = add("info", "show versions and devices, or what a run or weights file contains");
   commands.push_back({info, add_info(*info)});
 
   // Training is the default: flags without a command are its flags.

@@ -29,7 +29,7 @@ struct RunSettings {
       return values.value(name, otherwise);
     } catch (const nlohmann::json::exception&) {
       throw base::FileError(
-          fmt::format("{}: {} is no {}", file, name, std::is_same_v<T, std::string> ? "text" : "number"));
+          fmt::format("{}: {} is not a {}", file, name, std::is_same_v<T, std::string> ? "text" : "number"));
     }
   }
 };
@@ -53,10 +53,10 @@ void add_tokens(Team& team, const RunSettings& run, std::int64_t features, const
   const auto folder = run.get<std::string>("tokens", "");
   const auto kind = encode::try_obs_kind(run.get<std::string>("obs", ""));
   if (folder.empty() || !kind) {
-    throw base::FileError(fmt::format(
-        "{}: a network for {} features; this version sees 26, 30, the window's 277 or the view's {}; one "
-        "trained with --tokens needs its run's config.json, {}",
-        path, features, encode::obs_size(encode::ObsKind::kView), run.file));
+    throw base::FileError(
+        fmt::format("{}: a network for {} features; this version has 26, 30, 277 (window) and {} (view); one "
+                    "trained with --tokens needs its run's config.json, {}",
+                    path, features, encode::obs_size(encode::ObsKind::kView), run.file));
   }
   nets::TokenReader reader = train::token_reader(folder, at::kCPU);
   const std::int64_t plain = encode::obs_size(*kind);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -24,7 +26,6 @@ namespace {
 
 constexpr std::size_t kMostWaiting = 64 * 1024;  // bytes, beside what the pipe or terminal holds itself
 constexpr std::chrono::milliseconds kFarewell{5'000}, kErrorPatience{2'000};
-constexpr std::string_view kEraseBar = "\r\x1b[K";
 
 // Returns 0 or an errno value; then a part may have been written.
 int write_all(int descriptor, std::string_view text) {
@@ -40,6 +41,11 @@ int write_all(int descriptor, std::string_view text) {
     }
   }
   return 0;
+}
+
+bool knows_escape_codes() {
+  const char* term = std::getenv("TERM");
+  return term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
 }
 
 std::int64_t lines_of(std::string_view text) { return std::count(text.begin(), text.end(), '\n'); }
@@ -62,6 +68,7 @@ struct Console::State {
   const int descriptor;
   const std::string elsewhere;
   const bool terminal;
+  const bool escape_codes = knows_escape_codes();
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -69,11 +76,11 @@ struct Console::State {
   std::size_t bytes = 0;  // of them
   bool writing = false, closing = false, started = false;
   bool failing = false;      // the last write did; the next line tries again
-  bool bar_drawn = false;    // once all that waits is written
+  std::string bar, drawn;    // as it should be below all lines, and as it is
   std::int64_t untold = 0;   // lines dropped since that was last said
   std::int64_t dropped = 0;  // since the beginning
 
-  [[nodiscard]] bool idle() const { return waiting.empty() && !writing; }
+  [[nodiscard]] bool idle() const { return waiting.empty() && !writing && bar == drawn; }
   [[nodiscard]] bool owes_note() const { return untold > 0 && !failing; }
   void push(std::string text) {
     bytes += text.size();
@@ -84,6 +91,14 @@ struct Console::State {
     untold += lines;
     dropped += lines;
   }
+  // What turns the bar that is drawn into `text`.
+  std::string redrawn(const std::string& text) const {
+    const bool blanks = !escape_codes && drawn.size() > text.size();
+    std::string out = "\r" + text + (escape_codes ? "\x1b[K" : "");
+    if (blanks) out += std::string(drawn.size() - text.size(), ' ');
+    if (blanks && text.empty()) out += "\r";
+    return out;
+  }
   std::string note() const { return fmt::format("{} console lines were dropped{}\n", untold, elsewhere); }
   void write();
 };
@@ -93,8 +108,9 @@ struct Console::State {
 void Console::State::write() {
   std::unique_lock lock(mutex);
   for (;;) {
-    changed.wait(lock, [this] { return closing || !waiting.empty() || owes_note(); });
-    if (waiting.empty() && !owes_note()) return;
+    changed.wait(lock, [this] { return closing || !waiting.empty() || owes_note() || bar != drawn; });
+    const bool bar_only = waiting.empty() && !owes_note();
+    if (bar_only && bar == drawn) return;
     std::string text;
     if (!waiting.empty()) {
       text = std::move(waiting.front());
@@ -102,8 +118,13 @@ void Console::State::write() {
       bytes -= text.size();
     }
     const std::int64_t lines = lines_of(text);
-    const std::int64_t telling = failing || waiting.empty() ? untold : 0;
+    const std::int64_t telling = !bar_only && (failing || waiting.empty()) ? untold : 0;
     if (telling > 0) text = failing ? note() + text : text + note();
+    if (bar_only)
+      text = redrawn(bar);
+    else if (!drawn.empty())
+      text = redrawn("") + text;
+    drawn = bar_only ? bar : "";
     writing = true;
     lock.unlock();
     const int error = write_all(descriptor, text);
@@ -149,7 +170,7 @@ void Console::line(std::string_view text) {
     }
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
-  std::string whole = fmt::format("{}{}\n", std::exchange(s.bar_drawn, false) ? kEraseBar : "", text);
+  std::string whole = fmt::format("{}\n", text);
   if (s.owes_note() || (s.bytes > 0 && s.bytes + whole.size() > kMostWaiting)) {
     s.drop(lines_of(whole));
     return;
@@ -157,17 +178,19 @@ void Console::line(std::string_view text) {
   s.push(std::move(whole));
 }
 
-void Console::bar(std::string_view text) {
-  const std::lock_guard guard(state_->mutex);
-  if (!state_->terminal || !state_->started || !state_->idle() || state_->owes_note()) return;
-  state_->push(fmt::format("\r{}\x1b[K", text));
-  state_->bar_drawn = true;
+int Console::columns() const {
+  winsize size{};
+  return ::ioctl(state_->descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-void Console::clear_bar() {
+void Console::bar(std::string_view text) {
   const std::lock_guard guard(state_->mutex);
-  if (std::exchange(state_->bar_drawn, false)) state_->push(std::string(kEraseBar));
+  if (!state_->terminal || !state_->started) return;
+  state_->bar = text;
+  state_->changed.notify_all();
 }
+
+void Console::clear_bar() { bar(""); }
 
 bool Console::drain(Deadline deadline) {
   std::unique_lock lock(state_->mutex);

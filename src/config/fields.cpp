@@ -91,7 +91,7 @@ std::string shown(const nlohmann::json& value) {
 // Settings are one object of plain values. The library prints nested ones by recursion: a file of brackets alone
 // would use up the stack.
 bool is_flat(int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-  if (depth > kMostDepth) throw UsageError("brackets deeper within brackets than settings have");
+  if (depth > kMostDepth) throw UsageError("nested deeper than settings are");
   return true;
 }
 

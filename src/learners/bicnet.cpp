@@ -60,7 +60,7 @@ void Bicnet::check(const LearnerOptions& o) {
   const auto refuse = [](bool asked, const char* name, const char* why) {
     if (asked)
       throw base::UsageError(std::string(name) + " is not for --algo bicnet: " + why +
-                             "; leave it out or take --algo ddpg");
+                             "; leave it out or use --algo ddpg");
   };
   refuse(o.layer_norm, "--layer_norm", "its critic has no layer norm");
   refuse(o.expected_value, "--expected_value",

@@ -40,7 +40,7 @@ const LearnerEntry& find_learner(const std::string& algo) {
     if (entry.name == algo) return entry;
     known += (known.empty() ? "" : ", ") + entry.name;
   }
-  throw base::UsageError(fmt::format("--algo {}: this version has: {}", algo, known));
+  throw base::UsageError(fmt::format("--algo {}: not a known learner; known: {}", algo, known));
 }
 
 void check_options(const LearnerOptions& options) { find_learner(options.algo).check(options); }

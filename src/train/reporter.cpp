@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "snake_ddp/base/error.hpp"
@@ -9,24 +10,18 @@
 namespace snake_ddp::train {
 namespace {
 
-std::string clock_text(double seconds) {
-  const auto s = static_cast<std::int64_t>(seconds);
-  if (s >= 3600) return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
-  return fmt::format("{:02}:{:02}", s / 60, s % 60);
-}
+constexpr double kRecentGames = 200;
 
 }  // namespace
 
-Reporter::Reporter(const std::string& folder, std::int64_t max_episodes, bool every_episode,
-                   std::int64_t episode, double seconds)
+Reporter::Reporter(const std::string& folder, const RunProgress& begin, bool every_episode)
     : folder_(folder),
       log_(folder + "/train.log"),
       events_(folder),
-      max_episodes_(max_episodes),
-      first_episode_(episode),
-      seconds_before_(seconds),
+      progress_(begin),
+      first_(begin),
       every_episode_(every_episode) {
-  if (episode > 0) events_.restart(episode + 1);
+  if (first_.episode > 0) events_.restart(first_.episode + 1);
 }
 
 void Reporter::line(const std::string& text) {
@@ -86,6 +81,7 @@ void Reporter::episode(const rollout::Episode& e, int difficulty, bool evasion,
 void Reporter::pace(std::int64_t episode, const Pace& pace, const learners::UpdateStats* stats,
                     double epsilon, int difficulty, std::int64_t replay_size) {
   last_pace_ = Clock::now();
+  progress_.steps_per_s = pace.env_steps_per_s;
   events_.scalar("perf/env_steps_per_second", pace.env_steps_per_s, episode);
   events_.scalar("perf/updates_per_second", pace.updates_per_s, episode);
   events_.scalar("perf/allreduce_ms", pace.allreduce_ms, episode);
@@ -105,13 +101,14 @@ void Reporter::pace(std::int64_t episode, const Pace& pace, const learners::Upda
 void Reporter::evaluation(std::int64_t episode, const std::string& opponent, const rollout::MatchResult& r) {
   const rollout::Interval ci = rollout::wilson_interval(r.wins, r.games);
   const double games = static_cast<double>(r.games);
-  line(
-      fmt::format("[Evaluation at episode {}] against {}: won {:.1f} % [{:.1f}, {:.1f}] of {} games, score "
-                  "{:.1f} : {:.1f}, "
-                  "{:.1f} min since the start",
-                  episode, opponent, 100 * r.win_rate(), 100 * ci.low, 100 * ci.high, r.games,
-                  static_cast<double>(r.score_a) / games, static_cast<double>(r.score_b) / games,
-                  (seconds_before_ + std::chrono::duration<double>(Clock::now() - begin_).count()) / 60));
+  progress_.win_rate = r.win_rate();
+  progress_.evaluated = true;
+  line(fmt::format(
+      "[Evaluation at episode {}] against {}: won {:.1f} % [{:.1f}, {:.1f}] of {} games, score "
+      "{:.1f} : {:.1f}, "
+      "{:.1f} min since the start",
+      episode, opponent, 100 * r.win_rate(), 100 * ci.low, 100 * ci.high, r.games,
+      static_cast<double>(r.score_a) / games, static_cast<double>(r.score_b) / games, seconds() / 60));
   events_.scalar("eval/win_rate", r.win_rate(), episode);
   events_.scalar("eval/score", static_cast<double>(r.score_a) / games, episode);
   events_.scalar("eval/opponent_score", static_cast<double>(r.score_b) / games, episode);
@@ -131,6 +128,11 @@ void Reporter::collected(std::int64_t episode, const Collected& all) {
     events_.scalar("collect/team_return", mean(&Collected::team_return), episode);
     events_.scalar("collect/rival_return", mean(&Collected::rival_return), episode);
     events_.scalar("collect/win_rate", mean(&Collected::wins), episode);
+    // For the bar a mean over the last few hundred games, which jumps less.
+    const double kept = std::max(0.0, 1 - static_cast<double>(games) / kRecentGames);
+    recent_games_ = kept * recent_games_ + static_cast<double>(games);
+    recent_wins_ = kept * recent_wins_ + static_cast<double>(all.wins - told_.wins);
+    if (!progress_.evaluated) progress_.win_rate = recent_wins_ / recent_games_;
   }
   told_ = all;
 }
@@ -160,18 +162,17 @@ void Reporter::flush() {
   events_.flush();
 }
 
+double Reporter::seconds() const {
+  return first_.seconds + std::chrono::duration<double>(Clock::now() - begin_).count();
+}
+
 void Reporter::draw_bar(std::int64_t episode) {
   if (!console_.terminal()) return;
-  const double elapsed = std::chrono::duration<double>(Clock::now() - begin_).count();
-  const double done = std::min(1.0, static_cast<double>(episode) / static_cast<double>(max_episodes_));
-  const double rate = static_cast<double>(episode - first_episode_) / std::max(elapsed, 1e-9);
-  const double left =
-      rate > 0 ? static_cast<double>(std::max<std::int64_t>(max_episodes_ - episode, 0)) / rate : 0;
-  constexpr int kWidth = 30;
-  const int full = static_cast<int>(done * kWidth);
-  console_.bar(fmt::format("Training {:3.0f}% |{}{}| {}/{} [{}<{}, {:.2f} episodes/s]", 100 * done,
-                           std::string(full, '#'), std::string(kWidth - full, ' '), episode, max_episodes_,
-                           clock_text(elapsed), clock_text(left), rate));
+  progress_.episode = episode;
+  progress_.seconds = seconds();
+  progress_.episodes_per_s =
+      static_cast<double>(episode - first_.episode) / std::max(progress_.seconds - first_.seconds, 1e-9);
+  console_.bar(bar_text(progress_, console_.columns()));
 }
 
 }  // namespace snake_ddp::train

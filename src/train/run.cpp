@@ -265,7 +265,7 @@ class Run {
   Collected collected_;  // of this rank, less what is counted elsewhere
   std::int64_t steps_before_ = 0, appended_before_ = 0;
   Ballot agreed_;
-  bool finished_ = false;
+  bool finished_ = false, first_update_told_ = false;
   int last_level_ = 0;  // of the last opponent told
 
   Clock::time_point begin_ = Clock::now(), last_pace_ = begin_;
@@ -333,8 +333,13 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
   steps_told_ = counters_.steps;
   seconds_before_ = counters_.seconds;
   if (context_.is_main()) {
-    reporter_.emplace(folder_, o_.max_episodes, o_.log_every_episode, collector_.episodes_ended(),
-                      counters_.seconds);
+    RunProgress begin;
+    begin.episode = collector_.episodes_ended();
+    begin.max_episodes = o_.max_episodes;
+    begin.seconds = counters_.seconds;
+    begin.max_seconds = o_.max_minutes * 60;
+    begin.target_win_rate = o_.target_win_rate;
+    reporter_.emplace(folder_, begin, o_.log_every_episode);
     if (o_.record_interval > 0) recorder_.emplace(folder_ + "/games", o_, collector_);
     reporter_->line(fmt::format("{}: {} rank(s) on {}, {}, {} thread(s) each", version_text(),
                                 context_.size(), fmt::join(context_.hosts(), ", "), context_.device().str(),
@@ -588,6 +593,13 @@ void Run::learn_from_rollout() {
 }
 
 void Run::tell() {
+  if (!first_update_told_ && counters_.updates > updates_before_) {
+    first_update_told_ = true;
+    const bool rollouts = learns_from_rollouts(o_);
+    reporter_->line(fmt::format(
+        "First update after {:.1f} s: {} transitions in rank 0's {}", seconds_since(begin_),
+        rollouts ? rollout_.columns.front().size(0) : replay_size(), rollouts ? "rollout" : "replay"));
+  }
   if (ended_.empty() && !reporter_->due()) return;
   if (recorder_) {
     const std::string failure = recorder_->take_failure();
@@ -616,8 +628,8 @@ void Run::tell_pace(const learners::UpdateStats* stats) {
       gpu_memory_mb(context_.device())};
   const std::int64_t episode = episodes_ended();
   const int level = mix_.empty() ? difficulty(episode) : last_level_;
-  reporter_->pace(episode, pace, stats, epsilon(), level, replay_size());
   if (agreed_.collected.env_steps > 0) reporter_->collected(episode, agreed_.collected);
+  reporter_->pace(episode, pace, stats, epsilon(), level, replay_size());
   last_pace_ = Clock::now();
   steps_told_ = counters_.steps, updates_told_ = counters_.updates, allreduce_s_ = 0, allreduces_ = 0;
   if (stats != nullptr && !std::isfinite(stats->critic_loss)) {

@@ -6,12 +6,13 @@ import gzip
 import json
 import math
 import os
+import re
 import resource
 
 import pytest
 import torch
 
-from processes import (BINARY, DATA, TINY, call, flags, only_json, ranks_by_hand, run_folder, starter, torchrun)
+from processes import (BINARY, DATA, SOURCE, TINY, call, flags, only_json, ranks_by_hand, run_folder, starter, torchrun)
 
 LIBC = ctypes.CDLL(None)
 GAMES = DATA / "games.jsonl.gz"
@@ -120,7 +121,7 @@ CONFIGS = {
     "broken": ('{"tau": 0.01,, }', ["not valid JSON at byte"]),
     "empty": ("", ["not valid JSON"]),
     "a number beyond all numbers": ('{"gamma": 1e999}', ["not valid JSON", "1e999"]),
-    "brackets without end": ('{"seed": ' + "[" * 200_000 + "]" * 200_000 + "}", ["brackets deeper within brackets"]),
+    "brackets without end": ('{"seed": ' + "[" * 200_000 + "]" * 200_000 + "}", ["nested deeper than settings"]),
 }
 
 
@@ -160,6 +161,54 @@ def test_help_shows_every_flag_with_its_default():
         assert call(command, "--help").returncode == 0
         assert command in call("--help").stdout
     assert call("--version").stdout.startswith("snake_ddp 1.0.0 with LibTorch 2.11")
+
+
+def help_groups(*line):
+    """{heading: {flag: default}} of train --help; None where it says none."""
+    done = call("train", *line, "--help")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    groups = {}
+    for heading, body in re.findall(r"^(\S.*):\n((?:  .*\n)+)", done.stdout, re.M):
+        options = re.findall(r"^  (?:-\w,)?--([\w]+)\S*((?:.|\n {10})*)", body, re.M)
+        groups[heading] = {name: (re.findall(r"\[([^\]]*)\]", text) or [None])[-1] for name, text in options}
+    return groups
+
+
+GROUPS = ["As in the Python trainer", "Running", "Learning", "Opponents", "Saving", "This machine"]
+
+
+def test_help_and_the_readme_have_the_same_flags_under_the_same_headings():
+    shown = help_groups()
+    assert list(shown) == GROUPS
+    for group, flags_of_it in {"As in the Python trainer": "max_episodes", "Running": "config", "Learning": "num_envs",
+                               "Opponents": "league_games", "Saving": "resume", "This machine": "ddp"}.items():
+        assert flags_of_it in shown[group]
+    assert shown["Learning"]["layer_norm"] == "off"
+    text = (SOURCE / "README_DDP.md").read_text(encoding="utf-8")
+    flags_section = re.search(r"^## All flags\n(.*?)^## ", text, re.M | re.S)[1]
+    tables = [dict(re.findall(r"^\| `--(\w+)` \| (\S+) \|", part, re.M)) for part in flags_section.split("\n### ")[1:]]
+    assert len(tables) == len(GROUPS)
+    for (group, options), table in zip(shown.items(), tables):
+        assert set(table) == set(options) - {"help"}, group
+        for name, default in table.items():
+            if default != "–" and options[name] is not None:
+                assert default == f"`{options[name]}`", name
+
+
+def test_help_of_a_learner_shows_only_what_it_uses(tmp_path):
+    every = {name for group in help_groups().values() for name in group}
+    dqn = {name for group in help_groups("--algo", "dqn").values() for name in group}
+    assert every - dqn == {"output_activation", "a_lr", "scale_features", "stored_action", "expected_value", "actor_interval",
+                           "clipped_double_critics", "coalesced_update", "rollout_steps", "rollout_epochs", "td_lambda",
+                           "sequence_length", "burn_in"}
+    config = write(tmp_path / "c.json", '{"algo": "pqn"}')
+    pqn = {name for group in help_groups("--config", config).values() for name in group}
+    assert "td_lambda" in pqn and not {"buffer_size", "tau", "n_step", "layer_norm", "tokens"} & pqn
+    assert dqn == {name for group in help_groups("--config", config, "--algo=dqn").values() for name in group}
+    assert "train --algo NAME --help" in call("train", "--help").stdout
+    assert "--algo dqn; train --help shows all" in call("--algo", "dqn", "--help").stdout
+    refused(2, "--algo ppo", "ddpg, bicnet", line=["train", "--algo", "ppo", "--help"])
+    refused(4, "nowhere.json", line=["train", "--config", "nowhere.json", "--help"])
 
 
 # Teams
@@ -516,7 +565,7 @@ def test_info_tells_about_the_program_a_run_and_weights(tmp_path):
     weights.write_bytes(saved)
     refused(4, "config.json", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
     (folder / "config.json").write_text('{"output_activation": 7}')
-    refused(4, "output_activation is no text", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
+    refused(4, "output_activation is not a text", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
     refused(4, "is not a run folder", line=["info", tmp_path])
     refused(4, "nowhere.pth", line=["info", tmp_path / "nowhere.pth"])
 

@@ -57,6 +57,7 @@ def test_it_works_from_another_folder(set_up, tmp_path):
     assert done.returncode == 0 and done.stderr == ""
     assert "--max_episodes,--max-episodes" in done.stdout
     assert list(tmp_path.iterdir()) == []
+    assert "--a_lr" in done.stdout and "--a_lr" not in script("--algo", "dqn", "--help").stdout
 
 
 def test_a_wrong_flag_gives_one_message(set_up):

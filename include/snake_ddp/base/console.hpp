@@ -31,7 +31,11 @@ class Console {
 
   void line(std::string_view text);
 
-  /// A last line that the next line or bar replaces. Only on a terminal, and not while lines wait.
+  /// Of the terminal now: people resize it. 80 where there is none.
+  [[nodiscard]] int columns() const;
+
+  /// A line below all others, in place of the last bar. Only on a terminal, from the first line on, and once all lines are
+  /// written. A dumb terminal (TERM) gets no escape codes.
   void bar(std::string_view text);
   /// Takes the bar off the terminal.
   void clear_bar();

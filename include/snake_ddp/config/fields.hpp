@@ -19,7 +19,9 @@ struct Field {
   std::string help;
   double least = -std::numeric_limits<double>::infinity();  // numbers only, inclusive
   double most = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices;  // texts only; empty: any
+  std::vector<std::string> choices;       // texts only; empty: any
+  std::string group = {};                 // heading in --help
+  std::vector<std::string> used_by = {};  // learners (--algo) that read it; empty: all
 };
 using Fields = std::vector<Field>;
 

@@ -26,13 +26,28 @@ struct Pace {
   double gpu_memory_mb = 0;
 };
 
-/// A file that cannot be written under way is told on the console, once, and again when it can; training goes on.
+/// Where a run is and what will end it, as the progress bar shows it. All counts include what was done before a --resume.
+struct RunProgress {
+  std::int64_t episode = 0, max_episodes = 1;  // of this rank
+  double episodes_per_s = 0;                   // 0: not known yet
+  double seconds = 0, max_seconds = 0;         // max 0: no limit
+  std::optional<double> win_rate;
+  bool evaluated = false;      // the win rate is the last evaluation's, otherwise that of training games
+  double target_win_rate = 0;  // 0: none
+  std::optional<double> steps_per_s;
+};
+
+/// The progress bar, fewer than `columns` characters: the share done and the time left by the bound that will end the run
+/// first, win rate and speed, as far as they are known and fit.
+std::string bar_text(const RunProgress& progress, int columns);
+
+/// A file that cannot be written is reported on the console once, and once more when it can be written again; training
+/// goes on.
 class Reporter {
  public:
-  /// `episode` and `seconds` are what the run has behind it already.
+  /// `begin` holds what will end the run, and the episodes and seconds that it already used.
   /// Throws  FileError when the run folder cannot be written.
-  Reporter(const std::string& folder, std::int64_t max_episodes, bool every_episode, std::int64_t episode = 0,
-           double seconds = 0);
+  Reporter(const std::string& folder, const RunProgress& begin, bool every_episode);
 
   /// A line on the console and in train.log.
   void line(const std::string& text);
@@ -70,6 +85,7 @@ class Reporter {
   template <class Write>
   void try_to(bool& failing, const char* again, Write write);
   void push_points();
+  [[nodiscard]] double seconds() const;
   void draw_bar(std::int64_t episode);
 
   std::string folder_;
@@ -77,9 +93,10 @@ class Reporter {
   io::EventWriter events_;
   base::Console console_{1, "; all are in train.log"};
   bool log_failing_ = false, events_failing_ = false;
-  std::int64_t max_episodes_, first_episode_;
-  double seconds_before_;
+  RunProgress progress_;
+  const RunProgress first_;  // as this start found it
   Collected told_;
+  double recent_games_ = 0, recent_wins_ = 0;
   bool every_episode_;
   Clock::time_point begin_ = Clock::now(), last_block_{}, last_pace_ = Clock::now();
 };

@@ -1,0 +1,195 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "../io/temporary_folder.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/train/options.hpp"
+#include "snake_ddp/train/run.hpp"
+
+using namespace snake_ddp;
+
+namespace {
+
+using Settings = std::map<std::string, std::string>;
+
+train::TrainOptions options_from(const Settings& settings) {
+  train::TrainOptions options;
+  const config::Fields fields = train::fields(options);
+  for (const auto& [name, value] : settings) {
+    const auto field =
+        std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.name == name; });
+    REQUIRE(field != fields.end());
+    config::set_from_text(*field, value);
+  }
+  return options;
+}
+
+// What a short run prints goes nowhere while this lives.
+class Silence {
+ public:
+  Silence() : stdout_(::dup(STDOUT_FILENO)) {
+    std::fflush(stdout);
+    const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    ::dup2(nowhere, STDOUT_FILENO);
+    ::close(nowhere);
+  }
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
+  ~Silence() {
+    std::fflush(stdout);
+    ::dup2(stdout_, STDOUT_FILENO);
+    ::close(stdout_);
+  }
+
+ private:
+  int stdout_;
+};
+
+const Settings kShort = {
+    {"hidden_size", "8"},     {"batch_size", "16"},     {"num_envs", "2"}, {"max_episodes", "2"},
+    {"episode_length", "20"}, {"buffer_size", "100"},   {"threads", "1"},  {"checkpoint_interval", "0"},
+    {"rollout_steps", "8"},   {"sequence_length", "8"}, {"burn_in", "2"},  {"shared_memory", "off"}};
+
+// The fingerprint of a short run; "refused" where these settings do not go together.
+std::string outcome(const std::string& algo, const Settings& changes) {
+  const io::TemporaryFolder folder;
+  Settings settings = changes;
+  settings.insert(kShort.begin(), kShort.end());
+  settings.insert({"algo", algo});
+  settings["runs_dir"] = folder.path().string();
+  const train::TrainOptions options = options_from(settings);
+  try {
+    const Silence silence;
+    train::run_training(options, {});
+  } catch (const base::UsageError&) {
+    return "refused";
+  }
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
+    if (entry.path().filename() != "train.log") continue;
+    std::ifstream log(entry.path());
+    for (std::string line; std::getline(log, line);) {
+      const std::size_t at = line.find("Fingerprint: ");
+      if (at != std::string::npos) return line.substr(at);
+    }
+  }
+  FAIL("a run without a fingerprint");
+  return {};
+}
+
+bool is_refused(const std::string& algo, Settings settings) {
+  settings.insert({"algo", algo});
+  try {
+    train::check_together(options_from(settings));
+    return false;
+  } catch (const base::UsageError&) {
+    return true;
+  }
+}
+
+// A value other than that of `before`, which is kShort and `before`.
+struct Change {
+  std::string name, value;
+  Settings before = {};
+};
+
+const std::vector<Change> kFelt = {{"output_activation", "tanh"},
+                                   {"buffer_size", "16"},
+                                   {"tau", "0.5"},
+                                   {"a_lr", "0.01"},
+                                   {"updates_per_step", "0.5"},
+                                   {"n_step", "3"},
+                                   {"rollout_steps", "10"},
+                                   {"rollout_epochs", "3"},
+                                   {"td_lambda", "0"},
+                                   {"sequence_length", "4"},
+                                   {"burn_in", "1"},
+                                   {"scale_features", "on"},
+                                   {"layer_norm", "on"},
+                                   {"stored_action", "played"},
+                                   {"expected_value", "on", {{"stored_action", "played"}}},
+                                   {"actor_interval", "2"},
+                                   {"clipped_double_critics", "on"},
+                                   {"coalesced_update", "on"},
+                                   {"overlap", "on"},
+                                   // of all learners
+                                   {"gamma", "0.5"},
+                                   {"c_lr", "0.01"},
+                                   {"batch_size", "8"},
+                                   {"hidden_size", "9"},
+                                   {"max_grad_norm", "1e-6"},
+                                   {"lr_end", "0.5"},
+                                   {"reward_scale", "2"},
+                                   {"mask_fatal", "on"},
+                                   {"epsilon_min", "0.1"}};
+
+// Not to be seen in a run on the CPU: whoever does not use them must refuse them.
+const std::vector<Change> kRefused = {{"boards", "device"},
+                                      {"cuda_graph", "on"},
+                                      {"products", "bf16"},
+                                      {"tokens", "folder", {{"obs", "window"}, {"view_radius", "3"}}}};
+
+}  // namespace
+
+TEST_CASE("every setting is under one of the headings of --help", "[unit]") {
+  train::TrainOptions options;
+  std::vector<std::string> headings;
+  for (const config::Field& field : train::fields(options)) {
+    CAPTURE(field.name);
+    CHECK(!field.help.empty());
+    if (headings.empty() || headings.back() != field.group) headings.push_back(field.group);
+  }
+  CHECK(headings == std::vector<std::string>{"As in the Python trainer", "Running", "Learning", "Opponents",
+                                             "Saving", "This machine"});
+}
+
+TEST_CASE("a setting makes a difference to the learners that it is for, and to no other", "[unit]") {
+  train::TrainOptions options;
+  const config::Fields fields = train::fields(options);
+  std::map<std::string, std::set<std::string>> users;
+  for (const learners::LearnerEntry& learner : learners::registry()) {
+    for (const config::Field& f : fields) {
+      if (f.used_by.empty() || std::count(f.used_by.begin(), f.used_by.end(), learner.name) > 0)
+        users[f.name].insert(learner.name);
+    }
+  }
+  std::set<std::string> shown_here;
+  for (const learners::LearnerEntry& learner : learners::registry()) {
+    std::map<Settings, std::string> before;
+    for (const Change& change : kFelt) {
+      CAPTURE(learner.name, change.name, change.value);
+      shown_here.insert(change.name);
+      if (before.count(change.before) == 0) before[change.before] = outcome(learner.name, change.before);
+      REQUIRE(before[change.before].starts_with("Fingerprint"));
+      Settings changed = change.before;
+      changed[change.name] = change.value;
+      const std::string after = outcome(learner.name, changed);
+      if (users[change.name].count(learner.name) > 0)
+        CHECK((after != "refused" && after != before[change.before]));
+      else
+        CHECK((after == "refused" || after == before[change.before]));
+    }
+    for (const Change& change : kRefused) {
+      CAPTURE(learner.name, change.name);
+      shown_here.insert(change.name);
+      Settings changed = change.before;
+      changed[change.name] = change.value;
+      CHECK(!is_refused(learner.name, change.before));
+      CHECK(is_refused(learner.name, changed) == (users[change.name].count(learner.name) == 0));
+    }
+  }
+  for (const config::Field& f : fields) {
+    CAPTURE(f.name);
+    CHECK((f.used_by.empty() || shown_here.count(f.name) > 0));
+  }
+}
