@@ -1,13 +1,17 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/own_ranks.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/world.hpp"
+#include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/file_error.hpp"
+#include "snake_ddp/io/json_text.hpp"
+#include "snake_ddp/train/resume.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::app {
@@ -20,6 +24,20 @@ struct Line {
   bool check_settings = false;
   OwnRanks ranks;
 };
+
+// Those of a run's config.json that set nothing here; the run tells which of them are no settings any more.
+std::vector<std::string> keys_passed_over(const std::string& settings, const std::string& resume) {
+  std::vector<std::string> keys = {"run", "resume"};
+  try {
+    for (const std::string& key : train::unknown_settings(io::parse_ordered_json(io::read_file(settings))))
+      keys.push_back(key);
+  } catch (const io::SystemError& e) {
+    if (!e.is_missing()) throw;
+    throw base::FileError("--resume " + resume + ": not the folder of a run; it has no config.json");
+  } catch (const base::FileError&) {  // told by who reads it in earnest
+  }
+  return keys;
+}
 
 }  // namespace
 
@@ -37,15 +55,12 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
       apply_given(fields, line->given);
     };
     read_settings();
-    const std::string& resume = line->options.resume;
-    if (!resume.empty() && resume != "auto" && resume != "never") {
+    if (const std::string resume = line->options.resume; train::names_a_folder(resume)) {
       // The run's own settings stand where nothing else is said.
-      const std::string settings = resume + "/config.json";
-      if (!std::filesystem::exists(settings)) {
-        throw base::FileError("--resume " + resume + ": not the folder of a run; it has no config.json");
-      }
+      const std::string settings = train::place_of(resume).run + "/config.json";
+      const std::vector<std::string> passed_over = keys_passed_over(settings, resume);
       line->options = {};
-      config::set_from_file(fields, settings, {"run", "resume"});
+      config::set_from_file(fields, settings, passed_over);
       read_settings();
     }
     train::check_together(line->options);

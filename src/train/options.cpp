@@ -129,9 +129,10 @@ config::Fields fields(TrainOptions& o) {
              "episodes between two checkpoints of the full state; 0: none", 0, kMany),
       number("keep_checkpoints", &o.keep_checkpoints, "checkpoints that are kept", 1, 1e6),
       text("checkpoint_replay", &o.checkpoint_replay, "whether they hold replay", {"on", "off"}),
-      text("resume", &o.resume,
-           "auto, never, or the folder of a run to go on with; without it auto where torchrun starts ranks "
-           "anew, else never"),
+      text(
+          "resume", &o.resume,
+          "auto, never, or the folder of a run, or of one of its checkpoints, to go on with; without it auto "
+          "where torchrun starts ranks anew, else never"),
       number("n_step", &o.n_step, "rewards summed before bootstrapping", 1, 200),
       number("rollout_steps", &o.rollout_steps, "pqn: steps of each board that are played and learned from",
              1, 1e6),
