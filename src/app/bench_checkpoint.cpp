@@ -48,7 +48,7 @@ std::vector<BenchRow> bench_checkpoint(double seconds) {
   options.opponent = [](std::int64_t) { return agents::Rival{agents::Opponent::kLevel2}; };
   rollout::Collector collector(options, replay);
   train::Counters counters;
-  train::Checkpoints checkpoints({run.path.string(), 0, 1, true, true, 1, "bench", {}});
+  train::Checkpoints checkpoints({run.path.string(), 0, 1, true, true, 1, "bench", {}, {}});
   std::vector<rollout::Episode> ended;
   const auto longest_step = [&](const auto& go_on) {
     double longest = 0;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,6 +13,10 @@
 #include "snake_ddp/app/own_ranks.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/world.hpp"
+#include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/file_error.hpp"
+#include "snake_ddp/io/json_text.hpp"
+#include "snake_ddp/train/resume.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::app {
@@ -73,6 +77,20 @@ class Help : public CLI::Formatter {
   std::set<std::string> unused_;
 };
 
+// Those of a run's config.json that set nothing here; the run tells which of them are no settings any more.
+std::vector<std::string> keys_passed_over(const std::string& settings, const std::string& resume) {
+  std::vector<std::string> keys = {"run", "resume"};
+  try {
+    for (const std::string& key : train::unknown_settings(io::parse_ordered_json(io::read_file(settings))))
+      keys.push_back(key);
+  } catch (const io::SystemError& e) {
+    if (!e.is_missing()) throw;
+    throw base::FileError("--resume " + resume + ": not the folder of a run; it has no config.json");
+  } catch (const base::FileError&) {  // told by who reads it in earnest
+  }
+  return keys;
+}
+
 }  // namespace
 
 Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
@@ -95,15 +113,12 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
       apply_given(fields, line->given);
     };
     read_settings();
-    const std::string& resume = line->options.resume;
-    if (!resume.empty() && resume != "auto" && resume != "never") {
+    if (const std::string resume = line->options.resume; train::names_a_folder(resume)) {
       // The run's own settings, where the command line and the file say nothing.
-      const std::string settings = resume + "/config.json";
-      if (!std::filesystem::exists(settings)) {
-        throw base::FileError("--resume " + resume + ": not the folder of a run; it has no config.json");
-      }
+      const std::string settings = train::place_of(resume).run + "/config.json";
+      const std::vector<std::string> passed_over = keys_passed_over(settings, resume);
       line->options = {};
-      config::set_from_file(fields, settings, {"run", "resume"});
+      config::set_from_file(fields, settings, passed_over);
       read_settings();
     }
     train::check_together(line->options);

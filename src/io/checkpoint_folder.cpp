@@ -29,6 +29,7 @@ using nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 constexpr std::string_view kStep = "step_";
+constexpr std::string_view kDamaged = "damaged_", kLeft = "left_";
 constexpr const char* kManifest = "manifest.json";
 
 fs::path home(const std::string& run) { return fs::path(run) / "checkpoints"; }
@@ -61,9 +62,9 @@ ordered_json to_json(const Manifest& m) {
   ordered_json files = ordered_json::array();
   for (const CheckpointFile& f : m.files)
     files.push_back({{"name", f.name}, {"bytes", f.seal.bytes}, {"crc32", f.seal.crc32}});
-  return {{"format", kFormat},      {"step", m.step},       {"updates", m.updates},
-          {"episode", m.episode},   {"version", m.version}, {"world_size", m.world_size},
-          {"settings", m.settings}, {"files", files}};
+  return {{"format", kFormat},    {"step", m.step},         {"updates", m.updates},
+          {"episode", m.episode}, {"version", m.version},   {"world_size", m.world_size},
+          {"run", m.run},         {"settings", m.settings}, {"files", files}};
 }
 
 bool is_plain_name(const std::string& name) {
@@ -83,11 +84,13 @@ Whole whole(const ordered_json& object, const char* name) {
 
 Manifest from_json(const ordered_json& json) {
   Manifest m;
+  if (json.at("format") != kFormat) throw FileError("it has no format");
   m.step = whole<std::int64_t>(json, "step");
   m.updates = whole<std::int64_t>(json, "updates");
   m.episode = whole<std::int64_t>(json, "episode");
   m.version = json.at("version").get<std::string>();
   m.world_size = whole<int>(json, "world_size");
+  if (json.contains("run")) m.run = json["run"].get<std::string>();
   m.settings = json.at("settings");
   if (m.world_size < 1 || !m.settings.is_object()) throw FileError("numbers out of range");
   for (const ordered_json& file : json.at("files")) {
@@ -106,6 +109,35 @@ void sync_folder(const fs::path& folder) {
     throw file_error("make sure of the names in", folder.string(), errno);
 }
 
+bool is_folder(const fs::path& path) {
+  std::error_code error;
+  const bool is = fs::is_directory(path, error);
+  if (error && error.value() != ENOENT) throw file_error("look at", path.string(), error.value());
+  return is;
+}
+
+// Names of the folders in a run's checkpoints/ that begin so.
+std::vector<std::string> folders_in_home(const std::string& run, std::string_view beginning) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator it(home(run), error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name.starts_with(beginning) && is_folder(it->path())) names.push_back(name);
+  }
+  if (error && error.value() != ENOENT) throw file_error("list", home(run).string(), error.value());
+  return names;
+}
+
+// `name` in a run's checkpoints/, with a number behind it where something has that name already.
+fs::path free_name(const std::string& run, const std::string& name) {
+  std::error_code error;
+  fs::path free = home(run) / name;
+  for (int n = 2; fs::exists(fs::symlink_status(free, error)); ++n)
+    free = home(run) / fmt::format("{}.{}", name, n);
+  return free;
+}
+
 }  // namespace
 
 const Seal* Manifest::find(const std::string& name) const {
@@ -115,7 +147,11 @@ const Seal* Manifest::find(const std::string& name) const {
 }
 
 std::string checkpoint_folder(const std::string& run, std::int64_t step) {
-  return (home(run) / name_of(step)).string();
+  return checkpoint_folder(run, name_of(step));
+}
+
+std::string checkpoint_folder(const std::string& run, const std::string& name) {
+  return (home(run) / name).string();
 }
 
 std::string unfinished_checkpoint(const std::string& run, std::int64_t step) {
@@ -171,46 +207,60 @@ void discard_unfinished(const std::string& run) {
 
 std::vector<std::int64_t> checkpoints_of(const std::string& run) {
   std::vector<std::int64_t> steps;
-  std::error_code error;
-  fs::directory_iterator it(home(run), error);
-  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    if (!name.starts_with(kStep)) continue;
+  for (const std::string& name : folders_in_home(run, kStep)) {
     std::int64_t step = -1;
     const char* end = name.data() + name.size();
     const auto [stop, failed] = std::from_chars(name.data() + kStep.size(), end, step);
-    if (failed == std::errc() && stop == end && step >= 0) steps.push_back(step);
+    if (failed == std::errc() && stop == end && step >= 0 && name == name_of(step)) steps.push_back(step);
   }
-  if (error && error.value() != ENOENT) throw file_error("list", home(run).string(), error.value());
   std::sort(steps.begin(), steps.end(), std::greater<>());
   return steps;
+}
+
+std::vector<std::string> damaged_checkpoints_of(const std::string& run) {
+  std::vector<std::string> names = folders_in_home(run, std::string(kDamaged) + std::string(kStep));
+  std::sort(names.begin(), names.end(), std::greater<>());
+  return names;
 }
 
 Manifest read_manifest(const std::string& checkpoint) {
   const std::string path = (fs::path(checkpoint) / kManifest).string();
   const auto damaged = [&](const std::string& why) {
-    return FileError(fmt::format("{} is damaged: {}", path, why));
+    return DamagedFile(fmt::format("{} is damaged: {}", path, why));
   };
+  std::string text;
+  try {
+    text = read_file(path);
+  } catch (const SystemError& e) {
+    // A folder that is not there tells nothing: another rank, or a slow network drive, may have it.
+    if (e.number != ENOENT || !is_folder(checkpoint)) throw;
+    throw damaged("it is missing");
+  }
   ordered_json json;
   try {
-    json = parse_ordered_json(read_file(path));
+    json = parse_ordered_json(text);
   } catch (const FileError& e) {
     throw damaged(e.what());
   }
-  if (!json.is_object() || !json.contains("checksum")) throw damaged("not what was written, cut short?");
+  if (!json.is_object()) throw damaged("not what was written, cut short?");
+  // Before the checksum, which another format may count in another way.
+  if (json.contains("format") && json["format"].is_number_unsigned() && json["format"] != kFormat) {
+    throw FileError(fmt::format(
+        "{} is of format {}, written by {}, and this version reads format {}: use that version", path,
+        json["format"].dump(),
+        json.contains("version") ? json["version"].dump(-1, ' ', true) : "a newer version", kFormat));
+  }
+  if (!json.contains("checksum")) throw damaged("not what was written, cut short?");
   const ordered_json checksum = json["checksum"];
   json.erase("checksum");
   if (checksum != crc_of(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)))
     throw damaged("its checksum is wrong");
   try {
-    if (json.at("format") != kFormat) {
-      throw FileError(fmt::format("of format {}; this version reads {}", json["format"].dump(), kFormat));
-    }
     return from_json(json);
   } catch (const nlohmann::json::exception& e) {
-    throw damaged(e.what());
+    throw FileError(fmt::format("{} cannot be used: {}", path, e.what()));
   } catch (const FileError& e) {
-    throw damaged(e.what());
+    throw FileError(fmt::format("{} cannot be used: {}", path, e.what()));
   }
 }
 
@@ -230,11 +280,30 @@ Manifest verify_checkpoint(const std::string& checkpoint) {
 }
 
 std::string set_aside(const std::string& run, std::int64_t step) {
-  const fs::path there = home(run) / ("damaged_" + name_of(step));
+  const fs::path there = free_name(run, std::string(kDamaged) + name_of(step));
   std::error_code error;
-  if (fs::exists(there, error)) remove_quietly(there);
   fs::rename(checkpoint_folder(run, step), there, error);
   return error ? std::string() : there.string();
+}
+
+std::vector<std::string> take_up(const std::string& run, const std::string& name, std::int64_t step) {
+  const auto rename = [](const fs::path& from, const fs::path& to) {
+    std::error_code error;
+    fs::rename(from, to, error);
+    if (error) throw file_error("rename", from.string(), error.value());
+  };
+  std::vector<std::string> left;
+  for (const std::int64_t other : checkpoints_of(run)) {
+    const std::string its_name = name_of(other);
+    if (other < step || its_name == name) continue;
+    const fs::path there = free_name(run, std::string(kLeft) + its_name);
+    rename(home(run) / its_name, there);
+    left.push_back(there.filename().string());
+  }
+  if (name != name_of(step)) rename(home(run) / name, checkpoint_folder(run, step));
+  sync_folder(home(run));
+  write_file_atomically((home(run) / "latest").string(), name_of(step) + "\n");
+  return left;
 }
 
 void mark_resumable(const std::string& run, bool resumable) {

@@ -34,11 +34,13 @@ std::string_view advice(int error_number) {
 
 }  // namespace
 
-base::FileError file_error(std::string_view doing, const std::string& path, int error_number) {
+bool SystemError::is_missing() const { return number == ENOENT || number == ENOTDIR; }
+
+SystemError file_error(std::string_view doing, const std::string& path, int error_number) {
   std::string text("cannot ");
   text.append(doing).append(" '").append(path).append("': ");
   text.append(std::strerror(error_number)).append(". ").append(advice(error_number));
-  return base::FileError(text);
+  return {text, error_number};
 }
 
 }  // namespace snake_ddp::io

@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <limits>
@@ -82,6 +83,13 @@ std::int64_t highest_number(const fs::path& runs) {
   return highest;
 }
 
+// Something that only has a run's name, as an archive of one.
+bool is_no_folder(const fs::path& entry) {
+  std::error_code error;  // what cannot be looked at is for who looks into it
+  const fs::file_type type = fs::status(entry, error).type();
+  return type != fs::file_type::directory && type != fs::file_type::none;
+}
+
 bool has_run(const fs::path& runs, std::int64_t number) {
   const auto names = names_in(runs);
   return std::any_of(names.begin(), names.end(),
@@ -101,12 +109,21 @@ std::string joined(const std::vector<std::string>& items, std::size_t most) {
   return text;
 }
 
+bool is_there(const fs::path& path) {
+  std::error_code hidden;  // what may not be looked at is of no use
+  return fs::exists(path, hidden);
+}
+
 // "run2_20260131_235959 (episodes 1000, 2000)"
 std::string describe_run(const fs::path& run) {
   std::vector<std::int64_t> episodes;
-  for (const std::string& name : names_in(run / kModelFolder)) {
-    const auto episode = number_within(name, "actor_", ".pth");
-    if (episode && fs::exists(model_file(run, "critic", *episode))) episodes.push_back(*episode);
+  try {
+    for (const std::string& name : names_in(run / kModelFolder)) {
+      const auto episode = number_within(name, "actor_", ".pth");
+      if (episode && is_there(model_file(run, "critic", *episode))) episodes.push_back(*episode);
+    }
+  } catch (const SystemError& e) {
+    return run.filename().string() + " (" + std::strerror(e.number) + ")";
   }
   std::sort(episodes.begin(), episodes.end());
   std::vector<std::string> texts;
@@ -118,7 +135,7 @@ std::string describe_run(const fs::path& run) {
 std::string describe_runs(const fs::path& runs) {
   std::vector<std::string> texts;
   for (const std::string& name : names_in(runs)) {
-    if (run_number(name)) texts.push_back(describe_run(runs / name));
+    if (run_number(name) && !is_no_folder(runs / name)) texts.push_back(describe_run(runs / name));
   }
   return "\n  " + runs.string() + ": " + (texts.empty() ? "no runs" : joined(texts, 20));
 }
@@ -177,26 +194,37 @@ NewRun::~NewRun() {
 std::vector<std::string> run_folders(const std::string& runs_dir, const std::string& game_name) {
   const fs::path runs = fs::path(runs_dir) / game_name;
   std::vector<std::string> names = names_in(runs);
-  std::erase_if(names, [](const std::string& name) { return !run_number(name); });
+  std::erase_if(names,
+                [&](const std::string& name) { return !run_number(name) || is_no_folder(runs / name); });
   std::stable_sort(names.begin(), names.end(),
                    [](const auto& a, const auto& b) { return *run_number(a) > *run_number(b); });
   for (std::string& name : names) name = (runs / name).string();
   return names;
 }
 
-RunClaim::RunClaim(const std::string& folder)
-    : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (descriptor_ < 0) throw file_error("open folder", folder, errno);
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(descriptor_);
-    throw base::FileError(
-        folder +
-        " is being written by another process: stop that one first, or start a new run with "
-        "--resume never");
-  }
+// The folder and a file in it: network file systems lock only what is open for writing, which a folder cannot be, and
+// versions before this one hold the folder alone.
+RunClaim::RunClaim(const std::string& folder) : RunClaim() {
+  const auto hold = [&](const std::string& path, int flags) {
+    const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+    if (descriptor < 0) throw file_error("open", path, errno);
+    descriptors_.push_back(descriptor);
+    while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno != EWOULDBLOCK) return;
+      throw base::FileError(
+          folder +
+          " is being written by another process: stop that one first, or start a new run with "
+          "--resume never");
+    }
+  };
+  hold(folder, O_RDONLY | O_DIRECTORY);
+  hold(folder + "/train.log", O_RDWR | O_CREAT | O_APPEND);
 }
 
-RunClaim::~RunClaim() { ::close(descriptor_); }
+RunClaim::~RunClaim() {
+  for (const int descriptor : descriptors_) ::close(descriptor);
+}
 
 RunModel find_run_model(const std::string& runs_dir, const std::string& game_name, std::int64_t number,
                         std::int64_t episode, const std::string& old_models_dir) {
@@ -207,7 +235,7 @@ RunModel find_run_model(const std::string& runs_dir, const std::string& game_nam
       if (run_number(*name) != number) continue;
       const fs::path actor = model_file(runs / *name, "actor", episode);
       const fs::path critic = model_file(runs / *name, "critic", episode);
-      if (fs::exists(actor) && fs::exists(critic)) return {actor.string(), critic.string()};
+      if (is_there(actor) && is_there(critic)) return {actor.string(), critic.string()};
     }
   }
   std::string message = "no weights of run " + std::to_string(number) + ", episode " +

@@ -15,6 +15,7 @@
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/sides.hpp"
+#include "stored_board.hpp"
 
 namespace snake_ddp::rollout {
 namespace {
@@ -23,12 +24,14 @@ bool is_observation(const std::string& name) {
   return name == kSourceNames[kObservation] || name == kSourceNames[kNextObservation];
 }
 
-bool is_board(const float* packed) {
-  std::array<std::uint8_t, sizeof(game::State)> image;
-  std::memcpy(image.data(), packed, sizeof image);
-  if (image[offsetof(game::State, is_done)] > 1) return false;
+}  // namespace
+
+bool is_board(const float* image) {
+  std::array<std::uint8_t, sizeof(game::State)> bytes;
+  std::memcpy(bytes.data(), image, sizeof bytes);
+  if (bytes[offsetof(game::State, is_done)] > 1) return false;
   game::State state;
-  std::memcpy(&state, packed, sizeof state);
+  std::memcpy(&state, image, sizeof state);
   try {
     game::check_consistency(state);
   } catch (const base::Bug&) {
@@ -36,8 +39,6 @@ bool is_board(const float* packed) {
   }
   return true;
 }
-
-}  // namespace
 
 std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, const Sight& sight) {
   if (kTeam * (sight.features() + 1) < 2 * kBoardFloats) return columns;

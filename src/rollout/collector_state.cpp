@@ -8,6 +8,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/rollout/collector.hpp"
+#include "stored_board.hpp"
 
 namespace snake_ddp::rollout {
 namespace {
@@ -125,6 +126,13 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
   };
   check_between(sizes, 0, options_.n_step, "window_size");
   check_between(next, 0, options_.n_step - 1, "window_next");
+  // Observations are made of these when their n-th reward is there.
+  for (std::size_t seat = 0; seat < window_size_.size(); ++seat) {
+    const std::int64_t n = options_.n_step, size = sizes.data_ptr<std::int64_t>()[seat];
+    const float* rows = window.data_ptr<float>() + static_cast<std::int64_t>(seat) * n * kWindowWidth;
+    for (std::int64_t k = 1; k <= size; ++k)
+      refuse(!is_board(rows + (next.data_ptr<std::int64_t>()[seat] - k + n) % n * kWindowWidth), "window");
+  }
   if (linked_) {
     const at::Tensor since = of("rows_since");
     const at::Tensor known = since.masked_select(since != kNoRow);

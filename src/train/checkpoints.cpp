@@ -78,6 +78,7 @@ void Checkpoints::begin(const RunState& state) {
   manifest_.episode = state.collector.episodes_ended();
   manifest_.world_size = plan_.world_size;
   manifest_.version = plan_.version;
+  manifest_.run = plan_.identity;
   manifest_.settings = plan_.settings;
   if (!plan_.sees_run) return;
   struct Taken {

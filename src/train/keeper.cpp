@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <random>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/io/atomic_file.hpp"
@@ -12,16 +13,31 @@
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::train {
+namespace {
+
+std::string new_identity() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}", device(), device());
+}
+
+// Not of one that a network drive fails to look at.
+bool is_gone(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found;
+}
+
+}  // namespace
 
 Keeper::Keeper(const TrainOptions& o, const std::string& folder, const nlohmann::ordered_json& settings,
-               const Launch& launch, const dist::DistContext& context)
+               const Launch& launch, const dist::DistContext& context, const std::string& identity)
     : new_(folder.empty() ? std::make_unique<io::NewRun>(io::create_run_folder(o.runs_dir, o.game_name).path)
                           : nullptr),
       folder_(new_ ? new_->folder() : folder),
       claim_(folder_),
       settings_(settings),
       map_(o) {
-  settings_["run"] = {{"world_size", context.size()},
+  settings_["run"] = {{"id", identity.empty() ? new_identity() : identity},
+                      {"world_size", context.size()},
                       {"hosts", context.hosts()},
                       {"backend", context.backend()},
                       {"device", context.device().str()},
@@ -50,11 +66,9 @@ void Keeper::has_begun() {
 }
 
 bool Keeper::mend() {
-  namespace fs = std::filesystem;
   const std::string settings = folder_ + "/config.json";
   const std::string models = folder_ + "/trained_model";
-  std::error_code ignored;  // what cannot be looked at shows when it is written
-  if (fs::exists(settings, ignored) && fs::exists(models, ignored)) {
+  if (!is_gone(settings) && !is_gone(models)) {
     if (!settings_written_) write_settings();
     return false;
   }

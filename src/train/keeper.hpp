@@ -17,11 +17,13 @@ namespace snake_ddp::train {
 
 class Keeper {
  public:
-  /// Claims `folder`, or makes a new one where that is empty: until has_begun() it goes again with the keeper.
+  /// Claims `folder`, or makes a new one where that is empty: until has_begun() it goes again with the keeper. A run
+  /// without an identity gets one.
   /// Throws  FileError; also if another process writes there.
   Keeper(const TrainOptions& options, const std::string& folder, const nlohmann::ordered_json& settings,
-         const Launch& launch, const dist::DistContext& context);
+         const Launch& launch, const dist::DistContext& context, const std::string& identity);
   [[nodiscard]] const std::string& folder() const { return folder_; }
+  [[nodiscard]] std::string identity() const { return settings_.at("run").at("id"); }
 
   /// Writes config.json.
   /// Returns  why a run that goes on must do with the one that it has, until mend() finds room; empty where it need not.

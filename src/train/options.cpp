@@ -235,8 +235,9 @@ config::Fields fields(TrainOptions& o) {
           number("keep_checkpoints", &o.keep_checkpoints, "number of checkpoints to keep", 1, 1e6),
           text("checkpoint_replay", &o.checkpoint_replay, "save replay with each checkpoint", {"on", "off"}),
           text("resume", &o.resume,
-               "auto, never, or the folder of a run to continue; by default auto after a restart by "
-               "torchrun, else never"),
+               "auto, never, or the folder of a run, or of one of its checkpoints, to continue; by default "
+               "auto "
+               "after a restart by torchrun, else never"),
           number("record_interval", &o.record_interval,
                  "episodes between game logs of rank 0's first board, written to games/; 0: none", 0, kMany),
       });

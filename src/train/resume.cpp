@@ -6,14 +6,19 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <sstream>
+#include <string_view>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/file_error.hpp"
 #include "snake_ddp/io/json_text.hpp"
 #include "snake_ddp/io/run_folder.hpp"
 #include "snake_ddp/io/state_dict.hpp"
@@ -201,56 +206,110 @@ std::string changes(const ordered_json& before, const ordered_json& now) {
 }
 
 struct Found {
-  std::int64_t step;
+  std::string folder;
   io::Manifest manifest;  // empty where this rank does not see the folder
   Taken taken;
 };
 
-// The newest checkpoint that is whole for every rank.
-Found newest_whole(const std::string& run, bool sees_run, const RunState& state, const ordered_json& settings,
-                   dist::DistContext& context, std::vector<std::string>& lines) {
-  std::vector<std::string> reasons;
-  std::vector<std::int64_t> steps;
-  if (context.is_main()) steps = io::checkpoints_of(run);
-  for (std::size_t i = 0;; ++i) {
-    const bool none = context.is_main() && i == steps.size();
-    const std::string next = context.broadcast_text(
-        none || !context.is_main() ? "none" : std::to_string(steps[i]), context.deadline());
-    if (next == "none") break;
-    Found found{std::stoll(next), {}, {}};
-    const std::string folder = io::checkpoint_folder(run, found.step);
-    std::string failure;
-    if (sees_run) {
+// What kept a rank from going on from a checkpoint; `why` is empty where nothing did.
+struct Failure {
+  bool damage = false;  // proven
+  std::string why;
+};
+
+// Of all ranks together: damage only where each of them could read.
+Failure agreed(const Failure& mine, dist::DistContext& context) {
+  std::vector<std::string> damaged, unable;
+  const std::vector<std::string> all = context.gather(
+      mine.why.empty() ? "" : (mine.damage ? "damaged:" : "unable:") + mine.why, context.deadline());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    const std::size_t colon = all[rank].find(':');
+    (all[rank].starts_with("damaged") ? damaged : unable)
+        .push_back(
+            fmt::format("rank {} on {}: {}", rank, context.hosts()[rank], all[rank].substr(colon + 1)));
+  }
+  const std::string unable_text =
+      context.broadcast_text(fmt::format("{}", fmt::join(unable, "; ")), context.deadline());
+  if (!unable_text.empty()) return {false, unable_text};
+  return {true, context.broadcast_text(damaged.empty() ? "" : damaged.front(), context.deadline())};
+}
+
+// Why a run without a whole checkpoint cannot go on, and how it could. `reasons`: of those that were just tried.
+std::string nothing_whole(const std::string& run, const std::vector<std::string>& reasons,
+                          const std::vector<std::string>& set_aside) {
+  if (reasons.empty() && set_aside.empty())
+    return fmt::format("{} has no checkpoint to go on from; start a new run with --resume never", run);
+  return fmt::format(
+      "no checkpoint of {} is whole{}{}. Set aside as damaged: {}. Restore one from a copy, or start a new "
+      "run from its saved weights with --resume never --load_model",
+      run, reasons.empty() ? "" : ": ", fmt::join(reasons, "; "),
+      set_aside.empty()
+          ? "none"
+          : fmt::format("{}; once mended, one of them is taken up again by its name: --resume {}",
+                        fmt::join(set_aside, ", "), io::checkpoint_folder(run, set_aside.front())));
+}
+
+// Of a checkpoint that is not damaged, but of no use to some rank.
+FileError cannot_go_on(const std::string& folder, const std::string& why, const std::string& older) {
+  const std::string_view sentence(why);
+  return FileError(
+      fmt::format("cannot go on from {}: {}. That is no proof of damage, so it is not set aside. Start again "
+                  "once it can be read{}",
+                  folder, sentence.ends_with('.') ? sentence.substr(0, sentence.size() - 1) : sentence,
+                  older.empty() ? "" : ", or go on from the one before with --resume " + older));
+}
+
+void check_owner(const io::Manifest& manifest, const std::string& identity, const std::string& folder) {
+  if (identity.empty() || manifest.run.empty() || manifest.run == identity) return;
+  throw FileError(fmt::format(
+      "{} is a checkpoint of another run ({}; this one is {}). Move it out of here; --load_model begins "
+      "a run with another one's weights",
+      folder, manifest.run, identity));
+}
+
+// The checkpoint that is named, or the newest that is whole for every rank.
+Found newest_whole(const Origin& origin, const Access& access, const RunState& state,
+                   const ordered_json& settings, dist::DistContext& context,
+                   std::vector<std::string>& lines) {
+  const std::string& run = origin.place.run;
+  const bool named = !origin.place.checkpoint.empty();
+  std::string listed;
+  if (context.is_main() && !named) listed = fmt::format("{}", fmt::join(io::checkpoints_of(run), " "));
+  std::istringstream list(context.broadcast_text(listed, context.deadline()));
+  const std::vector<std::int64_t> steps{std::istream_iterator<std::int64_t>(list), {}};
+  std::vector<std::string> folders, reasons;
+  if (named) folders.push_back(io::checkpoint_folder(run, origin.place.checkpoint));
+  for (const std::int64_t step : steps) folders.push_back(io::checkpoint_folder(run, step));
+  for (std::size_t i = 0; i < folders.size(); ++i) {
+    Found found{folders[i], {}, {}};
+    Failure failure{false, access.unreadable};
+    if (access.sees) {
       try {
-        found.manifest = io::read_manifest(folder);
+        found.manifest = io::read_manifest(found.folder);
+        check_owner(found.manifest, origin.identity, found.folder);
         check_fixed(found.manifest.settings, settings, run);
-        found.taken = take(folder, found.manifest, context.rank(), context.size(), state.replay);
+        found.taken = take(found.folder, found.manifest, context.rank(), context.size(), state.replay);
+      } catch (const io::DamagedFile& e) {
+        failure = {true, e.what()};
       } catch (const FileError& e) {
-        failure = fmt::format("rank {} on {}: {}", context.rank(),
-                              context.hosts()[static_cast<std::size_t>(context.rank())], e.what());
+        failure = {false, e.what()};
       }
     }
-    std::string verdict;
-    for (const std::string& text : context.gather(failure, context.deadline())) {
-      if (verdict.empty()) verdict = text;
-    }
-    verdict = context.broadcast_text(verdict, context.deadline());
-    if (verdict.empty()) return found;
+    const Failure all = agreed(failure, context);
+    if (all.why.empty()) return found;
+    if (!all.damage) throw cannot_go_on(found.folder, all.why, i + 1 < folders.size() ? folders[i + 1] : "");
+    if (named) throw FileError(fmt::format("{} is damaged: {}", found.folder, all.why));
     if (context.is_main()) {
-      const std::string aside = io::set_aside(run, found.step);
-      lines.push_back(fmt::format("Checkpoint step {} is damaged: {}{}", found.step, verdict,
+      const std::string aside = io::set_aside(run, steps[i]);
+      lines.push_back(fmt::format("Checkpoint step {} is damaged: {}{}", steps[i], all.why,
                                   aside.empty() ? "" : "; it is now " + aside));
     }
-    reasons.push_back(verdict);
+    reasons.push_back(all.why);
   }
-  if (reasons.empty()) {
-    throw FileError(
-        fmt::format("{} has no checkpoint to go on from; start a new run with --resume never", run));
-  }
-  throw FileError(
-      fmt::format("no checkpoint of {} is whole: {}. Restore one from a copy, or start a new run from its "
-                  "saved weights with --resume never --load_model",
-                  run, fmt::join(reasons, "; ")));
+  std::string refusal;
+  if (context.is_main()) refusal = nothing_whole(run, reasons, io::damaged_checkpoints_of(run));
+  throw FileError(context.broadcast_text(refusal, context.deadline()));
 }
 
 // Counts of intervals mean nothing in intervals of another length: these count anew from the checkpoint on.
@@ -298,21 +357,135 @@ void share(const Found& found, const RunState& state, const ordered_json& settin
            whole_number(small, "games.ended", "the checkpoint"), epsilon->item<double>()};
 }
 
-// `with_job`: the number of SLURM's job decides, where there is one.
-bool was_launched_by(const Launch& launch, bool with_job, const std::string& run) {
-  ordered_json config;
+// Makes the checkpoint that was named the newest one, for the next start.
+void take_up(const Place& place, std::int64_t step, dist::DistContext& context,
+             std::vector<std::string>& lines) {
+  Failure failure;
+  if (context.is_main()) {
+    try {
+      const std::vector<std::string> left = io::take_up(place.run, place.checkpoint, step);
+      if (!left.empty())
+        lines.push_back(
+            fmt::format("Left behind, and no longer counted as checkpoints: {}", fmt::join(left, ", ")));
+    } catch (const FileError& e) {
+      failure.why = e.what();
+    }
+  }
+  failure = agreed(failure, context);
+  if (!failure.why.empty()) throw FileError(failure.why);
+}
+
+// A run's config.json; an empty object where there is none that can be understood.
+// Throws  SystemError where it cannot be read.
+ordered_json config_of(const std::string& run) {
+  ordered_json config = ordered_json::object();
   try {
     config = io::parse_ordered_json(io::read_file(run + "/config.json"));
+  } catch (const io::SystemError& e) {
+    if (!e.is_missing()) throw;
   } catch (const FileError&) {  // not a run of ours
-    return false;
   }
-  if (!config.is_object() || !config.contains("run") || !config["run"].is_object()) return false;
-  const ordered_json& about = config["run"];
-  if (with_job && !launch.job.empty()) return about.contains("job") && about["job"] == launch.job;
-  if (!about.contains("agents") || !about["agents"].is_array()) return false;
-  return std::any_of(about["agents"].begin(), about["agents"].end(), [&](const ordered_json& agent) {
+  return config.is_object() ? config : ordered_json::object();
+}
+
+// What it tells of the run beside its settings.
+ordered_json about(const ordered_json& config) {
+  return config.contains("run") && config["run"].is_object() ? config["run"] : ordered_json::object();
+}
+
+// `with_job`: the number of SLURM's job decides, where there is one.
+bool was_launched_by(const Launch& launch, bool with_job, const std::string& run) {
+  const ordered_json known = about(config_of(run));
+  if (with_job && !launch.job.empty()) return known.contains("job") && known["job"] == launch.job;
+  if (!known.contains("agents") || !known["agents"].is_array()) return false;
+  return std::any_of(known["agents"].begin(), known["agents"].end(), [&](const ordered_json& agent) {
     return std::find(launch.agents.begin(), launch.agents.end(), agent) != launch.agents.end();
   });
+}
+
+bool has_checkpoints(const std::string& run) {
+  return !io::checkpoints_of(run).empty() || !io::damaged_checkpoints_of(run).empty();
+}
+
+// Whether a folder is nothing of this user's, as opposed to one that cannot be read just now.
+bool is_foreign(const io::SystemError& e) {
+  return e.number == EACCES || e.number == EPERM || e.number == ELOOP || e.number == EISDIR;
+}
+
+// The run that this launch began, or the newest one where nothing tells runs apart; empty for a new one.
+std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
+                      std::vector<std::string>& lines) {
+  const std::vector<std::string> runs = io::run_folders(o.runs_dir, o.game_name);
+  const auto look_into = [&](const std::string& run, const auto& question) {
+    try {
+      return question(run);
+    } catch (const io::SystemError& e) {
+      if (!is_foreign(e)) throw;
+      if (asked || launch.restarts > 0) lines.push_back(fmt::format("Passed over {}: {}", run, e.what()));
+      return false;
+    }
+  };
+  const auto is_ours = [&](const std::string& run) { return was_launched_by(launch, asked, run); };
+  for (const std::string& run : runs) {
+    if (look_into(run, is_ours) && has_checkpoints(run)) return run;
+  }
+  // A requeued job goes on with its own run.
+  if (!asked || !launch.job.empty() || launch.restarts > 0) return {};
+  lines.clear();
+  for (const std::string& run : runs) {
+    if (look_into(run, has_checkpoints)) return run;
+  }
+  return {};
+}
+
+// The run's identity, or, where a version that knew none has written config.json, that of its newest checkpoint.
+std::string identity_of(const std::string& run, const ordered_json& config) {
+  const ordered_json known = about(config);
+  if (known.contains("id") && known["id"].is_string()) return known["id"].get<std::string>();
+  for (const std::int64_t step : io::checkpoints_of(run)) {
+    try {
+      const io::Manifest manifest = io::read_manifest(io::checkpoint_folder(run, step));
+      if (!manifest.run.empty()) return manifest.run;
+    } catch (const FileError&) {  // told when it is this one's turn
+    }
+  }
+  return {};
+}
+
+Origin chosen(const TrainOptions& o, const Launch& launch) {
+  Origin origin;
+  const bool asked = o.resume == "auto";
+  std::string& run = origin.place.run;
+  if (names_a_folder(o.resume)) {
+    origin.place = place_of(o.resume);
+    std::string& checkpoint = origin.place.checkpoint;
+    if (!checkpoint.empty()) {
+      const bool restarted = launch.restarts > 0;
+      std::error_code unknown;
+      const bool is_there =
+          fs::status(io::checkpoint_folder(run, checkpoint), unknown).type() != fs::file_type::not_found;
+      if (was_launched_by(launch, launch.agents.empty() && restarted, run) || (restarted && !is_there)) {
+        origin.lines.push_back(fmt::format("{} was taken up by an earlier start of this launch", checkpoint));
+        checkpoint.clear();
+      } else if (!is_there) {
+        throw FileError(fmt::format(
+            "--resume {}: not there. Taken up already? --resume {} goes on from its newest", o.resume, run));
+      }
+    }
+  } else if (o.resume != "never" && (asked || !launch.agents.empty())) {
+    run = run_meant(o, launch, asked, origin.lines);
+    if (!run.empty() && io::checkpoints_of(run).empty())
+      throw FileError(nothing_whole(run, {}, io::damaged_checkpoints_of(run)));
+  }
+  if (run.empty()) return origin;
+  run = fs::absolute(run).lexically_normal().string();
+  const ordered_json config = config_of(run);
+  origin.identity = identity_of(run, config);
+  const std::vector<std::string> unknown = unknown_settings(config);
+  if (!unknown.empty())
+    origin.lines.push_back(fmt::format("Passed over in config.json, as this version has no such setting: {}",
+                                       fmt::join(unknown, ", ")));
+  return origin;
 }
 
 }  // namespace
@@ -333,35 +506,65 @@ Launch launch_of(const dist::World& world, dist::DistContext& context) {
   return launch;
 }
 
-std::string run_to_resume(const TrainOptions& o, const Launch& launch, dist::DistContext& context) {
-  if (o.resume == "never") return {};
-  const bool asked = o.resume == "auto";
-  if (!asked && !o.resume.empty()) {
-    return context.broadcast_text(fs::absolute(o.resume).lexically_normal().string(), context.deadline());
-  }
-  std::string found;
-  if (context.is_main() && (asked || !launch.agents.empty())) {
-    std::vector<std::string> runs = io::run_folders(o.runs_dir, o.game_name);
-    std::erase_if(runs, [](const std::string& run) { return io::checkpoints_of(run).empty(); });
-    auto ours = std::find_if(runs.begin(), runs.end(),
-                             [&](const std::string& run) { return was_launched_by(launch, asked, run); });
-    // A requeued job goes on with its own run. Without anything that tells runs apart, the newest one is meant.
-    if (ours == runs.end() && asked && launch.job.empty() && launch.restarts == 0) ours = runs.begin();
-    if (ours != runs.end()) found = fs::absolute(*ours).lexically_normal().string();
-  }
-  return context.broadcast_text(found, context.deadline());
+bool names_a_folder(const std::string& resume) {
+  return !resume.empty() && resume != "auto" && resume != "never";
 }
 
-std::vector<std::string> resume_from(const std::string& run, bool sees_run, const RunState& state,
+Place place_of(const std::string& path) {
+  fs::path folder = fs::absolute(path).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  if (folder.parent_path().filename() != "checkpoints") return {folder.string(), {}};
+  return {folder.parent_path().parent_path().string(), folder.filename().string()};
+}
+
+std::vector<std::string> unknown_settings(const ordered_json& config) {
+  TrainOptions options;
+  const config::Fields known = fields(options);
+  std::vector<std::string> unknown;
+  for (const auto& [key, value] : config.items()) {
+    std::string name = key;
+    std::replace(name.begin(), name.end(), '-', '_');
+    if (name != "run" && std::none_of(known.begin(), known.end(),
+                                      [&](const config::Field& field) { return field.name == name; }))
+      unknown.push_back(key);
+  }
+  return unknown;
+}
+
+Origin origin_of(const TrainOptions& o, const Launch& launch, dist::DistContext& context) {
+  Origin origin;
+  std::string refusal;
+  if (context.is_main()) {
+    try {
+      origin = chosen(o, launch);
+    } catch (const FileError& e) {
+      refusal = e.what();
+    }
+  }
+  refusal = context.broadcast_text(refusal, context.deadline());
+  if (!refusal.empty()) throw FileError(refusal);
+  origin.place.run = context.broadcast_text(origin.place.run, context.deadline());
+  origin.place.checkpoint = context.broadcast_text(origin.place.checkpoint, context.deadline());
+  return origin;
+}
+
+std::vector<std::string> resume_from(const Origin& origin, const Access& access, const RunState& state,
                                      const ordered_json& settings, dist::DistContext& context) {
   std::vector<std::string> lines;
-  const Found found = newest_whole(run, sees_run, state, settings, context, lines);
+  const Found found = newest_whole(origin, access, state, settings, context, lines);
   rollout::GameCount count;
   share(found, state, settings, count, context);
 
-  const std::string what = io::checkpoint_folder(run, found.step) + "/" + rank_file(context.rank());
-  const bool same_boards =
-      found.taken.own && state.collector.restore(under(*found.taken.own, "collector."), what);
+  const std::string what = found.folder + "/" + rank_file(context.rank());
+  bool same_boards = false;
+  Failure failure;
+  try {
+    same_boards = found.taken.own && state.collector.restore(under(*found.taken.own, "collector."), what);
+  } catch (const FileError& e) {
+    failure.why = e.what();
+  }
+  failure = agreed(failure, context);
+  if (!failure.why.empty()) throw cannot_go_on(found.folder, failure.why, "");
   if (!same_boards) state.collector.deal_anew(count);
 
   const ordered_json mine = {
@@ -385,10 +588,11 @@ std::vector<std::string> resume_from(const std::string& run, bool sees_run, cons
     state.counters.empty_at = state.counters.steps;
     state.counters.updates_due = 0;
   }
+  if (!origin.place.checkpoint.empty()) take_up(origin.place, found.manifest.step, context, lines);
   if (!context.is_main()) return {};
   lines.push_back(
       fmt::format("Going on from checkpoint step {}: episode {}, {} updates, {} transitions in replay",
-                  found.step, found.manifest.episode, found.manifest.updates, rows));
+                  found.manifest.step, found.manifest.episode, found.manifest.updates, rows));
   if (found.manifest.world_size != context.size()) {
     lines.push_back(fmt::format("Changed: {} -> {} rank(s); {}", found.manifest.world_size, context.size(),
                                 dealt_text(state.replay, rollouts, rows)));

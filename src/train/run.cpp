@@ -31,6 +31,7 @@
 #include "snake_ddp/dist/gpus.hpp"
 #include "snake_ddp/dist/watchdog.hpp"
 #include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/io/file_error.hpp"
 #include "snake_ddp/io/log_file.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/with_tokens.hpp"
@@ -90,8 +91,9 @@ std::unique_ptr<learners::Learner> make_learner(const TrainOptions& o, const dis
   return learners::make_learner_with_tokens(options, token_reader(o.tokens, context.device()));
 }
 
-// Whether this rank finds in the run's folder what rank 0 just put there.
-bool sees_run(const std::string& folder, dist::DistContext& context) {
+// Whether this rank finds in the run's folder what rank 0 just put there; else `unreadable` says what but a missing file
+// kept it from that.
+bool sees_run(const std::string& folder, dist::DistContext& context, std::string& unreadable) {
   if (context.size() == 1) return true;
   std::string name, bytes;
   std::shared_ptr<void> token;
@@ -116,8 +118,9 @@ bool sees_run(const std::string& folder, dist::DistContext& context) {
   bool sees = true;
   try {
     sees = io::read_file(folder + "/" + name) == bytes;
-  } catch (const base::FileError&) {
+  } catch (const io::SystemError& e) {
     sees = false;
+    if (!e.is_missing()) unreadable = e.what();
   }
   context.barrier("who sees the run's folder", context.deadline());
   return sees;
@@ -187,8 +190,8 @@ class Run {
   void note(const std::string& line);
 
  private:
-  std::vector<std::string> open_folder(const std::string& before, const Launch& launch);
-  std::vector<std::string> resume(const std::string& before, const Launch& launch);
+  std::vector<std::string> open_folder(const Origin& origin, const Launch& launch);
+  std::vector<std::string> resume(const Origin& origin, const Launch& launch);
   void begin_to_keep(std::vector<std::string>& lines);
   void open_rank_log();
   [[nodiscard]] Collected collected() const;
@@ -244,6 +247,7 @@ class Run {
 
   std::string folder_;  // known to all ranks, written by rank 0
   bool sees_run_ = true;
+  std::string unreadable_;  // why not, where it is there
   std::optional<Keeper> keeper_;
   std::optional<Reporter> reporter_;     // as the keeper rank 0's
   std::optional<io::LogFile> rank_log_;  // the others'
@@ -298,13 +302,14 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
     stream_.emplace(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, context_.device().index()));
 #endif
   const Launch launch = launch_of(world_, context_);
-  const std::string earlier = run_to_resume(o_, launch, context_);
-  std::vector<std::string> lines;
-  if (earlier.empty()) {
+  const Origin origin = origin_of(o_, launch, context_);
+  const bool goes_on = !origin.place.run.empty();
+  std::vector<std::string> lines = origin.lines;
+  if (!goes_on) {
     if (o_.load_model) load_weights(o_, FeatureMap(o_), *learner_);
     share_weights(*learner_, context_);
   } else {
-    lines = resume(earlier, launch);
+    for (const std::string& line : resume(origin, launch)) lines.push_back(line);
   }
   if (o_.boards == "device") {
     on_device_.emplace(o_, collector_options(o_, context_.rank(), league_, 0), *learner_, context_.device(),
@@ -322,8 +327,8 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
   if (o_.cuda_graph == "on" && !records) lines.push_back("No CUDA graph: the learner is on the CPU");
   // Who cannot begin has failed by now: a new run's folder is made only here, and one that goes on only now written to.
   context_.barrier("the beginning", context_.deadline());
-  if (earlier.empty()) {
-    for (const std::string& line : open_folder(earlier, launch)) lines.push_back(line);
+  if (!goes_on) {
+    for (const std::string& line : open_folder(origin, launch)) lines.push_back(line);
   }
   if (keeper_) begin_to_keep(lines);
   open_rank_log();
@@ -364,16 +369,16 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
   average_ = learners::Average(post, average);
 }
 
-// Claims the run's folder, or makes a new one where `before` is empty. Returns on rank 0 lines to tell.
-std::vector<std::string> Run::open_folder(const std::string& before, const Launch& launch) {
-  if (context_.is_main()) keeper_.emplace(o_, before, settings_, launch, context_);
+// Claims the run's folder, or makes a new one where there is none. Returns on rank 0 lines to tell.
+std::vector<std::string> Run::open_folder(const Origin& origin, const Launch& launch) {
+  if (context_.is_main()) keeper_.emplace(o_, origin.place.run, settings_, launch, context_, origin.identity);
   folder_ =
       context_.is_main() ? std::filesystem::absolute(keeper_->folder()).lexically_normal().string() : "";
   folder_ = context_.broadcast_text(folder_, context_.deadline());
-  sees_run_ = sees_run(folder_, context_);
+  sees_run_ = sees_run(folder_, context_, unreadable_);
   checkpoints_.emplace(Checkpoints::Plan{folder_, context_.rank(), context_.size(), sees_run_,
                                          o_.checkpoint_replay == "on", static_cast<int>(o_.keep_checkpoints),
-                                         version_text(), settings_});
+                                         version_text(), settings_, keeper_ ? keeper_->identity() : ""});
   const std::string blind = blind_ranks(sees_run_, context_);
   if (blind.empty()) return {};
   return {
@@ -383,9 +388,9 @@ std::vector<std::string> Run::open_folder(const std::string& before, const Launc
 }
 
 // Returns on rank 0 lines to tell. Nothing of the run is written yet: another start may still be needed.
-std::vector<std::string> Run::resume(const std::string& before, const Launch& launch) {
-  std::vector<std::string> lines = open_folder(before, launch);
-  for (const std::string& line : resume_from(folder_, sees_run_, state_, settings_, context_))
+std::vector<std::string> Run::resume(const Origin& origin, const Launch& launch) {
+  std::vector<std::string> lines = open_folder(origin, launch);
+  for (const std::string& line : resume_from(origin, {sees_run_, unreadable_}, state_, settings_, context_))
     lines.push_back(line);
   resumed_at_ = counters_.steps;
   if (o_.checkpoint_interval == 0)

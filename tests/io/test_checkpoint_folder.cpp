@@ -1,13 +1,23 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <regex>
+#include <utility>
 #include <vector>
 
 #include "refusals.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/io/atomic_file.hpp"
 #include "snake_ddp/io/checkpoint_folder.hpp"
+#include "snake_ddp/io/file_error.hpp"
 #include "snake_ddp/io/run_folder.hpp"
 #include "temporary_folder.hpp"
 
@@ -32,7 +42,32 @@ void write_over(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
+// What reading a checkpoint ends with: "whole", "damaged", an errno value, or "useless".
+std::string verdict_on(const std::string& checkpoint) {
+  try {
+    io::verify_checkpoint(checkpoint);
+    return "whole";
+  } catch (const io::DamagedFile&) {
+    return "damaged";
+  } catch (const io::SystemError& e) {
+    return std::to_string(e.number);
+  } catch (const base::FileError&) {
+    return "useless";
+  }
+}
+
+bool like_a_network_drive = false;
+
 }  // namespace
+
+// Network file systems lock only what is open for writing.
+extern "C" int flock(int descriptor, int operation) noexcept {
+  if (like_a_network_drive && (::fcntl(descriptor, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+    errno = EBADF;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_flock, descriptor, operation));
+}
 
 TEST_CASE("a finished checkpoint is found, whole, and the oldest ones go", "[unit]") {
   const TemporaryFolder folder;
@@ -182,7 +217,112 @@ TEST_CASE("manifests that nobody wrote are refused", "[unit]") {
   }
 }
 
+TEST_CASE("only what was read and is not what was written is damaged", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  const fs::path there = io::checkpoint_folder(run, 5);
+  const fs::path manifest = there / "manifest.json", part = there / "part";
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    write_over(manifest, std::regex_replace(io::read_file(manifest), std::regex(from), to));
+  };
+  const auto loop = [](const fs::path& path) {
+    fs::remove(path);
+    fs::create_symlink(path, path);
+  };
+  const auto make_folder = [](const fs::path& path) {
+    fs::remove(path);
+    fs::create_directory(path);
+  };
+  const auto keep = [] {};
+  const std::vector<std::tuple<std::string, std::function<void()>, std::string>> cases = {
+      {"nothing happened", keep, "whole"},
+      {"a part is missing", [&] { fs::remove(part); }, "damaged"},
+      {"a part is short", [&] { fs::resize_file(part, 9); }, "damaged"},
+      {"a part is long", [&] { fs::resize_file(part, 11); }, "damaged"},
+      {"a part has other bytes", [&] { write_over(part, "same bytes"); }, "damaged"},
+      {"a part cannot be opened", [&] { loop(part); }, std::to_string(ELOOP)},
+      {"a part cannot be read", [&] { make_folder(part); }, std::to_string(EISDIR)},
+      {"no manifest", [&] { fs::remove(manifest); }, "damaged"},
+      {"an empty manifest", [&] { write_over(manifest, ""); }, "damaged"},
+      {"a manifest with another number", [&] { replace("\"step\": 5", "\"step\": 6"); }, "damaged"},
+      {"a manifest that cannot be opened", [&] { loop(manifest); }, std::to_string(ELOOP)},
+      {"a manifest that cannot be read", [&] { make_folder(manifest); }, std::to_string(EISDIR)},
+      {"no folder", [&] { fs::remove_all(there); }, std::to_string(ENOENT)},
+      {"another format", [&] { replace("\"format\": 1", "\"format\": 2"); }, "useless"},
+      {"another format, and no checksum",
+       [&] {
+         replace("\"format\": 1", "\"format\": 2");
+         replace("\"checksum\"", "\"other\"");
+       },
+       "useless"}};
+  for (const auto& [what, happens, expected] : cases) {
+    fs::remove_all(there);
+    write_one(run, 5, 1);
+    happens();
+    INFO(what);
+    CHECK(verdict_on(there) == expected);
+  }
+  CHECK_THAT(
+      io::file_error_of([&] { io::read_manifest(there); }),
+      Catch::Contains("manifest.json is of format 2, written by \"\", and this version reads format 1"));
+}
+
+TEST_CASE("without descriptors left a checkpoint is not damaged", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  write_one(run, 5, 1);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{3, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const std::string verdict = verdict_on(io::checkpoint_folder(run, 5));
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(verdict == std::to_string(EMFILE));
+}
+
+TEST_CASE("only folders with a checkpoint's own name are checkpoints", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  write_one(run, 5, 3);
+  const fs::path home = fs::path(run) / "checkpoints";
+  write_over(home / "step_000000000009", "a file");
+  fs::create_directory_symlink(home / "nowhere", home / "step_000000000010");
+  fs::create_directory(home / "step_11");
+  fs::create_directory(home / "step_000000000012.copy");
+  fs::create_directories(folder.path() / "elsewhere");
+  fs::create_directory_symlink(folder.path() / "elsewhere", home / "step_000000000013");
+  CHECK(io::checkpoints_of(run) == std::vector<std::int64_t>{13, 5});
+}
+
+TEST_CASE("nothing that was set aside is overwritten, and each can be taken up by its name", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  for (const std::int64_t episode : {1, 2, 3}) {
+    const std::string unfinished = io::unfinished_checkpoint(run, 7);
+    io::Manifest m;
+    m.step = 7;
+    m.world_size = 1;
+    m.episode = episode;
+    m.files.push_back({"part", io::write_sealed(unfinished + "/part", "some bytes")});
+    io::finish_checkpoint(run, m, 5);
+    if (episode < 3) io::set_aside(run, 7);
+  }
+  for (const std::int64_t step : {4, 9}) write_one(run, step, 5);
+  const std::string first = "damaged_step_000000000007", second = first + ".2";
+  CHECK(io::damaged_checkpoints_of(run) == std::vector<std::string>{second, first});
+  CHECK(io::take_up(run, first, 7) ==
+        std::vector<std::string>{"left_step_000000000009", "left_step_000000000007"});
+  CHECK(io::checkpoints_of(run) == std::vector<std::int64_t>{7, 4});
+  CHECK(io::verify_checkpoint(io::checkpoint_folder(run, 7)).episode == 1);
+  CHECK(io::verify_checkpoint(io::checkpoint_folder(run, "left_step_000000000007")).episode == 3);
+  CHECK(io::read_file(run + "/checkpoints/latest") == "step_000000000007\n");
+  CHECK(io::take_up(run, "step_000000000007", 7).empty());
+  CHECK(io::take_up(run, "left_step_000000000009", 9).empty());
+  CHECK(io::checkpoints_of(run) == std::vector<std::int64_t>{9, 7, 4});
+}
+
 TEST_CASE("a run's folder is held by one process", "[unit]") {
+  like_a_network_drive = GENERATE(false, true);
   const TemporaryFolder folder;
   {
     const io::RunClaim claim(folder.path().string());
@@ -190,4 +330,5 @@ TEST_CASE("a run's folder is held by one process", "[unit]") {
                       Catch::Contains("being written by another process"));
   }
   CHECK_NOTHROW(io::RunClaim(folder.path().string()));
+  like_a_network_drive = false;
 }

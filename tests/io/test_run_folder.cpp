@@ -47,6 +47,37 @@ TEST_CASE("the next number follows the highest one, old plain names included", "
   CHECK(create_run_folder(folder.path(), "game").number == 13);
 }
 
+TEST_CASE("what only has a run's name is no run, but its number is taken", "[unit]") {
+  const TemporaryFolder folder;
+  const fs::path game = folder.path() / "game";
+  fs::create_directories(game / "run2_20260101_000000");
+  write_file_atomically(game / "run7_20260101.tar.gz", "");
+  fs::create_symlink(game / "gone", game / "run8_20260101_000000");
+  fs::create_directory_symlink(game / "run2_20260101_000000", game / "run5_linked");
+  CHECK(run_folders(folder.path(), "game") ==
+        std::vector<std::string>{game / "run5_linked", game / "run2_20260101_000000"});
+  CHECK(create_run_folder(folder.path(), "game").number == 9);
+  CHECK_THAT(file_error_of([&] { find_run_model(folder.path(), "game", 7, 1, folder / "old"); }),
+             Contains("no weights of run 7, episode 1") && !Contains("tar.gz"));
+}
+
+TEST_CASE("a run that this user may not look into stops no search for another one's weights", "[unit]") {
+  const TemporaryFolder folder;
+  put_weights(folder.path() / "game/run1_a", 3);
+  put_weights(folder.path() / "game/run1_b", 3);
+  fs::permissions(folder.path(), fs::perms(0755));
+  std::string found, message;
+  fs::permissions(folder.path() / "game/run1_b", fs::perms::none);
+  {
+    const ReadOnly as_nobody(folder.path() / "game");
+    found = find_run_model(folder.path(), "game", 1, 3, folder / "old").actor;
+    message = file_error_of([&] { find_run_model(folder.path(), "game", 1, 4, folder / "old"); });
+  }
+  fs::permissions(folder.path() / "game/run1_b", fs::perms::owner_all);
+  CHECK_THAT(found, Contains("run1_a"));
+  CHECK_THAT(message, Contains("run1_a (episodes 3), run1_b (Permission denied)"));
+}
+
 TEST_CASE("a number that another process was just taking is not given again", "[unit]") {
   const TemporaryFolder folder;
   fs::create_directories(folder / "game/.run4");

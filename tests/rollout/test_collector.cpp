@@ -568,6 +568,44 @@ TEST_CASE("a state of another layout is left alone, and impossible boards are re
   CHECK(refused > 200);
 }
 
+TEST_CASE("what waits for its n-th reward must be boards, and only what waits", "[unit]") {
+  rollout::CollectorOptions options = options_for(2);
+  options.n_step = 3;
+  options.self_play = true;
+  options.opponent = [](std::int64_t) { return agents::Rival{}; };
+  replay::Buffer rows(columns(30), 100);
+  rollout::Collector collector(options, rows);
+  Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
+  std::vector<rollout::Episode> episodes;
+  for (int i = 0; i < 5; ++i) collector.step(policy, episodes);
+  const auto part = [](nets::NamedTensors& state, const std::string& wanted) {
+    for (auto& [name, tensor] : state)
+      if (name == wanted) return tensor.flatten();  // shares its memory
+    throw std::logic_error(wanted);
+  };
+  nets::NamedTensors whole = collector.state();
+  const std::int64_t seats = part(whole, "window_size").numel(), n = options.n_step;
+  REQUIRE(seats == 4);
+  for (std::int64_t slot = 0; slot < seats * n; ++slot) {
+    nets::NamedTensors state = collector.state();
+    const std::int64_t seat = slot / n, next = part(state, "window_next")[seat].item<std::int64_t>(),
+                       size = part(state, "window_size")[seat].item<std::int64_t>();
+    const bool waits = (next - 1 - slot % n + 2 * n) % n < size;
+    REQUIRE(size == 2);
+    const at::Tensor window = part(state, "window");
+    auto* board = reinterpret_cast<std::uint8_t*>(window.data_ptr<float>() + slot * rollout::kWindowWidth);
+    std::fill_n(board, sizeof(game::State), std::uint8_t{0xA5});
+    CAPTURE(slot);
+    if (waits) {
+      CHECK_THROWS_WITH(collector.restore(state, "state"),
+                        Catch::Contains("impossible values in \"window\""));
+    } else {
+      CHECK(collector.restore(state, "state"));
+      collector.restore(whole, "state");
+    }
+  }
+}
+
 TEST_CASE("a state with a tensor of another type or shape is refused", "[unit]") {
   replay::Buffer rows(columns(30), 100);
   rollout::Collector collector(options_for(2), rows);

@@ -26,7 +26,8 @@ SETTINGS = TINY | {"max_episodes": 40, "buffer_size": 600, "n_step": 3, "checkpo
 
 
 def newest_checkpoint(runs):
-    return max(runs.glob("snakes_3v3/*/checkpoints/step_*"), key=lambda path: path.name, default=None)
+    found = runs.glob("snakes_3v3/*/checkpoints/step_*")
+    return max((path for path in found if path.is_dir()), key=lambda path: path.name, default=None)
 
 
 def send(number, to):
@@ -63,6 +64,38 @@ def killed_with_a_damaged_checkpoint(run, dice):
         path.write_bytes(data)
 
 
+def killed_with_a_part_that_cannot_be_read(run, dice):
+    send(signal.SIGKILL, "all")(run, dice)
+    run.wait()
+    newest = newest_checkpoint(pathlib.Path(run.runs))
+    if newest is None:
+        return
+    before = set(newest.parent.iterdir())
+    part = dice.choice(sorted(newest.iterdir()))
+    kept = part.rename(part.with_suffix(".kept"))
+    part.symlink_to(part)  # who opens it goes round in circles
+    refused = begin(run.output.parent, run.runs, "_refused")
+    if end_within(refused, 120) is None or refused.popen.returncode != 4:
+        run.trouble = f"what cannot be read is not refused:\n{refused.text()}"
+    elif set(newest.parent.iterdir()) != before:
+        run.trouble = f"what cannot be read is set aside:\n{refused.text()}"
+    part.unlink()
+    kept.rename(part)
+
+
+def killed_beside_foreign_entries(run, dice):
+    send(signal.SIGKILL, "all")(run, dice)
+    run.wait()
+    game = pathlib.Path(run.runs) / "snakes_3v3"
+    game.mkdir(parents=True, exist_ok=True)
+    (game / "run70_20260101.tar.gz").write_bytes(bytes(100))
+    (game / "run71_gone").symlink_to("nowhere")
+    (game / "run72_circle").symlink_to("run72_circle")
+    (game / "run73_empty").mkdir()
+    for checkpoints in game.glob("run*/checkpoints"):
+        (checkpoints / "step_999999999999").write_bytes(bytes(100))
+
+
 def no_room(run, _dice):
     import resource
     for pid in worker_pids(run, RANKS).values():
@@ -86,6 +119,8 @@ FAULTS = {
     "SIGUSR1 to a rank": Fault(send(signal.SIGUSR1, "one"), True),
     "SIGUSR2 to a rank": Fault(send(signal.SIGUSR2, "one"), False),
     "killed, newest checkpoint damaged": Fault(killed_with_a_damaged_checkpoint, True),
+    "killed, a part cannot be read": Fault(killed_with_a_part_that_cannot_be_read, True),
+    "killed beside foreign entries": Fault(killed_beside_foreign_entries, True),
     "no room for checkpoints": Fault(no_room, False),
     "garbage on the store's port": Fault(stray_connection, False),
 }
@@ -103,6 +138,7 @@ def begin(folder, runs, number):
     process = Process([BINARY, "--ddp", "--world_size", str(RANKS), *flags(SETTINGS | {"runs_dir": runs})],
                       folder / f"output{number}.txt")
     process.runs = runs
+    process.trouble = ""  # of a fault that looks for itself
     return process
 
 
@@ -146,6 +182,9 @@ def one_run(name, dice, usual_s, expected, folder):
                 everybody = [run.popen.pid, *ranks]
                 struck = FAULTS[name].do(run, dice) or []
                 witnesses = [pid for pid in ranks if pid not in struck]
+            if run.trouble:
+                verdict.trouble = run.trouble
+                return verdict
             took = end_within(run, NOTICE_LIMIT_S if FAULTS[name].ends else 120, witnesses)
             if took is None:
                 verdict.trouble = f"hangs:\n{run.text()}"

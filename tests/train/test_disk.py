@@ -1,6 +1,7 @@
 """Disks that fill up, are read only, or lose the run's folder: what goes on, what is said, and what is left."""
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import subprocess
 
 import pytest
 
-from processes import BINARY, TINY, call, fingerprint, flags, only_json, run_folder, starter
+from processes import BINARY, BUILD, TINY, call, fingerprint, flags, only_json, run_folder, starter
 
 ENDLESS = TINY | {"max_episodes": 10**9, "buffer_size": 2000, "updates_per_step": 0.05, "checkpoint_interval": 50,
                   "save_interval": 70, "record_interval": 30, "opponent_difficulty_strategy": "fixed:2"}
@@ -174,3 +175,19 @@ def test_a_run_whose_folder_is_taken_away_makes_it_anew(start, tmp_path):
     whole(tmp_path / "taken")
     shutil.rmtree(tmp_path / "taken")
     goes_on(folder)
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO])
+def test_a_folder_that_cannot_be_looked_at_was_not_removed(start, tmp_path, number):
+    now = tmp_path / "now"
+    run = start([BINARY, *flags(ENDLESS | {"runs_dir": tmp_path / "runs"})], SD_FAULT_WHEN=now,
+                LD_PRELOAD=BUILD / "tests" / "train" / "libfaulty_disk.so", SD_FAULT=f"stat:/config.json:{number}")
+    run.wait_for(r"\nCheckpoint step [1-9]\d*: ")
+    begun = os.stat(run_folder(run.text()) / "config.json").st_ino
+    now.touch()
+    seen = run.text().count("\nCheckpoint step ")
+    run.wait_for(r"(?s)(\nCheckpoint step .*){%d}" % (seen + 2))
+    run.popen.send_signal(signal.SIGTERM)
+    assert run.wait() == 75, run.text()
+    assert "was removed under way" not in run.text()
+    assert os.stat(run_folder(run.text()) / "config.json").st_ino == begun

@@ -1,14 +1,18 @@
 """A stop that leaves no trace: checkpoints, what damages them, and going on from them."""
 
 import contextlib
+import errno
 import json
 import os
+import pathlib
 import random
 import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
+import tempfile
 import time
 import zlib
 
@@ -235,6 +239,228 @@ def test_a_damaged_checkpoint_is_passed_over(damaged_run, tmp_path, damage):
     assert is_whole(run) and (run / "checkpoints" / f"damaged_{newest.name}").is_dir()
 
 
+@pytest.fixture(scope="module")
+def two_ranks_run(tmp_path_factory):
+    """A run of two ranks, as damaged_run is one of one."""
+    folder = tmp_path_factory.mktemp("two")
+    with starter(folder) as begin:
+        ranks = ranks_by_hand(begin, 2, *flags(RUN | {"runs_dir": folder, "keep_checkpoints": 2}))
+        assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text() + ranks[1].text()
+        return run_folder(ranks[0].text())
+
+
+@pytest.mark.parametrize("name", ["rank_1.pth", "rank_1.replay"])
+def test_damage_that_only_rank_1_sees_is_passed_over_by_all(start, two_ranks_run, tmp_path, name):
+    run = tmp_path / "run1_x"
+    shutil.copytree(two_ranks_run, run)
+    older, newest = checkpoints(run)
+    flip(newest / name)
+    ranks = ranks_by_hand(start, 2, "--resume", run)
+    assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text() + ranks[1].text()
+    text = ranks[0].text()
+    assert re.search(rf"Checkpoint step {int(newest.name[5:])} is damaged: rank 1 on \S+: {newest / name}: its checksum is ", text)
+    assert f"Going on from checkpoint step {int(older.name[5:])}: " in text
+    assert fingerprint(text)["line"] in (two_ranks_run / "train.log").read_text()
+    assert (run / "checkpoints" / f"damaged_{newest.name}").is_dir()
+
+
+# What cannot be read
+
+
+FAULTY_DISK = BUILD / "tests" / "train" / "libfaulty_disk.so"
+
+
+def fault(operation, path, number):
+    return {"LD_PRELOAD": FAULTY_DISK, "SD_FAULT": f"{operation}:{path}:{number}"}
+
+
+def names(run):
+    return sorted(path.name for path in (run / "checkpoints").iterdir())
+
+
+@pytest.mark.parametrize("operation, name, number", [
+    ("open", "rank_0.replay", errno.EACCES), ("read", "rank_0.replay", errno.EIO), ("open", "shared.pth", errno.ESTALE),
+    ("open", "rank_0.pth", errno.EMFILE), ("read", "manifest.json", errno.EIO)])
+def test_what_cannot_be_read_is_no_damage(damaged_run, tmp_path, operation, name, number):
+    run = tmp_path / "run1_x"
+    shutil.copytree(damaged_run, run)
+    older, newest = checkpoints(run)
+    before = names(run)
+    done = call("--resume", run, **fault(operation, f"{newest.name}/{name}", number))
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert re.search(rf"cannot go on from {newest}: rank 0 on \S+: cannot read '{newest / name}': {os.strerror(number)}",
+                     done.stderr), done.stderr
+    assert f"--resume {older}\n" in done.stderr
+    assert names(run) == before
+
+
+def test_a_part_that_only_rank_1_cannot_read_stops_all_and_is_there_for_the_next_start(start, two_ranks_run, tmp_path):
+    run = tmp_path / "run1_x"
+    shutil.copytree(two_ranks_run, run)
+    before, newest = names(run), checkpoints(run)[-1]
+    ranks = ranks_by_hand(start, 2, "--resume", run, **fault("open", "rank_1.pth", errno.EACCES))
+    assert [rank.wait() for rank in ranks] == [4, 4], ranks[0].text() + ranks[1].text()
+    assert re.search(rf"rank 1 on \S+: cannot read '{newest}/rank_1.pth': Permission denied", ranks[0].text()), ranks[0].text()
+    assert names(run) == before
+    ranks = ranks_by_hand(start, 2, "--resume", run)
+    assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text() + ranks[1].text()
+    assert f"Going on from checkpoint step {int(newest.name[5:])}: " in ranks[0].text()
+
+
+def test_a_checkpoint_of_a_newer_format_is_no_damage(damaged_run, tmp_path):
+    run = tmp_path / "run1_x"
+    shutil.copytree(damaged_run, run)
+    before, path = names(run), checkpoints(run)[-1] / "manifest.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2').replace("snake_ddp ", "snake_ddp 9"))
+    done = call("--resume", run)
+    assert done.returncode == 4, done.stdout
+    assert f'{path} is of format 2, written by "snake_ddp 9' in done.stderr and "reads format 1" in done.stderr
+    assert names(run) == before
+
+
+# Runs, and what lies beside them
+
+
+def test_what_was_set_aside_is_not_begun_anew_and_can_be_taken_up_by_name(damaged_run, tmp_path):
+    run = tmp_path / "snakes_3v3" / "run1_x"
+    shutil.copytree(damaged_run, run)
+    whole = checkpoints(run)
+    for checkpoint in whole:
+        flip(checkpoint / "shared.pth")
+    auto = flags(RUN | {"runs_dir": tmp_path, "resume": "auto"})
+    aside = [checkpoint.parent / f"damaged_{checkpoint.name}" for checkpoint in whole]
+    for reason in ("shared.pth: its checksum is", "Set aside as damaged: "):
+        done = call(*auto)
+        assert done.returncode == 4, done.stdout + done.stderr
+        assert f"no checkpoint of {run} is whole" in done.stderr and reason in done.stderr
+        assert f"{aside[1].name}, {aside[0].name}; " in done.stderr and f"--resume {aside[1]}" in done.stderr
+        assert "--resume never" in done.stderr
+    assert list((tmp_path / "snakes_3v3").iterdir()) == [run]
+    refused = call("--resume", aside[0])
+    assert refused.returncode == 4 and f"{aside[0]} is damaged: rank 0 on " in refused.stderr
+    assert all(path.is_dir() for path in aside)
+    flip(aside[0] / "shared.pth")
+    taken = call("--resume", f"{aside[0]}/")
+    assert taken.returncode == 0, taken.stderr
+    assert f"Going on from checkpoint step {int(whole[0].name[5:])}: " in taken.stdout
+    assert fingerprint(taken.stdout)["line"] in (damaged_run / "train.log").read_text()
+    assert whole[0].is_dir() and not aside[0].exists() and aside[1].is_dir() and is_whole(run)
+    again = call(*auto)
+    assert again.returncode == 0 and run_folder(again.stdout) == run, again.stderr
+    gone = call("--resume", aside[0])
+    assert gone.returncode == 4 and f"--resume {run} goes on" in gone.stderr
+
+
+def test_a_checkpoint_by_name_leaves_later_ones_behind_and_a_restart_does_not_go_back_again(damaged_run, tmp_path):
+    run = tmp_path / "run1_x"
+    shutil.copytree(damaged_run, run)
+    older, newest = checkpoints(run)
+    job = {"SLURM_JOB_ID": 7, "RANK": 0, "WORLD_SIZE": 1}
+    back = call("--resume", older, **job)
+    assert back.returncode == 0, back.stderr
+    assert f"Left behind, and no longer counted as checkpoints: left_{newest.name}\n" in back.stdout
+    assert f"Going on from checkpoint step {int(older.name[5:])}: " in back.stdout
+    assert fingerprint(back.stdout)["line"] in (damaged_run / "train.log").read_text()
+    assert (run / "checkpoints" / f"left_{newest.name}").is_dir() and is_whole(run)
+    last = checkpoints(run)[-1]
+    restarted = call("--resume", older, **job, TORCHELASTIC_RESTART_COUNT=1)
+    assert restarted.returncode == 0, restarted.stderr
+    assert f"Going on from checkpoint step {int(last.name[5:])}: " in restarted.stdout
+
+
+@pytest.fixture
+def nobody():
+    """A folder that everybody may write to, and what a child does to have no rights that root has."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="snake_ddp_nobody."))
+    folder.chmod(0o777)
+
+    def renounce():
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+
+    tried = subprocess.run([BINARY, "--version"], preexec_fn=renounce, capture_output=True, text=True)
+    if tried.returncode != 0:
+        assert "CI" not in os.environ, tried.stderr
+        pytest.skip("nobody may not start the program here")
+    yield folder, renounce
+    subprocess.run(["chmod", "-R", "u+rwx", folder], check=True)
+    shutil.rmtree(folder)
+
+
+def test_entries_of_others_in_the_runs_folder_are_passed_over(nobody):
+    runs, renounce = nobody
+
+    def auto(**more):
+        done = call(*flags(RUN | {"runs_dir": runs, "resume": "auto", "max_episodes": 3} | more), preexec_fn=renounce)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    first = run_folder(auto())
+    game = runs / "snakes_3v3"
+    (game / "run7_20260101.tar.gz").write_text("an archive")
+    (game / "run8_gone").symlink_to("nowhere")
+    (game / "run9_circle").symlink_to("run9_circle")
+    colleague = game / "run12_20260101_000000"
+    (colleague / "checkpoints").mkdir(parents=True)
+    colleague.chmod(0o000 if os.getuid() else 0o700)
+    text = auto(max_episodes=5)
+    assert run_folder(text) == first and f"Passed over {colleague}: " in text and "Permission denied" in text
+    new = run_folder(auto(resume="never"))
+    assert new.name.startswith("run13_")
+    forbidden = checkpoints(first)[-1] / "rank_0.replay"
+    forbidden.chmod(0o000)
+    before = names(first)
+    done = call("--resume", first, preexec_fn=renounce)
+    assert done.returncode == 4 and f"cannot read '{forbidden}': Permission denied" in done.stderr, done.stdout + done.stderr
+    assert names(first) == before
+
+
+def test_a_setting_that_is_no_more_is_named_and_passed_over_by_resume_only(damaged_run, tmp_path):
+    run = tmp_path / "run1_x"
+    shutil.copytree(damaged_run, run)
+    config = run / "config.json"
+    config.write_text(config.read_text().replace("{", '{\n  "old_flag": [1, 2],', 1))
+    strict = call("--config", config, "--runs_dir", tmp_path, "--check_settings")
+    assert strict.returncode == 2 and 'unknown key "old_flag"' in strict.stderr
+    done = call("--resume", run)
+    assert done.returncode == 0, done.stderr
+    assert "Passed over in config.json, as this version has no such setting: old_flag\n" in done.stdout
+    assert "old_flag" not in config.read_text()
+
+
+def as_an_older_version_wrote_it(run):
+    """Takes the run's identity out of its settings and manifests."""
+    for path in (run / "config.json", *(checkpoint / "manifest.json" for checkpoint in checkpoints(run))):
+        document = json.loads(path.read_text())
+        if path.name == "config.json":
+            assert re.fullmatch(r"[0-9a-f]{16}", document["run"].pop("id"))
+            path.write_text(json.dumps(document))
+            continue
+        compact = re.sub(r'"checksum":\d+|,"checksum":\d+', "", re.sub(r"\n\s*", "", path.read_text()).replace('": ', '":'))
+        assert zlib.crc32(compact.encode()) == document["checksum"]
+        compact = compact.replace(f'"run":"{document["run"]}",', "")
+        path.write_text(f'{compact[:-1]},"checksum":{zlib.crc32(compact.encode())}}}')
+
+
+def test_a_checkpoint_of_another_run_is_refused_and_one_without_an_identity_accepted(damaged_run, tmp_path):
+    run = run_folder(train(runs_dir=tmp_path, max_episodes=3))
+    stranger = run / "checkpoints" / checkpoints(damaged_run)[-1].name
+    shutil.copytree(checkpoints(damaged_run)[-1], stranger)
+    before = names(run)
+    done = call("--resume", run)
+    assert done.returncode == 4 and f"{stranger} is a checkpoint of another run" in done.stderr, done.stdout
+    assert names(run) == before
+    as_an_older_version_wrote_it(run)
+    older = call("--resume", run)
+    assert older.returncode == 0, older.stderr
+    identity = json.loads((run / "config.json").read_text())["run"]["id"]
+    assert re.fullmatch("[0-9a-f]{16}", identity)
+    assert call("--resume", run, "--max_episodes", manifest(stranger)["episode"] + 4).returncode == 0
+    assert manifest(checkpoints(run)[-1])["run"] == identity == json.loads((run / "config.json").read_text())["run"]["id"]
+
+
 def test_nothing_whole_is_an_error_that_says_why(damaged_run, tmp_path):
     run = tmp_path / "run1_x"
     shutil.copytree(damaged_run, run)
@@ -385,6 +611,23 @@ def test_torchrun_goes_on_by_itself_when_a_rank_dies(start, tmp_path):
     assert run.wait() == 0, run.text()
     assert list((tmp_path / "snakes_3v3").iterdir()) == [folder]
     assert (folder / "checkpoints" / "resumable").exists() and is_whole(folder)
+
+
+def test_torchrun_begins_no_new_run_when_all_checkpoints_are_damaged(start, tmp_path):
+    (tmp_path / "snakes_3v3").mkdir()
+    (tmp_path / "snakes_3v3" / "run7_20260101.tar.gz").write_text("what is no run stops no start")
+    settings = ENDLESS | {"eval_interval": 0, "dist_timeout": 20, "runs_dir": tmp_path}
+    run = torchrun(start, 1, BINARY, *flags(settings), more=["--max-restarts=2"])
+    folder = run_folder_when_there(run)
+    run.wait_for(r"Checkpoint step (?!0:)\d+: ")
+    worker = worker_pids(run, 1)[0]
+    os.kill(worker, signal.SIGSTOP)
+    for checkpoint in checkpoints(folder):
+        flip(checkpoint / "shared.pth")
+    os.kill(worker, signal.SIGKILL)
+    assert run.wait() == 1, run.text()
+    assert "shared.pth: its checksum is" in run.text() and "once mended, one of them is taken up again" in run.text()
+    assert len(list((tmp_path / "snakes_3v3").iterdir())) == 2 and not checkpoints(folder)
 
 
 def test_an_elastic_job_goes_on_with_the_machine_that_is_left(start, tmp_path):

@@ -35,11 +35,12 @@ class NewRun {
   bool begun_ = false;
 };
 
-/// Folders of the runs in <runs_dir>/<game_name>, the one of the highest number first.
-/// Throws  FileError where the place cannot be listed; one that does not exist has none.
+/// Folders of the runs in <runs_dir>/<game_name>, the one of the highest number first. Files with such a name are none.
+/// Throws  SystemError where the place cannot be listed; one that does not exist has none.
 std::vector<std::string> run_folders(const std::string& runs_dir, const std::string& game_name);
 
-/// Holds a run's folder for this process until it is gone, so that no two write into it.
+/// Holds a run's folder for this process until it is gone, so that no two write into it. Makes train.log where it is
+/// missing: network file systems lock files only.
 /// Throws  FileError if another process holds it. A file system without locks lets everybody in.
 class RunClaim {
  public:
@@ -49,7 +50,8 @@ class RunClaim {
   RunClaim& operator=(const RunClaim&) = delete;
 
  private:
-  int descriptor_;
+  RunClaim() = default;
+  std::vector<int> descriptors_;
 };
 
 /// Paths of two weights files that exist.

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace snake_ddp::io {
 
@@ -36,10 +36,13 @@ class SealedWriter {
 };
 
 /// Reads a file piece by piece and compares it with its seal.
-/// Throws   FileError that says what is wrong: missing, another length, other bytes.
+/// Throws   DamagedFile where it is missing, of another length, or has other bytes; SystemError where it cannot be read.
 class SealedReader {
  public:
   SealedReader(std::string path, Seal seal);
+  ~SealedReader();
+  SealedReader(const SealedReader&) = delete;
+  SealedReader& operator=(const SealedReader&) = delete;
 
   /// Fills `out`; the file must have as much left.
   void read(std::span<char> out);
@@ -49,7 +52,9 @@ class SealedReader {
  private:
   std::string path_;
   Seal seal_, seen_;
-  std::ifstream file_;
+  std::vector<char> buffer_;  // read ahead: rows are small
+  std::span<const char> ahead_;
+  int descriptor_;
 };
 
 /// Writes `bytes` and makes sure of them.

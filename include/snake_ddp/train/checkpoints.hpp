@@ -47,6 +47,7 @@ class Checkpoints {
     int keep = 3;
     std::string version;
     nlohmann::ordered_json settings = nlohmann::ordered_json::object();
+    std::string identity;  // of the run; rank 0's counts
   };
 
   /// What became of a checkpoint; on other ranks than 0 of this rank's part of it.

@@ -1,0 +1,73 @@
+// LD_PRELOAD=libfaulty_disk.so SD_FAULT="open:rank_1.pth:13": every open() of a path that ends so fails with that errno value;
+// likewise read() and stat(). With SD_FAULT_WHEN only while something has that path.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace {
+
+template <class Function>
+Function* real(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+// The errno value to fail with; 0 to go on.
+int fault(std::string_view operation, std::string_view path) {
+  const char* told = std::getenv("SD_FAULT");
+  if (told == nullptr) return 0;
+  const char* when = std::getenv("SD_FAULT_WHEN");
+  if (when != nullptr && ::access(when, F_OK) != 0) return 0;
+  const std::string_view all(told);
+  const std::size_t name = all.find(':') + 1, number = all.rfind(':') + 1;
+  if (all.substr(0, name - 1) != operation || !path.ends_with(all.substr(name, number - 1 - name))) return 0;
+  return std::atoi(told + number);
+}
+
+}  // namespace
+
+extern "C" {
+
+int open(const char* path, int flags, ...) {
+  mode_t mode = 0;
+  if ((flags & O_CREAT) != 0) {
+    std::va_list more;
+    va_start(more, flags);
+    mode = va_arg(more, mode_t);
+    va_end(more);
+  }
+  if (const int error = fault("open", path); error != 0) {
+    errno = error;
+    return -1;
+  }
+  static const auto open_really = real<int(const char*, int, ...)>("open");
+  return open_really(path, flags, mode);
+}
+
+ssize_t read(int descriptor, void* to, std::size_t bytes) {
+  static const auto read_really = real<ssize_t(int, void*, std::size_t)>("read");
+  std::array<char, 4096> path{};
+  const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+  const ssize_t length = ::readlink(link.c_str(), path.data(), path.size());
+  const int error = length > 0 ? fault("read", {path.data(), static_cast<std::size_t>(length)}) : 0;
+  if (error == 0) return read_really(descriptor, to, bytes);
+  errno = error;
+  return -1;
+}
+
+int stat(const char* path, struct stat* status) noexcept {
+  static const auto stat_really = real<int(const char*, struct stat*)>("stat");
+  const int error = fault("stat", path);
+  if (error == 0) return stat_really(path, status);
+  errno = error;
+  return -1;
+}
+
+}  // extern "C"
