@@ -1,11 +1,27 @@
 #include "snake_ddp/agents/curriculum.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 namespace snake_ddp::agents {
+namespace {
+
+// "4" of "level4"; the others have no number.
+std::string_view short_name(const OpponentEntry& entry) {
+  constexpr std::string_view kLevel = "level";
+  return entry.name.starts_with(kLevel) ? entry.name.substr(kLevel.size()) : entry.name;
+}
+
+}  // namespace
+
+std::vector<std::string> fixed_levels() {
+  std::vector<std::string> levels;
+  for (const OpponentEntry& entry : kOpponents) levels.emplace_back(short_name(entry));
+  return levels;
+}
 
 Curriculum parse_curriculum(const std::string& text) {
   using Kind = Curriculum::Kind;
@@ -15,16 +31,13 @@ Curriculum parse_curriculum(const std::string& text) {
   constexpr std::string_view kFixed = "fixed:";
   if (text.starts_with(kFixed)) {
     const std::string level = text.substr(kFixed.size());
-    const bool digit = level.size() == 1 && level[0] >= '0' && level[0] <= '4';
-    if (digit) return {Kind::kFixed, static_cast<Opponent>(level[0] - '0')};
-    if (const auto named = try_opponent(level); named && *named > Opponent::kLevel4)
-      return {Kind::kFixed, *named};
+    for (const OpponentEntry& entry : kOpponents)
+      if (level == short_name(entry)) return {Kind::kFixed, entry.opponent};
   }
-  throw base::UsageError(
-      fmt::format("\"{}\" is not an opponent schedule: use curriculum, linear, exponential, or fixed:LEVEL with "
-                  "LEVEL 0, 1, 2, 3, 4, "
-                  "evasion or territory",
-                  text));
+  throw base::UsageError(fmt::format(
+      "\"{}\" is not an opponent schedule: use curriculum, linear, exponential, or fixed:LEVEL with "
+      "one of these levels: {}",
+      text, fmt::join(fixed_levels(), ", ")));
 }
 
 std::string to_string(const Curriculum& curriculum) {
@@ -38,8 +51,7 @@ std::string to_string(const Curriculum& curriculum) {
     case Curriculum::Kind::kFixed:
       break;
   }
-  if (curriculum.fixed > Opponent::kLevel4) return fmt::format("fixed:{}", name(curriculum.fixed));
-  return fmt::format("fixed:{}", static_cast<int>(curriculum.fixed));
+  return fmt::format("fixed:{}", short_name(kOpponents[static_cast<std::size_t>(curriculum.fixed)]));
 }
 
 int difficulty_at(const Curriculum& curriculum, std::int64_t episode, std::int64_t max_episodes) {

@@ -1,6 +1,7 @@
 #include "snake_ddp/agents/mix.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -33,9 +34,9 @@ Mix parse_mix(const std::string& text) {
   if (text.empty()) return mix;
   const auto refuse = [&](const std::string& why) {
     throw base::UsageError(fmt::format(
-        "--opponent_mix {}: {}; write NAME:WEIGHT,NAME:WEIGHT with the names level0 to level4, evasion, "
-        "territory, self and league, for example level2:0.7,self:0.3",
-        text, why));
+        "--opponent_mix {}: {}; write NAME:WEIGHT,NAME:WEIGHT with these names: {}, {}, {}; for example "
+        "level2:0.7,self:0.3",
+        text, why, fmt::join(opponent_names(), ", "), kSelf, kLeague));
   };
   for (const std::string& part : split(text, ',')) {
     const std::vector<std::string> pieces = split(part, ':');
@@ -91,7 +92,7 @@ std::string_view name(const Rival& rival) {
 
 int level_of(const Rival& rival) {
   if (rival.scripted) return static_cast<int>(*rival.scripted);
-  return static_cast<int>(kLastOpponent) + (rival.is_frozen() ? 2 : 1);
+  return static_cast<int>(kOpponents.size()) + (rival.is_frozen() ? 1 : 0);
 }
 
 }  // namespace snake_ddp::agents

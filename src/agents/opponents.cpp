@@ -1,21 +1,21 @@
 #include "snake_ddp/agents/opponents.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 namespace snake_ddp::agents {
 
-namespace {
-constexpr std::string_view kNames[] = {"level0", "level1",  "level2",   "level3",
-                                       "level4", "evasion", "territory"};  // by Opponent
-}
-
 std::optional<Opponent> try_opponent(std::string_view name) {
-  const auto at = std::find(std::begin(kNames), std::end(kNames), name);
-  if (at == std::end(kNames)) return std::nullopt;
-  return static_cast<Opponent>(at - std::begin(kNames));
+  const auto at = std::find_if(kOpponents.begin(), kOpponents.end(),
+                               [&](const OpponentEntry& entry) { return entry.name == name; });
+  return at == kOpponents.end() ? std::nullopt : std::optional(at->opponent);
 }
 
-std::string_view name(Opponent opponent) { return kNames[static_cast<int>(opponent)]; }
+std::string_view name(Opponent opponent) { return kOpponents[static_cast<std::size_t>(opponent)].name; }
+
+std::vector<std::string> opponent_names() {
+  std::vector<std::string> names;
+  for (const OpponentEntry& entry : kOpponents) names.emplace_back(entry.name);
+  return names;
+}
 
 }  // namespace snake_ddp::agents

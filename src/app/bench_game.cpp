@@ -194,21 +194,19 @@ std::vector<BenchRow> bench_opponents(double seconds) {
     }
     keep(&all);
   });
-  for (int k = 0; k <= static_cast<int>(agents::kLastOpponent); ++k) {
-    const auto opponent = static_cast<agents::Opponent>(k);
+  for (const agents::OpponentEntry& entry : agents::kOpponents) {
     Batch batch;
     game::Actions actions{};
     const double acts = rate(
         part, kBoards,
         [&] {
           for (int b = 0; b < kBoards; ++b) {
-            agents::act(opponent, batch.states[b], 1, actions, 1, batch.streams[b]);
+            agents::act(entry.opponent, batch.states[b], 1, actions, 1, batch.streams[b]);
             keep(&actions);
           }
         },
         [&] { batch.step(as_drawn, unseen); });
-    rows.push_back(
-        row(fmt::format("opponent_{}_ns", agents::name(opponent)), 1e9 / acts, "ns/board", 1e9 / reads));
+    rows.push_back(row(fmt::format("opponent_{}_ns", entry.name), 1e9 / acts, "ns/board", 1e9 / reads));
     rows.back().ratio = rows.back().limit / rows.back().value;
   }
   return rows;

@@ -1,5 +1,6 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/app/board_text.hpp"
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/ladder.hpp"
@@ -146,9 +148,13 @@ void print(const Line& line, const rollout::MatchResult& r, double steps_per_sec
 
 Action add_eval(CLI::App& command) {
   const auto line = std::make_shared<Line>();
-  command.add_option(
-      "--team_a,--team-a", line->team_a,
-      "random, level0 to level4, evasion, territory, an actor_*.pth (moves sampled), or PATH:argmax");
+  std::string scripted = "Scripted teams:\n";
+  for (const agents::OpponentEntry& entry : agents::kOpponents)
+    scripted += fmt::format("  {:<28}{}\n", entry.name, entry.rule);
+  command.footer(scripted);
+  command.add_option("--team_a,--team-a", line->team_a,
+                     fmt::format("random, {}, an actor_*.pth (moves sampled), or PATH:argmax",
+                                 fmt::join(agents::opponent_names(), ", ")));
   command.add_option("--team_b,--team-b", line->team_b, "the other team");
   command.add_option("--ladder", line->ladder,
                      "instead of two teams: play all pairs of these and rate them by Elo");

@@ -1,6 +1,7 @@
 #include "snake_ddp/app/team.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,8 @@
 namespace snake_ddp::app {
 
 namespace {
+
+constexpr const char* kRandom = "random";  // another name of level0, the platform's
 
 // config.json of the run that an actor's file lies in; empty without one.
 struct RunSettings {
@@ -83,7 +86,8 @@ nets::Head head_of_run(const std::string& actor) {
 
 Team team_from_spec(const std::string& spec, bool mask_fatal) {
   Team team;
-  team.player.scripted = agents::try_opponent(spec == "random" ? "level0" : spec);
+  team.player.scripted =
+      agents::try_opponent(spec == kRandom ? agents::name(agents::Opponent::kLevel0) : spec);
   if (team.player.scripted) return team;
 
   constexpr std::string_view kArgmax = ":argmax";
@@ -93,11 +97,12 @@ Team team_from_spec(const std::string& spec, bool mask_fatal) {
     team.player.argmax = true;
   }
   if (!std::filesystem::exists(path) && path.find('/') == std::string::npos && !path.ends_with(".pth")) {
-    const std::string near = config::nearest_name(
-        path, {"random", "level0", "level1", "level2", "level3", "level4", "evasion", "territory"});
-    throw base::UsageError(fmt::format(
-        "team \"{}\": neither a scripted team (random, level0 to level4, evasion, territory) nor a file{}",
-        spec, near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+    std::vector<std::string> names = agents::opponent_names();
+    names.insert(names.begin(), kRandom);
+    const std::string near = config::nearest_name(path, names);
+    throw base::UsageError(fmt::format("team \"{}\": neither a scripted team ({}) nor a file{}", spec,
+                                       fmt::join(names, ", "),
+                                       near.empty() ? "" : fmt::format("; did you mean {}?", near)));
   }
   const io::NamedTensors weights = io::load_state_dict(path);
   std::int64_t features = 0;

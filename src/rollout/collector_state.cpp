@@ -106,9 +106,9 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
     }
     const auto* field = running.data_ptr<std::int64_t>() + static_cast<std::int64_t>(b) * kFields;
     const std::int64_t opponent = field[kOpponent];
-    refuse(
-        opponent < kFirstFrozen - kMaxFrozen || opponent > static_cast<std::int64_t>(agents::kLastOpponent),
-        "running");
+    refuse(opponent < kFirstFrozen - kMaxFrozen ||
+               opponent >= static_cast<std::int64_t>(agents::kOpponents.size()),
+           "running");
     const agents::Rival rival = rival_of(opponent);
     refuse(rival.is_self() && !options_.self_play, "running");
     if (rival.is_frozen() && (!options_.frozen || options_.frozen(rival.frozen) == nullptr)) return false;

@@ -203,7 +203,7 @@ void League::restore(const nets::NamedTensors& state, const std::string& what) {
     LeagueMember member{{}, episodes.data_ptr<std::int64_t>()[k], hardness.data_ptr<double>()[k]};
     refuse(!(member.hardness >= 0 && member.hardness <= 1), "hardness");
     if (place < 0) {
-      refuse(-1 - place > static_cast<std::int64_t>(agents::kLastOpponent), "places");
+      refuse(-1 - place >= static_cast<std::int64_t>(agents::kOpponents.size()), "places");
       member.rival = {static_cast<agents::Opponent>(-1 - place)};
     } else {
       refuse(place >= count, "places");

@@ -127,8 +127,9 @@ config::Fields fields(TrainOptions& o) {
           number("model_episode", &o.model_episode, "added to the episode numbers in file names", 0, kMany),
           text("log_dir", &o.log_dir, "kept in config.json, otherwise unused"),
           text("opponent_difficulty_strategy", &o.opponent_difficulty_strategy,
-               "how the opponent gets harder: curriculum, linear, exponential, or fixed:LEVEL, where LEVEL "
-               "is 0 to 4, evasion or territory"),
+               fmt::format("how the opponent gets harder: curriculum, linear, exponential, or fixed:LEVEL, "
+                           "where LEVEL is one of {}",
+                           fmt::join(agents::fixed_levels(), ", "))),
           flag("enable_opponent_evasion", &o.enable_opponent_evasion,
                "play the evasion opponent from --opponent_evasion_start_episode on"),
           number("opponent_evasion_start_episode", &o.opponent_evasion_start_episode,
@@ -145,8 +146,7 @@ config::Fields fields(TrainOptions& o) {
           number("eval_interval", &o.eval_interval,
                  "episodes between evaluations, whose games all ranks share; 0: none", 0, kMany),
           number("eval_games", &o.eval_games, "games per evaluation", 1, 1e9),
-          text("eval_opponent", &o.eval_opponent, "opponent in evaluations",
-               {"level0", "level1", "level2", "level3", "level4", "evasion", "territory"}),
+          text("eval_opponent", &o.eval_opponent, "opponent in evaluations", agents::opponent_names()),
           number("target_win_rate", &o.target_win_rate,
                  "stop when an evaluation reaches this win rate; 0: never", 0, 1),
           number("check_consistency", &o.check_consistency,

@@ -96,7 +96,7 @@ USAGE = {
     "eval with a word for a number": (["eval", "--team_a", "random", "--team_b", "random", "--games", "x"], ["games"]),
     "unknown team, the nearest is named": (["eval", "--team_a", "levle2", "--team_b", "random"],
                                            ['team "levle2"', "did you mean level2?"]),
-    "unknown team": (["eval", "--team_a", "random", "--team_b", "somebody"], ['team "somebody"', "level0 to level4"]),
+    "unknown team": (["eval", "--team_a", "random", "--team_b", "somebody"], ['team "somebody"', "level4, evasion, territory"]),
     "verify-trace without a file": (["verify-trace"], ["verify-trace needs"]),
     "encodings without games": (["verify-trace", "--encodings", str(ENCODINGS)], ["--traces"]),
     "unknown bench": (["bench", "speed"], ["speed", "game"]),
@@ -358,6 +358,14 @@ def evaluate(*line):
     done = call("eval", "--json", *line)
     assert done.returncode == 0, done.stderr
     return only_json(done.stdout)
+
+
+def test_help_and_documents_name_the_same_scripted_teams():
+    listed = re.findall(r"^  (\w+)  ", call("eval", "--help").stdout.partition("Scripted teams:\n")[2], re.M)
+    assert "level2" in listed
+    table = (SOURCE / "docs" / "formats.md").read_text().partition("## Team SPECs")[2].partition("\n\nDistances")[0]
+    documented = re.findall(r"`(\w+)`", " ".join(row.split("|")[1] for row in table.splitlines() if row.startswith("| `")))
+    assert [name for name in documented if name not in ("random", "PATH")] == listed
 
 
 EVAL_KEYS = ["games", "wins", "draws", "losses", "win_rate", "win_rate_ci95", "score_a", "score_b", "steps_per_second"]

@@ -132,9 +132,14 @@ TEST_CASE("level 0 is uniform, and a function of seed, stream and step", "[unit]
 }
 
 TEST_CASE("opponents' names go both ways", "[unit]") {
-  for (int k = 0; k <= 5; ++k) {
-    const auto opponent = static_cast<Opponent>(k);
-    CHECK(agents::try_opponent(agents::name(opponent)) == opponent);
+  for (const agents::OpponentEntry& entry : agents::kOpponents) {
+    CAPTURE(entry.name);
+    CHECK(agents::try_opponent(entry.name) == entry.opponent);
+    CHECK(agents::name(entry.opponent) == entry.name);
+    for (const std::string& level : agents::fixed_levels()) {
+      const Curriculum fixed = parse_curriculum("fixed:" + level);
+      CHECK((fixed.fixed == entry.opponent) == entry.name.ends_with(level));
+    }
   }
   CHECK(agents::name(Opponent::kLevel3) == "level3");
   CHECK(agents::name(Opponent::kEvasion) == "evasion");

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "snake_ddp/agents/opponents.hpp"
 
@@ -16,7 +17,10 @@ struct Curriculum {
   bool operator==(const Curriculum&) const = default;
 };
 
-/// "curriculum", "linear", "exponential" or "fixed:LEVEL" with LEVEL 0..4 or evasion.
+/// What LEVEL may be in "fixed:LEVEL": the number of a level, or the name of an opponent that has none.
+std::vector<std::string> fixed_levels();
+
+/// "curriculum", "linear", "exponential" or "fixed:LEVEL".
 /// Throws  UsageError with the allowed forms.
 Curriculum parse_curriculum(const std::string& text);
 std::string to_string(const Curriculum& curriculum);

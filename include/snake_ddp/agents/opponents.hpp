@@ -1,9 +1,12 @@
 // The scripted opponents: each plays the three snakes of either team.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "snake_ddp/base/host_device.hpp"
 #include "snake_ddp/base/random.hpp"
@@ -12,7 +15,33 @@
 namespace snake_ddp::agents {
 
 enum class Opponent : std::uint8_t { kLevel0, kLevel1, kLevel2, kLevel3, kLevel4, kEvasion, kTerritory };
-inline constexpr Opponent kLastOpponent = Opponent::kTerritory;
+
+/// The one list of them. Flags, help, error messages and checks read it; `act` has the rules.
+struct OpponentEntry {
+  Opponent opponent;
+  std::string_view name;  // on the command line and in reports
+  std::string_view rule;  // one sentence for help and documents
+};
+inline constexpr std::array kOpponents = {
+    OpponentEntry{Opponent::kLevel0, "level0", "uniformly random"},
+    OpponentEntry{Opponent::kLevel1, "level1", "to the nearest bean, through everything"},
+    OpponentEntry{Opponent::kLevel2, "level2",
+                  "to the nearest bean that no teammate has chosen, around bodies"},
+    OpponentEntry{Opponent::kLevel3, "level3",
+                  "to the nearest bean; through a body where the way around is five cells longer"},
+    OpponentEntry{Opponent::kLevel4, "level4", "to the nearest bean, around bodies"},
+    OpponentEntry{Opponent::kEvasion, "evasion",
+                  "to the nearest bean, by cells with a free cell behind them"},
+    OpponentEntry{Opponent::kTerritory, "territory",
+                  "to beans and cells that it reaches before anybody else, around dead ends and heads"},
+};
+static_assert(
+    [] {
+      for (std::size_t k = 0; k < kOpponents.size(); ++k)
+        if (static_cast<std::size_t>(kOpponents[k].opponent) != k) return false;
+      return true;
+    }(),
+    "kOpponents is in the order of Opponent");
 
 /// Writes the actions of the team's three snakes, the others stay. Level 0 draws from (seed, stream,
 /// state.step()); the others do not look at seed and stream.
@@ -23,9 +52,11 @@ inline constexpr Opponent kLastOpponent = Opponent::kTerritory;
 SD_HD inline void act(Opponent opponent, const game::State& state, int team, game::Actions& out,
                       std::uint64_t seed, std::uint64_t stream);
 
-/// "level0".."level4", "evasion", "territory".
+/// None for a name that is not in the list.
 std::optional<Opponent> try_opponent(std::string_view name);
 std::string_view name(Opponent opponent);
+/// All names, in the order of the list.
+std::vector<std::string> opponent_names();
 
 }  // namespace snake_ddp::agents
 

@@ -132,9 +132,12 @@ SD_HD inline void act(Opponent opponent, const game::State& state, int team, gam
       case Opponent::kLevel4:
         out.of[i] = moves::nearest_unblocked(outlook);
         break;
-      default:
+      case Opponent::kEvasion:
         out.of[i] = moves::nearest_with_a_way_on(state, outlook);
         break;
+      case Opponent::kLevel0:
+      case Opponent::kTerritory:
+        break;  // above
     }
   }
 }

@@ -12,7 +12,7 @@
 namespace snake_ddp::agents {
 
 struct OpponentPlan {
-  static constexpr int kMost = static_cast<int>(kLastOpponent) + 1;
+  static constexpr int kMost = static_cast<int>(kOpponents.size());
   int count = 0;
   bool is_drawn = false;        // by weight for each game; else by the game's number
   std::uint64_t seed = 0;       // of the draws
