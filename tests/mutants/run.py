@@ -262,6 +262,16 @@ MUTANTS = {
         (RESUME, "  const nets::NamedTensors league = under", "  state.counters.judgements = 0;\n  const nets::NamedTensors league = under")]),
     "a second start saves weights again": (SECOND_START, [
         (RESUME, "  const nets::NamedTensors league = under", "  state.counters.saved = 0;\n  const nets::NamedTensors league = under")]),
+    "damage is what rank 0 sees of it": (Pytest(
+        "train/test_resume.py::test_damage_that_only_rank_1_sees_is_passed_over_by_all[rank_1.replay]"), [
+        (RESUME, "if (all[rank].empty()) continue;", "if (rank > 0 || all[rank].empty()) continue;")]),
+    "what cannot be read is damaged": (Pytest(
+        "train/test_resume.py::test_what_cannot_be_read_is_no_damage[open-rank_0.replay-13]"), [
+        (RESUME, "failure = {false, e.what()};", "failure = {true, e.what()};")]),
+    "a checkpoint's windows are taken as they are": (
+        Catch("test_rollout", "what waits for its n-th reward must be boards, and only what waits"), [
+        ("src/rollout/collector_state.cpp", "for (std::int64_t k = 1; k <= size; ++k)",
+         "for (std::int64_t k = 1; k <= 0 * size; ++k)")]),
     "a second start records a game too many": (SECOND_START, [
         ("src/train/recorder.cpp", "written_(collector.episodes_ended() / interval_)", "written_(0 * collector.episodes_ended())")]),
     "epsilon begins anew with other boards": (OTHER_BOARDS, [("src/rollout/collector_state.cpp", "  epsilon_ = count.epsilon;\n", "")]),

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -49,6 +50,14 @@ int open(const char* path, int flags, ...) {
   }
   static const auto open_really = real<int(const char*, int, ...)>("open");
   return open_really(path, flags, mode);
+}
+
+FILE* fopen64(const char* path, const char* mode) {  // what the standard library's streams call
+  static const auto open_really = real<FILE*(const char*, const char*)>("fopen64");
+  const int error = fault("open", path);
+  if (error == 0) return open_really(path, mode);
+  errno = error;
+  return nullptr;
 }
 
 ssize_t read(int descriptor, void* to, std::size_t bytes) {
