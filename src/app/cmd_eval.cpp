@@ -33,7 +33,7 @@ struct Line {
   std::vector<std::string> ladder;
   std::string anchor;
   std::int64_t games = 200;
-  std::uint64_t seed = 1;
+  std::int64_t seed = 1;
   bool swap_sides = true;
   bool mask_fatal = false;
   int view_radius = 0;
@@ -156,7 +156,9 @@ Action add_eval(CLI::App& command) {
   command.add_option("--games", line->games, "games to play; with --ladder, of each pair")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->capture_default_str();
-  command.add_option("--seed", line->seed, "game k depends on the seed and k alone")->capture_default_str();
+  command.add_option("--seed", line->seed, "game k depends on the seed and k alone")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{4} * 1'000'000'000'000'000'000))
+      ->capture_default_str();
   command.add_flag("--swap_sides,--swap-sides,!--no_swap_sides,!--no-swap-sides", line->swap_sides,
                    "team a plays every second game as team B [on]");
   command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
@@ -189,8 +191,8 @@ Action add_eval(CLI::App& command) {
       if (line->show > 0 || line->watch || !line->record.empty() || !line->record_boards.empty())
         throw base::UsageError(
             "--show, --watch, --record and --record_boards are for games of two teams: without --ladder");
-      play_ladder({line->ladder, line->anchor, line->games, line->seed, line->swap_sides, line->json,
-                   line->mask_fatal});
+      play_ladder({line->ladder, line->anchor, line->games, static_cast<std::uint64_t>(line->seed),
+                   line->swap_sides, line->json, line->mask_fatal});
       return base::kExitDone;
     }
     if (!line->anchor.empty()) throw base::UsageError("--anchor is for --ladder");
@@ -213,7 +215,7 @@ Action add_eval(CLI::App& command) {
     dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }),
                               options);
     const auto begin = std::chrono::steady_clock::now();
-    rollout::MatchOptions match{line->games, line->seed, line->swap_sides, 0, 1};
+    rollout::MatchOptions match{line->games, static_cast<std::uint64_t>(line->seed), line->swap_sides, 0, 1};
     if (line->show > 0) {
       match.watch = [&](std::int64_t number, const game::State& state) {
         if (number == 0 && state.step() == line->show)
