@@ -35,7 +35,7 @@ struct Line {
   std::vector<std::string> ladder;
   std::string anchor;
   std::int64_t games = 200;
-  std::uint64_t seed = 1;
+  std::int64_t seed = 1;
   bool swap_sides = true;
   bool mask_fatal = false;
   int view_radius = 0;
@@ -197,8 +197,8 @@ Action add_eval(CLI::App& command) {
       if (line->show > 0 || line->watch || !line->record.empty() || !line->record_boards.empty())
         throw base::UsageError(
             "--show, --watch, --record and --record_boards need two teams: use them without --ladder");
-      play_ladder({line->ladder, line->anchor, line->games, line->seed, line->swap_sides, line->json,
-                   line->mask_fatal});
+      play_ladder({line->ladder, line->anchor, line->games, static_cast<std::uint64_t>(line->seed),
+                   line->swap_sides, line->json, line->mask_fatal});
       return base::kExitDone;
     }
     if (!line->anchor.empty()) throw base::UsageError("--anchor is for --ladder");
@@ -222,7 +222,7 @@ Action add_eval(CLI::App& command) {
     dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }),
                               options);
     const auto begin = std::chrono::steady_clock::now();
-    rollout::MatchOptions match{line->games, line->seed, line->swap_sides, 0, 1};
+    rollout::MatchOptions match{line->games, static_cast<std::uint64_t>(line->seed), line->swap_sides, 0, 1};
     if (line->show > 0) {
       match.watch = [&](std::int64_t number, const game::State& state) {
         if (number == 0 && state.step() == line->show)

@@ -55,6 +55,20 @@ USAGE = {
     "below the range": (["--tau", "-0.1"], ["--tau -0.1", "out of range", "from 0 to 1"]),
     "longer than a game": (["--episode_length", "201"], ["--episode_length 201", "from 1 to 200"]),
     "beyond 64 bits": (["--seed", "99999999999999999999"], ["--seed 99999999999999999999"]),
+    "a world beyond 32 bits": (["--ddp", "--world_size", "4294967298"], ["world_size", "4294967298"]),
+    "a port beyond 16 bits": (["--ddp", "--world_size", "2", "--ddp_port", "94967"], ["ddp_port", "94967"]),
+    "eval with a view beyond 32 bits": (["eval", "--team_a", "random", "--team_b", "random", "--view_radius", "4294967298"],
+                                        ["view_radius", "4294967298"]),
+    "eval with a step beyond 32 bits": (["eval", "--team_a", "random", "--team_b", "random", "--show", "4294967297"],
+                                        ["show", "4294967297"]),
+    "eval with games beyond 64 bits": (["eval", "--team_a", "random", "--team_b", "random", "--games", "18446744073709551617"],
+                                       ["games", "18446744073709551617"]),
+    "eval with a seed beyond 64 bits": (["eval", "--team_a", "random", "--team_b", "random", "--seed", "18446744073709551617"],
+                                        ["seed", "18446744073709551617"]),
+    "eval with a seed below zero": (["eval", "--team_a", "random", "--team_b", "random", "--seed", "-1"], ["seed", "-1"]),
+    "ranks of a bench beyond 32 bits": (["bench", "train", "--ranks", "4294967298"], ["ranks", "4294967298"]),
+    "threads beyond 32 bits": (["--threads", "4294967297"], ["--threads 4294967297", "out of range"]),
+    "workers beyond 32 bits": (["pretrain", "--num_workers", "4294967297"], ["--num_workers 4294967297", "out of range"]),
     "unknown choice": (["--output_activation", "relu"], ["--output_activation relu", "softmax, tanh"]),
     "unknown learner": (["--algo", "ppo"], ["--algo ppo", "ddpg, bicnet"]),
     "layer norm with bicnet": (["--algo", "bicnet", "--layer_norm", "--check_settings"], ["--layer_norm", "not for --algo bicnet"]),
@@ -209,6 +223,17 @@ def test_help_of_a_learner_shows_only_what_it_uses(tmp_path):
     assert "--algo dqn; train --help shows all" in call("--algo", "dqn", "--help").stdout
     refused(2, "--algo ppo", "ddpg, bicnet", line=["train", "--algo", "ppo", "--help"])
     refused(4, "nowhere.json", line=["train", "--config", "nowhere.json", "--help"])
+
+
+def test_a_run_or_episode_beyond_32_bits_is_no_other_one(tmp_path):
+    settings_of(tmp_path)
+    run = next((tmp_path / "runs" / "snakes_3v3").iterdir())
+    run.rename(run.with_name("run2"))
+    line = flags(TINY | {"runs_dir": tmp_path / "runs", "max_episodes": 1, "load_model": True, "load_model_run": 2})
+    episode = min(int(path.stem.split("_")[1]) for path in (run.with_name("run2") / "trained_model").glob("actor_*.pth"))
+    assert call(*line, "--load_model_run_episode", episode).returncode == 0
+    refused(4, "run 4294967298,", line=[*line, "--load_model_run_episode", episode, "--load_model_run", 2**32 + 2])
+    refused(4, f"episode {2**32 + episode} ", line=[*line, "--load_model_run_episode", 2**32 + episode])
 
 
 # Teams

@@ -1,9 +1,14 @@
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <csignal>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -107,6 +112,60 @@ TEST_CASE("a rank that does not come is named at the deadline, one that has ende
   CHECK(std::chrono::steady_clock::now() - begun < 30s);
 }
 
-TEST_CASE("a segment that is not there cannot be opened", "[unit]") {
+TEST_CASE("processes that are killed while they meet leave nothing in /dev/shm", "[unit]") {
+  const auto names = [] {
+    std::set<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+      if (const std::string name = entry.path().filename(); name.starts_with("snake_ddp")) found.insert(name);
+    return found;
+  };
+  const std::set<std::string> before = names();
+  std::array<int, 2> words{};
+  REQUIRE(pipe(words.data()) == 0);
+  // Says a line and waits to be killed.
+  const auto process = [&](const std::function<std::string()>& what) {
+    const pid_t child = fork();
+    if (child == 0) {
+      std::string line;
+      try {
+        line = what() + "\n";
+      } catch (const std::runtime_error& e) {
+        line = std::string("failed: ") + e.what() + "\n";
+      }
+      if (write(words[1], line.data(), line.size()) < 0) _exit(1);
+      for (;;) pause();
+    }
+    return child;
+  };
+  const auto line = [&] {
+    std::string text;
+    for (char c = 0; read(words[0], &c, 1) == 1 && c != '\n';) text += c;
+    return text;
+  };
+  std::unique_ptr<dist::SharedSum> held;
+  const pid_t first = process([&] {
+    held = dist::SharedSum::create(3);
+    return held->address();
+  });
+  const std::string address = line();
+  const pid_t second = process([&] {
+    held = dist::SharedSum::open(address, 1, 3);
+    return std::string("opened");
+  });
+  CHECK(line() == "opened");
+  CHECK(names() == before);  // while it is open, and so whenever they end
+  for (const pid_t child : {first, second}) {
+    kill(child, SIGKILL);
+    CHECK(waitpid(child, nullptr, 0) == child);
+  }
+  CHECK(names() == before);
+  CHECK_THROWS_AS(dist::SharedSum::open(address, 2, 3), std::runtime_error);
+  for (const int end : words) close(end);
+}
+
+TEST_CASE("a segment that is not there cannot be opened, nor a file that happens to have its address", "[unit]") {
+  const auto own = dist::SharedSum::create(2);
+  const std::string place = own->address().substr(0, own->address().find(' '));
+  CHECK_THROWS_WITH(dist::SharedSum::open(place + " snake_ddp.another", 1, 2), place + " is not the segment");
   CHECK_THROWS_AS(dist::SharedSum::open("/proc/self/fd/1000000 snake_ddp.none", 1, 2), std::runtime_error);
 }

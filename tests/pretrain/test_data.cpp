@@ -228,6 +228,13 @@ TEST_CASE("masks have their share of the snakes, and with a view those that it d
     CHECK(b.masked.sum(1).eq(count).all().item<bool>());
     CHECK(b.masked.sum(0).gt(0).all().item<bool>());
     CHECK_FALSE(b.whole.defined());
+    // Drawn anew for each epoch and seed, and the same whenever these are.
+    CHECK(make_batch(set, rows, sample, false).masked.equal(b.masked));
+    SampleOptions later = sample, elsewhere = sample;
+    later.epoch = 1;
+    elsewhere.seed += 1;
+    for (const SampleOptions& other : {later, elsewhere})
+      CHECK_FALSE(make_batch(set, rows, other, false).masked.equal(b.masked));
   }
   SampleOptions sample;
   sample.view_radius = 3;

@@ -83,9 +83,14 @@ def test_two_ranks_learn_what_one_does_with_twice_the_batch(tokenizer, games, tm
 def test_validation_is_the_same_for_any_number_of_ranks(tokenizer, games, tmp_path):
     folder, _ = tokenizer
     # A batch that does not divide the 150 samples, and weights that stay.
-    more = {"tokenizer": folder / "tokenizer_best.pth", "learning_rate": 0, "batch_size": 32, "epochs": 1}
-    told = [learned("mask_predictor", games, tmp_path / str(ranks), ranks=ranks, **more)[0]["validation"] for ranks in (1, 2, 4)]
+    more = {"tokenizer": folder / "tokenizer_best.pth", "learning_rate": 0, "batch_size": 32, "epochs": 2}
+    epochs = [learned("mask_predictor", games, tmp_path / str(ranks), ranks=ranks, **more) for ranks in (1, 2, 4)]
+    told = [first["validation"] for first, _ in epochs]
     assert told[0]["samples"] == 150
+    # Between epochs, too; but the training's masks are others, of which weights that stay make another loss.
+    for first, second in epochs:
+        assert second["validation"] == first["validation"]
+        assert not math.isclose(second["training_loss"], first["training_loss"], rel_tol=1e-4)
     for other in told[1:]:
         assert math.isclose(told[0]["loss"], other["loss"], rel_tol=1e-6)
         assert {k: v for k, v in other.items() if k != "loss"} == {k: v for k, v in told[0].items() if k != "loss"}

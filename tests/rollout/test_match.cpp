@@ -1,6 +1,9 @@
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <iterator>
+#include <vector>
 
 #include "snake_ddp/nets/dense.hpp"
 #include "snake_ddp/rollout/match.hpp"
@@ -51,6 +54,39 @@ TEST_CASE("with sides swapped a player wins against itself about as often as it 
     const double decided = static_cast<double>(r.wins + r.losses);
     REQUIRE(decided > 1000);
     CHECK(static_cast<double>(r.wins) / decided == Approx(0.5).margin(0.06));
+  }
+}
+
+TEST_CASE("the teams of a match and its games draw numbers of their own, whichever side a team is on",
+          "[unit]") {
+  // The same probabilities wherever a snake is: moves tell the numbers that were drawn.
+  nets::DenseNet net({30, 8, 4, nets::Head::kSoftmax, false}, at::kCPU);
+  for (auto& [name, tensor] : net.named()) tensor.zero_();
+  nets::ActorPolicy even(net.named(), nets::Head::kSoftmax, "test");
+  const rollout::Player player{std::nullopt, &even, {}, false};
+  for (const bool swap_sides : {false, true}) {
+    std::int64_t steps = 0, snakes_alike = 0, teams_alike = 0, games_alike = 0;
+    std::vector<game::Actions> first_game;
+    rollout::MatchOptions options{2, 5, swap_sides};
+    options.on_step = [&](std::int64_t number, const game::Actions& actions, const game::StepResult&,
+                          const game::State& after) {
+      ++steps;
+      const auto& of = actions.of;
+      teams_alike += of[0] == of[3] && of[1] == of[4] && of[2] == of[5];
+      snakes_alike += of[0] == of[1] && of[1] == of[2];
+      const auto step = static_cast<std::size_t>(after.step() - 2);
+      if (number == 0) {
+        first_game.resize(std::max(first_game.size(), step + 1));
+        first_game[step] = actions;
+      } else if (step < first_game.size()) {
+        games_alike += std::equal(std::begin(of), std::end(of), std::begin(first_game[step].of));
+      }
+    };
+    rollout::play_match(player, player, options);
+    REQUIRE(steps > 100);
+    CHECK(teams_alike < steps / 10);   // 1 of 64
+    CHECK(snakes_alike < steps / 4);   // 1 of 16
+    CHECK(games_alike < steps / 100);  // 1 of 4096
   }
 }
 

@@ -106,6 +106,7 @@ def no_room(run, _dice):
 class Fault:
     do: object  # gives the processes that cannot notice it themselves
     ends: bool  # the run is expected to end before its time, and how long that takes is measured
+    under: tuple = ()  # what starts the run
 
 
 FAULTS = {
@@ -123,6 +124,7 @@ FAULTS = {
     "killed beside foreign entries": Fault(killed_beside_foreign_entries, True),
     "no room for checkpoints": Fault(no_room, False),
     "garbage on the store's port": Fault(stray_connection, False),
+    "a rank killed, closed descriptors": Fault(send(signal.SIGKILL, "one"), True, ("bash", "-c", 'exec "$@" <&- 2>&-', "bash")),
 }
 
 
@@ -134,8 +136,8 @@ class Verdict:
     trouble: str = ""
 
 
-def begin(folder, runs, number):
-    process = Process([BINARY, "--ddp", "--world_size", str(RANKS), *flags(SETTINGS | {"runs_dir": runs})],
+def begin(folder, runs, number, under=()):
+    process = Process([*under, BINARY, "--ddp", "--world_size", str(RANKS), *flags(SETTINGS | {"runs_dir": runs})],
                       folder / f"output{number}.txt")
     process.runs = runs
     process.trouble = ""  # of a fault that looks for itself
@@ -171,7 +173,7 @@ def one_run(name, dice, usual_s, expected, folder):
     """A run with one fault, started again until it is done."""
     runs = folder / "runs"
     verdict = Verdict(name)
-    run = begin(folder, runs, 0)
+    run = begin(folder, runs, 0, FAULTS[name].under)
     everybody = []
     try:
         time.sleep(dice.uniform(0.1, 0.9) * usual_s)
@@ -195,7 +197,7 @@ def one_run(name, dice, usual_s, expected, folder):
             if run.wait() == 0:
                 break
             kill_all(everybody)  # ranks whose launcher was killed end by themselves; a stopped one cannot
-            run = begin(folder, runs, number)
+            run = begin(folder, runs, number, FAULTS[name].under)
             everybody = [run.popen.pid, *descendants(run.popen.pid)]
             if end_within(run, 120) is None:
                 verdict.trouble = f"hangs after its restart:\n{run.text()}"

@@ -85,8 +85,9 @@ WRONG = {"usage": (2, ["--gamma", "2"]), "a missing file": (4, ["eval", "--team_
 DEAD_ENDS = ["closed", "/dev/full", "a pipe without a reader", "a pipe that nobody reads"]
 
 
-@pytest.mark.parametrize("end", DEAD_ENDS)
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("wrong, end", [*(("usage", end) for end in DEAD_ENDS), ("a missing file", "closed"),
+                                        ("a group that nobody joins", "/dev/full"),
+                                        ("a group that nobody joins", "a pipe that nobody reads")])
 def test_an_error_that_nobody_can_read_has_its_exit_code(tmp_path, wrong, end):
     code, line = WRONG[wrong]
     rank = {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()} if code == 3 else {}

@@ -284,6 +284,14 @@ def test_tensorboard_and_the_log_say_what_the_console_said(tmp_path):
     for b in blocks:
         assert int(b[1]) == int(b[4]) + int(b[5]) + int(b[6])
     assert [f"{value:.3f}" for _, value in points["loss/critic"]] == [b[8] for b in blocks]
+    # Means are of the games since the point before.
+    ended = [0, *(round(value) for _, value in points["collect/episodes"])]
+    means = iter(points["collect/team_return"])
+    totals = [int(b[1]) for b in blocks]
+    for before, now in zip(ended, ended[1:]):
+        if now > before:
+            assert next(means)[1] == pytest.approx(sum(totals[before:now]) / (now - before), abs=1e-4)
+    assert next(means, None) is None and len(ended) > 2 and ended[-1] == len(blocks)
     epsilons = [float(b[2]) for b in blocks]
     assert epsilons == sorted(epsilons, reverse=True) and epsilons[-1] < epsilons[0] <= 0.5
     steps_per_s, updates_per_s = (points[f"perf/{name}_per_second"][-1][1] for name in ("env_steps", "updates"))

@@ -17,6 +17,8 @@ import time
 import zlib
 
 import pytest
+from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
 from processes import (BINARY, BUILD, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder, starter,
                        torchrun, wait_until_gone, wait_until_listening, worker_pids)
@@ -151,6 +153,42 @@ def test_another_number_of_ranks_shares_the_replay_anew(start, tmp_path, before,
     assert told == min(rows, after * RUN["buffer_size"])
     assert len(fingerprint(text)["ranks"]) == after
     assert manifest(checkpoints(run)[-1])["world_size"] == after
+
+
+@pytest.mark.parametrize("settings, told", [
+    (GAMES["rqmix"], "replay begins empty: rows of one game follow each other and cannot be dealt to other ranks"),
+    (GAMES["pqn"], "each begins its next rollout"),
+    ({"checkpoint_replay": "off"}, "replay begins empty: the checkpoint holds none")], ids=["windows", "rollouts", "none kept"])
+def test_what_cannot_be_dealt_to_other_ranks_is_not_said_to_be(start, tmp_path, settings, told):
+    ranks = ranks_by_hand(start, 2, *flags(RUN | settings | {"runs_dir": tmp_path, "max_episodes": 5}))
+    assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text()
+    text = train("--resume", run_folder(ranks[0].text()), **(settings | {"runs_dir": tmp_path}))
+    assert f"Changed: 2 -> 1 rank(s); {told}\n" in text
+    assert ", 0 transitions in replay" in text and "dealt out anew" not in text
+
+
+def test_points_of_a_run_that_goes_on_take_the_place_of_later_ones(tmp_path):
+    run = run_folder(train(runs_dir=tmp_path, max_episodes=5))
+    again = train("--resume", run, runs_dir=tmp_path, max_episodes=8)
+    began = [(event.session_log.status, event.step) for path in run.glob("events.out.tfevents.*")
+             for event in map(Event.FromString, RawEventFileLoader(str(path)).Load()) if event.HasField("session_log")]
+    # TensorBoard drops what it has from this step on.
+    ended = int(re.search(r"Going on from checkpoint step \d+: episode (\d+),", again)[1])
+    assert ended > 0 and began == [(SessionLog.START, ended + 1)]
+
+
+def test_the_best_actor_stays_until_a_better_one_comes(tmp_path):
+    # Weights that stay win as often as before; against a stronger team they win less, and the same as before is no best then.
+    still = {"runs_dir": tmp_path, "a_lr": 0, "c_lr": 0, "eval_interval": 4, "eval_games": 60, "checkpoint_interval": 4, "seed": 7}
+    text = train(**(still | {"max_episodes": 4, "eval_opponent": "level0"}))
+    run, texts = run_folder(text), [text]
+    best = run / "trained_model" / "actor_best.pth"
+    saved = best.stat().st_mtime_ns
+    for episodes, opponent in ((8, "level4"), (12, "level0")):
+        texts.append(train("--resume", run, **(still | {"max_episodes": episodes, "eval_opponent": opponent})))
+    rates = [float(re.findall(r"^\[Evaluation at episode .* won ([\d.]+) %", text, re.M)[-1]) for text in texts]
+    assert rates[0] > rates[1] and rates[2] == rates[0], rates
+    assert best.stat().st_mtime_ns == saved
 
 
 def test_other_networks_are_refused_and_other_settings_told(tmp_path):

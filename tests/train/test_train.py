@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -10,8 +11,8 @@ import socket
 import pytest
 import torch
 
-from processes import (BINARY, BUILD, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder, starter,
-                       torchrun, wait_until_gone, wait_until_listening, worker_pids)
+from processes import (BINARY, BUILD, PATIENCE_S, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder,
+                       starter, torchrun, wait_until_gone, wait_until_listening, worker_pids)
 
 PROBE = str(BUILD / "tests" / "train" / "train_probe")
 HOST = socket.gethostname()
@@ -69,6 +70,44 @@ def test_ranks_that_learn_with_bicnet_hold_the_same_weights(run_once):
     for hashes in zip(*told["ranks"].values()):
         assert len(set(hashes)) == 2, told["line"]
     assert told["weights"] != fingerprint(run_once(2))["weights"]
+
+
+def test_ranks_of_a_machine_sum_in_memory_that_goes_with_them(start, tmp_path):
+    shared = pathlib.Path("/dev/shm")
+    before = set(shared.iterdir())
+    run = start([BINARY, "--ddp", "--world_size", "2", *flags(TINY | {"runs_dir": tmp_path, "max_episodes": 10**9})])
+    run.wait_for(r"\[Episode \d+\]")
+    pids = worker_pids(run, 2)
+    segments = {re.search(r"/memfd:(snake_ddp\.\w+)", pathlib.Path(f"/proc/{pid}/maps").read_text())[1] for pid in pids.values()}
+    assert len(segments) == 1
+    assert set(shared.iterdir()) == before
+    for pid in [run.popen.pid, *pids.values()]:
+        os.kill(pid, signal.SIGKILL)
+    wait_until_gone(pids.values(), PATIENCE_S)
+    assert set(shared.iterdir()) == before
+
+
+@pytest.mark.parametrize("other", ["settings", "sources"])
+def test_builds_of_one_version_with_other_settings_or_sources_do_not_join(start, tmp_path, other):
+    """Rank 1 runs the same program with a text in it exchanged: what the compiler makes of other sources."""
+    told = re.search(r", settings (\w+), sources (\w+)$", only_json(call("info", "--json").stdout)["build"])
+    old = {"settings": b"opponent_evasion_start_episode", "sources": told[2].encode()}[other]
+    program = pathlib.Path(BINARY).read_bytes()
+    assert old in program
+    path = tmp_path / "snake_ddp"
+    path.write_bytes(program.replace(old, bytes(old[:-1]) + (b"0" if old.endswith(b"1") else b"1")))
+    path.chmod(0o755)
+    group = {"WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    line = flags(TINY | {"runs_dir": tmp_path / "runs"})
+    ranks = [start([binary, *line], RANK=rank, **group) for rank, binary in enumerate((BINARY, path))]
+    assert [rank.wait() for rank in ranks] == [3, 3], ranks[0].text() + ranks[1].text()
+    for rank in ranks:
+        builds = re.search(r"the builds differ: rank 1 on .* runs '(.*)', rank 0 on .* runs '(.*)'. Start the same binary",
+                           rank.text())
+        assert builds[1] != builds[2] and builds[2] == only_json(call("info", "--json").stdout)["build"]
+        settings, sources = (re.findall(rf"{what} (\w+)", builds[0]) for what in ("settings", "sources"))
+        assert (settings[0] == settings[1], sources[0] == sources[1]) == (other != "settings", other != "sources")
+    assert not (tmp_path / "runs").exists()
 
 
 def test_the_same_run_is_the_same_however_it_is_started(run_once, start, tmp_path):
