@@ -253,11 +253,10 @@ std::string nothing_whole(const std::string& run, const std::vector<std::string>
 // Of a checkpoint that is not damaged, but of no use to some rank.
 FileError cannot_go_on(const std::string& folder, const std::string& why, const std::string& older) {
   const std::string_view sentence(why);
-  return FileError(
-      fmt::format("cannot go on from {}: {}. That is no proof of damage, so it is not set aside. Start again "
-                  "once it can be read{}",
-                  folder, sentence.ends_with('.') ? sentence.substr(0, sentence.size() - 1) : sentence,
-                  older.empty() ? "" : ", or go on from the one before with --resume " + older));
+  return FileError(fmt::format(
+      "cannot go on from {}: {}. No damage is proven, so it keeps its name. Mend that and start again{}",
+      folder, sentence.ends_with('.') ? sentence.substr(0, sentence.size() - 1) : sentence,
+      older.empty() ? "" : ", or go on from the one before with --resume " + older));
 }
 
 void check_owner(const io::Manifest& manifest, const std::string& identity, const std::string& folder) {
@@ -375,18 +374,21 @@ void take_up(const Place& place, std::int64_t step, dist::DistContext& context,
   if (!failure.why.empty()) throw FileError(failure.why);
 }
 
-// A run's config.json; an empty object where there is none that can be understood.
+// A run's config.json; an empty object where there is none, and none at all where it is not what we write.
 // Throws  SystemError where it cannot be read.
-ordered_json config_of(const std::string& run) {
-  ordered_json config = ordered_json::object();
+std::optional<ordered_json> try_config_of(const std::string& run) {
   try {
-    config = io::parse_ordered_json(io::read_file(run + "/config.json"));
+    const ordered_json config = io::parse_ordered_json(io::read_file(run + "/config.json"));
+    if (config.is_object()) return config;
   } catch (const io::SystemError& e) {
-    if (!e.is_missing()) throw;
-  } catch (const FileError&) {  // not a run of ours
+    if (e.is_missing()) return ordered_json::object();
+    throw;
+  } catch (const FileError&) {  // no JSON
   }
-  return config.is_object() ? config : ordered_json::object();
+  return std::nullopt;
 }
+
+ordered_json config_of(const std::string& run) { return try_config_of(run).value_or(ordered_json::object()); }
 
 // What it tells of the run beside its settings.
 ordered_json about(const ordered_json& config) {
@@ -421,7 +423,9 @@ std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
       return question(run);
     } catch (const io::SystemError& e) {
       if (!is_foreign(e)) throw;
-      if (asked || launch.restarts > 0) lines.push_back(fmt::format("Passed over {}: {}", run, e.what()));
+      const std::string line = fmt::format("Passed over {}: {}", run, e.what());
+      if ((asked || launch.restarts > 0) && std::find(lines.begin(), lines.end(), line) == lines.end())
+        lines.push_back(line);
       return false;
     }
   };
@@ -429,9 +433,18 @@ std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
   for (const std::string& run : runs) {
     if (look_into(run, is_ours) && has_checkpoints(run)) return run;
   }
+  if (launch.restarts > 0) {
+    for (const std::string& run : runs) {
+      if (look_into(run, [](const std::string& r) { return !try_config_of(r) && has_checkpoints(r); })) {
+        throw FileError(fmt::format(
+            "{} has checkpoints, but its config.json is damaged, so nothing tells whether to go on with it. "
+            "Restore that file, or start with --resume never",
+            run));
+      }
+    }
+  }
   // A requeued job goes on with its own run.
   if (!asked || !launch.job.empty() || launch.restarts > 0) return {};
-  lines.clear();
   for (const std::string& run : runs) {
     if (look_into(run, has_checkpoints)) return run;
   }

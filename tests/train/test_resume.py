@@ -455,6 +455,16 @@ def test_entries_of_others_in_the_runs_folder_are_passed_over(nobody):
     assert names(first) == before
 
 
+def test_a_restart_that_cannot_tell_its_own_run_begins_no_other(tmp_path):
+    job = {"SLURM_JOB_ID": 7, "RANK": 0, "WORLD_SIZE": 1}
+    line = flags(RUN | {"runs_dir": tmp_path, "resume": "auto", "max_episodes": 3})
+    run = run_folder(call(*line, **job).stdout)
+    os.truncate(run / "config.json", 100)
+    done = call(*line, **job, TORCHELASTIC_RESTART_COUNT=1)
+    assert done.returncode == 4 and f"{run} has checkpoints, but its config.json is damaged" in done.stderr, done.stdout
+    assert list(run.parent.iterdir()) == [run]
+
+
 def test_a_setting_that_is_no_more_is_named_and_passed_over_by_resume_only(damaged_run, tmp_path):
     run = tmp_path / "run1_x"
     shutil.copytree(damaged_run, run)
