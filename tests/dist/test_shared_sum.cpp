@@ -163,7 +163,8 @@ TEST_CASE("processes that are killed while they meet leave nothing in /dev/shm",
   for (const int end : words) close(end);
 }
 
-TEST_CASE("a segment that is not there cannot be opened, nor a file that happens to have its address", "[unit]") {
+TEST_CASE("a segment that is not there cannot be opened, nor a file that happens to have its address",
+          "[unit]") {
   const auto own = dist::SharedSum::create(2);
   const std::string place = own->address().substr(0, own->address().find(' '));
   CHECK_THROWS_WITH(dist::SharedSum::open(place + " snake_ddp.another", 1, 2), place + " is not the segment");
