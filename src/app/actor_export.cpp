@@ -134,8 +134,8 @@ std::string quoted(const std::string& text) {
 void refuse_memory(const ActorFile& actor, const char* format) {
   if (nets::is_gru_net(actor.weights))
     throw base::UsageError(
-        fmt::format("--format {}: {} is a recurrent Q-network, whose moves depend on the steps before, which "
-                    "this form is not told; eval plays it, and --format safetensors has its weights",
+        fmt::format("--format {}: {} is a recurrent Q-network, whose moves depend on earlier steps, which "
+                    "this format cannot carry; eval plays it, and --format safetensors has its weights",
                     format, actor.path));
 }
 

@@ -110,14 +110,14 @@ BoardSet::BoardSet(const std::string& path) {
   const Head expected;
   Head head;
   Foot foot;
-  if (bytes_ < sizeof head) throw refuse("cut short: no set of boards is that small. Record it anew");
+  if (bytes_ < sizeof head) throw refuse("cut short: a set of boards is never that small. Record it again");
   std::memcpy(&head, map_, sizeof head);
   if (std::memcmp(head.magic, expected.magic, sizeof head.magic) != 0)
-    throw refuse("no set of boards: it does not begin as one");
+    throw refuse("not a set of boards: it does not begin like one");
   if (head.version != kVersion || head.board_bytes != sizeof(game::State)) {
     throw refuse(fmt::format(
-        "a set of boards of version {} with {} bytes a board; this program reads version {} with {}. "
-        "Record it anew, or remove it from the folder",
+        "a set of boards of version {} with {} bytes per board; this program reads version {} with {}. "
+        "Record it again, or remove it from the folder",
         head.version, head.board_bytes, kVersion, sizeof(game::State)));
   }
   const auto* begin = static_cast<const std::uint8_t*>(map_);
@@ -129,11 +129,11 @@ BoardSet::BoardSet(const std::string& path) {
               static_cast<std::size_t>(foot.games) * sizeof(std::int64_t) !=
           content) {
     throw refuse(
-        fmt::format("cut short: its {} bytes do not end as a set of boards. Record it anew", bytes_));
+        fmt::format("cut short: its {} bytes do not end like a set of boards. Record it again", bytes_));
   }
   const std::uint32_t seen = crc_of(0, map_, content);
   if (seen != foot.crc32) {
-    throw refuse(fmt::format("damaged: its checksum is {:08x} and should be {:08x}. Record it anew", seen,
+    throw refuse(fmt::format("damaged: its checksum is {:08x} and should be {:08x}. Record it again", seen,
                              foot.crc32));
   }
   games_ = foot.games;
@@ -163,7 +163,7 @@ Split split_by_games(const BoardSet& set, double held_out_share) {
   }
   if (split.training.empty() || split.held_out.empty()) {
     throw base::UsageError(fmt::format(
-        "the data set has {} game(s): of {} in a row one is held out for validation. Record more games, or "
+        "the data set has {} game(s): one in {} is held out for validation. Record more games, or "
         "raise --validation_share",
         set.games(), every));
   }

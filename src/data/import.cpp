@@ -31,7 +31,7 @@ std::vector<std::vector<game::State>> games_of(const std::string& path, std::int
     games.push_back(boards_of(record, interval, fmt::format("{}:{}", path, record.line)));
   });
   if (games.empty())
-    throw base::FileError(path + ": holds no game. Remove it from the folder, or record it anew");
+    throw base::FileError(path + ": holds no game. Remove it from the folder, or record it again");
   return games;
 }
 
@@ -117,7 +117,7 @@ void import_records(const std::vector<std::string>& files, std::int64_t interval
     const BoardSet part(file);
     if (recorded.value_or(part.interval()) != part.interval()) {
       throw base::FileError(fmt::format(
-          "{} has a board each {} steps, others in its folder each {}: keep sets of one kind in a "
+          "{} has a board every {} steps, others in its folder every {}: keep sets of one kind in a "
           "folder",
           file, part.interval(), *recorded));
     }

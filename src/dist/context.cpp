@@ -238,7 +238,7 @@ void DistContext::Group::connect(Deadline deadline) {
   if (!joins_by(deadline, work_nccl))
     throw DistError(
         "NCCL's connections did not come up. If the machines have several networks, set NCCL_SOCKET_IFNAME; "
-        "NCCL_DEBUG=INFO tells more");
+        "NCCL_DEBUG=INFO shows more");
   nccl = *made_nccl;
 #endif
 }

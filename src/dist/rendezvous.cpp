@@ -232,7 +232,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, const std::string
     throw DistError(fmt::format("the store at {}:{} cannot be opened: {}", address, world.master_port, text));
   } catch (const c10::Error& error) {
     throw DistError(fmt::format(
-        "what listens at {}:{} is no store of a process group{}: {}", address, world.master_port,
+        "what listens at {}:{} is not the store of a process group{}: {}", address, world.master_port,
         hosting ? " of this process; is MASTER_ADDR this machine?" : "", error.what_without_backtrace()));
   }
 }
@@ -258,7 +258,8 @@ Meeting meet(const World& world, const std::string& fingerprint, milliseconds li
                       world.agent_store ? "torchrun's agent" : "rank 0"));
     }
   stage =
-      "waiting for an answer of the store: its process may be stopped, or another program may hold the port";
+      "waiting for an answer from the store: its process may be stopped, or another program may hold the "
+      "port";
   int store_fd = world.store_fd;
   if (meeting.hosting && store_fd < 0) {
     if (const std::string own = listening_address(world, addresses); !own.empty()) {

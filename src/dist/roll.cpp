@@ -39,7 +39,7 @@ Hello decode_hello(std::string_view text) {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc() || end != digits.data() + digits.size())
       throw base::DistError(
-          fmt::format("the store holds a greeting that is none of ours ('{}'): is another program at "
+          fmt::format("the store holds a greeting that is not ours ('{}'): is another program at "
                       "this port?",
                       digits));
   };

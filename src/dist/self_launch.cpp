@@ -165,7 +165,7 @@ class Ranks {
     failed_code_ = code;
     end_the_others();
     base::tell_error(fmt::format("rank {} (pid {}) {}{}; ending the others", ended.rank, ended.pid,
-                                 by_signal ? "was ended by signal " : "exited with code ",
+                                 by_signal ? "was killed by signal " : "exited with code ",
                                  by_signal ? ::strsignal(WTERMSIG(status)) : std::to_string(code)));
   }
 

@@ -129,10 +129,11 @@ void SharedSum::await_others(std::uint64_t round, const std::vector<long>& pids,
       for (std::size_t r = 0; r < pids.size(); ++r) {
         if (process_has_ended(pids[r]) &&
             layout_->counters()[r].value.load(std::memory_order_acquire) < round) {
-          throw std::runtime_error(fmt::format("rank {} (pid {}) ended before its numbers came", r, pids[r]));
+          throw std::runtime_error(
+              fmt::format("rank {} (pid {}) ended before it sent its numbers", r, pids[r]));
         }
       }
-      if (deadline.passed()) throw std::runtime_error(fmt::format("no numbers came from rank {}", rank));
+      if (deadline.passed()) throw std::runtime_error(fmt::format("rank {} sent no numbers", rank));
       // Not a moment of imbalance any more: leave the processor to whoever is late.
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }

@@ -89,9 +89,8 @@ std::string describe(void* frame) {
 
 std::string text_of(int thread, const Answer& answer) {
   const int depth = answer.depth.load(std::memory_order_acquire);
-  std::string text =
-      fmt::format("thread {} ({}):{}", thread, name_of(thread),
-                  depth > 0 ? "" : " does not answer, it sits in the kernel or blocks signals");
+  std::string text = fmt::format("thread {} ({}):{}", thread, name_of(thread),
+                                 depth > 0 ? "" : " does not answer: it is in the kernel or blocks signals");
   for (int i = 0; i < depth; ++i)
     text += fmt::format("\n  {}", describe(answer.frames[static_cast<std::size_t>(i)]));
   return text;

@@ -57,7 +57,7 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
   }
   const std::filesystem::path folder = target.parent_path();
   error = sync_folder(folder.empty() ? "." : folder);
-  if (error != 0) throw file_error("make sure of the name of", path, error);
+  if (error != 0) throw file_error("sync the folder of", path, error);
 }
 
 void write_json(const std::string& path, const nlohmann::ordered_json& value) {

@@ -105,8 +105,7 @@ Manifest from_json(const ordered_json& json) {
 void sync_folder(const fs::path& folder) {
   const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!descriptor.open()) throw file_error("open folder", folder.string(), errno);
-  if (::fsync(descriptor.get()) != 0 && errno != EINVAL)
-    throw file_error("make sure of the names in", folder.string(), errno);
+  if (::fsync(descriptor.get()) != 0 && errno != EINVAL) throw file_error("sync", folder.string(), errno);
 }
 
 bool is_folder(const fs::path& path) {

@@ -163,18 +163,18 @@ std::string text_of(const json& object, const char* name, const Place& place) {
 // What both formats' starts have to be.
 void check_start(const RecordedBoard& board, const Place& place) {
   if (board.beans.size() != game::kBeans)
-    place.fail(fmt::format("no start of a game: {} beans, not {}", board.beans.size(), game::kBeans));
+    place.fail(fmt::format("not the start of a game: {} beans, not {}", board.beans.size(), game::kBeans));
   for (const std::vector<int>& body : board.snakes) {
     if (body.size() != game::kStartLength)
-      place.fail(
-          fmt::format("no start of a game: a snake with {} cells, not {}", body.size(), game::kStartLength));
+      place.fail(fmt::format("not the start of a game: a snake with {} cells, not {}", body.size(),
+                             game::kStartLength));
   }
   game::Position position;
   position.snakes = board.snakes;
   position.directions = board.directions;
   position.beans = board.beans;
   const std::string fault = game::fault_of(position);
-  if (!fault.empty()) place.fail("no start of a game: " + fault);
+  if (!fault.empty()) place.fail("not the start of a game: " + fault);
 }
 
 // ---- Traces: a line for the start, a line a step, cells as numbers.
@@ -224,7 +224,7 @@ json unwrapped(const json& object, const char* name, const Place& place) {
   try {
     return parse_json(value.get<std::string>());
   } catch (const base::FileError&) {
-    place.fail(fmt::format("field \"{}\": {} is no list", name, shown(value)));
+    place.fail(fmt::format("field \"{}\": {} is not a list", name, shown(value)));
   }
 }
 
@@ -423,7 +423,7 @@ void read_games(const std::string& path, const std::function<void(const Recorded
     const Place place{path, reader.line_number()};
     if (!any && !json::accept(text)) {  // perhaps one object over many lines
       for (std::string more; reader.next(more) && text.size() <= kMostBytes;) text += '\n' + more;
-      if (text.size() > kMostBytes) place.fail("more than 64 MiB that are no JSON lines");
+      if (text.size() > kMostBytes) place.fail("more than 64 MiB that are not JSON lines");
     }
     const json line = parsed(text, place);
     any = true;

@@ -36,9 +36,9 @@ bool LineReader::fill() {
     const std::string why = code == Z_ERRNO       ? std::strerror(system_error)
                             : code == Z_BUF_ERROR ? "the compressed data end too early"
                                                   : reason;
-    throw base::FileError(
-        fmt::format("cannot read {} after line {}: {}; the file is torn or corrupt, fetch or write it again",
-                    path_, line_number_, why));
+    throw base::FileError(fmt::format(
+        "cannot read {} after line {}: {}; the file is truncated or corrupt; fetch or write it again", path_,
+        line_number_, why));
   }
   begin_ = 0;
   end_ = static_cast<std::size_t>(n);
@@ -58,7 +58,7 @@ bool LineReader::next(std::string& line) {
     line.append(from, n);
     begin_ += n + (found != nullptr ? 1 : 0);
     if (line.size() > kMaxLineBytes)
-      throw base::FileError(fmt::format("{}:{}: a line of more than 16 MiB; this is no JSON-lines file",
+      throw base::FileError(fmt::format("{}:{}: a line of more than 16 MiB; this is not a JSON-lines file",
                                         path_, line_number_ + 1));
     if (found != nullptr) break;
   }

@@ -43,7 +43,7 @@ const KnownName* known_name(std::string_view module, std::string_view name) {
     if (known.module == module && known.name == name) return &known;
   }
   throw base::FileError("it holds '" + printable(module) + "." + printable(name) +
-                        "', which no weights file needs; nothing of it was executed. Save the weights alone: "
+                        "', which no weights file needs; none of it was executed. Save the weights alone: "
                         "torch.save(model.state_dict(), path)");
 }
 
@@ -243,7 +243,7 @@ class Pickles::Machine {
         break;
       default:
         throw damaged("pickle opcode " + std::to_string(opcode) + " at byte " +
-                      std::to_string(in_.position() - 1) + " is none that torch.save uses");
+                      std::to_string(in_.position() - 1) + " is not one that torch.save uses");
     }
   }
 
@@ -330,7 +330,7 @@ class Pickles::Machine {
   // ('storage', type, key, location, numel[, view])
   const StorageRef* storage(const std::vector<PickleValue>& id) {
     const auto kind = expect_type<std::string_view>(argument(id, 0), "a storage's description");
-    if (kind != "storage") throw damaged("a persistent object that is no storage");
+    if (kind != "storage") throw damaged("a persistent object that is not a storage");
     const KnownName& type = *expect_type<const KnownName*>(argument(id, 1), "a storage's type");
     if (type.kind != NameKind::kStorage) throw damaged("a storage's type expected");
     const auto key = expect_type<std::string_view>(argument(id, 2), "a storage's key");

@@ -46,7 +46,7 @@ void read_zip_file(std::string_view bytes, TorchFile& file) {
            name.substr(name.find('/')) == kPickleName;
   });
   if (pickle == entries.end())
-    throw base::FileError("it is a zip archive, but none that torch.save wrote (no data.pkl)");
+    throw base::FileError("it is a zip archive, but torch.save did not write it (no data.pkl)");
   const std::string root(pickle->first.substr(0, pickle->first.find('/') + 1));
   if (entries.contains(root + "constants.pkl")) {
     throw base::FileError(
@@ -86,7 +86,7 @@ void expect_little_endian(const PickleValue& facts) {
 void read_legacy_file(std::string_view bytes, TorchFile& file) {
   ByteReader in(bytes);
   if (!is_legacy_magic(file.pickles.read(in)))
-    throw base::FileError("it is a pickle, but none that torch.save wrote");
+    throw base::FileError("it is a pickle, but torch.save did not write it");
   if (expect_type<std::int64_t>(file.pickles.read(in), "the format's version") != 1001) {
     throw damaged("unknown version of the format before PyTorch 1.6");
   }

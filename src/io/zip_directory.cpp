@@ -106,7 +106,7 @@ ZipDirectory read_zip_directory(std::string_view archive) {
     const std::string_view bytes = stored_bytes(archive, offset, stored_size);
     // Entries that share bytes would let a small file ask for as many checksums of all of it as it has entries.
     stored += bytes.size();
-    if (stored > archive.size()) throw damaged("entries of the zip archive lie over each other");
+    if (stored > archive.size()) throw damaged("entries of the zip archive overlap");
     if (!entries.emplace(name, ZipEntry{bytes, crc32, plain}).second) {
       throw damaged("entry '" + printable(name) + "' comes twice");
     }

@@ -27,7 +27,7 @@ std::pair<at::Tensor, NamedTensors> model_in(const NamedTensors& file, const std
     }
   }
   if (!found.first.defined())
-    throw base::FileError(what + ": no file of snake_ddp pretrain; it has no \"model.shape\"");
+    throw base::FileError(what + ": not a file of snake_ddp pretrain: it has no \"model.shape\"");
   return found;
 }
 
@@ -65,7 +65,7 @@ TokenReader::TokenReader(FrozenTokenizer tokenizer, FrozenMaskPredictor predicto
       tokenizer_.shape.codes != predictor_.shape.codes) {
     throw base::FileError(
         fmt::format("{}: the mask predictor was made for {} tokens of {} codes, the tokenizer has {} of {}: "
-                    "pretrain it anew",
+                    "run pretrain again",
                     what, predictor_.shape.tokens, predictor_.shape.codes, tokenizer_.shape.tokens,
                     tokenizer_.shape.codes));
   }

@@ -155,7 +155,7 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
                     "record more games, or lower --batch_size or --board_interval",
                     samples, context_.size(), o_.batch_size));
   }
-  tell(fmt::format("Data: {} games, a board each {} steps; {} boards to learn from, {} held out",
+  tell(fmt::format("Data: {} games, a board every {} steps; {} boards to learn from, {} held out",
                    set_->games(), set_->interval(), samples, split_.held_out.size()));
   for (const at::Tensor& frozen : stage_->frozen()) frozen_.push_back(hash_of(frozen));
   resume();
@@ -181,7 +181,7 @@ std::string Run::import_set() {
         damage = e.what();
       }
     }
-    if (damage) tell("Cache made anew: " + *damage);
+    if (damage) tell("Rebuilt the cache: " + *damage);
     if (damage || !std::filesystem::exists(path)) {
       const auto begin = Clock::now();
       const int threads = std::max<int>(1, static_cast<int>(o_.num_workers));
@@ -199,8 +199,9 @@ std::string Run::import_set() {
     watchdog_.tick("waiting for records");
   }
   if (!std::filesystem::exists(path))
-    throw base::FileError(fmt::format("{} is not there on {}: put --cache_dir where all machines see it",
-                                      path, base::host_name()));
+    throw base::FileError(
+        fmt::format("{} does not exist on {}: put --cache_dir on storage that all machines share", path,
+                    base::host_name()));
   return path;
 }
 
@@ -282,7 +283,7 @@ void Run::resume() {
   views.emplace_back("place.losses", losses);
   if (context_.is_main()) {
     const auto advice = [&] {
-      return fmt::format("{} does not go with these settings. --resume never begins anew", path);
+      return fmt::format("{} does not match these settings; --resume never starts over", path);
     };
     try {
       nets::copy_state(io::load_state_dict(path), views, path);
@@ -306,7 +307,7 @@ void Run::resume() {
   const bool main = context_.is_main();
   place_ = {n[0], n[1], n[2], n[3], n[4], main ? l[0] : 0.0, main ? l[1] : 0.0, l[2]};
   forget_later_epochs();
-  tell(fmt::format("Goes on from {}: epoch {}, {} boards of it done, {} updates", path, place_.epoch + 1,
+  tell(fmt::format("Resumed from {}: epoch {}, {} boards of it done, {} updates", path, place_.epoch + 1,
                    place_.position, place_.updates));
   check_weights();
 }
@@ -469,7 +470,7 @@ base::ExitCode Run::learn() {
   }
   if (stopped_) {
     save("last");
-    tell(fmt::format("Stopped by a signal in epoch {} after {} updates; the same command goes on from here",
+    tell(fmt::format("Stopped by a signal in epoch {} after {} updates; the same command continues from here",
                      place_.epoch + 1, place_.updates));
   } else {
     tell(fmt::format("Pretraining completed! Best epoch {} with a loss of {:.6g}: {}", place_.best_epoch,

@@ -26,7 +26,7 @@ Reporter::Reporter(const std::string& folder, const RunProgress& begin, bool eve
 
 void Reporter::line(const std::string& text) {
   console_.line(text);
-  try_to(log_failing_, "train.log is written again; what was said meanwhile is on the console only",
+  try_to(log_failing_, "train.log is written again; the lines in between are only on the console",
          [&] { log_->line(text); });
 }
 
@@ -36,12 +36,12 @@ void Reporter::try_to(bool& failing, const char* again, Write write) {
     write();
     if (std::exchange(failing, false)) console_.line(again);
   } catch (const base::FileError& e) {
-    if (!std::exchange(failing, true)) console_.line(fmt::format("{} Training goes on", e.what()));
+    if (!std::exchange(failing, true)) console_.line(fmt::format("{} Training continues", e.what()));
   }
 }
 
 void Reporter::push_points() {
-  try_to(events_failing_, "TensorBoard's file is written again", [this] { events_.flush(); });
+  try_to(events_failing_, "the TensorBoard file is written again", [this] { events_.flush(); });
 }
 
 void Reporter::begin_files_anew() {
@@ -147,7 +147,7 @@ void Reporter::league(const std::vector<LeagueMember>& members, const Judgement&
       "[League at episode {}] Elo {:.0f} [{:.0f}, {:.0f}] above {}, won {:.1f} % of {} games: {}{}",
       judgement.episode, judgement.rating.elo, judgement.rating.low, judgement.rating.high,
       name_of(members[0]), 100 * judgement.total.win_rate(), judgement.total.games, list,
-      judgement.entered ? fmt::format("; a copy is now #{}", judgement.episode) : ""));
+      judgement.entered ? fmt::format("; a copy joined as #{}", judgement.episode) : ""));
   events_.scalar("league/elo", judgement.rating.elo, judgement.episode);
   events_.scalar("league/win_rate", judgement.total.win_rate(), judgement.episode);
   events_.scalar("league/members", static_cast<double>(judgement.members), judgement.episode);

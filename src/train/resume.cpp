@@ -102,7 +102,7 @@ StoredRows open_rows(const std::string& folder, int rank, const nets::NamedTenso
   const bool possible = s.rows >= 0 && s.rows <= s.capacity && s.next >= 0 && s.next < s.capacity &&
                         (s.rows == s.capacity || s.next == s.rows) &&
                         (!s.fits || static_cast<std::uint64_t>(s.rows) * row_bytes == seal.bytes);
-  if (!possible) throw FileError(path + ": the numbers of its rows contradict each other");
+  if (!possible) throw FileError(path + ": its row counts contradict each other");
   return s;
 }
 
@@ -132,7 +132,7 @@ void deal_rows(std::vector<StoredRows>& parts, int rank, int world_size, replay:
     for (StoredRows& p : parts) {
       if (p.rows < age) continue;
       p.file->read(bytes);
-      if (!replay.possible(row.data())) throw FileError(p.path + ": a row holds what is no board");
+      if (!replay.possible(row.data())) throw FileError(p.path + ": a row is not a board");
       if (n++ % world_size == rank) replay.append_row(row.data());
     }
   }
@@ -190,7 +190,7 @@ void check_fixed(const ordered_json& before, const ordered_json& now, const std:
   }
   if (!differences.empty()) {
     throw base::UsageError(
-        fmt::format("{} cannot go on with {}: its checkpoints hold networks of another kind. Give "
+        fmt::format("{} cannot continue with {}: its checkpoints hold networks of another kind. Give "
                     "the run's own values, or start a new run with --resume never",
                     run, fmt::join(differences, ", ")));
   }
@@ -239,7 +239,7 @@ Failure agreed(const Failure& mine, dist::DistContext& context) {
 std::string nothing_whole(const std::string& run, const std::vector<std::string>& reasons,
                           const std::vector<std::string>& set_aside) {
   if (reasons.empty() && set_aside.empty())
-    return fmt::format("{} has no checkpoint to go on from; start a new run with --resume never", run);
+    return fmt::format("{} has no checkpoint to resume from; start a new run with --resume never", run);
   return fmt::format(
       "no checkpoint of {} is whole{}{}. Set aside as damaged: {}. Restore one from a copy, or start a new "
       "run from its saved weights with --resume never --load_model",
@@ -604,7 +604,7 @@ std::vector<std::string> resume_from(const Origin& origin, const Access& access,
   if (!origin.place.checkpoint.empty()) take_up(origin.place, found.manifest.step, context, lines);
   if (!context.is_main()) return {};
   lines.push_back(
-      fmt::format("Going on from checkpoint step {}: episode {}, {} updates, {} transitions in replay",
+      fmt::format("Resumed from checkpoint step {}: episode {}, {} updates, {} transitions in replay",
                   found.manifest.step, found.manifest.episode, found.manifest.updates, rows));
   if (found.manifest.world_size != context.size()) {
     lines.push_back(fmt::format("Changed: {} -> {} rank(s); {}", found.manifest.world_size, context.size(),

@@ -126,7 +126,7 @@ bool sees_run(const std::string& folder, dist::DistContext& context, std::string
   return sees;
 }
 
-// Tells which ranks do not see the run's folder; empty on the other ranks, and where all do.
+// Tells which ranks cannot see the run folder; empty on the other ranks, and where all do.
 std::string blind_ranks(bool sees, dist::DistContext& context) {
   std::vector<std::string> blind;
   const std::vector<std::string> all = context.gather(sees ? "sees" : "", context.deadline());
@@ -382,7 +382,7 @@ std::vector<std::string> Run::open_folder(const Origin& origin, const Launch& la
   const std::string blind = blind_ranks(sees_run_, context_);
   if (blind.empty()) return {};
   return {
-      fmt::format("Rank(s) {} do not see the run's folder: their boards and replay are not in "
+      fmt::format("Rank(s) {} cannot see the run folder: their boards and replay are not in "
                   "checkpoints. Put --runs_dir where all machines see it",
                   blind)};
 }
@@ -422,7 +422,7 @@ void Run::open_rank_log() {
                    context_.size(), context_.hosts()[static_cast<std::size_t>(context_.rank())],
                    context_.device().str(), getpid()));
   note("Settings: " + hash_text(settings_.dump()));
-  if (resumed_at_ >= 0) note(fmt::format("Going on from checkpoint step {}", resumed_at_));
+  if (resumed_at_ >= 0) note(fmt::format("Resumed from checkpoint step {}", resumed_at_));
 }
 
 void Run::note(const std::string& line) {
@@ -608,7 +608,7 @@ void Run::tell() {
   if (ended_.empty() && !reporter_->due()) return;
   if (recorder_) {
     const std::string failure = recorder_->take_failure();
-    if (!failure.empty()) reporter_->line(fmt::format("No game log: {} Training goes on", failure));
+    if (!failure.empty()) reporter_->line(fmt::format("No game log: {} Training continues", failure));
   }
   // A GPU's are sent for once a report, and told with the next one.
   const learners::UpdateStats* told = stats_->newest();
@@ -649,7 +649,7 @@ void Run::tell_pace(const learners::UpdateStats* stats) {
 void Run::mend_folder() {
   if (!keeper_->mend()) return;
   reporter_->begin_files_anew();
-  reporter_->line("The run's folder, or a part of it, was removed under way and is made anew");
+  reporter_->line("The run folder, or part of it, was removed during the run; it has been created again");
 }
 
 // Returns whether that worked; else the next one may.
@@ -659,8 +659,8 @@ bool Run::save(const std::string& name) {
     keeper_->save(*learner_, name);
     return true;
   } catch (const base::FileError& e) {
-    reporter_->line(
-        fmt::format("actor_{} and critic_{} are not saved: {} Training goes on", name, name, e.what()));
+    reporter_->line(fmt::format("actor_{} and critic_{} could not be saved: {} Training continues", name,
+                                name, e.what()));
     return false;
   }
 }
@@ -679,7 +679,7 @@ bool Run::keep() {
   finished_ = agreed_.finished == context_.size() || agreed_.late > 0;
   bool go_on = agreed_.stop == 0 && !finished_;
   if (keeper_ && agreed_.save > 0 && save(std::to_string(o_.model_episode + episode))) {
-    reporter_->line(fmt::format("Saved at episode {}, as asked by a signal", o_.model_episode + episode));
+    reporter_->line(fmt::format("Saved at episode {}, requested by a signal", o_.model_episode + episode));
   }
   if (o_.check_consistency > 0 && counters_.updates / o_.check_consistency > counters_.checks) {
     counters_.checks = counters_.updates / o_.check_consistency;
@@ -748,7 +748,7 @@ void Run::begin_checkpoint() {
     try {
       mend_folder();
     } catch (const base::FileError& e) {
-      reporter_->line(fmt::format("The run's folder was removed: {}", e.what()));
+      reporter_->line(fmt::format("The run folder was removed: {}", e.what()));
     }
   }
   bring_home();
@@ -756,16 +756,17 @@ void Run::begin_checkpoint() {
 }
 
 void Run::tell_checkpoint(const Checkpoints::Outcome& outcome) {
-  note(outcome.failure.empty()
-           ? fmt::format("Wrote its part of checkpoint step {}", outcome.step)
-           : fmt::format("No part of checkpoint step {}: {}", outcome.step, outcome.failure));
+  note(outcome.failure.empty() ? fmt::format("Wrote this rank's part of checkpoint step {}", outcome.step)
+                               : fmt::format("Could not write this rank's part of checkpoint step {}: {}",
+                                             outcome.step, outcome.failure));
   if (!reporter_) return;
   if (outcome.failure.empty()) {
     reporter_->line(fmt::format("Checkpoint step {}: {:.1f} MB in {:.1f} s", outcome.step,
                                 static_cast<double>(outcome.bytes) / 1e6, outcome.seconds));
   } else {
-    reporter_->line(fmt::format("No checkpoint at step {}: {} Training goes on; next try in {} episodes",
-                                outcome.step, outcome.failure, o_.checkpoint_interval));
+    reporter_->line(
+        fmt::format("No checkpoint at step {}: {} Training continues; next attempt in {} episodes",
+                    outcome.step, outcome.failure, o_.checkpoint_interval));
   }
 }
 
@@ -812,7 +813,7 @@ base::ExitCode Run::end() {
   const std::string unsaved = keeper_ ? save_at_end() : "";
   if (!no_checkpoint.empty())
     throw base::FileError(
-        fmt::format("no checkpoint at the end: {}{}", no_checkpoint, unsaved.empty() ? "" : "; " + unsaved));
+        fmt::format("no final checkpoint: {}{}", no_checkpoint, unsaved.empty() ? "" : "; " + unsaved));
   // A checkpoint holds them, too; a run that is done or keeps none has nothing else to show.
   if (!unsaved.empty() && !resumable)
     throw base::FileError(unsaved +

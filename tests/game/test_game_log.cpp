@@ -262,7 +262,7 @@ TEST_CASE("a file that is no log is refused with the place and the field", "[uni
   CHECK_THAT(altered("/n_return", {1, 2}), Catch::Contains("\"n_return\" has 2 elements, not 6"));
   CHECK_THAT(altered("/init_info", "{'snakes_position': []}"), Catch::Contains("init_info: "));
   CHECK_THAT(altered("/init_info/directions/0", "north"), Catch::Contains("\"north\" is not up, down"));
-  CHECK_THAT(altered("/init_info/snakes_position/0/1", {0, 0}), Catch::Contains("no start of a game"));
+  CHECK_THAT(altered("/init_info/snakes_position/0/1", {0, 0}), Catch::Contains("not the start of a game"));
   CHECK_THAT(altered("/steps", "none"), Catch::Contains("\"steps\": \"none\" is not a list"));
   CHECK_THAT(altered("/steps/16", 5), Catch::Contains("step 17: no object"));
   CHECK_THAT(altered("/steps/16/reward", {0, 0, 0, 0, 0, 0.5}),

@@ -190,7 +190,7 @@ def check_it_went_on(job):
     assert job.wait_for_end() == "COMPLETED", job.text()
     first, second = job.text().split("start 2, ")
     assert "Run folder: " in first and STOPPED.split("(")[0] in first
-    assert re.search(rf"^Going on from checkpoint step \d+: episode {stopped}, ", second, re.M), second
+    assert re.search(rf"^Resumed from checkpoint step \d+: episode {stopped}, ", second, re.M), second
     done = int(re.search(r"Training completed! (\d+) episodes", second)[1])
     assert done >= stopped + 50
     folder = job.cluster.home / run_folder(first)

@@ -185,7 +185,7 @@ def test_traces_are_cached_once_and_a_damaged_cache_is_made_anew(tmp_path):
     assert "Cached" not in pretrain("tokenizer", DATA / "games.jsonl.gz", tmp_path / "run", resume="never", **more).stdout
     cache.write_bytes(cache.read_bytes()[:-3])
     again = pretrain("tokenizer", DATA / "games.jsonl.gz", tmp_path / "run", resume="never", **more)
-    assert "Cache made anew" in again.stdout and again.returncode == 0
+    assert "Rebuilt the cache" in again.stdout and again.returncode == 0
 
 
 def test_qmix_plays_with_predicted_tokens_of_what_it_does_not_see(tokenizer, games, tmp_path):

@@ -60,17 +60,17 @@ def goes_on(run, more_episodes=10):
 
 def test_on_a_full_disk_training_goes_on_and_writes_again_when_there_is_room(start, small_disk):
     run = start([BINARY, *flags(ENDLESS | {"runs_dir": small_disk})])
-    for told in (r"\nNo checkpoint at step \d+: .*No space left on device.* Training goes on",
-                 r"\nactor_\d+ and critic_\d+ are not saved: .*No space left on device.* Training goes on",
-                 r"\nNo game log: .*No space left on device.* Training goes on",
-                 r"\ncannot write '[^\n]*/train.log': No space left on device.* Training goes on",
-                 r"\ncannot write '[^\n]*/events\.out[^\n]*': No space left on device.* Training goes on"):
+    for told in (r"\nNo checkpoint at step \d+: .*No space left on device.* Training continues",
+                 r"\nactor_\d+ and critic_\d+ could not be saved: .*No space left on device.* Training continues",
+                 r"\nNo game log: .*No space left on device.* Training continues",
+                 r"\ncannot write '[^\n]*/train.log': No space left on device.* Training continues",
+                 r"\ncannot write '[^\n]*/events\.out[^\n]*': No space left on device.* Training continues"):
         run.wait_for(told)
     folder = run_folder(run.text())
     whole(folder)
     assert mount("-o", "remount,size=200m", small_disk).returncode == 0
     run.wait_for(r"\ntrain.log is written again")
-    run.wait_for(r"\nTensorBoard's file is written again")
+    run.wait_for(r"\nthe TensorBoard file is written again")
     run.wait_for(r"written again(?s:.*)\nCheckpoint step \d+: (?s:.*)\nCheckpoint step \d+: ")
     run.popen.send_signal(signal.SIGTERM)
     assert run.wait() == 75, run.text()
@@ -81,7 +81,7 @@ def test_on_a_full_disk_training_goes_on_and_writes_again_when_there_is_room(sta
 def test_a_full_disk_at_the_end_is_an_error_and_the_last_whole_checkpoint_loads(start, small_disk):
     run = start([BINARY, *flags(ENDLESS | {"runs_dir": small_disk})])
     run.wait_for(r"\nNo checkpoint at step \d+: ")
-    run.wait_for(r"\nactor_\d+ and critic_\d+ are not saved")
+    run.wait_for(r"\nactor_\d+ and critic_\d+ could not be saved")
     run.popen.send_signal(signal.SIGTERM)
     assert run.wait() == 4, run.text()
     assert re.search(r"snake_ddp: .*No space left on device. Free some space there", run.text())
@@ -126,7 +126,7 @@ def test_a_run_can_go_on_and_finish_its_checkpoint_whatever_room_the_disk_has_le
     full = call("--resume", run, "--max_episodes", 8, "--gamma", 0.9, "--log_every_episode")
     assert "\nconfig.json is that of an earlier start until there is room: cannot write '" in full.stdout, full.stderr
     assert full.returncode == 4 and "\n[Episode 00008]" in full.stdout, full.stdout + full.stderr
-    assert re.search(r"no checkpoint at the end: rank 0 on .*No space left on device.*; actor and critic are not saved: cannot write",
+    assert re.search(r"no final checkpoint: rank 0 on .*No space left on device.*; actor and critic are not saved: cannot write",
                      full.stderr)
     assert (run / "config.json").read_bytes() == written and not list((run / "checkpoints").glob(".step_*"))
 
@@ -167,7 +167,7 @@ def test_a_run_whose_folder_is_taken_away_makes_it_anew(start, tmp_path):
     run.wait_for(r"\nCheckpoint step [1-9]\d*: ")
     folder = run_folder(run.text())
     folder.rename(tmp_path / "taken")
-    run.wait_for(r"The run's folder, or a part of it, was removed under way and is made anew(?s:.*)\nCheckpoint step ")
+    run.wait_for(r"The run folder, or part of it, was removed during the run; it has been created again(?s:.*)\nCheckpoint step ")
     run.popen.send_signal(signal.SIGTERM)
     assert run.wait() == 75, run.text()
     whole(folder)

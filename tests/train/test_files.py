@@ -319,7 +319,7 @@ def test_rank_0_tells_of_all_ranks_and_the_others_log_in_short(tmp_path):
     judged = re.findall(r"^Evaluation at episode \d+, step (\d+): won (\d+) of 20$", log, re.M)
     assert [int(wins) for _, wins in judged] == won and won[-1] > 0 and int(judged[-1][0]) == steps
     assert re.search(r"^Settings: ([0-9a-f]{16})$", log, re.M)[1] == re.search(r"^Settings: ([0-9a-f]{16})$", console, re.M)[1]
-    assert "rank 1 of 2 on " in log and "Wrote its part of checkpoint step 0\n" in log
+    assert "rank 1 of 2 on " in log and "Wrote this rank's part of checkpoint step 0\n" in log
     # What rank 0 tells is of both.
     events = EventAccumulator(str(folder), size_guidance={"scalars": 0})
     events.Reload()

@@ -13,7 +13,7 @@ LEAGUE = TINY | {"algo": "dqn", "obs": "view", "mask_fatal": True, "opponent_mix
                  "num_envs": 4, "updates_per_step": 0.25, "episode_length": 50, "league_interval": 4, "league_games": 120,
                  "league_win_rate": 0, "max_episodes": 48, "check_consistency": 20, "threads": 1}
 LINE = re.compile(r"\[League at episode (\d+)\] Elo (-?\d+) \[(-?\d+), (-?\d+)\] above level0, won ([\d.]+) % of (\d+) games: "
-                  r"(.*?)(?:; a copy is now #(\d+))?$", re.MULTILINE)
+                  r"(.*?)(?:; a copy joined as #(\d+))?$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +74,13 @@ def test_a_learner_that_does_not_win_enough_does_not_enter(tmp_path):
     done = call(*flags(LEAGUE | {"league_win_rate": 1, "max_episodes": 12, "runs_dir": tmp_path,
                                  "opponent_mix": "territory:0.5,league:0.5"}))
     assert done.returncode == 0, done.stderr
-    assert "[League at episode" in done.stdout and "a copy is now" not in done.stdout
+    assert "[League at episode" in done.stdout and "a copy joined" not in done.stdout
 
 
 def test_a_run_goes_on_without_its_league(tmp_path):
     settings = LEAGUE | {"opponent_mix": "self:0.2,league:0.8", "max_episodes": 20, "checkpoint_interval": 4, "runs_dir": tmp_path}
     first = call(*flags(settings))
-    assert first.returncode == 0 and "a copy is now" in first.stdout, first.stdout + first.stderr
+    assert first.returncode == 0 and "a copy joined" in first.stdout, first.stdout + first.stderr
     again = call(*flags(settings | {"opponent_mix": "self", "max_episodes": 24}), "--resume", run_folder(first.stdout))
     assert again.returncode == 0, again.stderr
     assert "--opponent_mix" in again.stdout and "[League" not in again.stdout
@@ -128,5 +128,5 @@ def test_an_actor_s_league_and_the_preset(tmp_path):
     done = call(*flags(TINY | {"opponent_mix": "self,league", "league_interval": 4, "league_games": 100, "league_win_rate": 0,
                                "max_episodes": 16, "runs_dir": tmp_path, "mask_fatal": True}))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("a copy is now") >= 3
+    assert done.stdout.count("a copy joined") >= 3
     assert call("train", "--config", SOURCE / "configs" / "champion.json", "--check_settings").returncode == 0

@@ -88,7 +88,7 @@ def test_a_stopped_run_that_goes_on_is_the_run_that_was_never_stopped(start, tmp
     total = first["episode"] + 20
     again = call("--resume", run, "--max_episodes", total)  # the other settings are the run's own
     assert again.returncode == 0, again.stderr
-    assert run_folder(again.stdout) == run and f"Going on from checkpoint step {first['step']}: " in again.stdout
+    assert run_folder(again.stdout) == run and f"Resumed from checkpoint step {first['step']}: " in again.stdout
     assert f"Changed: --max_episodes 1000000000 -> {total}\n" in again.stdout
     assert fingerprint(again.stdout)["line"] == fingerprint(
         train(**(settings | {"runs_dir": tmp_path / "whole", "max_episodes": total})))["line"]
@@ -173,7 +173,7 @@ def test_points_of_a_run_that_goes_on_take_the_place_of_later_ones(tmp_path):
     began = [(event.session_log.status, event.step) for path in run.glob("events.out.tfevents.*")
              for event in map(Event.FromString, RawEventFileLoader(str(path)).Load()) if event.HasField("session_log")]
     # TensorBoard drops what it has from this step on.
-    ended = int(re.search(r"Going on from checkpoint step \d+: episode (\d+),", again)[1])
+    ended = int(re.search(r"Resumed from checkpoint step \d+: episode (\d+),", again)[1])
     assert ended > 0 and began == [(SessionLog.START, ended + 1)]
 
 
@@ -222,13 +222,13 @@ def test_a_run_goes_on_without_further_checkpoints(tmp_path):
     none = {"runs_dir": tmp_path, "checkpoint_interval": 0, "num_envs": 1}
     for resume, total in ((run, 8), ("auto", 9)):
         again = train("--resume", resume, max_episodes=total, **none)
-        assert run_folder(again) == run and f"Going on from checkpoint step {step}: " in again
+        assert run_folder(again) == run and f"Resumed from checkpoint step {step}: " in again
         assert f"No more checkpoints (--checkpoint_interval 0): what comes after step {step} " in again
         assert checkpoints(run) == held and (run / "trained_model" / f"actor_{total}.pth").exists()
     fresh = run_folder(train("--resume", "auto", max_episodes=1, checkpoint_interval=0, runs_dir=tmp_path / "empty"))
     assert not (fresh / "checkpoints").exists()
     refused = call("--resume", fresh, "--max_episodes", "2")
-    assert refused.returncode == 4 and "has no checkpoint to go on from" in refused.stderr
+    assert refused.returncode == 4 and "has no checkpoint to resume from" in refused.stderr
 
 
 # Damage
@@ -272,7 +272,7 @@ def test_a_damaged_checkpoint_is_passed_over(damaged_run, tmp_path, damage):
     again = call("--resume", run)
     assert again.returncode == 0, again.stderr
     assert f"Checkpoint step {int(newest.name[5:])} is damaged: rank 0 on " in again.stdout
-    assert f"Going on from checkpoint step {int(older.name[5:])}: " in again.stdout
+    assert f"Resumed from checkpoint step {int(older.name[5:])}: " in again.stdout
     assert fingerprint(again.stdout)["line"] in (damaged_run / "train.log").read_text()
     assert is_whole(run) and (run / "checkpoints" / f"damaged_{newest.name}").is_dir()
 
@@ -297,7 +297,7 @@ def test_damage_that_only_rank_1_sees_is_passed_over_by_all(start, two_ranks_run
     assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text() + ranks[1].text()
     text = ranks[0].text()
     assert re.search(rf"Checkpoint step {int(newest.name[5:])} is damaged: rank 1 on \S+: {newest / name}: its checksum is ", text)
-    assert f"Going on from checkpoint step {int(older.name[5:])}: " in text
+    assert f"Resumed from checkpoint step {int(older.name[5:])}: " in text
     assert fingerprint(text)["line"] in (two_ranks_run / "train.log").read_text()
     assert (run / "checkpoints" / f"damaged_{newest.name}").is_dir()
 
@@ -342,7 +342,7 @@ def test_a_part_that_only_rank_1_cannot_read_stops_all_and_is_there_for_the_next
     assert names(run) == before
     ranks = ranks_by_hand(start, 2, "--resume", run)
     assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text() + ranks[1].text()
-    assert f"Going on from checkpoint step {int(newest.name[5:])}: " in ranks[0].text()
+    assert f"Resumed from checkpoint step {int(newest.name[5:])}: " in ranks[0].text()
 
 
 def test_a_checkpoint_of_a_newer_format_is_no_damage(damaged_run, tmp_path):
@@ -380,7 +380,7 @@ def test_what_was_set_aside_is_not_begun_anew_and_can_be_taken_up_by_name(damage
     flip(aside[0] / "shared.pth")
     taken = call("--resume", f"{aside[0]}/")
     assert taken.returncode == 0, taken.stderr
-    assert f"Going on from checkpoint step {int(whole[0].name[5:])}: " in taken.stdout
+    assert f"Resumed from checkpoint step {int(whole[0].name[5:])}: " in taken.stdout
     assert fingerprint(taken.stdout)["line"] in (damaged_run / "train.log").read_text()
     assert whole[0].is_dir() and not aside[0].exists() and aside[1].is_dir() and is_whole(run)
     again = call(*auto)
@@ -397,13 +397,13 @@ def test_a_checkpoint_by_name_leaves_later_ones_behind_and_a_restart_does_not_go
     back = call("--resume", older, **job)
     assert back.returncode == 0, back.stderr
     assert f"Left behind, and no longer counted as checkpoints: left_{newest.name}\n" in back.stdout
-    assert f"Going on from checkpoint step {int(older.name[5:])}: " in back.stdout
+    assert f"Resumed from checkpoint step {int(older.name[5:])}: " in back.stdout
     assert fingerprint(back.stdout)["line"] in (damaged_run / "train.log").read_text()
     assert (run / "checkpoints" / f"left_{newest.name}").is_dir() and is_whole(run)
     last = checkpoints(run)[-1]
     restarted = call("--resume", older, **job, TORCHELASTIC_RESTART_COUNT=1)
     assert restarted.returncode == 0, restarted.stderr
-    assert f"Going on from checkpoint step {int(last.name[5:])}: " in restarted.stdout
+    assert f"Resumed from checkpoint step {int(last.name[5:])}: " in restarted.stdout
 
 
 @pytest.fixture
@@ -538,10 +538,10 @@ def test_a_manifest_cannot_lead_out_of_its_folder(damaged_run, tmp_path):
 def test_where_replay_has_no_room_training_goes_on_and_says_so(start, tmp_path):
     settings = ENDLESS | {"buffer_size": 1200, "hidden_size": 8}
     cramped = start(["prlimit", "--fsize=500000", BINARY, *flags(settings | {"runs_dir": tmp_path})])
-    cramped.wait_for(r"\nNo checkpoint at step \d+: rank 0 on .*rank_0.replay': File too large.* Training goes on")
+    cramped.wait_for(r"\nNo checkpoint at step \d+: rank 0 on .*rank_0.replay': File too large.* Training continues")
     cramped.popen.send_signal(signal.SIGTERM)
     assert cramped.wait() == 4
-    assert "no checkpoint at the end: rank 0 on " in cramped.text()
+    assert "no final checkpoint: rank 0 on " in cramped.text()
     run = run_folder(cramped.text())
     held = checkpoints(run)
     assert held and is_whole(run) and not list((run / "checkpoints").glob(".step_*")), "the ones before are still there"
@@ -559,14 +559,14 @@ def test_where_only_one_rank_has_no_room_it_is_named_and_training_goes_on(start,
 
     ranks = ranks_by_hand(begin, 2, *flags(ENDLESS | {"runs_dir": tmp_path, "buffer_size": 1200, "hidden_size": 8}))
     told = ranks[0].wait_for(r"\nNo checkpoint at step (\d+): rank 1 on (\S+): cannot write '[^']*/rank_1.replay': "
-                             r"File too large.* Training goes on(?s:.*)\n\[Episode ")
+                             r"File too large.* Training continues(?s:.*)\n\[Episode ")
     run = run_folder(ranks[0].text())
     step = int(told[1])
     assert told[2] == socket.gethostname()
     assert step not in [manifest(path)["step"] for path in checkpoints(run)]
     ranks[0].popen.send_signal(signal.SIGTERM)
     assert [rank.wait() for rank in ranks] == [4, 4]
-    assert "no checkpoint at the end: rank 1 on " in ranks[0].text() and "no checkpoint at the end: " in ranks[1].text()
+    assert "no final checkpoint: rank 1 on " in ranks[0].text() and "no final checkpoint: " in ranks[1].text()
     assert re.search(rf"No part of checkpoint step {step}: cannot write '.*/rank_1.replay'", (run / "train.rank1.log").read_text())
     assert checkpoints(run) and is_whole(run) and not list((run / "checkpoints").glob(".step_*"))
     assert not (run / "checkpoints" / "resumable").exists() and list((run / "trained_model").glob("actor_*.pth"))
@@ -591,7 +591,7 @@ def test_all_ranks_wait_for_the_one_whose_replay_is_missing(start, tmp_path):
     forget_file(checkpoints(run)[-1], "rank_1.replay")
     then = manifest(checkpoints(run)[-1])
     text = two("--resume", run, max_episodes=9)
-    assert is_whole(run) and f"Going on from checkpoint step {then['step']}: " in text
+    assert is_whole(run) and f"Resumed from checkpoint step {then['step']}: " in text
     moves, updates = map(int, re.search(r"Training completed! \d+ episodes, (\d+) steps, (\d+) updates", text).groups())
     envs = RUN["num_envs"]
     # A window of n steps is stored when its last one is played.
@@ -635,7 +635,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(start, 
     run = None
     for _ in range(5):
         process = start([BINARY, *flags(ENDLESS | {"runs_dir": tmp_path / "parts"}), *(["--resume", run] if run else [])])
-        process.wait_for(r"\nCheckpoint step |\nGoing on from ")
+        process.wait_for(r"\nCheckpoint step |\nResumed from ")
         run = run_folder(process.text())
         time.sleep(moments.uniform(0, 0.3))
         process.popen.kill()
@@ -654,7 +654,7 @@ def test_torchrun_goes_on_by_itself_when_a_rank_dies(start, tmp_path):
     folder = run_folder_when_there(run)
     run.wait_for(r"Checkpoint step (?!0:)\d+: ")
     os.kill(worker_pids(run, 2)[1], signal.SIGKILL)
-    run.wait_for(r"\nGoing on from checkpoint step [1-9]\d*: (?s:.*)\nCheckpoint step ")
+    run.wait_for(r"\nResumed from checkpoint step [1-9]\d*: (?s:.*)\nCheckpoint step ")
     os.kill(worker_pids(run, 2)[0], signal.SIGTERM)  # torchrun counts that as done
     assert run.wait() == 0, run.text()
     assert list((tmp_path / "snakes_3v3").iterdir()) == [folder]
@@ -693,7 +693,7 @@ def test_an_elastic_job_goes_on_with_the_machine_that_is_left(start, tmp_path):
     agents[0].wait_for(r"2 rank\(s\) on (?s:.*)Checkpoint step [1-9]\d*: ")
     for pid in [*worker_pids(agents[1], 1).values(), agents[1].popen.pid]:
         os.kill(pid, signal.SIGKILL)
-    agents[0].wait_for(r"\nGoing on from checkpoint step [1-9]\d*: .*\nChanged: 2 -> 1 rank\(s\)(?s:.*)\nCheckpoint step ")
+    agents[0].wait_for(r"\nResumed from checkpoint step [1-9]\d*: .*\nChanged: 2 -> 1 rank\(s\)(?s:.*)\nCheckpoint step ")
     os.kill(worker_pids(agents[0], 1)[0], signal.SIGTERM)
     assert agents[0].wait() == 0, agents[0].text()
     assert is_whole(run_folder(agents[0].text()))

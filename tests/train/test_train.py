@@ -280,7 +280,7 @@ def test_sigusr2_to_any_rank_saves_and_training_goes_on(start, tmp_path):
     ranks = ranks_by_hand(start, 2, *flags(ENDLESS | {"runs_dir": tmp_path}))
     ranks[0].wait_for(r"\[Episode \d+\]")
     ranks[1].popen.send_signal(signal.SIGUSR2)
-    saved = int(ranks[0].wait_for(r"Saved at episode (\d+), as asked by a signal").group(1))
+    saved = int(ranks[0].wait_for(r"Saved at episode (\d+), requested by a signal").group(1))
     models = run_folder(ranks[0].text()) / "trained_model"
     assert (models / f"actor_{saved}.pth").exists() and (models / f"critic_{saved}.pth").exists()
     ranks[0].wait_for(r"Checkpoint step (?!0:)\d+: ")
