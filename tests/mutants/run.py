@@ -126,7 +126,7 @@ MUTANTS = {
         (WEIGHTS, "  if (context.size() == 1) return;\n  for (auto& [name, tensor] : learner.state())",
          "  if (context.size() >= 1) return;\n  for (auto& [name, tensor] : learner.state())")]),
     "settings are not compared": (Pytest(TRAIN + "settings_that_differ_between_ranks_end_all[gamma-0.99-0.98]"), [
-        (RUN, "if (main.at(name) != value)", "if (main.at(name).is_binary())")]),
+        (RUN, "if (there == main.end() || *there != value)", "if (there == main.end())")]),
     "a stop needs a signal to every rank": (Pytest(TRAIN + "a_signal_to_any_rank_stops_all_at_the_same_step[SIGTERM]"), [
         (RUN, "go_on = agreed_.stop == 0 &&", "go_on = agreed_.stop < context_.size() &&")]),
     "ranks outlive torchrun": (Pytest(TRAIN + "ranks_end_with_a_killed_torchrun"), [

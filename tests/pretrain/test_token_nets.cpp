@@ -217,7 +217,10 @@ TEST_CASE("a learner with tokens learns as one that was told the tokens, and lea
     return std::pair(at::cat({plain, graphs, one}, 2), at::cat({plain, tokens, one}, 2));
   };
   REQUIRE(learner->columns()[0].shape == std::vector<std::int64_t>{3, kPlain + eyes.graph_floats() + 1});
-  for (int k = 0; k < 3; ++k) {
+  for (int k = 0; k < 5; ++k) {
+    // What the loop asks in between goes to the learner inside.
+    if (k == 2) learner->scale_rates(0.25), told->scale_rates(0.25);
+    if (k == 4) learner->start_from_exported(), told->start_from_exported();
     const auto now = observation(), next = observation();
     sd::replay::Batch seen, as_told;
     for (const auto& column : learner->columns()) {

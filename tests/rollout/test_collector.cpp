@@ -456,6 +456,58 @@ TEST_CASE("frozen teams play team B each with its own answers and are not rememb
   }
 }
 
+namespace {
+
+// Notes what it is shown, and likes all moves alike.
+class Seeing final : public nets::Policy {
+ public:
+  const at::Tensor& action_values(const at::Tensor& observations) override {
+    seen = observations.clone();
+    out_ = at::ones({observations.size(0), 3, 4});
+    return out_;
+  }
+  at::Tensor seen;
+
+ private:
+  at::Tensor out_;
+};
+
+}  // namespace
+
+TEST_CASE("a frozen team sees its own side, draws numbers of its own and keeps to the mask", "[unit]") {
+  const bool mask = GENERATE(false, true);
+  rollout::CollectorOptions o = options_for(1);
+  o.epsilon = 0;
+  o.mask_fatal = mask;
+  o.opponent = [](std::int64_t) { return agents::Rival{std::nullopt, 0}; };
+  Seeing policy, frozen;
+  o.frozen = [&](int) { return &frozen; };
+  game::Actions played{};
+  o.watch = [&](const rollout::Episode&, const game::State&, const game::Actions* actions,
+                const game::StepResult*) {
+    if (actions != nullptr) played = *actions;
+  };
+  replay::Buffer buffer(columns(30), 1000);
+  rollout::Collector collector(o, buffer);
+  std::vector<rollout::Episode> episodes;
+  int same = 0, closed = 0;
+  for (int i = 0; i < 199; ++i) {
+    const game::State before = collector.boards()[0];
+    collector.step(policy, episodes);
+    for (const int team : {0, 1}) {
+      at::Tensor expected = at::empty({1, 3, 31});
+      o.sight.write(before, team, expected.data_ptr<float>());
+      REQUIRE(at::equal((team == 0 ? policy : frozen).seen, expected));
+    }
+    for (int snake = 0; snake < 3; ++snake) {
+      same += played.of[snake] == played.of[snake + 3];
+      closed += (encode::open_moves(before, snake + 3) >> played.of[snake + 3] & 1U) == 0;
+    }
+  }
+  CHECK(same < 300);  // about a fourth of 597
+  CHECK((closed == 0) == mask);
+}
+
 TEST_CASE("rewards are shared within the team, and the opponents' taken off, as far as is asked", "[unit]") {
   rollout::CollectorOptions o = options_for(1), team = o, rival = o;
   team.own_reward = 0.25;
@@ -618,6 +670,22 @@ TEST_CASE("a state with a tensor of another type or shape is refused", "[unit]")
       CHECK_THROWS_AS(collector.restore(state, "state"), base::FileError);
     }
   }
+}
+
+TEST_CASE("boards dealt anew forget the steps that waited for later rewards", "[unit]") {
+  rollout::CollectorOptions o = options_for(2);
+  o.n_step = 3;
+  replay::Buffer rows(columns(30), 100);
+  rollout::Collector collector(o, rows);
+  Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
+  std::vector<rollout::Episode> episodes;
+  for (int i = 0; i < 4; ++i) collector.step(policy, episodes);
+  CHECK(rows.size() == 4);
+  collector.deal_anew(collector.count());
+  for (int i = 0; i < 2; ++i) collector.step(policy, episodes);
+  CHECK(rows.size() == 4);
+  collector.step(policy, episodes);
+  CHECK(rows.size() == 6);
 }
 
 TEST_CASE("boards dealt anew are others than those before", "[unit]") {
