@@ -6,6 +6,9 @@
 #   NNODES=2 MASTER_ADDR=host ./train_ddp.sh ...   on each of two machines; MASTER_PORT defaults to 29500.
 #                                        NODE_RANK=0 on the first and 1 on the second: launch/two_nodes.md
 set -euo pipefail
+# What is set up by then stays and is not done again. Set-up that is under way ends first, unless it gets the signal, too.
+trap 'echo "== stopped by a signal before training began; nothing was begun" >&2; exit 75' TERM INT HUP USR1
+trap : USR2
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . launch/setup.sh
 
@@ -39,5 +42,5 @@ else
   fi
 fi
 # exec: a signal to this script must reach torchrun.
-exec "$SD_PYTHON" -m torch.distributed.run "${rendezvous[@]}" --nproc_per_node="$SD_RANKS" \
-  --signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1 --no-python ./snake_ddp train "$@"
+exec ./snake_ddp --become "$SD_PYTHON" launch/torchrun.py "${rendezvous[@]}" --nproc_per_node="$SD_RANKS" \
+  --no-python ./snake_ddp train "$@"

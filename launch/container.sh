@@ -11,6 +11,11 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 runs_dir=${RUNS_DIR:-/runs}
+torchrun=
+stop() {
+  if [ -n "$torchrun" ]; then kill -TERM "$torchrun"; else exit 75; fi
+}
+trap stop TERM INT HUP USR1
 [ -w "$runs_dir" ] || { echo "RUNS_DIR=$runs_dir is not a folder that user $(id -u) may write to" >&2; exit 4; }
 
 # Wrong flags get one message here instead of one from each rank.
@@ -20,10 +25,9 @@ runs_dir=${RUNS_DIR:-/runs}
 alone=()
 [ "${PET_NNODES:-1}" != 1 ] || alone=(--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --local-addr=127.0.0.1)
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-.venv/bin/python3 -m torch.distributed.run "${alone[@]}" --max-restarts="${MAX_RESTARTS:-3}" --no-python \
+./snake_ddp --become .venv/bin/python3 launch/torchrun.py "${alone[@]}" --max-restarts="${MAX_RESTARTS:-3}" --no-python \
   ./snake_ddp train --runs_dir "$runs_dir" --resume auto "$@" &
 torchrun=$!
-trap 'kill -TERM "$torchrun"' TERM INT
 
 can_go_on() {
   local marker

@@ -14,6 +14,7 @@ import time
 BUILD = pathlib.Path(os.environ["SD_BUILD_DIR"])
 SOURCE = pathlib.Path(os.environ["SD_SOURCE_DIR"]).resolve()
 BINARY = str(BUILD / "src" / "app" / "snake_ddp")
+STARTER = str(BUILD / "src" / "app" / "starter" / "snake_ddp")  # what ./snake_ddp links to
 DATA = SOURCE / "tests" / "data"
 PATIENCE_S = 90  # for anything that takes seconds on an idle machine
 # A run of a second with hundreds of updates.
@@ -148,6 +149,20 @@ def worker_pids(process, size):
             return found
         assert process.popen.poll() is None and time.monotonic() < until, f"ranks {sorted(found)} of {size}:\n{process.text()}"
         time.sleep(0.02)
+
+
+def has_become(pid, program):
+    with contextlib.suppress(OSError):
+        return os.path.samefile(f"/proc/{pid}/exe", program)
+    return False
+
+
+def wait_until_loading(pid):
+    """Until the program maps its libraries: for about a second from then on it cannot handle a signal."""
+    until = time.monotonic() + PATIENCE_S
+    while "libtorch_cpu" not in (maps := pathlib.Path(f"/proc/{pid}/maps").read_text()):
+        assert time.monotonic() < until, maps
+        time.sleep(0.002)
 
 
 def is_alive(pid):

@@ -8,6 +8,7 @@
 
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/run_signals.hpp"
 #include "snake_ddp/base/text.hpp"
 #include "snake_ddp/train/run.hpp"
 
@@ -149,6 +150,8 @@ int run_command_line(const std::vector<std::string>& arguments) {
     if (!c.app->parsed()) continue;
     const std::vector<std::string> rest = c.app->remaining();
     if (!rest.empty()) throw base::UsageError(unknown_argument(*c.app, rest.front()));
+    // The others have nothing to save: a signal ends them.
+    if (c.app != train && c.app != pretrain && c.app != eval) base::release_run_signals();
     return c.action();
   }
   return base::kExitDone;

@@ -19,6 +19,7 @@
 #include "snake_ddp/train/elo.hpp"
 #include "snake_ddp/train/judge.hpp"
 #include "snake_ddp/train/run.hpp"
+#include "snake_ddp/train/signals.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -165,17 +166,19 @@ void play_ladder(const LadderOptions& options) {
   dist::Options group;
   group.device = "cpu";
   group.fingerprint = train::build_text();
+  group.stopping = train::stop_requested;
   dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }), group);
   const auto begin = std::chrono::steady_clock::now();
-  const std::vector<rollout::MatchResult> results =
-      train::judge_all(pairings, {options.games, options.seed, options.swap_sides, 0, 1, {}}, context);
+  const auto results = train::judge_all(pairings, {options.games, options.seed, options.swap_sides, 0, 1, {}},
+                                        context, train::stop_requested);
+  if (!results) throw base::Stopped("stopped by a signal before all games were played; nothing was counted");
   const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   context.barrier("end of eval", context.deadline());
   if (context.is_main()) {  // the others need not wait for whoever reads this
     std::int64_t steps = 0;
     for (std::size_t i = 0; i < pairs.size(); ++i) {
-      pairs[i].result = results[i];
-      steps += results[i].steps;
+      pairs[i].result = (*results)[i];
+      steps += pairs[i].result.steps;
     }
     const double steps_per_second = static_cast<double>(steps) / passed;
     const std::vector<Standing> table = standings(teams.size(), pairs, anchor);

@@ -10,6 +10,7 @@
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/base/run_signals.hpp"
 #include "snake_ddp/dist/error_file.hpp"
 #include "snake_ddp/dist/self_launch.hpp"
 
@@ -31,6 +32,7 @@ int report(const std::string& what, int code, bool peer_only) {
 
 int main(int argc, char** argv) {
   snake_ddp::base::hold_standard_descriptors();
+  snake_ddp::base::hold_run_signals();  // until the command is known
   snake_ddp::dist::install_failure_handlers();
   snake_ddp::dist::end_with_torchrun();
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a failed write, which tells what and where

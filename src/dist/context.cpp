@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstring>
 #include <exception>
+#include <future>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <thread>
 #ifdef SD_HAVE_CUDA
@@ -38,12 +41,14 @@ constexpr milliseconds kNap{10};
 constexpr milliseconds kMoment{1'500};  // for a bounded wait's own message to come before that of its guard
 constexpr milliseconds kFarewell{10'000};         // for the others to leave after this rank has
 constexpr milliseconds kStopsAfter{5'000};        // ranks that meet in this time can still stop together
+constexpr milliseconds kStopLook{250};            // between two questions whether another rank stops
 constexpr milliseconds kLongest{24 * 3'600'000};  // the libraries count nanoseconds in places
 
 // Keys in the group's own corner of the store.
 const std::string kLost = "lost/";  // + rank: the call that failed
 const std::string kLeft = "left/";  // + rank: "in order" or "after an error"
 const std::string kGone = "gone/";  // + rank: it needs the store no more
+const std::string kStop = "stop";   // a rank was asked to stop
 
 double seconds(Clock::duration span) { return std::chrono::duration<double>(span).count(); }
 
@@ -316,6 +321,57 @@ void DistContext::Group::leave() noexcept {
   } catch (const std::exception&) {
     // The store went first: nobody is left to say farewell to.
   }
+}
+
+struct StopWatch::State {
+  std::function<bool()> stopping;
+  c10::intrusive_ptr<c10d::Store> store;  // null with one rank
+  std::atomic<bool> stops = false;
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool done = false;
+  std::promise<void> left;
+
+  void watch();
+};
+
+void StopWatch::State::watch() {
+  try {
+    std::unique_lock lock(mutex);
+    while (!stops && !wake.wait_for(lock, kStopLook, [this] { return done; })) {
+      lock.unlock();
+      if (stopping()) {
+        stops = true;
+        store->set(kStop, std::string("1"));
+      } else {
+        stops = store->check({kStop});
+      }
+      lock.lock();
+    }
+  } catch (const std::exception&) {
+    // The store is lost: the next collective names who is missing.
+  }
+  left.set_value();
+}
+
+StopWatch::~StopWatch() {
+  if (!state_->store) return;
+  {
+    const std::lock_guard guard(state_->mutex);
+    state_->done = true;
+  }
+  state_->wake.notify_all();
+  state_->left.get_future().wait_for(kMoment);  // its thread may be in a store that does not answer
+}
+
+bool StopWatch::stops() const { return state_->stops || state_->stopping(); }
+
+StopWatch DistContext::watch_for_stop(std::function<bool()> stopping) {
+  const auto state = std::make_shared<StopWatch::State>();
+  state->stopping = std::move(stopping);
+  state->store = group_->meeting.store;
+  if (state->store) std::thread([state] { state->watch(); }).detach();
+  return StopWatch(state);
 }
 
 template <typename Body>

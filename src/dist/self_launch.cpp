@@ -19,6 +19,7 @@
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/deadline.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/run_signals.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to the program
 
@@ -27,16 +28,16 @@ namespace {
 
 using base::DistError;
 
-constexpr std::array kForwarded = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
-constexpr std::array<std::string_view, 9> kReplaced = {"RANK",
-                                                       "WORLD_SIZE",
-                                                       "LOCAL_RANK",
-                                                       "LOCAL_WORLD_SIZE",
-                                                       "MASTER_ADDR",
-                                                       "MASTER_PORT",
-                                                       "GROUP_RANK",
-                                                       "SNAKE_DDP_STORE_FD",
-                                                       "TORCHELASTIC_USE_AGENT_STORE"};
+constexpr std::array<std::string_view, 8> kReplaced = {
+    "RANK",        "WORLD_SIZE",  "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK", "SNAKE_DDP_STORE_FD"};
+
+// Whether a rank must not see this variable of ours. torchrun's may be left over in a shell: they would make a rank take
+// this launcher for torchrun.
+bool is_not_for_ranks(std::string_view name) {
+  return std::find(kReplaced.begin(), kReplaced.end(), name) != kReplaced.end() ||
+         (name.starts_with("TORCHELASTIC_") && name != "TORCHELASTIC_ERROR_FILE");
+}
 
 // Pointers into strings that must outlive them, as exec wants them.
 std::vector<char*> pointers(std::vector<std::string>& texts) {
@@ -51,7 +52,7 @@ std::vector<std::string> environment_of(int rank, int world_size, std::uint16_t 
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));
-    if (std::find(kReplaced.begin(), kReplaced.end(), name) == kReplaced.end()) all.emplace_back(text);
+    if (!is_not_for_ranks(name)) all.emplace_back(text);
   }
   all.push_back(fmt::format("RANK={}", rank));
   all.push_back(fmt::format("LOCAL_RANK={}", rank));
@@ -66,17 +67,20 @@ std::vector<std::string> environment_of(int rank, int world_size, std::uint16_t 
 // The signals that this thread waits for instead of being interrupted by them; as before when it goes.
 class HeldSignals {
  public:
-  HeldSignals() {
-    sigemptyset(&held_);
+  HeldSignals() : held_(base::run_signals()) {
     sigaddset(&held_, SIGCHLD);
-    for (const int s : kForwarded) sigaddset(&held_, s);
     ::pthread_sigmask(SIG_BLOCK, &held_, &before_);
   }
   ~HeldSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   HeldSignals(const HeldSignals&) = delete;
   HeldSignals& operator=(const HeldSignals&) = delete;
 
-  [[nodiscard]] const sigset_t& before() const { return before_; }
+  /// What a rank begins with: the signals of a run wait until it can handle them.
+  [[nodiscard]] sigset_t of_ranks() const {
+    sigset_t mask = before_;
+    for (const int s : base::kRunSignals) sigaddset(&mask, s);
+    return mask;
+  }
   /// The next signal, or 0 after a tenth of a second.
   [[nodiscard]] int next() const {
     const timespec limit{0, 100'000'000};
@@ -84,7 +88,7 @@ class HeldSignals {
   }
 
  private:
-  sigset_t held_{};
+  sigset_t held_;
   sigset_t before_{};
 };
 
@@ -193,7 +197,7 @@ int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
   Ranks ranks(kill_after);
   for (int r = 0; r < world_size; ++r)
     ranks.add(r, start(program, arguments, environment_of(r, world_size, store_port, store_fd),
-                       r == 0 ? store_fd : -1, signals.before()));
+                       r == 0 ? store_fd : -1, signals.of_ranks()));
   ::close(store_fd);  // rank 0 has it now
   while (ranks.any()) {
     const int signal_number = signals.next();
@@ -204,7 +208,8 @@ int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
 }
 
 void end_with_torchrun() {
-  if (std::getenv("TORCHELASTIC_RUN_ID") == nullptr) return;
+  // A rank of torchrun's has both; the name alone may be left over in a shell.
+  if (std::getenv("TORCHELASTIC_RUN_ID") == nullptr || std::getenv("RANK") == nullptr) return;
   const pid_t agent = ::getppid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != agent) ::_exit(base::kExitDist);  // it went in between

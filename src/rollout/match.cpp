@@ -83,7 +83,7 @@ MatchResult play_block(const Player& a, const Player& b, const MatchOptions& opt
   Side side_a(a, options.seed), side_b(b, options.seed);
   MatchResult result;
   std::size_t running = count;
-  while (running > 0) {
+  while (running > 0 && !(options.stop && options.stop())) {
     side_a.act(boards, team_a, first, actions);
     side_b.act(boards, team_b, first, actions);
     for (std::size_t k = 0; k < count; ++k) {
@@ -127,6 +127,7 @@ double MatchResult::win_rate() const {
 MatchResult play_match(const Player& a, const Player& b, const MatchOptions& options) {
   MatchResult all;
   for (std::int64_t first = 0; first < options.games; first += kBlock) {
+    if (options.stop && options.stop()) break;
     if (first / kBlock % options.parts == options.part) all.add(play_block(a, b, options, first));
   }
   return all;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <type_traits>
 
 #include "snake_ddp/base/error.hpp"
@@ -25,10 +26,15 @@ void each(AnyCounters& p, Visit visit) {
   visit("checks", p.checks);
   visit("checkpoints", p.checkpoints);
   visit("judgements", p.judgements);
+  visit("evaluation_due", p.evaluation_due);
+  visit("judgement_due", p.judgement_due);
   visit("best_win_rate", p.best_win_rate);
   visit("saved", p.saved);
   visit("seconds", p.seconds);
 }
+
+// Checkpoints of version 1.0.0 have none of these.
+bool is_new(std::string_view name) { return name == "evaluation_due" || name == "judgement_due"; }
 
 }  // namespace
 
@@ -45,6 +51,7 @@ Counters counters_from(const nets::NamedTensors& state, const std::string& what)
   each(counters, [&](const char* name, auto& value) {
     const auto found =
         std::find_if(state.begin(), state.end(), [&](const auto& item) { return item.first == name; });
+    if (found == state.end() && is_new(name)) return;
     using Value = std::remove_reference_t<decltype(value)>;
     if (found == state.end() || found->second.numel() != 1 || found->second.scalar_type() != kType<Value>)
       throw base::FileError(fmt::format("{} has no counter \"{}\"", what, name));

@@ -8,15 +8,20 @@
 namespace snake_ddp::train {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::int64_t kSums = 7;
 
-void add_up(std::vector<rollout::MatchResult>& results, base::Deadline deadline, dist::DistContext& context) {
-  at::Tensor sums = at::empty({static_cast<std::int64_t>(results.size()), kSums}, at::kLong);
+// Returns whether all ranks played to the end.
+bool add_up(std::vector<rollout::MatchResult>& results, bool stopped, base::Deadline deadline,
+            dist::DistContext& context) {
+  at::Tensor sums = at::empty({static_cast<std::int64_t>(results.size()) * kSums + 1}, at::kLong);
   auto* s = sums.data_ptr<std::int64_t>();
   for (const rollout::MatchResult& r : results) {
     for (const std::int64_t sum : {r.games, r.wins, r.draws, r.losses, r.score_a, r.score_b, r.steps})
       *s++ = sum;
   }
+  *s = stopped ? 1 : 0;
   at::Tensor there = sums.to(context.device());  // NCCL sums what is on its device only
   context.all_reduce_sum(there, deadline);
   sums = there.to(at::kCPU);
@@ -25,32 +30,42 @@ void add_up(std::vector<rollout::MatchResult>& results, base::Deadline deadline,
     r = {s[0], s[1], s[2], s[3], s[4], s[5], s[6]};
     s += kSums;
   }
+  return *s == 0;
 }
 
 }  // namespace
 
-std::vector<rollout::MatchResult> judge_all(const std::vector<Pairing>& pairings,
-                                            rollout::MatchOptions options, dist::DistContext& context) {
-  const auto begin = std::chrono::steady_clock::now();
+std::optional<std::vector<rollout::MatchResult>> judge_all(const std::vector<Pairing>& pairings,
+                                                           rollout::MatchOptions options,
+                                                           dist::DistContext& context,
+                                                           const std::function<bool()>& stopping) {
+  const auto begin = Clock::now();
   std::vector<rollout::MatchResult> results;
+  const dist::StopWatch stop = context.watch_for_stop(stopping);
+  bool cut = false;
+  options.stop = [&] { return cut = stop.stops(); };
   options.parts = context.size();
   for (std::size_t i = 0; i < pairings.size(); ++i) {
     // Blocks seldom divide evenly among ranks; who has one more goes round.
     options.part = (context.rank() + static_cast<std::int64_t>(i)) % context.size();
     results.push_back(rollout::play_match(*pairings[i].a, *pairings[i].b, options));
   }
+  bool whole = !cut;
   if (context.size() > 1) {
     // Ranks that run more slowly need longer by a share of what they do.
-    const auto played =
-        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
-    add_up(results, base::Deadline::in(context.deadline().left() + played), context);
+    const auto played = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+    whole = add_up(results, cut, base::Deadline::in(context.deadline().left() + played), context);
   }
+  if (!whole) return std::nullopt;
   return results;
 }
 
-rollout::MatchResult judge(const rollout::Player& a, const rollout::Player& b, rollout::MatchOptions options,
-                           dist::DistContext& context) {
-  return judge_all({{&a, &b}}, std::move(options), context).front();
+std::optional<rollout::MatchResult> judge(const rollout::Player& a, const rollout::Player& b,
+                                          rollout::MatchOptions options, dist::DistContext& context,
+                                          const std::function<bool()>& stopping) {
+  const auto results = judge_all({{&a, &b}}, std::move(options), context, stopping);
+  if (!results) return std::nullopt;
+  return results->front();
 }
 
 }  // namespace snake_ddp::train

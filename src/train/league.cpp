@@ -71,8 +71,9 @@ const League::Met* League::find_met(const std::string& a, const std::string& b) 
   return found == met_.end() ? nullptr : &*found;
 }
 
-// Ratings need games between all: those whom no judgement brought together play them now.
-void League::let_members_meet(dist::DistContext& context, const rollout::MatchOptions& options) {
+// Ratings need games between all: those whom no judgement brought together play them now. Returns whether no stop came.
+bool League::let_members_meet(dist::DistContext& context, const rollout::MatchOptions& options,
+                              const std::function<bool()>& stopping) {
   std::vector<rollout::Player> players;
   for (const LeagueMember& member : members_) players.push_back(player(member));
   std::vector<Pairing> pairings;
@@ -85,10 +86,14 @@ void League::let_members_meet(dist::DistContext& context, const rollout::MatchOp
       names.emplace_back(first, second);
     }
   }
-  if (pairings.empty()) return;
-  const std::vector<rollout::MatchResult> results = judge_all(pairings, options, context);
-  for (std::size_t k = 0; k < results.size(); ++k)
-    met_.push_back({names[k].first, names[k].second, results[k].wins, results[k].draws, results[k].losses});
+  if (pairings.empty()) return true;
+  const auto results = judge_all(pairings, options, context, stopping);
+  if (!results) return false;
+  for (std::size_t k = 0; k < results->size(); ++k) {
+    const rollout::MatchResult& r = (*results)[k];
+    met_.push_back({names[k].first, names[k].second, r.wins, r.draws, r.losses});
+  }
+  return true;
 }
 
 void League::enter(const nets::NamedTensors& weights, const Judgement& judgement) {
@@ -115,23 +120,27 @@ void League::enter(const nets::NamedTensors& weights, const Judgement& judgement
   members_.push_back(fresh);
 }
 
-Judgement League::judge(learners::Learner& learner, std::int64_t episode, dist::DistContext& context,
-                        const std::function<void()>& alive) {
+std::optional<Judgement> League::judge(learners::Learner& learner, std::int64_t episode,
+                                       dist::DistContext& context, const std::function<void()>& alive,
+                                       const std::function<bool()>& stopping) {
   Judgement judgement;
   judgement.episode = episode;
   rollout::MatchOptions match;
   match.games = (options_.games + static_cast<std::int64_t>(members_.size()) - 1) /
                 static_cast<std::int64_t>(members_.size());
-  match.seed = options_.seed + static_cast<std::uint64_t>(++judgements_) * 1000003U;
+  match.seed = options_.seed + static_cast<std::uint64_t>(judgements_ + 1) * 1000003U;
   match.watch = [&](std::int64_t, const game::State&) { alive(); };
-  let_members_meet(context, match);
+  if (!let_members_meet(context, match, stopping)) return std::nullopt;
 
   const rollout::Player self{std::nullopt, &learner.policy(), options_.sight, false, options_.mask_fatal};
   std::vector<rollout::Player> players;
   for (const LeagueMember& member : members_) players.push_back(player(member));
   std::vector<Pairing> pairings;
   for (const rollout::Player& other : players) pairings.push_back({&self, &other});
-  judgement.against = judge_all(pairings, match, context);
+  std::optional<std::vector<rollout::MatchResult>> results = judge_all(pairings, match, context, stopping);
+  if (!results) return std::nullopt;
+  judgement.against = std::move(*results);
+  ++judgements_;
 
   std::vector<Meeting> meetings;
   for (const Met& met : met_)

@@ -13,8 +13,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <random>
@@ -184,7 +186,8 @@ rollout::CollectorOptions watched(rollout::CollectorOptions options, std::option
 // A run on one rank.
 class Run {
  public:
-  Run(const TrainOptions& options, const dist::World& world, const Watch& watch);
+  Run(const TrainOptions& options, const dist::World& world, const Watch& watch,
+      std::chrono::milliseconds patience);
   base::ExitCode train();
   /// A line in train.rank{R}.log of every rank but 0 that sees the folder and can write there.
   void note(const std::string& line);
@@ -211,7 +214,8 @@ class Run {
   void tell();
   void tell_pace(const learners::UpdateStats* stats);
   bool keep();
-  void evaluate(bool& go_on);
+  bool play_due_games();
+  void evaluate();
   void judge_league();
   void keep_checkpoints();
   void begin_checkpoint();
@@ -277,15 +281,15 @@ class Run {
   std::int64_t allreduces_ = 0, steps_told_ = 0, updates_told_ = 0, updates_before_ = 0;
 };
 
-Run::Run(const TrainOptions& options, const dist::World& world, const Watch& watch)
+Run::Run(const TrainOptions& options, const dist::World& world, const Watch& watch,
+         std::chrono::milliseconds patience)
     : o_(options),
       watch_(watch),
       world_(world),
       timeout_(seconds_to_ms(o_.dist_timeout)),
       context_(world, {o_.dist_backend, o_.device, seconds_to_ms(o_.join_timeout), timeout_, build_text(),
                        o_.shared_memory, stop_requested}),
-      watchdog_(context_.rank(), {timeout_ + std::chrono::seconds(60), std::chrono::seconds(25)},
-                stop_requested),
+      watchdog_(context_.rank(), {timeout_ + patience, std::chrono::seconds(25)}, stop_requested),
       settings_(settings_of(o_)),
       learner_((check_settings(settings_, context_), make_learner(o_, context_))),
       replay_(rollout::with_boards(learner_->columns(), sight_of(o_)), replay_capacity(o_)),
@@ -449,14 +453,18 @@ int Run::difficulty(std::int64_t episode) const {
 
 bool Run::all_have_played() {
   if (resumed_at_ < 0) return false;
-  agreed_ = vote(context_, {.finished = episodes_ended() >= o_.max_episodes});
+  const std::int64_t episode = episodes_ended();
+  agreed_ =
+      vote(context_, {.finished = episode >= o_.max_episodes, .episode = context_.is_main() ? episode : 0});
   return finished_ = agreed_.finished == context_.size();
 }
 
 base::ExitCode Run::train() {
   // The first one, of an empty replay, shows at once whether checkpoints can be written.
   if (o_.checkpoint_interval > 0 && resumed_at_ < 0) begin_checkpoint();
-  for (bool go_on = !all_have_played(); go_on;) {
+  bool go_on = !all_have_played();
+  if (counters_.evaluation_due > 0 || counters_.judgement_due > 0) go_on = play_due_games();
+  while (go_on) {
     // 1. Play: one move on every board.
     const auto before = Clock::now();
     play();
@@ -677,7 +685,6 @@ bool Run::keep() {
   agreed_ = vote(context_, {stop_requested(), take_save_request(), episode >= o_.max_episodes, late,
                             checkpoints_->busy(), context_.is_main() ? episode : 0, collected()});
   finished_ = agreed_.finished == context_.size() || agreed_.late > 0;
-  bool go_on = agreed_.stop == 0 && !finished_;
   if (keeper_ && agreed_.save > 0 && save(std::to_string(o_.model_episode + episode))) {
     reporter_->line(fmt::format("Saved at episode {}, requested by a signal", o_.model_episode + episode));
   }
@@ -686,44 +693,62 @@ bool Run::keep() {
     context_.check_same(fmt::format("weights after {} updates", counters_.updates), state_hash(*learner_),
                         context_.deadline());
   }
-  // Who asks to stop does not wait for games.
-  if (o_.eval_interval > 0 && agreed_.stop == 0 &&
-      (agreed_.episode / o_.eval_interval > counters_.evaluations || finished_)) {
-    evaluate(go_on);
-  }
-  if (!league_.members().empty() && go_on && agreed_.episode / o_.league_interval > counters_.judgements)
-    judge_league();
+  if (o_.eval_interval > 0 && (agreed_.episode / o_.eval_interval > counters_.evaluations || finished_))
+    counters_.evaluation_due = 1;
+  if (!league_.members().empty() && agreed_.episode / o_.league_interval > counters_.judgements)
+    counters_.judgement_due = 1;
+  const bool go_on = play_due_games();
   if (go_on) keep_checkpoints();
   return go_on;
 }
 
-void Run::evaluate(bool& go_on) {
+// Who asks to stop does not wait for games: they stay due, and are the first thing that the next start does. Returns
+// whether to go on.
+bool Run::play_due_games() {
+  if (o_.eval_interval == 0) counters_.evaluation_due = 0;  // asked for by an earlier start
+  if (league_.members().empty()) counters_.judgement_due = 0;
+  if (counters_.evaluation_due > 0 && agreed_.stop == 0) evaluate();
+  if (counters_.judgement_due > 0 && agreed_.stop == 0 && !finished_) judge_league();
+  if (counters_.evaluation_due > 0) finished_ = false;  // one at the end is a part of the run
+  return agreed_.stop == 0 && !finished_;
+}
+
+void Run::evaluate() {
   if (on_device_) on_device_->settle();
-  counters_.evaluations = agreed_.episode / o_.eval_interval;
   watchdog_.tick("evaluating");
   const auto alive = [&](std::int64_t, const game::State&) { watchdog_.tick("evaluating"); };
   const rollout::Player self{std::nullopt, &learner_->policy(), sight_of(o_), false, o_.mask_fatal};
   const rollout::Player rival{agents::try_opponent(o_.eval_opponent), nullptr, {}, false};
-  const rollout::MatchResult result =
-      judge(self, rival, {o_.eval_games, static_cast<std::uint64_t>(o_.seed), true, 0, 1, alive}, context_);
+  const std::optional<rollout::MatchResult> played =
+      judge(self, rival, {o_.eval_games, static_cast<std::uint64_t>(o_.seed), true, 0, 1, alive}, context_,
+            stop_requested);
+  if (!played) {
+    agreed_.stop = 1;
+    return;
+  }
+  const rollout::MatchResult& result = *played;
+  counters_.evaluations = agreed_.episode / o_.eval_interval;
+  counters_.evaluation_due = 0;
   if (reporter_) reporter_->evaluation(agreed_.episode, o_.eval_opponent, result);
   note(fmt::format("Evaluation at episode {}, step {}: won {} of {}", agreed_.episode, counters_.steps,
                    result.wins, result.games));
   if (keeper_ && result.win_rate() > counters_.best_win_rate) save("best");
   counters_.best_win_rate = std::max(counters_.best_win_rate, result.win_rate());
-  if (o_.target_win_rate > 0 && result.win_rate() >= o_.target_win_rate) {
-    finished_ = true;
-    go_on = false;
-  }
+  if (o_.target_win_rate > 0 && result.win_rate() >= o_.target_win_rate) finished_ = true;
 }
 
 void Run::judge_league() {
-  counters_.judgements = agreed_.episode / o_.league_interval;
   watchdog_.tick("judging the league");
   const std::vector<LeagueMember> before = league_.members();
-  const Judgement judgement =
-      league_.judge(*learner_, agreed_.episode, context_, [&] { watchdog_.tick("judging the league"); });
-  if (reporter_) reporter_->league(before, judgement);
+  const std::optional<Judgement> judgement = league_.judge(
+      *learner_, agreed_.episode, context_, [&] { watchdog_.tick("judging the league"); }, stop_requested);
+  if (!judgement) {
+    agreed_.stop = 1;
+    return;
+  }
+  counters_.judgements = agreed_.episode / o_.league_interval;
+  counters_.judgement_due = 0;
+  if (reporter_) reporter_->league(before, *judgement);
 }
 
 void Run::keep_checkpoints() {
@@ -804,6 +829,8 @@ base::ExitCode Run::end() {
   if (o_.check_consistency > 0)
     context_.check_same("weights at the end", state_hash(*learner_), context_.deadline());
   const bool resumable = stopped && o_.checkpoint_interval > 0;
+  const char* how_on = resumable ? "; --resume with this folder goes on from here"
+                                 : "; without checkpoints (--checkpoint_interval 0) the run cannot go on";
   // First of all: a full disk may have room for this, and nothing else is as dear.
   const std::string no_checkpoint = write_last_checkpoint();
   note(fmt::format("{} at step {} after {} updates, {} episodes",
@@ -822,8 +849,7 @@ base::ExitCode Run::end() {
     const std::string saved =
         unsaved.empty() ? "actor and critic are saved in " + keeper_->folder() : unsaved;
     reporter_->line(
-        stopped ? fmt::format("Stopped by a signal at episode {}; {}{}", episode, saved,
-                              resumable ? "; --resume with this folder goes on from here" : "")
+        stopped ? fmt::format("Stopped by a signal at episode {}; {}{}", episode, saved, how_on)
                 : fmt::format("Training completed! {} episodes, {} steps, {} updates in {:.1f} min", episode,
                               counters_.steps * o_.num_envs, counters_.updates, seconds() / 60));
   }
@@ -837,15 +863,22 @@ base::ExitCode Run::end() {
   }
   watchdog_.tick("leaving");
   context_.barrier("end of training", context_.deadline());
-  return resumable && !world_.torchrun ? base::kExitResumable : base::kExitDone;
+  if (!stopped) return base::kExitDone;
+  const base::ExitCode code = resumable ? base::kExitResumable : base::kExitFile;
+  if (!world_.torchrun) return code;
+  // torchrun takes any code but 0 for a failure; launch/torchrun.py reads it here.
+  const char* code_file = std::getenv("SNAKE_DDP_EXIT_CODE_FILE");
+  if (code_file != nullptr && context_.local_rank() == 0) std::ofstream(code_file) << code;
+  return base::kExitDone;
 }
 
 }  // namespace
 
-base::ExitCode run_training(const TrainOptions& options, const dist::World& world, const Watch& watch) {
+base::ExitCode run_training(const TrainOptions& options, const dist::World& world, const Watch& watch,
+                            std::chrono::milliseconds patience) {
   check_together(options);
   watch_signals();
-  Run run(options, world, watch);
+  Run run(options, world, watch, patience);
   try {
     return run.train();
   } catch (const base::Error& e) {

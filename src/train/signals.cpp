@@ -6,6 +6,8 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "snake_ddp/base/run_signals.hpp"
+
 namespace snake_ddp::train {
 namespace {
 
@@ -28,9 +30,13 @@ void watch_signals() {
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   for (const int s : {SIGTERM, SIGINT, SIGUSR1}) sigaction(s, &action, nullptr);
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // else started by nohup
   action.sa_handler = on_save_signal;
   sigaction(SIGUSR2, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  base::release_run_signals();
 }
 
 bool take_save_request() { return g_save.exchange(false); }

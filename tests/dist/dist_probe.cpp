@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/run_signals.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/error_file.hpp"
 #include "snake_ddp/dist/self_launch.hpp"
@@ -174,6 +175,14 @@ int run(const Arguments& a, int argc, char** argv) {
     at::Tensor t = at::ones({10}, at::kFloat);
     group.all_reduce_sum(t, group.deadline());
   }
+  if (a.scenario ==
+      "stop-watch") {  // the victim waits for the others, who work until a rank is asked to stop
+    const dist::StopWatch watch = group.watch_for_stop([] { return stop_signals != 0; });
+    write_pid(a, group.rank(), "busy");
+    while (!here && !watch.stops()) std::this_thread::sleep_for(2ms);
+    group.barrier("after the work", group.deadline());
+    return base::kExitResumable;
+  }
   if (a.scenario == "stuck") {
     const dist::Watchdog watchdog(group.rank(), {.step = a.options.timeout, .stop = 1s},
                                   [] { return stop_signals != 0; });
@@ -190,6 +199,7 @@ int main(int argc, char** argv) {
   dist::end_with_torchrun();
   // As training does: a stop signal is noted and looked at between steps.
   for (const int s : {SIGTERM, SIGINT, SIGUSR1}) std::signal(s, [](int) { ++stop_signals; });
+  base::release_run_signals();
   const Arguments a = parse(argc, argv);
   if (a.scenario == "segfault") std::raise(SIGSEGV);
   if (a.scenario == "thread-throws")

@@ -325,6 +325,13 @@ def test_ranks_end_with_a_killed_launcher(start, tmp_path):
     wait_until_gone(pids, 5)
 
 
+def test_ranks_that_work_alone_hear_of_a_stop_even_from_one_that_waits(start, tmp_path):
+    ranks = start_ranks(start, 3, "stop-watch", "--victim", "1", "--folder", str(tmp_path), timeout_ms=60000)
+    pids = [process_number(tmp_path / f"busy.{r}") for r in range(3)]
+    os.kill(pids[1], signal.SIGTERM)
+    assert [rank.wait() for rank in ranks] == [75, 75, 75], ranks[0].text()
+
+
 # Watchdog and error file
 
 

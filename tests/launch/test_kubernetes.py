@@ -7,12 +7,13 @@ import pathlib
 import re
 import shutil
 import sys
+import time
 
 import jsonschema
 import pytest
 import yaml
 
-from processes import BINARY, DATA, SOURCE, flags, starter
+from processes import DATA, PATIENCE_S, SOURCE, STARTER, descendants, flags, has_become, starter
 
 MANIFEST = SOURCE / "launch" / "kubernetes" / "pytorchjob.yaml"
 CONTAINERFILE = SOURCE / "launch" / "Containerfile"
@@ -128,8 +129,9 @@ def image(tmp_path):
     """The image's folder, as the container's program finds it."""
     root = tmp_path / "image"
     (root / "launch").mkdir(parents=True)
-    shutil.copy(SOURCE / "launch" / "container.sh", root / "launch")
-    (root / "snake_ddp").symlink_to(BINARY)
+    for name in ("container.sh", "torchrun.py"):
+        shutil.copy(SOURCE / "launch" / name, root / "launch")
+    (root / "snake_ddp").symlink_to(STARTER)
     (root / ".venv").symlink_to(pathlib.Path(sys.executable).parent.parent)
     return root
 
@@ -139,3 +141,16 @@ def test_a_container_whose_folder_is_not_there_says_so(image, tmp_path):
         container = start([image / "launch" / "container.sh"], RUNS_DIR=tmp_path / "nowhere")
         assert container.wait() == 4
     assert f"RUNS_DIR={tmp_path / 'nowhere'} is not a folder that user {os.getuid()} may write to" in container.text()
+
+
+def test_a_container_that_is_stopped_while_it_starts_begins_nothing_and_says_so(image, tmp_path):
+    (tmp_path / "runs").mkdir()
+    with starter(tmp_path) as start:
+        container = start([image / "launch" / "container.sh"], RUNS_DIR=tmp_path / "runs", PET_NPROC_PER_NODE=1)
+        until = time.monotonic() + PATIENCE_S
+        while not any(has_become(pid, sys.executable) for pid in descendants(container.popen.pid)):
+            assert container.popen.poll() is None and time.monotonic() < until, container.text()
+            time.sleep(0.002)
+        container.popen.terminate()
+        assert container.wait() == 75, container.text()
+    assert "stopped by a signal before training began" in container.text() and list((tmp_path / "runs").iterdir()) == []

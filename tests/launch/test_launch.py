@@ -11,10 +11,11 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 
 import pytest
 
-from processes import (BINARY, BUILD, PATIENCE_S, SOURCE, TINY, clean_environment, fingerprint, flags, only_json, run_folder,
+from processes import (BINARY, BUILD, PATIENCE_S, SOURCE, TINY, clean_environment, fingerprint, flags, has_become, only_json, run_folder,
                        starter, wait_until_gone, worker_pids)
 
 BUILDING_S = 580  # a first call may have to build
@@ -81,17 +82,36 @@ def test_several_machines_need_the_first_ones_name(set_up):
     assert "NNODES=2 needs MASTER_ADDR" in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1], ids=lambda s: s.name)
-def test_a_signal_to_the_script_saves_and_stops(set_up, tmp_path, number, monkeypatch):
-    monkeypatch.setattr("processes.BINARY", str(SOURCE / "snake_ddp"))
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP], ids=lambda s: s.name)
+def test_a_signal_to_the_script_saves_and_stops(set_up, tmp_path, number):
     with starter(tmp_path) as start:
         run = start([SOURCE / "train_ddp.sh", *flags(TINY | {"max_episodes": 10**9, "runs_dir": tmp_path})], NPROC=2)
         run.wait_for(r"\[Episode \d+\]")
         pids = worker_pids(run, 2)
-        run.popen.send_signal(number)
-        run.wait()
+        run.popen.send_signal(signal.SIGUSR2)
+        run.wait_for(r"Saved at episode \d+, as asked by a signal")
+        for _ in range(2):  # as srun does
+            run.popen.send_signal(number)
+            time.sleep(0.05)
+        assert run.wait() == 75, run.text()
         wait_until_gone(pids.values(), 1)
+    assert f"== stopped by {number.name}\n" in run.text() and "Traceback" not in run.text()
     assert "Stopped by a signal" in (run_folder(run.text()) / "train.log").read_text()
+    assert (run_folder(run.text()) / "checkpoints" / "resumable").exists()
+
+
+def test_a_signal_while_torchrun_starts_begins_nothing(set_up, tmp_path):
+    with starter(tmp_path) as start:
+        run = start([SOURCE / "train_ddp.sh", *flags(TINY | {"runs_dir": tmp_path / "runs"})], NPROC=1)
+        until = time.monotonic() + PATIENCE_S
+        while not has_become(run.popen.pid, sys.executable):
+            assert run.popen.poll() is None and time.monotonic() < until, run.text()
+            time.sleep(0.002)
+        run.popen.send_signal(signal.SIGUSR2)  # nothing to save yet
+        run.popen.send_signal(signal.SIGTERM)
+        assert run.wait() == 75, run.text()
+    assert run.text() == "== stopped by a signal before training began; nothing was begun\n"
+    assert not (tmp_path / "runs").exists()
 
 
 # Set-up, with faked tools
@@ -213,6 +233,15 @@ def test_only_a_build_of_another_interpreter_or_processor_is_made_anew(tree, cac
     assert ("-DSNAKE_DDP_MARCH=x86-64-v3" in (tree / "called").read_text()) == bool(asked)
 
 
+@pytest.mark.parametrize("number", ["TERM", "INT", "HUP", "USR1"])
+def test_a_signal_during_set_up_begins_nothing(tree, number):
+    fake(tree, "dpkg-query", INSTALLED)
+    fake(tree, "python3", f"kill -USR2 $PPID; kill -{number} $PPID")
+    done = run_faked(tree)
+    assert done.returncode == 75, done
+    assert done.stderr.endswith("== stopped by a signal before training began; nothing was begun\n")
+
+
 @pytest.mark.parametrize("variables, told", [
     ({}, "--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0"),
     ({"NNODES": 2}, "--nnodes=2 --rdzv-backend=c10d --rdzv-id=snake_ddp --rdzv-endpoint=node-a:29500 --nproc"),
@@ -224,7 +253,8 @@ def test_the_script_tells_torchrun_about_the_machines(tree, variables, told):
     fake(tree, "python3", VENV + 'echo "$*"')
     fake(tree, "cmake", "mkdir -p build/release; touch build/release/build.ninja")
     fake(tree, "ninja", "exit 0")
-    (tree / "snake_ddp").symlink_to("/bin/true")
+    (tree / "snake_ddp").write_text('#!/bin/sh\n[ "$1" != --become ] || { shift; exec "$@"; }\n')
+    (tree / "snake_ddp").chmod(0o755)
     done = run_faked(tree, MASTER_ADDR="node-a", **variables)
     assert told in done.stdout.splitlines()[-1] if done.returncode == 0 else told in done.stderr, done
     assert done.returncode == (1 if "is not" in told else 0)

@@ -128,7 +128,17 @@ MUTANTS = {
     "settings are not compared": (Pytest(TRAIN + "settings_that_differ_between_ranks_end_all[gamma-0.99-0.98]"), [
         (RUN, "if (there == main.end() || *there != value)", "if (there == main.end())")]),
     "a stop needs a signal to every rank": (Pytest(TRAIN + "a_signal_to_any_rank_stops_all_at_the_same_step[SIGTERM]"), [
-        (RUN, "go_on = agreed_.stop == 0 &&", "go_on = agreed_.stop < context_.size() &&")]),
+        (RUN, "return agreed_.stop == 0 && !finished_;", "return agreed_.stop < context_.size() && !finished_;")]),
+    "playing is no progress": (Pytest("train/test_signals.py::test_playing_is_progress"), [
+        (RUN, '  watchdog_.tick("playing");\n', "")]),
+    "a request to save is forgotten while a checkpoint is written": (
+        Pytest("train/test_signals.py::test_signals_while_a_slow_checkpoint_is_written_are_heeded_after_it"), [
+            (RUN, "checkpoint_asked_ = checkpoint_asked_ || agreed_.save > 0;", "checkpoint_asked_ = agreed_.save > 0;")]),
+    "a stop does away with the games that were due": (
+        Pytest("train/test_signals.py::test_what_is_due_at_the_vote_of_a_stop_is_played_by_the_next_start"), [
+            ("src/train/counters.cpp", "  visit(\"evaluation_due\", p.evaluation_due);\n", "")]),
+    "nohup is in vain": (Pytest("train/test_signals.py::test_under_nohup_a_hangup_stops_nothing"), [
+        ("src/train/signals.cpp", "if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP", "sigaction(SIGHUP")]),
     "ranks outlive torchrun": (Pytest(TRAIN + "ranks_end_with_a_killed_torchrun"), [
         ("src/app/main.cpp", "  snake_ddp::dist::end_with_torchrun();\n", "")]),
     "of two heads on a cell the lower lives": (
@@ -284,7 +294,7 @@ MUTANTS = {
     "members are drawn evenly": (DRAWN, [(LEAGUE, "std::max(member.hardness, kLeastHardness)", "std::max(1.0, kLeastHardness)")]),
     "a mix and its league draw by one number": (DRAWN, [(LEAGUE, "base::Purpose::kRival).word[1]", "base::Purpose::kRival).word[0]")]),
     "members' wins are losses": (ORDER, [
-        (LEAGUE, "results[k].wins, results[k].draws, results[k].losses", "results[k].losses, results[k].draws, results[k].wins")]),
+        (LEAGUE, "names[k].second, r.wins, r.draws, r.losses", "names[k].second, r.losses, r.draws, r.wins")]),
     "a learner's wins are losses": (ORDER, [
         (LEAGUE, "{members_.size(), k, r.wins, r.draws, r.losses}", "{members_.size(), k, r.losses, r.draws, r.wins}")]),
     "a member is as hard as it is easy": (ORDER, [(LEAGUE, "hardness = 1 - points(r);", "hardness = points(r);")]),

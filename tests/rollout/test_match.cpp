@@ -115,6 +115,17 @@ TEST_CASE("a Q-network plays its best moves, and none that is certain death wher
   CHECK(c.score_a > a.score_a);  // an untrained net runs into its neck otherwise
 }
 
+TEST_CASE("a match that is asked to stop plays no further", "[unit]") {
+  rollout::MatchOptions options{1000, 3};
+  std::int64_t asked = 0, stepped = 0;
+  options.stop = [&] { return ++asked > 300; };  // in the second block
+  options.on_step = [&](auto&&...) { stepped += asked > 300; };
+  const rollout::MatchResult r =
+      rollout::play_match(scripted(agents::Opponent::kLevel0), scripted(agents::Opponent::kLevel2), options);
+  CHECK(r.games == 64);
+  CHECK(stepped == 0);
+}
+
 TEST_CASE("Wilson's interval is that of his paper", "[unit]") {
   // By hand, z = 1.96: p = 0.5, n = 100.
   const rollout::Interval half = rollout::wilson_interval(50, 100);

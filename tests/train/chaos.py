@@ -14,7 +14,8 @@ import sys
 import tempfile
 import time
 
-from processes import BINARY, TINY, Process, call, descendants, fingerprint, flags, is_alive, only_json, run_folder, worker_pids
+from processes import (STARTER, TINY, Process, call, descendants, fingerprint, flags, is_alive, only_json, run_folder,
+                       wait_until_loading, worker_pids)
 
 RANKS = 3
 DIST_TIMEOUT_S = 4
@@ -23,6 +24,7 @@ NOTICE_LIMIT_S = 60  # join_timeout or dist_timeout, the survivors' farewell, th
 SETTINGS = TINY | {"max_episodes": 40, "buffer_size": 600, "n_step": 3, "checkpoint_interval": 4, "eval_interval": 15,
                    "eval_games": 12, "dist_timeout": DIST_TIMEOUT_S, "join_timeout": JOIN_TIMEOUT_S, "resume": "auto",
                    "check_consistency": 50}
+LONG_GAMES = {"eval_games": 1500}  # most of the run's time is evaluation then; it changes no bits
 
 
 def newest_checkpoint(runs):
@@ -37,6 +39,17 @@ def send(number, to):
         for pid in struck:
             os.kill(pid, number)
         return struck if number in (signal.SIGKILL, signal.SIGSTOP) else []
+    return fault
+
+
+def send_while_loading(number, to):
+    def fault(run, dice):
+        until = time.monotonic() + NOTICE_LIMIT_S
+        while not (pids := [run.popen.pid] if to == "launcher" else descendants(run.popen.pid)) and time.monotonic() < until:
+            time.sleep(0.002)
+        pid = dice.choice(pids)
+        wait_until_loading(pid)
+        os.kill(pid, number)
     return fault
 
 
@@ -107,6 +120,8 @@ class Fault:
     do: object  # gives the processes that cannot notice it themselves
     ends: bool  # the run is expected to end before its time, and how long that takes is measured
     under: tuple = ()  # what starts the run
+    at_start: bool = False  # else at a random moment
+    settings: dict = dataclasses.field(default_factory=dict)  # of the run that it happens to
 
 
 FAULTS = {
@@ -116,6 +131,11 @@ FAULTS = {
     "a rank stands still": Fault(send(signal.SIGSTOP, "one"), True),
     "SIGTERM to a rank": Fault(send(signal.SIGTERM, "one"), True),
     "SIGTERM to all": Fault(send(signal.SIGTERM, "all"), True),
+    "SIGHUP to the launcher": Fault(send(signal.SIGHUP, "launcher"), True),
+    "SIGTERM to a rank in its first second": Fault(send_while_loading(signal.SIGTERM, "one"), True, at_start=True),
+    "SIGHUP to the launcher in the first second": Fault(send_while_loading(signal.SIGHUP, "launcher"), True, at_start=True),
+    "SIGUSR2 to a rank in its first second": Fault(send_while_loading(signal.SIGUSR2, "one"), False, at_start=True),
+    "SIGTERM to a rank in an evaluation": Fault(send(signal.SIGTERM, "one"), True, settings=LONG_GAMES),
     "SIGINT to the launcher": Fault(send(signal.SIGINT, "launcher"), True),
     "SIGUSR1 to a rank": Fault(send(signal.SIGUSR1, "one"), True),
     "SIGUSR2 to a rank": Fault(send(signal.SIGUSR2, "one"), False),
@@ -136,8 +156,8 @@ class Verdict:
     trouble: str = ""
 
 
-def begin(folder, runs, number, under=()):
-    process = Process([*under, BINARY, "--ddp", "--world_size", str(RANKS), *flags(SETTINGS | {"runs_dir": runs})],
+def begin(folder, runs, number, under=(), **settings):
+    process = Process([*under, STARTER, "--ddp", "--world_size", str(RANKS), *flags(SETTINGS | {"runs_dir": runs} | settings)],
                       folder / f"output{number}.txt")
     process.runs = runs
     process.trouble = ""  # of a fault that looks for itself
@@ -173,16 +193,18 @@ def one_run(name, dice, usual_s, expected, folder):
     """A run with one fault, started again until it is done."""
     runs = folder / "runs"
     verdict = Verdict(name)
-    run = begin(folder, runs, 0, FAULTS[name].under)
+    run = begin(folder, runs, 0, FAULTS[name].under, **FAULTS[name].settings)
     everybody = []
     try:
-        time.sleep(dice.uniform(0.1, 0.9) * usual_s)
+        if not FAULTS[name].at_start:
+            time.sleep(dice.uniform(0.1, 0.9) * usual_s)
         if run.popen.poll() is None:
             witnesses = []
             with contextlib.suppress(AssertionError, ProcessLookupError):  # it ended just then
+                struck = (FAULTS[name].do(run, dice) if FAULTS[name].at_start else []) or []
                 ranks = list(worker_pids(run, RANKS).values())
                 everybody = [run.popen.pid, *ranks]
-                struck = FAULTS[name].do(run, dice) or []
+                struck += ([] if FAULTS[name].at_start else FAULTS[name].do(run, dice)) or []
                 witnesses = [pid for pid in ranks if pid not in struck]
             if run.trouble:
                 verdict.trouble = run.trouble

@@ -43,7 +43,10 @@ std::unique_ptr<learners::Learner> untrained(std::uint64_t seed) {
 }
 
 Judgement judged(League& league, learners::Learner& learner, std::int64_t episode) {
-  return league.judge(learner, episode, alone(), [] {});
+  return league
+      .judge(
+          learner, episode, alone(), [] {}, [] { return false; })
+      .value();
 }
 
 void check_same(const nets::NamedTensors& a, const nets::NamedTensors& b) {
@@ -112,6 +115,22 @@ TEST_CASE("a league restored from its state has the same state, and judges alike
   check_same(one.state(), other.state());
   const Judgement next = judged(one, *learner, 100);
   CHECK(next.total.score_a != a.total.score_a);
+}
+
+TEST_CASE("a judgement that a stop interrupted is played as if there had been none", "[unit]") {
+  const auto learner = untrained(2);
+  League one(small({Opponent::kLevel0, Opponent::kLevel2}));
+  League other(small({Opponent::kLevel0, Opponent::kLevel2}));
+  // Steps of a judgement before the stop: in the members' own games, and in the learner's.
+  for (const int patience : {10, 250, 450}) {
+    int asked = 0;
+    REQUIRE_FALSE(one.judge(
+        *learner, 20, alone(), [] {}, [&] { return ++asked > patience; }));
+  }
+  const Judgement a = judged(one, *learner, 20), b = judged(other, *learner, 20);
+  CHECK(a.total.score_a == b.total.score_a);
+  CHECK(a.rating.elo == b.rating.elo);
+  check_same(one.state(), other.state());
 }
 
 TEST_CASE("a frozen member stays as it was when the learner goes on", "[unit]") {

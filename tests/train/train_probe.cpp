@@ -1,23 +1,31 @@
 // What the tests of whole runs cannot see from outside: `train_probe MODE ...`, tensors in and out as .pth files.
 //   union ALGO HEAD OUT       updates on this rank's share of a global batch; rank 0 writes the learner's state
 //   act HEAD ACTOR OBS OUT    what an actor's file answers to raw features [B, 3, D]
+//   run DEED STEP PATIENCE_MS --flag value ...   trains, and does something of its own after the steps of one board: "stop"
+//       sends itself SIGTERM, "stall" makes no progress any more, "slow" sleeps a quarter of a second after each step until then
 //   learner SEED HIDDEN OBS OUT   what a fresh learner's policy answers to the same features scaled, as training plays
 //   perturb RANK UPDATES NAME VALUE ...   trains with these settings; on one rank a weight changes by itself after so many
 //                             updates
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/config/fields.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/encode/scaling.hpp"
 #include "snake_ddp/io/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/nets/policy.hpp"
+#include "snake_ddp/train/options.hpp"
 #include "snake_ddp/train/run.hpp"
 #include "spied_learner.hpp"
 
@@ -110,12 +118,23 @@ void play_scaled(const std::vector<std::string>& a) {
   io::save_state_dict(a.at(4), {{"values", learner->policy().action_values(with_constant(seen)).clone()}});
 }
 
-int train_perturbed(const std::vector<std::string>& a) {
+// NAME VALUE ..., also with dashes before the name, from a[first] on.
+train::TrainOptions options_from(const std::vector<std::string>& a, std::size_t first) {
   train::TrainOptions options;
-  for (std::size_t i = 3; i + 1 < a.size(); i += 2) {
-    for (const config::Field& field : train::fields(options))
-      if (field.name == a[i]) config::set_from_text(field, a[i + 1]);
+  const config::Fields fields = train::fields(options);
+  for (std::size_t i = first; i + 1 < a.size(); i += 2) {
+    const auto named = [&](const config::Field& field) {
+      return a[i] == field.name || a[i] == "--" + field.name;
+    };
+    const auto field = std::find_if(fields.begin(), fields.end(), named);
+    SD_CHECK(field != fields.end(), "unknown flag " + a[i]);
+    config::set_from_text(*field, a[i + 1]);
   }
+  return options;
+}
+
+int train_perturbed(const std::vector<std::string>& a) {
+  const train::TrainOptions options = options_from(a, 3);
   const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });
   learners::Learner* learner = nullptr;
   g_decorate = [&](std::unique_ptr<learners::Learner> made) {
@@ -130,15 +149,29 @@ int train_perturbed(const std::vector<std::string>& a) {
   });
 }
 
+int train_with(const std::vector<std::string>& a) {
+  const std::string& deed = a.at(1);
+  const train::TrainOptions options = options_from(a, 4);
+  const std::int64_t step = std::stoll(a.at(2)) * options.num_envs;
+  const auto watch = [&](const train::Progress& now) {
+    if (deed == "stop" && now.steps == step) std::raise(SIGTERM);
+    if (deed == "stall" && now.steps == step) std::this_thread::sleep_for(std::chrono::minutes(1));
+    if (deed == "slow" && now.steps <= step) std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  };
+  const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });
+  return train::run_training(options, world, watch, std::chrono::milliseconds(std::stoll(a.at(3))));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
     const std::string& mode = arguments.at(0);
-    SD_CHECK(mode == "union" || mode == "act" || mode == "learner" || mode == "perturb",
+    SD_CHECK(mode == "union" || mode == "act" || mode == "learner" || mode == "perturb" || mode == "run",
              "unknown mode " + mode);
     if (mode == "perturb") return train_perturbed(arguments);
+    if (mode == "run") return train_with(arguments);
     if (mode == "union") learn_union(arguments);
     if (mode == "act") act(arguments);
     if (mode == "learner") play_scaled(arguments);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "snake_ddp/base/deadline.hpp"
@@ -40,6 +41,23 @@ Placement choose_placement(const World& world, const Options& options, int gpu_c
 
 /// The GPUs that this process can use; 0 in a build without CUDA or where no driver answers.
 int visible_gpus();
+
+/// Knows soon whether any rank was asked to stop, from watch_for_stop on.
+class StopWatch {
+ public:
+  ~StopWatch();
+  StopWatch(const StopWatch&) = delete;
+  StopWatch& operator=(const StopWatch&) = delete;
+
+  /// Whether this rank was asked to stop, or another one half a second ago.
+  [[nodiscard]] bool stops() const;
+
+ private:
+  friend class DistContext;
+  struct State;
+  explicit StopWatch(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;  // shared with its thread
+};
 
 /// Membership in the group. With one rank there is no group and no store, and every call returns at once.
 /// Owner       joins in the constructor, leaves in the destructor; a rank 0 that hosts the store leaves last.
@@ -96,6 +114,10 @@ class DistContext {
 
   /// Rank 0's text on all ranks.
   std::string broadcast_text(const std::string& text, base::Deadline deadline);
+
+  /// For work without a collective that takes long; `stopping` tells whether this rank was asked to stop, and is called from
+  /// another thread, too. A store that is lost meanwhile shows at the next collective.
+  [[nodiscard]] StopWatch watch_for_stop(std::function<bool()> stopping);
 
   /// Compares `value` (or a hash of it) with rank 0's.
   /// Throws   DistError on all ranks if any rank differs; names those ranks, their hosts and values.

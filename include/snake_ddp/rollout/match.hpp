@@ -36,6 +36,8 @@ struct MatchOptions {
   std::function<void(std::int64_t game, const game::Actions&, const game::StepResult&,
                      const game::State& after)>
       on_step = {};
+  /// Asked before each step, where set; once it says yes, nothing more is played.
+  std::function<bool()> stop = {};
 };
 
 /// Sums over games, so results of several parts add up to the same numbers however the games were shared.
@@ -50,6 +52,7 @@ struct MatchResult {
 
 /// Plays the games. Game k depends on (seed, k) and the players alone: games are played in blocks of 64, and
 /// a game keeps its place in its block, so networks meet the same batch shapes wherever it is played.
+/// Returns  the games that ended before options.stop said yes.
 MatchResult play_match(const Player& a, const Player& b, const MatchOptions& options);
 
 struct Interval {

@@ -1,6 +1,8 @@
 // Evaluation shared by all ranks.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "snake_ddp/dist/context.hpp"
@@ -15,14 +17,18 @@ struct Pairing {
 };
 
 /// Plays options.games games of each pairing, the same deals for all, each rank its share, and sums the results.
-/// Collective  the same results on each rank, for any number of ranks; options.part and parts are set here.
+/// Collective  the same results on each rank, for any number of ranks; options.part, parts and stop are set here.
+/// Returns     nothing, on all ranks, where `stopping` said on any of them that a stop was asked for: within a second.
 /// Waits       for the other ranks as long as this one played, and the group's timeout.
 /// Throws      DistError.
-std::vector<rollout::MatchResult> judge_all(const std::vector<Pairing>& pairings,
-                                            rollout::MatchOptions options, dist::DistContext& context);
+std::optional<std::vector<rollout::MatchResult>> judge_all(const std::vector<Pairing>& pairings,
+                                                           rollout::MatchOptions options,
+                                                           dist::DistContext& context,
+                                                           const std::function<bool()>& stopping);
 
 /// The same of one pairing.
-rollout::MatchResult judge(const rollout::Player& a, const rollout::Player& b, rollout::MatchOptions options,
-                           dist::DistContext& context);
+std::optional<rollout::MatchResult> judge(const rollout::Player& a, const rollout::Player& b,
+                                          rollout::MatchOptions options, dist::DistContext& context,
+                                          const std::function<bool()>& stopping);
 
 }  // namespace snake_ddp::train

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,8 +61,9 @@ class League {
   /// The learner plays its games against all members, greedily as in evaluation. If it wins as many as it must, a copy of
   /// it becomes a member, in the place of the frozen one that is easiest by now when all places are taken.
   /// Collective  the same on all ranks, whose weights are equal; `alive` is called between steps.
-  Judgement judge(learners::Learner& learner, std::int64_t episode, dist::DistContext& context,
-                  const std::function<void()>& alive);
+  /// Returns     nothing where `stopping` said on any rank that a stop was asked for; a later call then plays the same games.
+  std::optional<Judgement> judge(learners::Learner& learner, std::int64_t episode, dist::DistContext& context,
+                                 const std::function<void()>& alive, const std::function<bool()>& stopping);
 
   /// Everything that a bit-exact continuation needs. Copies; Owner: the caller.
   [[nodiscard]] nets::NamedTensors state() const;
@@ -78,7 +80,8 @@ class League {
   };
 
   [[nodiscard]] rollout::Player player(const LeagueMember& member) const;
-  void let_members_meet(dist::DistContext& context, const rollout::MatchOptions& options);
+  bool let_members_meet(dist::DistContext& context, const rollout::MatchOptions& options,
+                        const std::function<bool()>& stopping);
   [[nodiscard]] const Met* find_met(const std::string& a, const std::string& b) const;
   [[nodiscard]] std::size_t number_of(const std::string& name) const;
   void enter(const nets::NamedTensors& weights, const Judgement& judgement);

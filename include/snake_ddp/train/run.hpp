@@ -1,6 +1,7 @@
 // A training run from its options to its exit.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -23,11 +24,13 @@ struct Progress {
 /// Called after each move of the boards and its updates, for those who measure a run. It must not change the run.
 using Watch = std::function<void(const Progress&)>;
 
-/// Trains until the episodes are used up, the target is reached, or a signal asks to stop.
+/// Trains until the episodes are used up, the target is reached, or a signal asks to stop. A rank that makes no progress for
+/// --dist_timeout and `patience` more is ended.
 /// Collective  every rank of `world` calls it with the same options.
-/// Returns     kExitDone, or kExitResumable after an early stop outside torchrun.
+/// Returns     kExitDone; after an early stop outside torchrun kExitResumable, or kExitFile without checkpoints.
 /// Throws      base::Error of each kind.
-base::ExitCode run_training(const TrainOptions& options, const dist::World& world, const Watch& watch = {});
+base::ExitCode run_training(const TrainOptions& options, const dist::World& world, const Watch& watch = {},
+                            std::chrono::milliseconds patience = std::chrono::minutes(1));
 
 /// What the run's learner is made with.
 learners::LearnerOptions learner_options(const TrainOptions& options, int world_size, at::Device device);

@@ -3,8 +3,9 @@
 
 namespace snake_ddp::train {
 
-/// From now on SIGTERM, SIGINT and SIGUSR1 ask for a stop, which `stop_requested` tells; repeats are ignored
-/// (srun and torchrun deliver each twice), but the third SIGINT ends the process at once. SIGUSR2 asks for saving. SIGPIPE is ignored.
+/// From now on SIGTERM, SIGINT, SIGUSR1 and, unless it was ignored before, SIGHUP ask for a stop, which `stop_requested`
+/// tells; repeats are ignored (srun and torchrun deliver each twice), but the third SIGINT ends the process at once.
+/// SIGUSR2 asks for saving. SIGPIPE is ignored. Releases base::kRunSignals: one that came before counts.
 void watch_signals();
 
 /// Whether SIGUSR2 came since the last call.

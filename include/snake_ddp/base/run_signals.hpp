@@ -1,0 +1,33 @@
+// The signals that are requests to a run: to stop, and SIGUSR2 to save and go on.
+#pragma once
+
+#include <array>
+#include <csignal>
+
+namespace snake_ddp::base {
+
+inline constexpr std::array kRunSignals = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+
+inline sigset_t run_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : kRunSignals) sigaddset(&set, number);
+  return set;
+}
+
+/// Blocks them: they wait until someone releases them. A program keeps this across exec, and threads that start later
+/// inherit it.
+/// Threads  the calling one.
+inline void hold_run_signals() {
+  const sigset_t set = run_signals();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+/// Lets them through, those that waited at once.
+/// Threads  the calling one.
+inline void release_run_signals() {
+  const sigset_t set = run_signals();
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+}  // namespace snake_ddp::base

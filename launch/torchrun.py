@@ -1,0 +1,82 @@
+"""torchrun as ./train_ddp.sh starts it: `./snake_ddp --become python3 launch/torchrun.py [torchrun's flags] ./snake_ddp ...`.
+
+It adds what torchrun lacks: a signal that comes while Python still starts does not kill it, a second one does not kill ranks
+that write their checkpoint, SIGUSR2 reaches the ranks, under nohup a closed terminal stops nothing, and after a stop the exit
+code is that of the ranks. The signals of a run are held when this starts, and ranks start with them held.
+"""
+
+import contextlib
+import os
+import pathlib
+import signal
+import sys
+import tempfile
+
+STOPS = [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGQUIT]
+if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as it is under nohup; torchrun would not mind
+    STOPS.append(signal.SIGHUP)
+HELD = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
+ranks = []
+stops = []
+
+
+def say(text):
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        os.write(2, f"== {text}\n".encode())
+
+
+def stop_early(_number, _frame):
+    say("stopped by a signal before training began; nothing was begun")
+    os._exit(75)
+
+
+def pass_on(number, _frame):
+    for rank in ranks:
+        rank.send_signal(number)
+
+
+for number in STOPS:
+    signal.signal(number, stop_early)  # until torchrun, about to start the ranks, sets handlers of its own
+signal.signal(signal.SIGUSR2, pass_on)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
+
+from torch.distributed import run  # noqa: E402, takes seconds
+from torch.distributed.elastic.multiprocessing import api  # noqa: E402
+from torch.distributed.elastic.multiprocessing.subprocess_handler import subprocess_handler  # noqa: E402
+
+
+def stop(number, _frame):
+    stops.append(number)
+    if len(stops) == 1:
+        raise api.SignalException("", sigval=signal.Signals(number))
+    if stops.count(signal.SIGINT) == 3:
+        os._exit(128 + signal.SIGINT)  # the ranks end with this process
+
+
+class Rank(subprocess_handler.Popen):
+    def __init__(self, *arguments, **named):
+        if all(rank.returncode is not None for rank in ranks):  # those of a start that failed
+            ranks.clear()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)  # until the rank handles them
+        try:
+            super().__init__(*arguments, **named)
+            ranks.append(self)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+api._terminate_process_handler = stop
+subprocess_handler.Popen = Rank
+
+with tempfile.TemporaryDirectory(prefix="snake_ddp.") as folder:
+    # torchrun takes any code of a rank but 0 for a failure, so ranks that were stopped leave theirs here.
+    code_file = pathlib.Path(folder, "code")
+    os.environ["SNAKE_DDP_EXIT_CODE_FILE"] = str(code_file)
+    ended_well = True
+    try:
+        run.main([f"--signals-to-handle={','.join(number.name for number in STOPS)}", *sys.argv[1:]])
+    except api.SignalException as stopped:
+        ended_well = all(rank.returncode == 0 for rank in ranks)
+        say(f"stopped by {stopped.sigval.name}" + ("" if ended_well else "; not all ranks ended well"))
+    code = int(code_file.read_text()) if code_file.exists() else 0
+sys.exit(code if ended_well else 1)

@@ -1,0 +1,279 @@
+"""Signals at any moment: from the first instruction on, while games are judged, from a closed terminal."""
+
+import contextlib
+import json
+import os
+import pathlib
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from processes import (BINARY, BUILD, PATIENCE_S, STARTER, TINY, call, clean_environment, descendants, fingerprint, flags, only_json,
+                       ranks_by_hand, run_folder, starter, torchrun, wait_until_loading, worker_pids)
+
+ENDLESS = TINY | {"max_episodes": 10**9, "checkpoint_interval": 1000}
+LEAGUE = {"algo": "dqn", "obs": "view", "opponent_mix": "level0:0.2,level2:0.2,league:0.6", "league_interval": 4,
+          "league_games": 120, "league_win_rate": 0}
+PROBE = BUILD / "tests" / "train" / "train_probe"
+
+
+@pytest.fixture
+def start(tmp_path):
+    with starter(tmp_path) as begin:
+        yield begin
+
+
+def checkpoints(run):
+    return sorted((run / "checkpoints").glob("step_*"))
+
+
+def check_stopped(run):
+    """A whole checkpoint is there, and the marker."""
+    told = call("info", "--json", run)
+    assert told.returncode == 0 and only_json(told.stdout)["whole"] and checkpoints(run), told.stdout
+    assert (run / "checkpoints" / "resumable").exists()
+
+
+# The first moments
+
+
+def own_ranks(start, ranks, *more, **settings):
+    return start([STARTER, "--ddp", "--world_size", ranks, *flags(settings), *more])
+
+
+def test_signals_that_come_while_libraries_load_stop_a_process(start, tmp_path):
+    process = start([STARTER, *flags(ENDLESS | {"runs_dir": tmp_path})])
+    wait_until_loading(process.popen.pid)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        process.popen.send_signal(number)
+    assert process.wait() == 75, process.text()
+    check_stopped(run_folder(process.text()))
+
+
+def test_a_request_to_save_that_comes_while_libraries_load_is_heeded(start, tmp_path):
+    process = start([STARTER, *flags(TINY | {"runs_dir": tmp_path})])
+    wait_until_loading(process.popen.pid)
+    process.popen.send_signal(signal.SIGUSR2)
+    assert process.wait() == 0, process.text()
+    assert re.search(r"\nSaved at episode \d+, as asked by a signal\n", process.text())
+
+
+def test_a_launcher_passes_on_what_comes_while_its_libraries_load(start, tmp_path):
+    launcher = own_ranks(start, 2, **ENDLESS, runs_dir=tmp_path)
+    wait_until_loading(launcher.popen.pid)
+    launcher.popen.send_signal(signal.SIGUSR1)
+    assert launcher.wait() == 75, launcher.text()
+    check_stopped(run_folder(launcher.text()))
+
+
+def a_rank_below(process):
+    until = time.monotonic() + PATIENCE_S
+    while not (found := descendants(process.popen.pid)):
+        assert process.popen.poll() is None and time.monotonic() < until, process.text()
+    return found[-1]
+
+
+@pytest.mark.parametrize("launcher, number, code", [("--ddp", signal.SIGTERM, 75), ("torchrun", signal.SIGHUP, 0)])
+def test_a_rank_heeds_a_signal_that_comes_while_its_libraries_load(start, tmp_path, launcher, number, code):
+    settings = ENDLESS | {"runs_dir": tmp_path}
+    run = own_ranks(start, 2, **settings) if launcher == "--ddp" else torchrun(start, 2, STARTER, *flags(settings))
+    rank = a_rank_below(run)
+    wait_until_loading(rank)
+    os.kill(rank, number)
+    assert run.wait() == code, run.text()
+    check_stopped(run_folder(run.text()))
+
+
+def test_other_commands_end_by_a_signal_as_programs_do(start):
+    bench = start([STARTER, "bench", "game", "--seconds", "60"])
+    wait_until_loading(bench.popen.pid)
+    bench.popen.send_signal(signal.SIGTERM)
+    assert bench.wait() == -signal.SIGTERM and bench.took_s < 30
+
+
+# A closed terminal
+
+
+def test_a_closed_terminal_stops_a_run(tmp_path):
+    master, slave = pty.openpty()
+
+    def own_terminal():
+        import fcntl
+        import termios
+        os.setsid()
+        fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+
+    run = subprocess.Popen([STARTER, "--ddp", "--world_size", "2", *flags(ENDLESS | {"runs_dir": tmp_path})], stdin=slave,
+                           stdout=slave, stderr=slave, env=clean_environment(), preexec_fn=own_terminal)
+    try:
+        os.close(slave)
+        text = b""
+        while b"[Episode" not in text:
+            text += os.read(master, 4096)
+        os.close(master)
+        assert run.wait(PATIENCE_S) == 75
+        check_stopped(next(tmp_path.glob("snakes_3v3/run1_*")))
+    finally:
+        run.kill()
+        run.wait()
+
+
+def test_a_hangup_of_torchrun_stops_its_ranks(start, tmp_path):
+    run = torchrun(start, 2, BINARY, *flags(ENDLESS | {"runs_dir": tmp_path}))
+    run.wait_for(r"\[Episode \d+\]")
+    run.popen.send_signal(signal.SIGHUP)
+    run.wait()
+    check_stopped(run_folder(run.text()))
+
+
+def test_under_nohup_a_hangup_stops_nothing(start, tmp_path):
+    run = start(["nohup", STARTER, "--ddp", "--world_size", "2", *flags(ENDLESS | {"runs_dir": tmp_path})])
+    run.wait_for(r"\[Episode \d+\]")
+    for pid in (run.popen.pid, *worker_pids(run, 2).values()):
+        os.kill(pid, signal.SIGHUP)
+    before = run.text()
+    while run.text().count("[Episode") < before.count("[Episode") + 3:  # one a second
+        assert run.popen.poll() is None, run.text()
+        time.sleep(0.1)
+    run.popen.send_signal(signal.SIGTERM)
+    assert run.wait() == 75, run.text()
+
+
+# Games that are judged
+
+
+@pytest.mark.parametrize("games", [{"eval_interval": 1, "eval_games": 10**7}, LEAGUE | {"league_interval": 1, "league_games": 10**7}],
+                         ids=["an evaluation", "a judgement"])
+def test_a_stop_is_noticed_between_games(start, tmp_path, games):
+    settings = ENDLESS | games | {"runs_dir": tmp_path}
+    run = start([BINARY, "--ddp", "--world_size", "2", *flags(settings)])
+    run.wait_for(r"\[Episode \d+\]")
+    time.sleep(1)  # it would judge for hours
+    os.kill(worker_pids(run, 2)[1], signal.SIGTERM)
+    assert run.wait() == 75, run.text()
+    check_stopped(run_folder(run.text()))
+    episode = json.loads((checkpoints(run_folder(run.text()))[-1] / "manifest.json").read_text())["episode"]
+    again = call("--ddp", "--world_size", "2", "--resume", run_folder(run.text()), *flags({
+        "max_episodes": episode, "eval_games": 8, "league_games": 100}))
+    assert again.returncode == 0, again.stderr
+    assert f"[{'Evaluation' if 'eval_games' in games else 'League'} at episode {episode}]" in again.stdout or "league_games" in games
+
+
+@pytest.mark.parametrize("teams", [["--team_a", "level2", "--team_b", "level4"], ["--ladder", "level0", "level2", "level4"]],
+                         ids=["a match", "a ladder"])
+def test_a_match_that_is_stopped_says_so_on_all_ranks(start, tmp_path, teams):
+    ranks = ranks_by_hand(start, 2, "eval", *teams, "--games", "100000000", "--json")
+    for rank in ranks:
+        wait_until_loading(rank.popen.pid)
+    time.sleep(2)
+    ranks[1].popen.send_signal(signal.SIGINT)
+    assert [rank.wait() for rank in ranks] == [75, 75]
+    for number, rank in enumerate(ranks):
+        assert re.fullmatch(rf"snake_ddp: rank {number} on .*: stopped by a signal before all games were played; "
+                            "nothing was counted\n", rank.text())
+
+
+# What was due when the stop came
+
+
+def judged(text):
+    """Lines about evaluations and judgements, without the time."""
+    return re.findall(r"^\[(?:Evaluation|League) at .*?(?=, [\d.]+ min since|$)", text, re.M)
+
+
+DUE = TINY | LEAGUE | {"updates_per_step": 0.25, "episode_length": 50, "eval_interval": 4, "eval_games": 8, "checkpoint_interval": 4,
+                       "buffer_size": 600}
+
+
+@pytest.mark.parametrize("step, max_episodes", [(60, 16), (100, 8)], ids=["under way", "at the end"])
+def test_what_is_due_at_the_vote_of_a_stop_is_played_by_the_next_start(start, tmp_path, step, max_episodes):
+    settings = DUE | {"max_episodes": max_episodes}
+    stopped = start([PROBE, "run", "stop", step, 60000, *flags(settings | {"runs_dir": tmp_path / "parts"})])
+    assert stopped.wait() == 75, stopped.text()
+    run = run_folder(stopped.text())
+    assert int(checkpoints(run)[-1].name[5:]) == step
+    again = call("--resume", run)
+    assert again.returncode == 0, again.stderr
+    whole = call(*flags(settings | {"runs_dir": tmp_path / "whole"}))
+    assert whole.returncode == 0, whole.stderr
+    kinds = [line.split()[0] for line in judged(whole.stdout)]
+    assert kinds.count("[Evaluation") >= 2 and "[League" in kinds
+    assert judged(stopped.text()) + judged(again.stdout) == judged(whole.stdout)
+    weights_and_boards = [re.sub(r" batch \w+", "", fingerprint(text)["line"]) for text in (again.stdout, whole.stdout)]
+    assert weights_and_boards[0] == weights_and_boards[1]
+
+
+# Exit codes
+
+
+def test_what_torchrun_left_in_a_shell_does_not_change_the_exit_code(start, tmp_path):
+    run = start([BINARY, "--ddp", "--world_size", "2", *flags(ENDLESS | {"runs_dir": tmp_path})], TORCHELASTIC_RUN_ID="left over",
+                TORCHELASTIC_RESTART_COUNT=1, TORCHELASTIC_USE_AGENT_STORE="True")
+    run.wait_for(r"\[Episode \d+\]")
+    run.popen.terminate()
+    assert run.wait() == 75, run.text()
+
+
+def test_a_stop_without_a_checkpoint_does_not_end_as_one_that_can_go_on_or_is_done(start, tmp_path):
+    run = start([BINARY, "--ddp", "--world_size", "2", *flags(ENDLESS | {"runs_dir": tmp_path, "checkpoint_interval": 0})])
+    run.wait_for(r"\[Episode \d+\]")
+    run.popen.terminate()
+    assert run.wait() == 4, run.text()
+    assert "; without checkpoints (--checkpoint_interval 0) the run cannot go on\n" in run.text()
+    assert not (run_folder(run.text()) / "checkpoints").exists()
+
+
+# A checkpoint that takes long
+
+
+def unfinished(run):
+    return {path.name for path in (run / "checkpoints").glob(".step_*")}
+
+
+def wait_for_an_unfinished_one(process, run):
+    until = time.monotonic() + PATIENCE_S
+    while not unfinished(run):
+        assert process.popen.poll() is None and time.monotonic() < until, process.text()
+        time.sleep(0.005)
+
+
+def test_signals_while_a_slow_checkpoint_is_written_are_heeded_after_it(start, tmp_path):
+    process = start([BINARY, "--ddp", "--world_size", "2", *flags(ENDLESS | {"runs_dir": tmp_path, "keep_checkpoints": 9})],
+                    LD_PRELOAD=BUILD / "tests" / "train" / "libslow_disk.so")
+    process.wait_for(r"Checkpoint step 0: ")
+    run = run_folder(process.text())
+    for written in (1, 2):
+        process.popen.send_signal(signal.SIGUSR2)
+        if written == 1:
+            wait_for_an_unfinished_one(process, run)
+    process.wait_for(r"(?s)(Checkpoint step [1-9].*){2}")  # one for each request
+    process.popen.send_signal(signal.SIGUSR2)
+    wait_for_an_unfinished_one(process, run)
+    process.popen.send_signal(signal.SIGTERM)
+    assert process.wait() == 75, process.text()
+    check_stopped(run)
+    told = [int(step) for step in re.findall(r"Checkpoint step (\d+): ", process.text())]
+    assert len(told) == 5 and told == sorted(set(told)), process.text()
+    log = (run / "train.rank1.log").read_text()
+    assert checkpoints(run)[-1].name == f"step_{told[-1]:012d}" and f"Stopped by a signal at step {told[-1]} " in log
+
+
+# The watchdog
+
+
+def test_a_rank_that_gets_stuck_while_it_plays_is_ended(start, tmp_path):
+    settings = ENDLESS | {"runs_dir": tmp_path, "dist_timeout": 3}
+    stuck = start([PROBE, "run", "stall", 2, 0, *flags(settings)])
+    assert stuck.wait() == 3, stuck.text()
+    assert stuck.took_s < 45 and re.search(r"no progress for 3\.\d s after playing \(tick \d+\)", stuck.text()), stuck.text()
+
+
+def test_playing_is_progress(start, tmp_path):
+    settings = TINY | {"runs_dir": tmp_path, "dist_timeout": 4, "batch_size": 1000, "episode_length": 32, "checkpoint_interval": 0}
+    slow = start([PROBE, "run", "slow", 24, 0, *flags(settings)])  # six seconds without an update
+    assert slow.wait() == 0, slow.text()
