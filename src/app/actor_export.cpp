@@ -141,6 +141,11 @@ void refuse_memory(const ActorFile& actor, const char* format) {
 
 void write_submission(const ActorFile& actor, const std::string& output) {
   refuse_memory(actor, "submission");
+  if (actor.tokens)
+    throw base::UsageError(
+        fmt::format("--format submission: {} was trained with --tokens; a submission has no tokenizer. eval "
+                    "plays it",
+                    actor.path));
   std::error_code error;
   fs::create_directories(output, error);
   if (error) throw io::file_error("make the folder", output, error.value());
@@ -174,7 +179,8 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
       team_from_spec(spec, mask_fatal);  // reads it as a player would, so what is no actor is told
   if (team.policy == nullptr)
     throw base::UsageError(fmt::format("--actor {}: a scripted team; give an actor's file", spec));
-  ActorFile actor{spec, {}, nets::Head::kSoftmax, team.player.argmax, team.player.mask_fatal};
+  ActorFile actor{
+      spec, {}, nets::Head::kSoftmax, team.player.argmax, team.player.mask_fatal, team.player.sight.graphs};
   if (spec.ends_with(":argmax")) actor.path.resize(spec.rfind(':'));
   actor.weights = io::load_state_dict(actor.path);
   if (nets::is_q_net(actor.weights)) {

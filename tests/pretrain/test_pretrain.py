@@ -205,6 +205,8 @@ def test_qmix_plays_with_predicted_tokens_of_what_it_does_not_see(tokenizer, gam
     actor = next((run_folder(done.stdout) / "trained_model").glob("actor_*.pth"))
     judged = only_json(call("eval", "--team_a", actor, "--team_b", "level1", "--games", 4, "--json").stdout)
     assert judged["games"] == 4
+    refused = call("export", "--actor", actor, "--format", "submission", "--output", tmp_path / "submission")
+    assert refused.returncode == 2 and "--tokens" in refused.stderr and not (tmp_path / "submission").exists()
     alone = shutil.copy(actor, tmp_path / "actor.pth")
     assert "config.json" in call("eval", "--team_a", alone, "--team_b", "level1").stderr
     for wrong, words in (({"obs": "30"}, "--obs window"), ({"view_radius": 0}, "limited view"), ({"view_radius": 2}, "at least 3"),

@@ -16,6 +16,7 @@ struct ActorFile {
   nets::Head head;
   bool argmax = false;
   bool mask_fatal = false;
+  bool tokens = false;  // it also reads what other networks make of the boards before
 };
 
 /// `spec` is the actor's part of a team SPEC: PATH, or PATH:argmax. `head` is "softmax", "tanh", or empty for that of the
