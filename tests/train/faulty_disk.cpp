@@ -1,5 +1,5 @@
 // LD_PRELOAD=libfaulty_disk.so SD_FAULT="open:rank_1.pth:13": every open() of a path that ends so fails with that errno value;
-// likewise read() and stat(). With SD_FAULT_WHEN only while something has that path.
+// likewise fopen(), counted as open(), read() and stat(). With SD_FAULT_WHEN only while something has that path.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -77,6 +77,11 @@ int stat(const char* path, struct stat* status) noexcept {
   if (error == 0) return stat_really(path, status);
   errno = error;
   return -1;
+}
+
+// The same, as programs of older C libraries call it. LibTorch brings such ones.
+int __xstat(int /*version*/, const char* path, struct stat* status) {  // NOLINT(bugprone-reserved-identifier)
+  return stat(path, status);
 }
 
 }  // extern "C"
