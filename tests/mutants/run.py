@@ -81,6 +81,7 @@ FIRST_UPDATE = Catch("test_train", "updates begin when replay holds a batch, and
 EVALUATION = Catch("test_train", "an evaluation is the match that anybody can play with the saved weights")
 STATE_HASH = Catch("test_train", "the hash of a state feels one bit of each tensor of each learner")
 LOADED = Catch("test_train", "after --load_model weights are the file's, and each target equals its network")
+FROZEN = Catch("test_rollout", "a frozen team sees its own side, draws numbers of its own and keeps to the mask")
 RATES = Catch("test_learners", "an update without a learning rate changes no weight, a scaled one another way than a full one")
 EXPORTED = Catch("test_learners", "from exported weights each target starts as its network, and the optimizer from nothing")
 
@@ -299,6 +300,17 @@ MUTANTS = {
         (LEAGUE, "{members_.size(), k, r.wins, r.draws, r.losses}", "{members_.size(), k, r.losses, r.draws, r.wins}")]),
     "a member is as hard as it is easy": (ORDER, [(LEAGUE, "hardness = 1 - points(r);", "hardness = points(r);")]),
     "the hardest member gives its place away": (FULL_LEAGUE, [(LEAGUE, "return a.hardness < b.hardness;", "return a.hardness > b.hardness;")]),
+    "a frozen team sees the other side": (FROZEN, [
+        (COLLECTOR, "options_.sight.write(boards_[frozen_boards_[k]], 1,", "options_.sight.write(boards_[frozen_boards_[k]], 0,")]),
+    "a frozen team draws the other one's numbers": (FROZEN, [
+        (COLLECTOR, "stream(b), step | kTeamB, base::Purpose::kAct);\n      for", "stream(b), step, base::Purpose::kAct);\n      for")]),
+    "boards dealt anew go on with old steps": (
+        Catch("test_rollout", "boards dealt anew forget the steps that waited for later rewards"),
+        [("src/rollout/collector_state.cpp", "  std::fill(window_size_.begin(), window_size_.end(), 0);\n", "")]),
+    "a second start loses the links of running games": (
+        Catch("test_rollout", "a collector that goes on from a state plays the same games into the same replay"),
+        [("src/rollout/collector_state.cpp", "last_row_[seat] = rows == kNoRow ? kNoRow : replay_.appended() - rows;",
+          "last_row_[seat] = rows == kNoRow ? kNoRow : kNoRow;")]),
     "a learner must win more than it must": (
         Catch("test_train", "a learner enters with as many wins as it must have, and not with fewer"),
         [(LEAGUE, "win_rate() >= options_.entry;", "win_rate() > options_.entry;")]),

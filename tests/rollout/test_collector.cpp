@@ -39,11 +39,11 @@ std::vector<replay::Column> columns(int features) {
   return rollout::with_boards(learners::Ddpg(options).columns(), {});
 }
 
-std::vector<replay::Column> dqn_columns(const rollout::Sight& sight) {
+std::vector<replay::Column> dqn_columns(const rollout::Sight& sight, bool linked = false) {
   learners::LearnerOptions options;
   options.features = sight.features();
   options.hidden_size = 8;
-  return rollout::with_boards(learners::Dqn(options).columns(), sight);
+  return rollout::with_boards(learners::dqn_columns(options, linked), sight);
 }
 
 // A column of the rows in replay, as a batch shows it.
@@ -564,7 +564,7 @@ TEST_CASE("a collector that goes on from a state plays the same games into the s
       return game % 2 == 1 ? agents::Rival{} : agents::Rival{agents::Opponent::kLevel2};
     };
   }
-  const auto stored = self_play ? dqn_columns(options.sight) : columns(30);
+  const auto stored = self_play ? dqn_columns(options.sight, /*linked=*/true) : columns(30);
   replay::Buffer first_rows(stored, 20000), second_rows(stored, 20000);
   rollout::Collector first(options, first_rows), second(options, second_rows);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
