@@ -192,14 +192,14 @@ TEST_CASE("a missing, empty or foreign file is named and told apart", "[unit]") 
              Contains("none.pth") && Contains("No such file"));
   CHECK_THAT(message_of(""), Contains("'some.pth'") && Contains("empty"));
   CHECK_THAT(message_of("\x89HDF\r\n and more"), Contains("not a file that torch.save wrote"));
-  CHECK_THAT(message_of(pickle("}")), Contains("a pickle, but none that torch.save wrote"));
+  CHECK_THAT(message_of(pickle("}")), Contains("a pickle, but torch.save did not write it"));
   CHECK_THAT(message_of(std::string("PK\5\6", 4) + std::string(18, '\0')), Contains("no data.pkl"));
   CHECK_THAT(message_of("PK, but no archive"), Contains("zip directory is missing"));
 }
 
 TEST_CASE("a foreign class is refused by name before anything else happens", "[unit]") {
   CHECK_THAT(message_of(legacy_file("cposix\nsystem\n" + text("true") + "\x85R")),
-             Contains("'posix.system'") && Contains("nothing of it was executed"));
+             Contains("'posix.system'") && Contains("none of it was executed"));
   CHECK_THAT(message_of(legacy_file(text("builtins") + text("eval") + "\x93")), Contains("'builtins.eval'"));
   CHECK_THAT(message_of(legacy_file("ctorch\nTensor\n")), Contains("'torch.Tensor'"));
   CHECK_THAT(message_of(legacy_file("cnot\x01printable\nname\n")), Contains("'not?printable.name'"));
@@ -322,7 +322,7 @@ TEST_CASE("zip entries that lie over each other are refused", "[unit]") {
            raw(directory) + raw(std::uint16_t{0});
   };
   CHECK_THAT(message_of(zip(1)), Contains("no data.pkl"));
-  CHECK_THAT(message_of(zip(5)), Contains("lie over each other"));
+  CHECK_THAT(message_of(zip(5)), Contains("overlap"));
 }
 
 TEST_CASE("any cut of a weights file is noticed", "[unit]") {

@@ -358,7 +358,7 @@ TEST_CASE("records of several kinds are read in the order of their names, and ba
   write_set(folder / "c.boards", 3, 5, 5);
   CHECK(message_of([&] {
           import_records(record_files(folder / ""), 4, 1, folder / "out", ignore);
-        }).find("each 5 steps") != std::string::npos);
+        }).find("every 5 steps") != std::string::npos);
   std::filesystem::remove(folder / "c.boards");
   std::ofstream(folder / "d.json") << R"({"game_name":"snakes_3v3")";
   CHECK(message_of([&] {

@@ -88,6 +88,7 @@ std::string outcome(const std::string& algo, const Settings& changes) {
 }
 
 bool is_refused(const std::string& algo, Settings settings) {
+  settings.insert(kShort.begin(), kShort.end());
   settings.insert({"algo", algo});
   try {
     train::check_together(options_from(settings));

@@ -81,6 +81,7 @@ def test_the_bar_of_a_run_fits_the_terminal_and_runs_against_its_time_limit(tmp_
         terminal.resize(40)
         time.sleep(TICK_S)
         terminal.wait_for_bar(r"^Training   0% \|.{5,}\| 16:\d\d:\d\d left$")
+        time.sleep(max(1, 0.3 * (time.monotonic() - terminal.begun)))  # a share of the whole that a percentage can show
         terminal.process.send_signal(signal.SIGTERM)
         played_s = time.monotonic() - first
         assert terminal.finish() == 75, terminal.text()
