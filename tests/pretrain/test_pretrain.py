@@ -150,7 +150,7 @@ def test_a_stop_within_an_epoch_is_invisible(stage, tokenizer, games, tmp_path):
     if code == 75:
         assert "Stopped by a signal" in process.text()
         done = call("pretrain", *flags(settings))
-        assert done.returncode == 0 and "Goes on from" in done.stdout, done.stdout + done.stderr
+        assert done.returncode == 0 and "Resumed from" in done.stdout, done.stdout + done.stderr
     torn = epochs_of(stage, tmp_path / "torn")
     check_same_epochs(torn, whole)
 

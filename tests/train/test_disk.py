@@ -189,5 +189,5 @@ def test_a_folder_that_cannot_be_looked_at_was_not_removed(start, tmp_path, numb
     run.wait_for(r"(?s)(\nCheckpoint step .*){%d}" % (seen + 2))
     run.popen.send_signal(signal.SIGTERM)
     assert run.wait() == 75, run.text()
-    assert "was removed under way" not in run.text()
+    assert "was removed during the run" not in run.text()
     assert os.stat(run_folder(run.text()) / "config.json").st_ino == begun

@@ -567,7 +567,7 @@ def test_where_only_one_rank_has_no_room_it_is_named_and_training_goes_on(start,
     ranks[0].popen.send_signal(signal.SIGTERM)
     assert [rank.wait() for rank in ranks] == [4, 4]
     assert "no final checkpoint: rank 1 on " in ranks[0].text() and "no final checkpoint: " in ranks[1].text()
-    assert re.search(rf"No part of checkpoint step {step}: cannot write '.*/rank_1.replay'", (run / "train.rank1.log").read_text())
+    assert re.search(rf"Could not write this rank's part of checkpoint step {step}: cannot write '.*/rank_1.replay'", (run / "train.rank1.log").read_text())
     assert checkpoints(run) and is_whole(run) and not list((run / "checkpoints").glob(".step_*"))
     assert not (run / "checkpoints" / "resumable").exists() and list((run / "trained_model").glob("actor_*.pth"))
 
