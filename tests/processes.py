@@ -158,10 +158,10 @@ def has_become(pid, program):
 
 
 def wait_until_loading(pid):
-    """Until the program maps its libraries: for about a second from then on it cannot handle a signal."""
+    """Until snake_ddp maps its libraries: for about a second from then on it cannot handle a signal."""
     until = time.monotonic() + PATIENCE_S
-    while "libtorch_cpu" not in (maps := pathlib.Path(f"/proc/{pid}/maps").read_text()):
-        assert time.monotonic() < until, maps
+    while not (has_become(pid, BINARY) and "libtorch_cpu" in pathlib.Path(f"/proc/{pid}/maps").read_text()):
+        assert time.monotonic() < until
         time.sleep(0.002)
 
 

@@ -89,7 +89,7 @@ def test_a_signal_to_the_script_saves_and_stops(set_up, tmp_path, number):
         run.wait_for(r"\[Episode \d+\]")
         pids = worker_pids(run, 2)
         run.popen.send_signal(signal.SIGUSR2)
-        run.wait_for(r"Saved at episode \d+, as asked by a signal")
+        run.wait_for(r"Saved at episode \d+, requested by a signal")
         for _ in range(2):  # as srun does
             run.popen.send_signal(number)
             time.sleep(0.05)

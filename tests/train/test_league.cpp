@@ -121,8 +121,7 @@ TEST_CASE("a judgement that a stop interrupted is played as if there had been no
   const auto learner = untrained(2);
   League one(small({Opponent::kLevel0, Opponent::kLevel2}));
   League other(small({Opponent::kLevel0, Opponent::kLevel2}));
-  // Steps of a judgement before the stop: in the members' own games, which the second one still plays to their end, and
-  // in the learner's against either member.
+  // Steps of a judgement before the stop: in the members' own games, and in the learner's.
   for (const int patience : {10, 250, 350}) {
     int asked = 0;
     REQUIRE_FALSE(one.judge(

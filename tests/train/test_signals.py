@@ -60,7 +60,7 @@ def test_a_request_to_save_that_comes_while_libraries_load_is_heeded(start, tmp_
     wait_until_loading(process.popen.pid)
     process.popen.send_signal(signal.SIGUSR2)
     assert process.wait() == 0, process.text()
-    assert re.search(r"\nSaved at episode \d+, as asked by a signal\n", process.text())
+    assert re.search(r"\nSaved at episode \d+, requested by a signal\n", process.text())
 
 
 def test_a_launcher_passes_on_what_comes_while_its_libraries_load(start, tmp_path):
