@@ -166,6 +166,7 @@ Action add_eval(CLI::App& command) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->capture_default_str();
   command.add_option("--seed", line->seed, "random seed; game k depends on the seed and k only")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{4} * 1'000'000'000'000'000'000))
       ->capture_default_str();
   command.add_flag("--swap_sides,--swap-sides,!--no_swap_sides,!--no-swap-sides", line->swap_sides,
                    "team a plays every other game as team B [on]");
