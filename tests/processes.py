@@ -20,6 +20,10 @@ PATIENCE_S = 90  # for anything that takes seconds on an idle machine
 # A run of a second with hundreds of updates.
 TINY = {"hidden_size": 16, "batch_size": 16, "num_envs": 4, "max_episodes": 4, "episode_length": 100, "buffer_size": 1000,
         "check_consistency": 50, "threads": 1}
+# Under nohup or in a script's background these are ignored, and programs started here would ignore them, too.
+for ignored in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(ignored) == signal.SIG_IGN:
+        signal.signal(ignored, lambda *_: None)
 GROUP_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
