@@ -10,6 +10,7 @@
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/app/verify_trace.hpp"
 #include "snake_ddp/io/game_log.hpp"
+#include "test_data.hpp"
 
 using namespace snake_ddp;
 using nlohmann::json;
@@ -69,7 +70,7 @@ std::string refusal(const std::string& text) {
 }  // namespace
 
 TEST_CASE("a log that the reference wrote is played as the reference played it", "[golden]") {
-  const std::string path = SD_TEST_DATA "/reference_log.json.gz";
+  const std::string path = test_data("reference_log.json.gz");
   const app::TraceReport report = app::verify_traces({path});
   CHECK(report.first_mismatch.empty());
   CHECK(report.games == 1);
@@ -85,7 +86,7 @@ TEST_CASE("a log of ours has the reference's fields in the reference's shapes", 
   {
     // Read once by our reader and written again, the reference's log must come out as it was, but for what it
     // does not tell: actions, and the directions after the last step, which nobody writes.
-    io::RecordedGame game = only_game(SD_TEST_DATA "/reference_log.json.gz");
+    io::RecordedGame game = only_game(test_data("reference_log.json.gz"));
     for (io::RecordedStep& step : game.steps) step.actions.fill(0);
     reference = json::parse(io::game_log_text(game));
   }

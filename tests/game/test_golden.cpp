@@ -10,12 +10,13 @@
 #include "plain_game.hpp"
 #include "snake_ddp/app/verify_trace.hpp"
 #include "snake_ddp/io/lines.hpp"
+#include "test_data.hpp"
 
 using namespace snake_ddp;
 
 namespace {
 
-const std::string kTraces = SD_TEST_DATA "/games.jsonl.gz", kEncodings = SD_TEST_DATA "/encodings.jsonl.gz";
+const std::string kTraces = test_data("games.jsonl.gz"), kEncodings = test_data("encodings.jsonl.gz");
 
 std::vector<std::string> lines_of(const std::string& path) {
   io::LineReader reader(path);

@@ -11,6 +11,7 @@
 #include "snake_ddp/io/atomic_file.hpp"
 #include "snake_ddp/io/state_dict.hpp"
 #include "temporary_folder.hpp"
+#include "test_data.hpp"
 
 namespace snake_ddp::io {
 namespace {
@@ -141,7 +142,7 @@ TEST_CASE("a truth value of another byte than 0 and 1 is true", "[unit]") {
 }
 
 TEST_CASE("the reference's trained actor has its names, shapes and values", "[golden]") {
-  const NamedTensors actor = load_state_dict(SD_TEST_DATA "/upstream_actor_2000.pth");
+  const NamedTensors actor = load_state_dict(test_data("upstream_actor_2000.pth"));
   struct Expected {
     std::string name;
     std::vector<std::int64_t> shape;
@@ -168,7 +169,7 @@ TEST_CASE("the reference's trained actor has its names, shapes and values", "[go
 
 TEST_CASE("every recorded .pth file is read and survives being saved again", "[golden]") {
   std::size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(SD_TEST_DATA)) {
+  for (const auto& entry : std::filesystem::directory_iterator(test_data())) {
     if (entry.path().extension() != ".pth") continue;
     INFO(entry.path());
     const NamedTensors items = load_state_dict(entry.path().string());

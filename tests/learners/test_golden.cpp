@@ -6,6 +6,7 @@
 #include "recorded.hpp"
 #include "snake_ddp/learners/bicnet.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
+#include "test_data.hpp"
 
 namespace {
 
@@ -36,7 +37,7 @@ void require_equal_state(const nets::NamedTensors& got, const io::NamedTensors& 
 
 template <class Learner>
 void check_recording(const std::string& recording, const std::string& activation) {
-  const auto recorded = io::load_state_dict(std::string(SD_TEST_DATA) + "/" + recording);
+  const auto recorded = io::load_state_dict(test_data(recording));
   learners::LearnerOptions options;
   options.hidden_size = 32;
   options.output_activation = activation;

@@ -8,6 +8,7 @@
 #include "snake_ddp/learners/ddpg.hpp"
 #include "snake_ddp/learners/dqn.hpp"
 #include "snake_ddp/nets/precision.hpp"
+#include "test_data.hpp"
 
 namespace {
 
@@ -40,7 +41,7 @@ class Distance {
 // Of DQN after the recording's five updates.
 double dqn_off(Precision precision) {
   const Chosen chosen(precision);
-  const auto recording = io::load_state_dict(std::string(SD_TEST_DATA) + "/dqn_updates.pth");
+  const auto recording = io::load_state_dict(test_data("dqn_updates.pth"));
   learners::LearnerOptions options = recorded::dqn_options("dqn");
   options.library_products = true;
   learners::Dqn learner(options);
@@ -56,7 +57,7 @@ double dqn_off(Precision precision) {
 // Of DDPG after the recording's five updates.
 double ddpg_off(Precision precision) {
   const Chosen chosen(precision);
-  const auto recorded = io::load_state_dict(std::string(SD_TEST_DATA) + "/ddpg_softmax_updates.pth");
+  const auto recorded = io::load_state_dict(test_data("ddpg_softmax_updates.pth"));
   learners::LearnerOptions options;
   options.hidden_size = 32;
   options.library_products = true;

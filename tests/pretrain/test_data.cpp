@@ -16,6 +16,7 @@
 #include "snake_ddp/encode/hidden_view.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
 #include "snake_ddp/game/chance.hpp"
+#include "test_data.hpp"
 
 namespace sd = snake_ddp;
 using namespace snake_ddp::data;
@@ -327,7 +328,7 @@ TEST_CASE("a limited view shows what lies within it, and nothing else", "[proper
 TEST_CASE("recorded traces become the boards that were played", "[unit]") {
   const Folder folder;
   std::vector<std::size_t> progress;
-  const std::string traces = std::string(SD_TEST_DATA) + "/games.jsonl.gz";
+  const std::string traces = test_data("games.jsonl.gz");
   const auto files = record_files(traces);
   import_records(files, 10, 2, folder / "a.boards", [&](std::size_t done) { progress.push_back(done); });
   CHECK(progress == std::vector<std::size_t>{1});
@@ -351,7 +352,7 @@ TEST_CASE("records of several kinds are read in the order of their names, and ba
   CHECK(message_of([&] { record_files(folder / ""); }).find("no recorded games") != std::string::npos);
   CHECK(message_of([&] { record_files(folder / "none"); }).find("No such file") != std::string::npos);
   write_set(folder / "b.boards", 3, 5, 4);
-  std::filesystem::copy_file(std::string(SD_TEST_DATA) + "/reference_log.json.gz", folder / "a.json.gz");
+  std::filesystem::copy_file(test_data("reference_log.json.gz"), folder / "a.json.gz");
   import_records(record_files(folder / ""), 4, 3, folder / "out", ignore);
   const BoardSet both(folder / "out");
   CHECK(both.games() == 4);

@@ -5,19 +5,20 @@ import subprocess
 
 from processes import BUILD, SOURCE, call, only_json
 
-CAPABILITIES = ["75", "80", "86", "90", "100", "120"]
-
-
 def objects():
     return sorted(BUILD.glob("src/*/*.cu.o"))
 
 
-def test_every_kernel_is_compiled_for_all_capabilities():
+def test_every_kernel_is_compiled_and_any_device_can_run_it():
     sources = sorted(path.name for path in SOURCE.glob("src/*/*.cu"))
     assert len(sources) >= 3 and [path.name for path in objects()] == [f"{name}.o" for name in sources]
-    listed = re.search(r"SNAKE_DDP_CUDA_ARCHITECTURES:STRING=(.*)", (BUILD / "CMakeCache.txt").read_text())[1].split(";")
-    assert only_json(call("info", "--json").stdout)["kernels"] == listed
-    assert set(CAPABILITIES) <= set(re.search(r'ARCHITECTURES "([0-9;]+)"', (SOURCE / "cmake/cuda.cmake").read_text())[1].split(";"))
+    compiled = only_json(call("info", "--json").stdout)["kernels"]
+    assert compiled and all(re.fullmatch(r"\d{2,3}", capability) for capability in compiled)
+    for path in objects():
+        content = path.read_bytes()
+        # Machine code for these devices, and intermediate code of the oldest kind, which drivers translate for all others.
+        assert {target.decode() for target in re.findall(rb"-arch sm_(\d+)", content)} >= set(compiled), path
+        assert b".target sm_75" in content or b"compute_75" in content, path
 
 
 def test_kernels_bring_no_host_functions_of_the_game():

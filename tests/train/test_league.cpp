@@ -11,6 +11,7 @@
 #include "snake_ddp/io/state_dict.hpp"
 #include "snake_ddp/train/elo.hpp"
 #include "snake_ddp/train/judge.hpp"
+#include "test_data.hpp"
 
 namespace {
 
@@ -180,8 +181,8 @@ TEST_CASE("ratings order a weak, a middling and a strong learner among members t
   learners::LearnerOptions with_26;
   with_26.features = 26;
   const auto strong = learners::make_learner(with_26), weak = learners::make_learner(with_26);
-  nets::copy_state(io::load_state_dict(std::string(SD_TEST_DATA) + "/upstream_actor_2000.pth"),
-                   strong->exported_actor(), "the file");
+  nets::copy_state(io::load_state_dict(test_data("upstream_actor_2000.pth")), strong->exported_actor(),
+                   "the file");
   strong->start_from_exported();
 
   LeagueOptions o = small({Opponent::kLevel0, Opponent::kTerritory});
