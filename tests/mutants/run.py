@@ -14,6 +14,7 @@ noticed or could not be tried.
 import argparse
 import dataclasses
 import difflib
+import functools
 import hashlib
 import json
 import os
@@ -91,6 +92,7 @@ def with_fault(fault, files):
 
 # ---- checking ------------------------------------------------------------------------------------------------------
 
+@functools.cache
 def cases_of(program, root):
     """Names of all cases of a Catch2 program."""
     names = []
@@ -100,6 +102,7 @@ def cases_of(program, root):
     return names
 
 
+@functools.cache
 def functions_of(file, root):
     path = root / "tests" / file
     return re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.M) if path.exists() else []

@@ -1,6 +1,7 @@
 """Finds functions and constants of C++ sources by name, and short pieces of code inside them.
 
-Code is compared token by token: whitespace, line breaks, comments and how a string is cut into pieces do not matter.
+Code is compared token by token: whitespace, line breaks, comments, namespaces before a name and how a string is cut into
+pieces do not matter.
 It reads what this repository writes, not all of C++: preprocessor lines are skipped, so both branches of an #if are
 read, and each must have balanced braces.
 """
@@ -292,9 +293,23 @@ def read(root, folders=("include", "src")):
     return files
 
 
+def without_qualifiers(code):
+    """One token for `game::State`, that reads `State`: a function in another namespace needs other qualifiers."""
+    found = []
+    for token in code:
+        start = token.start
+        if is_word(token.text) and found and found[-1].text == "::" and (len(found) == 1 or found[-2].text != ">"):
+            start = found.pop().start
+            if found and is_word(found[-1].text):
+                start = found.pop().start
+        found.append(Token(token.text, start, token.end))
+    return found
+
+
 def _occurrences(pattern, symbol):
-    words = [token.text for token in symbol.tokens]
-    return [(symbol.tokens[i].start, symbol.tokens[i + len(pattern) - 1].end)
+    code = without_qualifiers(symbol.tokens)
+    words = [token.text for token in code]
+    return [(code[i].start, code[i + len(pattern) - 1].end)
             for i in range(len(words) - len(pattern) + 1) if words[i:i + len(pattern)] == pattern]
 
 
@@ -306,7 +321,7 @@ def _place(files, symbol, start):
 def find(files, name, code):
     """(file, start, end) of the one place of `code` in the functions or variables of that name: `Buffer::sample` is any whose
     qualified name ends so."""
-    parts, pattern = tuple(name.split("::")), [token.text for token in tokens(code)]
+    parts, pattern = tuple(name.split("::")), [token.text for token in without_qualifiers(tokens(code))]
     if not pattern:
         raise ScanError(f"{name}: no code to look for")
     everything = [symbol for _, found in files.values() for symbol in found]

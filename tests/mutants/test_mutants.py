@@ -103,6 +103,13 @@ def test_lines_may_be_wrapped_and_commented_anew(tmp_path):
         found(tmp_path, {"src/a.cpp": text.replace("if", "// if rows == 0\nif").replace("==\n", "!=\n")}, "sample", "rows == 0")
 
 
+def test_namespaces_before_a_name_do_not_matter(tmp_path):
+    text = BUFFER.replace("take(", "::a::b::take(").replace("use(t)", "C<T>::use(t)")
+    for code in ("take(rows", "b::take(rows", "c::take(rows"):
+        assert found(tmp_path, {"src/a.cpp": text}, "sample", code) == ("src/a.cpp", "::a::b::take(rows")
+    assert found(tmp_path, {"src/a.cpp": text}, "made", "use(t)") == ("src/a.cpp", "use(t)")
+
+
 def test_whole_tokens_are_compared(tmp_path):
     for code in ("row == 0", "= 0", "rows = 0", "take(row"):
         with pytest.raises(scanner.ScanError):
