@@ -291,7 +291,7 @@ def run(chosen, jobs, results_file):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="NAME")
     parser.add_argument("--from", dest="first", metavar="NAME")
     parser.add_argument("--check", action="store_true")
