@@ -12,8 +12,10 @@ noticed or could not be tried.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import difflib
+import fcntl
 import functools
 import hashlib
 import json
@@ -262,6 +264,18 @@ class Results:
         return line
 
 
+@contextlib.contextmanager
+def alone():
+    """Two runs in one copy would see each other's faults."""
+    COPY.mkdir(parents=True, exist_ok=True)
+    with (COPY / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fail(f"another run uses {COPY}; wait for it")
+        yield
+
+
 def run(chosen, jobs, results_file):
     names = sources()
     copy_sources(names)
@@ -312,7 +326,10 @@ def main():
         return 0
     if found := problems(chosen, ROOT):
         fail("these do not fit the code; see tests/mutants/faults.py\n" + "\n".join(found))
-    return 0 if asked.check else run(chosen, asked.jobs, asked.results)
+    if asked.check:
+        return 0
+    with alone():
+        return run(chosen, asked.jobs, asked.results)
 
 
 if __name__ == "__main__":

@@ -215,3 +215,13 @@ def test_what_takes_too_long_is_ended_with_all_it_started(tmp_path):
     assert (code, output) == (1, "no end within 1 s")
     status = pathlib.Path(f"/proc/{pid.read_text().strip()}/stat")
     assert not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def test_two_runs_do_not_share_a_copy(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "COPY", tmp_path / "copy")
+    with run.alone():
+        with pytest.raises(SystemExit, match="another run uses"):
+            with run.alone():
+                pass
+    with run.alone():
+        pass
