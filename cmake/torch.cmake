@@ -59,9 +59,3 @@ if(EXISTS ${SD_TORCH_DIR}/lib/libtorch_cuda.so AND NOT SD_HAVE_CUDA)
     "${SD_CUDA_INCLUDE}, NCCL ${SD_NCCL_INCLUDE}, CCCL ${SD_CCCL_INCLUDE}, library ${SD_CUDART}; the wheels "
     "nvidia-cuda-crt and nvidia-cuda-cccl (13.0) bring what launch/requirements.txt lists")
 endif()
-
-# One precompiled header serves every room that includes tensors: it saves about half of their build time.
-file(WRITE ${PROJECT_BINARY_DIR}/sd_torch_pch.cpp "namespace snake_ddp { int torch_pch_anchor(); int torch_pch_anchor() { return 0; } }\n")
-add_library(sd_torch_pch STATIC ${PROJECT_BINARY_DIR}/sd_torch_pch.cpp)
-target_link_libraries(sd_torch_pch PUBLIC sd_flags sd_torch)
-target_precompile_headers(sd_torch_pch PRIVATE <ATen/ATen.h> <string> <vector> <map> <optional> <chrono>)
