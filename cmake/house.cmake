@@ -37,7 +37,7 @@ function(sd_room name)
 endfunction()
 
 # sd_test(<name> NEEDS ... LABELS unit property ... [TORCH]): all test_*.cpp here are one program test_<name>; for each
-# label one ctest entry <name>.<label> that runs the cases tagged [label] and writes a JUnit report. An entry that
+# label one ctest entry <name>.<label> that runs the cases tagged [label] and writes a report. An entry that
 # finds no case fails.
 function(sd_test name)
   cmake_parse_arguments(T "TORCH" "TIMEOUT" "NEEDS;LABELS" ${ARGN})
@@ -58,7 +58,7 @@ function(sd_test name)
   endif()
   foreach(label ${T_LABELS})
     add_test(NAME ${name}.${label}
-      COMMAND test_${name} "[${label}]" -w NoTests -r junit -o ${SD_JUNIT_DIR}/${name}.${label}.xml)
+      COMMAND test_${name} "[${label}]" -w NoTests -r xml -o ${SD_JUNIT_DIR}/${name}.${label}.xml)
     # As torchrun sets it; more threads than cores that are free wait for each other.
     set_tests_properties(${name}.${label} PROPERTIES LABELS ${label} TIMEOUT ${T_TIMEOUT}
       ENVIRONMENT OMP_NUM_THREADS=1)
