@@ -1,4 +1,4 @@
-# sd_room(<name> NEEDS <rooms and libraries> [TORCH]): one folder of the house, all its .cpp files, is one library.
+# sd_room(<name> NEEDS <rooms and libraries> [TORCH]): one library from all .cpp files of a folder.
 function(sd_room name)
   cmake_parse_arguments(R "TORCH" "" "NEEDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
@@ -16,9 +16,9 @@ function(sd_room name)
   endif()
 endfunction()
 
-# sd_test(<name> NEEDS ... LABELS unit property ... [TORCH]): all test_*.cpp here are one program test_<name>; for each
-# label one ctest entry <name>.<label> that runs the cases tagged [label] and writes a JUnit report. An entry that
-# finds no case fails.
+# sd_test(<name> NEEDS ... LABELS unit property ... [TORCH]): one program test_<name> from all test_*.cpp here, and per
+# label one ctest entry <name>.<label> that runs the cases tagged [label] and writes a JUnit report. An entry without
+# cases fails.
 function(sd_test name)
   cmake_parse_arguments(T "TORCH" "TIMEOUT" "NEEDS;LABELS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/test_*.cpp)
@@ -37,14 +37,14 @@ function(sd_test name)
   foreach(label ${T_LABELS})
     add_test(NAME ${name}.${label}
       COMMAND test_${name} "[${label}]" -w NoTests -r junit -o ${SD_JUNIT_DIR}/${name}.${label}.xml)
-    # As torchrun sets it; more threads than cores that are free wait for each other.
+    # As torchrun sets it; with more threads than free cores, threads wait for each other.
     set_tests_properties(${name}.${label} PROPERTIES LABELS ${label} TIMEOUT ${T_TIMEOUT}
       ENVIRONMENT OMP_NUM_THREADS=1)
   endforeach()
 endfunction()
 
-# sd_pytest(<file without .py> LABEL <label> [BESIDE]): a pytest file that drives the built programs, alone on the machine;
-# with BESIDE other tests may run at the same time: nothing in it depends on how fast the programs are.
+# sd_pytest(<file without .py> LABEL <label> [BESIDE]): a pytest file that drives the built programs while nothing else runs;
+# with BESIDE, other tests may run at the same time, because nothing in it depends on speed.
 function(sd_pytest name)
   cmake_parse_arguments(T "BESIDE" "LABEL;TIMEOUT" "" ${ARGN})
   if(NOT T_TIMEOUT)
