@@ -15,20 +15,26 @@ sd_may(config    ROOMS base LIBRARIES json)
 sd_may(game      ROOMS base LIBRARIES intrinsics)
 sd_may(encode    ROOMS base game)
 sd_may(agents    ROOMS base game)
-sd_may(nets      ROOMS base LIBRARIES torch)
+sd_may(records   ROOMS base game LIBRARIES json zlib system)
+sd_may(play      ROOMS base game encode agents records LIBRARIES json)
+sd_may(kernels   ROOMS base)
+sd_may(nets      ROOMS base kernels LIBRARIES torch)
 sd_may(replay    ROOMS base LIBRARIES torch)
-sd_may(rollout   ROOMS base game encode agents nets replay LIBRARIES torch cuda)
+sd_may(rollout   ROOMS base game encode agents play nets replay LIBRARIES torch cuda)
 sd_may(learners  ROOMS base config nets replay LIBRARIES torch)
 sd_may(dist      ROOMS base LIBRARIES torch c10d cuda system)
-sd_may(io        ROOMS base game LIBRARIES torch json protozero crc zlib spdlog system)
-sd_may(data      ROOMS base game encode io LIBRARIES torch zlib system)
-sd_may(train     ROOMS base config game encode agents nets replay rollout learners dist io LIBRARIES torch json cuda system)
-sd_may(pretrain  ROOMS base config game encode nets learners dist io data train LIBRARIES torch json)
-sd_may(app       ROOMS base config game encode agents nets replay rollout learners dist io data train pretrain
-                 LIBRARIES torch c10d json cuda spdlog system cli)
+sd_may(files     ROOMS base records LIBRARIES torch json protozero crc zlib system)
+sd_may(data      ROOMS base game encode records files LIBRARIES torch zlib system)
+sd_may(train     ROOMS base config game encode agents play nets replay rollout learners dist records files
+                 LIBRARIES torch json cuda system)
+sd_may(pretrain  ROOMS base config game encode nets learners dist records files data train LIBRARIES torch json)
+sd_may(bench     ROOMS base config game encode agents kernels nets replay rollout learners dist records files train pretrain
+                 LIBRARIES torch c10d json cuda system)
+sd_may(app       ROOMS base config game encode agents play nets replay rollout learners dist records files data train pretrain
+                 bench LIBRARIES torch json cuda system cli)
 
 # A header belongs to the first library whose pattern it matches.
-set(SD_LIBRARIES std fmt random123 c10d torch cuda json protozero crc zlib spdlog cli intrinsics system)
+set(SD_LIBRARIES std fmt random123 c10d torch cuda json protozero crc zlib cli intrinsics system)
 set(PATTERN_std "^[a-z_0-9]+$")
 set(PATTERN_fmt "^fmt/")
 set(PATTERN_random123 "^Random123/")
@@ -39,7 +45,6 @@ set(PATTERN_json "^nlohmann/")
 set(PATTERN_protozero "^protozero/")
 set(PATTERN_crc "^boost/crc\\.hpp$")
 set(PATTERN_zlib "^zlib\\.h$")
-set(PATTERN_spdlog "^spdlog/")
 set(PATTERN_cli "^CLI/")
 set(PATTERN_intrinsics "^immintrin\\.h$")
 set(PATTERN_system "^[a-z_0-9]+\\.h$|^(sys|net|netinet|arpa|linux)/")
@@ -127,8 +132,8 @@ set(planted
   "src/learners/d.cpp|\"snake_ddp/game/game.hpp\"|room game"
   "src/learners/e.cpp|\"snake_ddp/dist/world.hpp\"|room dist"
   "include/snake_ddp/dist/f.hpp|\"snake_ddp/nets/policy.hpp\"|room nets"
-  "src/io/g.cpp|\"../dist/network.hpp\"|neither a file of the room"
-  "src/io/h.cpp|<torch/csrc/distributed/c10d/Store.hpp>|library c10d"
+  "src/files/g.cpp|\"../dist/network.hpp\"|neither a file of the room"
+  "src/files/h.cpp|<torch/csrc/distributed/c10d/Store.hpp>|library c10d"
   "src/nets/i.cpp|<nlohmann/json.hpp>|library json"
   "src/train/j.cpp|<CLI/CLI.hpp>|library cli"
   "src/base/k.cpp|\"snake_ddp/config/fields.hpp\"|room config"
@@ -136,15 +141,15 @@ set(planted
   "src/replay/m.cpp|SOME_MACRO|names no file"
   "src/game/n.cpp|\"snake_ddp/base/error.hpp\"|fine"
   "src/train/o.cpp|<ATen/ATen.h>|fine"
-  "src/io/p.cpp|\"p.hpp\"|fine"
-  "src/io/p.hpp|<zlib.h>|fine")
+  "src/files/p.cpp|\"p.hpp\"|fine"
+  "src/files/p.hpp|<zlib.h>|fine")
 foreach(plant ${planted})
   string(REPLACE "|" ";" parts "${plant}")
   list(GET parts 0 file)
   list(GET parts 1 header)
   list(GET parts 2 expected)
   file(REMOVE_RECURSE ${SCRATCH})
-  file(WRITE ${SCRATCH}/src/io/p.hpp "#pragma once\n")
+  file(WRITE ${SCRATCH}/src/files/p.hpp "#pragma once\n")
   file(WRITE ${SCRATCH}/${file} "#pragma once\n  #  include ${header}\n")
   sd_check_tree(${SCRATCH} verdict read)
   if(expected STREQUAL "fine")

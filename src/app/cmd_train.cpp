@@ -13,9 +13,9 @@
 #include "snake_ddp/app/own_ranks.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/world.hpp"
-#include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/file_error.hpp"
-#include "snake_ddp/io/json_text.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/json_text.hpp"
 #include "snake_ddp/train/resume.hpp"
 #include "snake_ddp/train/run.hpp"
 
@@ -81,9 +81,10 @@ class Help : public CLI::Formatter {
 std::vector<std::string> keys_passed_over(const std::string& settings, const std::string& resume) {
   std::vector<std::string> keys = {"run", "resume"};
   try {
-    for (const std::string& key : train::unknown_settings(io::parse_ordered_json(io::read_file(settings))))
+    for (const std::string& key :
+         train::unknown_settings(records::parse_ordered_json(records::read_file(settings))))
       keys.push_back(key);
-  } catch (const io::SystemError& e) {
+  } catch (const records::SystemError& e) {
     if (!e.is_missing()) throw;
     throw base::FileError("--resume " + resume + ": not the folder of a run; it has no config.json");
   } catch (const base::FileError&) {  // told by who reads it in earnest

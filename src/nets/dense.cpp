@@ -9,6 +9,7 @@
 #include "dense_blocks.hpp"
 #include "fit.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/nets/precision.hpp"
 
 namespace snake_ddp::nets {
@@ -164,7 +165,7 @@ void forward(const DenseNet& net, const Folded& folded, const at::Tensor& input,
     fit(pass.before_norm, {rows, shape.hidden}, input);
     product_out(pass.before_norm, input, folded.map);
     std::tie(pass.hidden, pass.mean, pass.inverse_deviation) = at::native_layer_norm(
-        pass.before_norm, {shape.hidden}, p.block(kNormWeight), p.block(kNormBias), kNormEpsilon);
+        pass.before_norm, {shape.hidden}, p.block(kNormWeight), p.block(kNormBias), kernels::kNormEpsilon);
   } else {
     fit(pass.hidden, {rows, shape.hidden}, input);
     product_out(pass.hidden, input, folded.map);
@@ -230,7 +231,7 @@ void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& 
     at::add_out(pass.hidden, pass.d_hidden, folded.map[features + move]);
     if (shape.layer_norm) {
       pass.hidden = std::get<0>(at::native_layer_norm(pass.hidden, {shape.hidden}, p.block(kNormWeight),
-                                                      p.block(kNormBias), kNormEpsilon));
+                                                      p.block(kNormBias), kernels::kNormEpsilon));
     }
     pass.hidden.relu_();
     at::addmm_out(pass.output, p.block(kPost2Bias), pass.hidden, p.block(kPost2Weight).t());

@@ -10,7 +10,8 @@
 #include "dense_blocks.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/simd.hpp"
-#include "snake_ddp/nets/products.hpp"
+#include "snake_ddp/kernels/layer_norm.hpp"
+#include "snake_ddp/kernels/products.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -63,7 +64,7 @@ float normalise(float* row, std::int64_t hidden, std::int64_t width) {
   }
   const float surplus = static_cast<float>(width - hidden) * mean * mean;  // the padding's share
   const float inverse =
-      1.0F / std::sqrt((base::sum_of(squares) - surplus) / n + static_cast<float>(kNormEpsilon));
+      1.0F / std::sqrt((base::sum_of(squares) - surplus) / n + static_cast<float>(kernels::kNormEpsilon));
   for (std::int64_t j = 0; j < width; j += kLanes)
     store(row + j, (load(row + j) - all_lanes(mean)) * all_lanes(inverse));
   return inverse;
@@ -252,8 +253,8 @@ DenseRows::DenseRows(const DenseShape& shape) : shape_(shape), width_(padded(sha
 void DenseRows::refresh(const DenseNet& net) {
   const FlatParameters& p = net.parameters();
   const std::int64_t hidden = shape_.hidden, in = shape_.in;
-  multiply(in + 1, hidden, hidden, {p.block(kPrev).data_ptr<float>(), hidden, 1},
-           {p.block(kPost0Weight).data_ptr<float>(), hidden, 1}, map_, width_);
+  kernels::multiply(in + 1, hidden, hidden, {p.block(kPrev).data_ptr<float>(), hidden, 1},
+                    {p.block(kPost0Weight).data_ptr<float>(), hidden, 1}, map_, width_);
   const float* bias = p.block(kPost0Bias).data_ptr<float>();
   for (std::int64_t j = 0; j < hidden; ++j) map_[in * width_ + j] += bias[j];
   copy_padded(p.block(kPost2Weight), shape_.out, hidden, last_weight_, width_);
@@ -281,11 +282,11 @@ void unfold(const DenseNet& net, const FoldedGradient& folded, RowScratch& s, Fl
   const std::int64_t hidden = shape.hidden, rows = shape.in + 1, width = folded.width;
   const float* m = folded.map.data_ptr<float>();
   // dW0^T = M * W1 is got as (W1^T * M^T)^T because only so are the right side's columns side by side.
-  multiply(hidden, hidden, rows, {p.block(kPrev).data_ptr<float>(), 1, hidden}, {m, width, 1},
-           gradient.block(kPost0Weight).data_ptr<float>(), hidden);
+  kernels::multiply(hidden, hidden, rows, {p.block(kPrev).data_ptr<float>(), 1, hidden}, {m, width, 1},
+                    gradient.block(kPost0Weight).data_ptr<float>(), hidden);
   transpose(m, rows, hidden, width, s.transposed, rows);
-  multiply(hidden, rows, hidden, {p.block(kPost0Weight).data_ptr<float>(), hidden, 1},
-           {s.transposed, rows, 1}, s.d_transposed, rows);
+  kernels::multiply(hidden, rows, hidden, {p.block(kPost0Weight).data_ptr<float>(), hidden, 1},
+                    {s.transposed, rows, 1}, s.d_transposed, rows);
   transpose(s.d_transposed, hidden, rows, rows, gradient.block(kPrev).data_ptr<float>(), hidden);
   copy_unpadded(m + shape.in * width, width, 1, hidden, gradient.block(kPost0Bias));
   copy_unpadded(folded.last_weight.data_ptr<float>(), width, shape.out, hidden, gradient.block(kPost2Weight));
@@ -304,7 +305,8 @@ void forward(const DenseRows& net, std::int64_t rows, const float* input, std::i
   const std::int64_t width = net.width();
   float* hidden = s.hidden;
   float* before = shape.layer_norm ? s.normalised : hidden;
-  multiply(rows, width, shape.in + 1, {input, input_row, 1}, {net.map(), width, 1}, before, s.stride);
+  kernels::multiply(rows, width, shape.in + 1, {input, input_row, 1}, {net.map(), width, 1}, before,
+                    s.stride);
   const LastLayerRow last_layer = last_layer_of(shape);
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = before + r * s.stride;
@@ -333,8 +335,8 @@ void backward(const DenseRows& net, std::int64_t rows, const float* input, std::
   const auto index = static_cast<std::size_t>(shape.out - 1);
   (shape.layer_norm ? kReluBackwardNorm : kReluBackward)[index](net, rows, d_logits.data(), s, &sums);
   if (shape.layer_norm) norm_backward(net, rows, s);
-  multiply(shape.in + 1, net.width(), rows, {input, 1, input_row}, {s.d_hidden, s.stride, 1},
-           sums.map.data_ptr<float>(), sums.width, /*add=*/true);
+  kernels::multiply(shape.in + 1, net.width(), rows, {input, 1, input_row}, {s.d_hidden, s.stride, 1},
+                    sums.map.data_ptr<float>(), sums.width, /*add=*/true);
 }
 
 void backward_input(const DenseRows& net, std::int64_t rows, const float* d_output, RowScratch& s,
@@ -363,7 +365,8 @@ void forward_moves(const DenseRows& net, std::int64_t rows, const float* observa
   const std::int64_t width = net.width(), features = shape.in - moves;
   SD_CHECK(rows <= kChunkRows && shape.out == 1, "a chunk of rows, one value");
   float* base_row = s.d_hidden;
-  multiply(rows, width, features, {observation, features + 1, 1}, {net.map(), width, 1}, base_row, s.stride);
+  kernels::multiply(rows, width, features, {observation, features + 1, 1}, {net.map(), width, 1}, base_row,
+                    s.stride);
   const float *action_rows = net.map() + features * width, *constant = net.map() + shape.in * width;
   const LastLayerRow last_layer = last_layer_of(shape);
   float* row = s.hidden;

@@ -26,12 +26,12 @@
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/reducer.hpp"
 #include "snake_ddp/dist/watchdog.hpp"
-#include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/file_error.hpp"
-#include "snake_ddp/io/log_file.hpp"
-#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/adam.hpp"
 #include "snake_ddp/nets/token_reader.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/log_file.hpp"
 #include "snake_ddp/train/run.hpp"
 #include "snake_ddp/train/signals.hpp"
 #include "stage.hpp"
@@ -103,7 +103,7 @@ class Run {
   const dist::World world_;
   dist::DistContext context_;
   dist::Watchdog watchdog_;
-  std::optional<io::LogFile> log_;
+  std::optional<records::LogFile> log_;
   base::Console console_{1, "; all are in pretrain.log"};
   std::optional<data::BoardSet> set_;
   data::Split split_;
@@ -139,7 +139,7 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
             !context_.device().is_cpu()) {
   context_.check_same("the configuration", settings_of(o_).dump(), context_.deadline());
   if (context_.is_main()) {
-    for (const std::string& folder : {o_.save_dir, o_.cache_dir}) io::make_folders(folder);
+    for (const std::string& folder : {o_.save_dir, o_.cache_dir}) records::make_folders(folder);
     log_.emplace(o_.save_dir + "/pretrain.log");
   }
   tell(fmt::format("{}: pretraining {}, {} rank(s), {}, {} thread(s) each", train::version_text(), o_.stage,
@@ -247,7 +247,7 @@ void Run::save(const std::string& which) {
                      at::tensor({place_.loss_sum, place_.loss_samples, place_.best_loss}, at::kDouble));
   }
   for (auto& [name, tensor] : all) tensor = tensor.to(at::kCPU);
-  io::save_state_dict(path_of(which), all);
+  files::save_state_dict(path_of(which), all);
 }
 
 // Takes lines of epochs that will be learned again out of the file of numbers.
@@ -255,10 +255,10 @@ void Run::forget_later_epochs() const {
   const std::string path = numbers_path();
   if (!context_.is_main() || !std::filesystem::exists(path)) return;
   std::string kept;
-  std::istringstream lines(io::read_file(path));
+  std::istringstream lines(records::read_file(path));
   std::int64_t epoch = 0;
   for (std::string line; epoch < place_.epoch && std::getline(lines, line); ++epoch) kept += line + '\n';
-  io::write_file_atomically(path, kept);
+  records::write_file_atomically(path, kept);
 }
 
 // Rank 0 reads, all get the same.
@@ -286,7 +286,7 @@ void Run::resume() {
       return fmt::format("{} does not match these settings; --resume never starts over", path);
     };
     try {
-      nets::copy_state(io::load_state_dict(path), views, path);
+      nets::copy_state(files::load_state_dict(path), views, path);
     } catch (const base::FileError& e) {
       throw base::FileError(fmt::format("{}. {}", e.what(), advice()));
     }
@@ -443,7 +443,7 @@ void Run::end_epoch(double seconds) {
     const std::string path = numbers_path();
     std::ofstream file(path, std::ios::app);
     file << line.dump() << '\n' << std::flush;
-    if (!file) throw io::file_error("write", path, errno);
+    if (!file) throw records::file_error("write", path, errno);
     std::string text;
     for (const auto& [name, value] : validation.items()) {
       text += value.is_number_float() ? fmt::format(" {} {:.4g}", name, value.get<double>())

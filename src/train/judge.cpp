@@ -13,11 +13,11 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kSums = 7;
 
 // Returns whether all ranks played to the end.
-bool add_up(std::vector<rollout::MatchResult>& results, bool stopped, base::Deadline deadline,
+bool add_up(std::vector<play::MatchResult>& results, bool stopped, base::Deadline deadline,
             dist::DistContext& context) {
   at::Tensor sums = at::empty({static_cast<std::int64_t>(results.size()) * kSums + 1}, at::kLong);
   auto* s = sums.data_ptr<std::int64_t>();
-  for (const rollout::MatchResult& r : results) {
+  for (const play::MatchResult& r : results) {
     for (const std::int64_t sum : {r.games, r.wins, r.draws, r.losses, r.score_a, r.score_b, r.steps})
       *s++ = sum;
   }
@@ -26,7 +26,7 @@ bool add_up(std::vector<rollout::MatchResult>& results, bool stopped, base::Dead
   context.all_reduce_sum(there, deadline);
   sums = there.to(at::kCPU);
   s = sums.data_ptr<std::int64_t>();
-  for (rollout::MatchResult& r : results) {
+  for (play::MatchResult& r : results) {
     r = {s[0], s[1], s[2], s[3], s[4], s[5], s[6]};
     s += kSums;
   }
@@ -35,12 +35,12 @@ bool add_up(std::vector<rollout::MatchResult>& results, bool stopped, base::Dead
 
 }  // namespace
 
-std::optional<std::vector<rollout::MatchResult>> judge_all(const std::vector<Pairing>& pairings,
-                                                           rollout::MatchOptions options,
-                                                           dist::DistContext& context,
-                                                           const std::function<bool()>& stopping) {
+std::optional<std::vector<play::MatchResult>> judge_all(const std::vector<Pairing>& pairings,
+                                                        play::MatchOptions options,
+                                                        dist::DistContext& context,
+                                                        const std::function<bool()>& stopping) {
   const auto begin = Clock::now();
-  std::vector<rollout::MatchResult> results;
+  std::vector<play::MatchResult> results;
   const dist::StopWatch stop = context.watch_for_stop(stopping);
   bool cut = false;
   options.stop = [&] { return cut = stop.stops(); };
@@ -60,9 +60,9 @@ std::optional<std::vector<rollout::MatchResult>> judge_all(const std::vector<Pai
   return results;
 }
 
-std::optional<rollout::MatchResult> judge(const rollout::Player& a, const rollout::Player& b,
-                                          rollout::MatchOptions options, dist::DistContext& context,
-                                          const std::function<bool()>& stopping) {
+std::optional<play::MatchResult> judge(const rollout::Player& a, const rollout::Player& b,
+                                       play::MatchOptions options, dist::DistContext& context,
+                                       const std::function<bool()>& stopping) {
   const auto results = judge_all({{&a, &b}}, std::move(options), context, stopping);
   if (!results) return std::nullopt;
   return results->front();

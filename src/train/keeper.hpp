@@ -7,7 +7,7 @@
 #include <string>
 
 #include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/io/run_folder.hpp"
+#include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/train/options.hpp"
 #include "snake_ddp/train/resume.hpp"
@@ -41,9 +41,9 @@ class Keeper {
   void save(learners::Learner& learner, const std::string& name) const;
 
  private:
-  std::unique_ptr<io::NewRun> new_;  // null for a run that goes on
+  std::unique_ptr<files::NewRun> new_;  // null for a run that goes on
   std::string folder_;
-  std::optional<io::RunClaim> claim_;
+  std::optional<files::RunClaim> claim_;
   nlohmann::ordered_json settings_;
   bool settings_written_ = true;
   FeatureMap map_;

@@ -32,12 +32,12 @@
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/gpus.hpp"
 #include "snake_ddp/dist/watchdog.hpp"
-#include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/file_error.hpp"
-#include "snake_ddp/io/log_file.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/with_tokens.hpp"
 #include "snake_ddp/nets/precision.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/log_file.hpp"
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/checkpoints.hpp"
@@ -108,19 +108,19 @@ bool sees_run(const std::string& folder, dist::DistContext& context, std::string
     };
     token = {nullptr, remove};
     try {
-      io::write_file_atomically(folder + "/" + name, bytes);
+      records::write_file_atomically(folder + "/" + name, bytes);
     } catch (const base::FileError&) {
       name = "config.json";  // no room: what a run that goes on has must do
       if (!std::filesystem::exists(folder + "/" + name)) throw;
-      bytes = io::read_file(folder + "/" + name);
+      bytes = records::read_file(folder + "/" + name);
     }
   }
   name = context.broadcast_text(name, context.deadline());
   bytes = context.broadcast_text(bytes, context.deadline());
   bool sees = true;
   try {
-    sees = io::read_file(folder + "/" + name) == bytes;
-  } catch (const io::SystemError& e) {
+    sees = records::read_file(folder + "/" + name) == bytes;
+  } catch (const records::SystemError& e) {
     sees = false;
     if (!e.is_missing()) unreadable = e.what();
   }
@@ -253,8 +253,8 @@ class Run {
   bool sees_run_ = true;
   std::string unreadable_;  // why not, where it is there
   std::optional<Keeper> keeper_;
-  std::optional<Reporter> reporter_;     // as the keeper rank 0's
-  std::optional<io::LogFile> rank_log_;  // the others'
+  std::optional<Reporter> reporter_;          // as the keeper rank 0's
+  std::optional<records::LogFile> rank_log_;  // the others'
   std::optional<Checkpoints> checkpoints_;
   std::int64_t resumed_at_ = -1;  // step of the checkpoint that this start went on from
   bool checkpoint_asked_ = false;
@@ -407,8 +407,8 @@ std::vector<std::string> Run::resume(const Origin& origin, const Launch& launch)
 
 void Run::begin_to_keep(std::vector<std::string>& lines) {
   if (resumed_at_ >= 0) {
-    io::discard_unfinished(folder_);  // room for what follows
-    io::mark_resumable(folder_, false);
+    files::discard_unfinished(folder_);  // room for what follows
+    files::mark_resumable(folder_, false);
   }
   const std::string failure = keeper_->write_settings();
   if (!failure.empty()) lines.push_back(failure);
@@ -719,14 +719,14 @@ void Run::evaluate() {
   const auto alive = [&](std::int64_t, const game::State&) { watchdog_.tick("evaluating"); };
   const rollout::Player self{std::nullopt, &learner_->policy(), sight_of(o_), false, o_.mask_fatal};
   const rollout::Player rival{agents::try_opponent(o_.eval_opponent), nullptr, {}, false};
-  const std::optional<rollout::MatchResult> played =
+  const std::optional<play::MatchResult> played =
       judge(self, rival, {o_.eval_games, static_cast<std::uint64_t>(o_.seed), true, 0, 1, alive}, context_,
             stop_requested);
   if (!played) {
     agreed_.stop = 1;
     return;
   }
-  const rollout::MatchResult& result = *played;
+  const play::MatchResult& result = *played;
   counters_.evaluations = agreed_.episode / o_.eval_interval;
   counters_.evaluation_due = 0;
   if (reporter_) reporter_->evaluation(agreed_.episode, o_.eval_opponent, result);
@@ -836,7 +836,7 @@ base::ExitCode Run::end() {
   note(fmt::format("{} at step {} after {} updates, {} episodes",
                    stopped ? "Stopped by a signal" : "Finished", counters_.steps, counters_.updates,
                    episode));
-  if (keeper_ && resumable && no_checkpoint.empty()) io::mark_resumable(folder_, true);
+  if (keeper_ && resumable && no_checkpoint.empty()) files::mark_resumable(folder_, true);
   const std::string unsaved = keeper_ ? save_at_end() : "";
   if (!no_checkpoint.empty())
     throw base::FileError(

@@ -8,7 +8,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
-#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::train {
@@ -71,7 +71,7 @@ int threads_of(const TrainOptions& o, const dist::DistContext& context) {
                        : std::max(1, base::usable_cores() / context.local_size());
 }
 
-rollout::Sight sight_of(const TrainOptions& o) {
+play::Sight sight_of(const TrainOptions& o) {
   const auto kind = encode::try_obs_kind(o.obs).value();  // one of the choices of its field
   return {kind, o.scale_features ? encode::feature_scaling(kind) : encode::no_scaling(),
           static_cast<int>(o.view_radius), !o.tokens.empty()};

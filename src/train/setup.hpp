@@ -37,7 +37,7 @@ double rate_factor(const TrainOptions& options, std::int64_t steps);
 /// --threads, or this rank's share of the cores.
 int threads_of(const TrainOptions& options, const dist::DistContext& context);
 
-rollout::Sight sight_of(const TrainOptions& options);
+play::Sight sight_of(const TrainOptions& options);
 
 /// `memory`: floats that the policy remembers of a snake.
 rollout::CollectorOptions collector_options(const TrainOptions& options, int rank, const League& league,

@@ -19,7 +19,7 @@ using recorded::require_near;
 
 TEST_CASE("five updates of DQN, VDN and QMIX equal those of a plain implementation", "[golden]") {
   const std::string algo = GENERATE("dqn", "vdn", "qmix");
-  const auto recording = io::load_state_dict(test_data(algo + "_updates.pth"));
+  const auto recording = files::load_state_dict(test_data(algo + "_updates.pth"));
   const learners::LearnerOptions options = recorded::dqn_options(algo);
   learners::Dqn learner(options);
   nets::copy_state(part(recording, "net0."), learner.net().named(), "net0");

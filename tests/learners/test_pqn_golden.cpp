@@ -24,7 +24,7 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
 TEST_CASE("returns and updates of PQN and PQN-VDN equal those of a plain implementation", "[golden]") {
   const std::string algo = GENERATE("pqn", "pqn_vdn");
   CAPTURE(algo);
-  const auto recording = io::load_state_dict(test_data(algo + "_updates.pth"));
+  const auto recording = files::load_state_dict(test_data(algo + "_updates.pth"));
   learners::LearnerOptions options;
   options.algo = algo;
   options.features = 41;

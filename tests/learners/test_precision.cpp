@@ -26,7 +26,8 @@ struct Chosen {
 // How far weights are from `after`, as a share of how far these are from `before`.
 class Distance {
  public:
-  void add(const nets::NamedTensors& now, const io::NamedTensors& before, const io::NamedTensors& after) {
+  void add(const nets::NamedTensors& now, const files::NamedTensors& before,
+           const files::NamedTensors& after) {
     for (const auto& [name, weights] : now) {
       off_ += (weights - one(after, name)).square().sum().item<double>();
       moved_ += (one(after, name) - one(before, name)).square().sum().item<double>();
@@ -41,7 +42,7 @@ class Distance {
 // Of DQN after the recording's five updates.
 double dqn_off(Precision precision) {
   const Chosen chosen(precision);
-  const auto recording = io::load_state_dict(test_data("dqn_updates.pth"));
+  const auto recording = files::load_state_dict(test_data("dqn_updates.pth"));
   learners::LearnerOptions options = recorded::dqn_options("dqn");
   options.library_products = true;
   learners::Dqn learner(options);
@@ -57,7 +58,7 @@ double dqn_off(Precision precision) {
 // Of DDPG after the recording's five updates.
 double ddpg_off(Precision precision) {
   const Chosen chosen(precision);
-  const auto recorded = io::load_state_dict(test_data("ddpg_softmax_updates.pth"));
+  const auto recorded = files::load_state_dict(test_data("ddpg_softmax_updates.pth"));
   learners::LearnerOptions options;
   options.hidden_size = 32;
   options.library_products = true;

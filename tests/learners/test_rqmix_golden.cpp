@@ -15,7 +15,7 @@ using recorded::require_near;
 using recorded::with_one;
 
 TEST_CASE("five updates of recurrent QMIX equal those of a plain implementation", "[golden]") {
-  const auto recording = io::load_state_dict(test_data("rqmix_updates.pth"));
+  const auto recording = files::load_state_dict(test_data("rqmix_updates.pth"));
   learners::LearnerOptions options;
   options.algo = "rqmix";
   options.features = 41;

@@ -201,7 +201,7 @@ TEST_CASE("replay that is smaller than a step's rows is refused", "[unit]") {
 }
 
 TEST_CASE("wandering boards are consistent and end their games", "[unit]") {
-  const rollout::Sight sight;
+  const play::Sight sight;
   rollout::Wanderers boards(65, 3, &sight, at::kCPU);
   std::int64_t fresh = 0;
   for (int t = 0; t < 450; ++t) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "../io/temporary_folder.hpp"
+#include "../files/temporary_folder.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/train/options.hpp"
@@ -63,7 +63,7 @@ const Settings kShort = {
 
 // The fingerprint of a short run; "refused" where these settings do not go together.
 std::string outcome(const std::string& algo, const Settings& changes) {
-  const io::TemporaryFolder folder;
+  const files::TemporaryFolder folder;
   Settings settings = changes;
   settings.insert(kShort.begin(), kShort.end());
   settings.insert({"algo", algo});

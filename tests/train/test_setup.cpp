@@ -14,7 +14,7 @@
 #include "device_loop.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/rollout/turn.hpp"
+#include "snake_ddp/play/turn.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace {
@@ -31,7 +31,7 @@ constexpr std::int64_t kGames[] = {1, 20000, 40000, 49999, 60000};
 
 // Structured bindings name every member: a new one does not compile here until it has a line.
 
-void put_sight(Places& out, const std::string& where, const rollout::Sight& s) {
+void put_sight(Places& out, const std::string& where, const play::Sight& s) {
   const auto& [kind, scaling, view_radius, graphs] = s;
   out[where + "kind"] = std::to_string(static_cast<int>(kind));
   out[where + "scaling"] = fmt::format("{} {}", fmt::join(scaling.shift, " "), fmt::join(scaling.scale, " "));
@@ -67,7 +67,7 @@ void put_learner(Places& out, const learners::LearnerOptions& options) {
   put("device", device.str());
 }
 
-void put_turn(Places& out, const rollout::TurnRules& rules) {
+void put_turn(Places& out, const play::TurnRules& rules) {
   const auto& [sight, reward, reward_scale, own_reward, rival_reward, random_low, gamma, mask_fatal,
                store_played, n_step, episode_length, seed] = rules;
   const auto put = [&](const char* name, const auto& value) {

@@ -272,7 +272,7 @@ def test_a_signal_before_all_ranks_are_there_ends_the_wait(start, tmp_path):
     wait_until_listening(port)
     alone.popen.send_signal(signal.SIGTERM)
     assert alone.wait() == 75, alone.text()
-    assert "stopped by a signal before all ranks had joined" in alone.text() and alone.took_s < 30
+    assert "stopped by a signal before all ranks had joined" in alone.text() and alone.took_s < 60
     assert not list(tmp_path.glob("snakes_3v3/*"))
 
 
@@ -343,7 +343,7 @@ def test_a_master_out_of_reach_is_told_within_the_join_timeout(start, tmp_path):
     run = start([BINARY, *flags(TINY | {"runs_dir": tmp_path, "join_timeout": 3})], RANK=1, WORLD_SIZE=2,
                 MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
     assert run.wait() == 3
-    assert run.took_s < 12
+    assert run.took_s < 60
     assert f"rank 1 on {HOST}: " in run.text() and f"nothing answers at 127.0.0.1:{port}" in run.text()
 
 

@@ -22,7 +22,7 @@
 #include "snake_ddp/config/fields.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/encode/scaling.hpp"
-#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/train/options.hpp"
@@ -51,7 +51,7 @@ at::Tensor with_constant(const at::Tensor& features) {
 }
 
 at::Tensor observations_of(const std::string& path) {
-  for (const auto& [name, tensor] : io::load_state_dict(path)) {
+  for (const auto& [name, tensor] : files::load_state_dict(path)) {
     if (name == "obs") return tensor;
   }
   throw base::FileError(path + " has no obs");
@@ -96,14 +96,14 @@ void learn_union(const std::vector<std::string>& a) {
   const int parts = alone ? std::stoi(a.at(5)) : group.size();
   for (int update = 0; update < kUpdates; ++update)
     learner->update(share(*learner, update, part, parts), average);
-  if (group.is_main()) io::save_state_dict(a.at(3), learner->state());
+  if (group.is_main()) files::save_state_dict(a.at(3), learner->state());
   group.barrier("end", group.deadline());
 }
 
 void act(const std::vector<std::string>& a) {
-  nets::ActorPolicy policy(io::load_state_dict(a.at(2)), nets::head_from_name(a.at(1)), a.at(2));
-  io::save_state_dict(a.at(4),
-                      {{"values", policy.action_values(with_constant(observations_of(a.at(3)))).clone()}});
+  nets::ActorPolicy policy(files::load_state_dict(a.at(2)), nets::head_from_name(a.at(1)), a.at(2));
+  files::save_state_dict(a.at(4),
+                         {{"values", policy.action_values(with_constant(observations_of(a.at(3)))).clone()}});
 }
 
 void play_scaled(const std::vector<std::string>& a) {
@@ -115,7 +115,7 @@ void play_scaled(const std::vector<std::string>& a) {
   const at::Tensor shift = at::from_blob(s.shift, {30}, at::kFloat);
   const at::Tensor scale = at::from_blob(s.scale, {30}, at::kFloat);
   const at::Tensor seen = (observations_of(a.at(3)) - shift) * scale;
-  io::save_state_dict(a.at(4), {{"values", learner->policy().action_values(with_constant(seen)).clone()}});
+  files::save_state_dict(a.at(4), {{"values", learner->policy().action_values(with_constant(seen)).clone()}});
 }
 
 // NAME VALUE ..., also with dashes before the name, from a[first] on.
