@@ -30,7 +30,7 @@ for preset in "${presets[@]}"; do
   else
     sd_build "$preset" sd_sanitized_tests
     select=(-L '^(unit|property|golden)$' -E '^test_')  # test_*.py drive the release build
-    # LibTorch's libraries keep memory for the life of the process; leaks of our own are looked for without it.
+    # LibTorch never frees some of its memory; tests without it check our own code for leaks.
     export ASAN_OPTIONS=detect_leaks=0:protect_shadow_gap=0 UBSAN_OPTIONS=print_stacktrace=1
   fi
   rm -rf "build/$preset/junit" && mkdir -p "build/$preset/junit"

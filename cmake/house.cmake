@@ -36,9 +36,9 @@ function(sd_room name)
   endif()
 endfunction()
 
-# sd_test(<name> NEEDS ... LABELS unit property ... [TORCH]): all test_*.cpp here are one program test_<name>; for each
-# label one ctest entry <name>.<label> that runs the cases tagged [label] and writes a report. An entry that
-# finds no case fails.
+# sd_test(<name> NEEDS ... LABELS unit property ... [TORCH]): one program test_<name> from all test_*.cpp here, and per
+# label one ctest entry <name>.<label> that runs the cases tagged [label] and writes a report. An entry without
+# cases fails.
 function(sd_test name)
   cmake_parse_arguments(T "TORCH" "TIMEOUT" "NEEDS;LABELS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/test_*.cpp)
@@ -59,7 +59,7 @@ function(sd_test name)
   foreach(label ${T_LABELS})
     add_test(NAME ${name}.${label}
       COMMAND test_${name} "[${label}]" -w NoTests -r xml -o ${SD_JUNIT_DIR}/${name}.${label}.xml)
-    # As torchrun sets it; more threads than cores that are free wait for each other.
+    # As torchrun sets it; with more threads than free cores, threads wait for each other.
     set_tests_properties(${name}.${label} PROPERTIES LABELS ${label} TIMEOUT ${T_TIMEOUT}
       ENVIRONMENT OMP_NUM_THREADS=1)
   endforeach()

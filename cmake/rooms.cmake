@@ -1,6 +1,6 @@
-# cmake -DSCRATCH=<folder> -P cmake/rooms.cmake: reads every #include under include/ and src/ and holds it against the
-# table of rooms below: who may include whom, and which libraries each room may know. Then it proves on
-# planted violations that it would notice. Paths are taken from this script's place; -DROOT=<folder> checks another tree.
+# cmake -DSCRATCH=<folder> -P cmake/rooms.cmake: checks every #include under include/ and src/ against the
+# table of rooms below: which rooms and libraries each room may include. Then it checks
+# planted violations to prove that it notices them. Paths are relative to this script; -DROOT=<folder> checks another tree.
 cmake_minimum_required(VERSION 3.25)
 
 # ---- the table -----------------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ set(PATTERN_intrinsics "^immintrin\\.h$")
 set(PATTERN_system "^[a-z_0-9]+\\.h$|^(sys|net|netinet|arpa|linux)/")
 
 # ---- the check -----------------------------------------------------------------------------------------------------
-# Sets <why> to what is wrong with `room` including `header`, or to nothing. `folder` is where the includer lies.
+# Sets <why> to the reason why `room` may not include `header`, or to nothing. `folder` is the including file's folder.
 function(sd_judge room header folder why)
   set(${why} "" PARENT_SCOPE)
   if(header MATCHES "^snake_ddp/([a-z]+)/")
@@ -74,7 +74,7 @@ function(sd_judge room header folder why)
   set(${why} "neither a file of the room nor of a library in the table" PARENT_SCOPE)
 endfunction()
 
-# Sets <violations> to a list of sentences and <count> to the number of includes read.
+# Sets <violations> to a list of messages and <count> to the number of includes read.
 function(sd_check_tree root violations count)
   set(found "")
   set(includes 0)
