@@ -1,422 +1,318 @@
-"""Would we notice? Puts one fault at a time into a copy of the sources; a named test must turn red each time.
+"""Puts one fault at a time into a copy of the sources and runs the test that must fail; faults.py has the table.
 
-    python3 tests/mutants/run.py            all of them
-    python3 tests/mutants/run.py NAME...    these
-    python3 tests/mutants/run.py --check    only whether each text to be replaced is there, once
+    python3 tests/mutants/run.py                     all of them; goes on where an earlier start with the same code ended
+    python3 tests/mutants/run.py --only NAME...      these
+    python3 tests/mutants/run.py --from NAME         this one and those after it
+    python3 tests/mutants/run.py --check             builds nothing: whether each fault has its place, and its test exists
+    python3 tests/mutants/run.py --list
 
-The copy is in build/mutants. Run it with an interpreter that has torch and pytest, such as .venv/bin/python3. The exit
-code is 1 if a fault stays unnoticed.
+Run it with an interpreter that has torch and pytest, such as .venv/bin/python3. The copy and its build are in
+build/mutants. Each result is a line of JSON in build/mutants/results.jsonl. The exit code is 1 if a fault was not
+noticed or could not be tried.
 """
 
+import argparse
 import dataclasses
+import difflib
+import functools
+import hashlib
+import json
 import os
 import pathlib
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
+
+import faults
+import scanner
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "build" / "mutants" / "src"
-BUILD = ROOT / "build" / "mutants" / "build"
+COPY = ROOT / "build" / "mutants"
+BUILD = COPY / "build" / "release"  # as in any clone, so that the compiler cache knows the paths
 TEST_LIMIT_S = 300
 
 
 @dataclasses.dataclass(frozen=True)
-class Catch:
-    """A case of a Catch2 program."""
-    program: str
-    case: str
-
-    def targets(self):
-        return [self.program]
-
-    def command(self):
-        # Catch2 reads a comma as "or" and brackets as tags.
-        name = self.case.replace(",", "\\,").replace("[", "\\[")
-        return [BUILD / "tests" / self.program.removeprefix("test_") / self.program, name, "-w", "NoTests"]
+class Test:
+    targets: tuple
+    case: str = ""
+    pytest: str = ""
 
     def __str__(self):
-        return f"{self.program}: {self.case}"
+        return f"{self.targets[0]}: {self.case}" if self.case else self.pytest
+
+    def command(self):
+        if self.pytest:
+            return [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"{COPY}/tests/{self.pytest}"]
+        # Catch2 reads a comma as "or" and brackets as tags.
+        name = self.case.replace(",", "\\,").replace("[", "\\[")
+        (program,) = self.targets
+        return [BUILD / "tests" / program.removeprefix("test_") / program, name, "-w", "NoTests"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Pytest:
-    """A test that drives the built program."""
-    test: str
-
-    def targets(self):
-        return ["snake_ddp", "train_probe"]
-
-    def command(self):
-        return [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", SOURCE / "tests" / self.test]
-
-    def __str__(self):
-        return self.test
-
-
-TRAIN = "train/test_train.py::test_"
-RANKS = Pytest(TRAIN + "ranks_under_torchrun_hold_the_same_weights_from_different_games[2]")
-SEEDS = Pytest(TRAIN + "a_rank_plays_and_samples_by_the_seed_plus_its_rank")
-UNION = Pytest(TRAIN + "two_ranks_learn_what_one_learns_from_both_batches[ddpg-softmax]")
-GOLDEN = Catch("test_learners", "five DDPG updates with a softmax actor equal the reference's")
-GOLDEN_BICNET = Catch("test_learners", "five BiCNet updates with a softmax actor equal the reference's")
-BICNET_PASSES = Catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM")
-
-DQN_GOLDEN = Catch("test_learners", "five updates of DQN, VDN and QMIX equal those of a plain implementation")
-
-PQN_GOLDEN = Catch("test_learners", "returns and updates of PQN and PQN-VDN equal those of a plain implementation")
-
-RQMIX_GOLDEN = Catch("test_learners", "five updates of recurrent QMIX equal those of a plain implementation")
-
-SETTINGS = Catch("test_train", "each setting reaches its places in learner, boards and league, and no other")
-SECOND_START = Catch("test_train", "a second start does what is due after the first one's intervals, not again")
-OTHER_BOARDS = Catch("test_train", "with other boards a second start counts episodes and shrinks epsilon from where the first one was")
-COUNTERS = Catch("test_train", "each counter comes back under its own name")
-RESTORED_LEAGUE = Catch("test_train", "a league restored from its state has the same state, and judges alike")
-DRAWN = Catch("test_train", "members are drawn as often as they are hard, the easiest 5 in 100 at least")
-ORDER = Catch("test_train", "ratings order a weak, a middling and a strong learner among members that they follow from")
-FULL_LEAGUE = Catch("test_train", "a full league gives the place of its easiest frozen team away, and games against it are forgotten")
-ROLLOUT = Catch("test_train", "a rollout is learned from whole, oldest first, and shuffled anew in each epoch")
-FIRST_UPDATE = Catch("test_train", "updates begin when replay holds a batch, and come as often as asked")
-EVALUATION = Catch("test_train", "an evaluation is the match that anybody can play with the saved weights")
-STATE_HASH = Catch("test_train", "the hash of a state feels one bit of each tensor of each learner")
-LOADED = Catch("test_train", "after --load_model weights are the file's, and each target equals its network")
-FROZEN = Catch("test_rollout", "a frozen team sees its own side, draws numbers of its own and keeps to the mask")
-RATES = Catch("test_learners", "an update without a learning rate changes no weight, a scaled one another way than a full one")
-EXPORTED = Catch("test_learners", "from exported weights each target starts as its network, and the optimizer from nothing")
-
-RUN = "src/train/run.cpp"
-SETUP = "src/train/setup.cpp"
-WEIGHTS = "src/train/weights.cpp"
-LEAGUE = "src/train/league.cpp"
-RESUME = "src/train/resume.cpp"
-DDPG = "src/learners/ddpg.cpp"
-DDPG_ROWS = "src/learners/ddpg_rows.cpp"
-ADAM = "src/learners/adam.cpp"
-ADAM_WORK = "src/learners/adam_work.hpp"
-BICNET = "src/learners/bicnet.cpp"
-BICNET_NET = "src/nets/bicnet.cpp"
-DQN = "src/learners/dqn.cpp"
-PQN = "src/learners/pqn.cpp"
-COLLECTOR = "src/rollout/collector.cpp"
-TURN = "include/snake_ddp/rollout/turn.hpp"
-FLEET = Catch("test_rollout", "a fleet plays the collector's games and stores the same rows")
-RULES = "include/snake_ddp/game/rules.hpp"
-OPPONENTS = "include/snake_ddp/agents/opponents_inline.hpp"
-REACH = "include/snake_ddp/game/reach.hpp"
-OBSERVATION = "include/snake_ddp/encode/observation_inline.hpp"
-
-# name: (test, [(file, text, instead)])
-MUTANTS = {
-    "gradients are summed, not averaged": (UNION, [
-        ("src/dist/context.cpp", "sum_in_shared_memory(tensor, size(), deadline)", "sum_in_shared_memory(tensor, 1, deadline)")]),
-    "all ranks play the same games": (SEEDS, [
-        (SETUP, "c.seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank);",
-         "c.seed = static_cast<std::uint64_t>(o.seed) + 0 * static_cast<std::uint64_t>(rank);")]),
-    "all ranks sample the same rows": (SEEDS, [
-        (RUN, "static_cast<std::uint64_t>(o_.seed) + static_cast<std::uint64_t>(context_.rank());",
-         "static_cast<std::uint64_t>(o_.seed);")]),
-    "all ranks learn from rank 0's batch": (RANKS, [
-        (RUN, "  on_device_ ? on_device_->learn(average_) : updater_->update(average_);",
-         "  for (at::Tensor column : batch_->columns) context_.broadcast(column, 0, context_.deadline());\n"
-         "  on_device_ ? on_device_->learn(average_) : updater_->update(average_);")]),
-    "weights start by rank and are not shared": (RANKS, [
-        (RUN, "  const learners::LearnerOptions options = learner_options(o, context.size(), context.device());",
-         "  auto options = learner_options(o, context.size(), context.device());\n"
-         "  options.seed += static_cast<std::uint64_t>(context.rank());"),
-        (WEIGHTS, "  if (context.size() == 1) return;\n  for (auto& [name, tensor] : learner.state())",
-         "  if (context.size() >= 1) return;\n  for (auto& [name, tensor] : learner.state())")]),
-    "settings are not compared": (Pytest(TRAIN + "settings_that_differ_between_ranks_end_all[gamma-0.99-0.98]"), [
-        (RUN, "if (there == main.end() || *there != value)", "if (there == main.end())")]),
-    "a stop needs a signal to every rank": (Pytest(TRAIN + "a_signal_to_any_rank_stops_all_at_the_same_step[SIGTERM]"), [
-        (RUN, "return agreed_.stop == 0 && !finished_;", "return agreed_.stop < context_.size() && !finished_;")]),
-    "playing is no progress": (Pytest("train/test_signals.py::test_playing_is_progress"), [
-        (RUN, '  watchdog_.tick("playing");\n', "")]),
-    "a request to save is forgotten while a checkpoint is written": (
-        Pytest("train/test_signals.py::test_signals_while_a_slow_checkpoint_is_written_are_heeded_after_it"), [
-            (RUN, "checkpoint_asked_ = checkpoint_asked_ || agreed_.save > 0;", "checkpoint_asked_ = agreed_.save > 0;")]),
-    "a stop does away with the games that were due": (
-        Pytest("train/test_signals.py::test_what_is_due_at_the_vote_of_a_stop_is_played_by_the_next_start"), [
-            ("src/train/counters.cpp", "  visit(\"evaluation_due\", p.evaluation_due);\n", "")]),
-    "nohup is in vain": (Pytest("train/test_signals.py::test_under_nohup_a_hangup_stops_nothing"), [
-        ("src/train/signals.cpp", "if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP", "sigaction(SIGHUP")]),
-    "ranks outlive torchrun": (Pytest(TRAIN + "ranks_end_with_a_killed_torchrun"), [
-        ("src/app/main.cpp", "  snake_ddp::dist::end_with_torchrun();\n", "")]),
-    "of two heads on a cell the lower lives": (
-        Catch("test_game", "two heads on one cell both die, and a bean there is the lower snake's"),
-        [(RULES, "const int both = (1 << i) | (1 << j);", "const int both = 1 << i;")]),
-    "a snake may bite itself": (Catch("test_game", "a snake may follow its own tail, not bite its body"), [
-        (RULES, "static_cast<int>(s.cells[s.heads[i]] != 0) << i",
-         "static_cast<int>(s.cells[s.heads[i]] != 0 && (s.cells[s.heads[i]] & 7) != i + 2) << i")]),
-    "snakes of level 2 share a bean": (Catch("test_game", "level 2 gives each bean to one snake, the other levels do not"), [
-        (OPPONENTS, "taken |= target < 0 ? 0 : 1 << target;", "taken |= 0;")]),
-    "two features are swapped": (Catch("test_game", "730 recorded boards are seen, answered and rewarded as the reference did"), [
-        (OBSERVATION, "out[0] = static_cast<float>(row[i]);\n    out[1] = static_cast<float>(column[i]);",
-         "out[1] = static_cast<float>(row[i]);\n    out[0] = static_cast<float>(column[i]);")]),
-    "the actor's target stays": (GOLDEN, [
-        (DDPG, "step(actor_, actor_norm_, true);", "step(actor_, actor_norm_, false);")]),
-    "the critic's target stays": (GOLDEN, [
-        (DDPG, "step(c, critic_norm_, with_actor);", "step(c, critic_norm_, false);")]),
-    "the actor descends": (Catch("test_learners", "the actor climbs what the critic says"), [
-        (DDPG_ROWS, "static_cast<float>(-1.0 / static_cast<double>(total))", "static_cast<float>(1.0 / static_cast<double>(total))")]),
-    "gradients are not clipped": (GOLDEN, [(ADAM_WORK, "const float clipped = gradient * s.clip;", "const float clipped = gradient;")]),
-    "Adam's betas are swapped": (GOLDEN, [(ADAM_WORK, "kBeta1 = 0.9, kBeta2 = 0.999", "kBeta1 = 0.999, kBeta2 = 0.9")]),
-    "Adam's moments are swapped": (Pytest(TRAIN + "moments_are_kept_under_their_names"), [
-        (ADAM, "gradient.data_ptr<float>(), first, second,", "gradient.data_ptr<float>(), second, first,")]),
-    "BiCNet's targets stay": (GOLDEN_BICNET, [(BICNET, "with_actor ? std::optional(options_.tau) : std::nullopt", "std::nullopt")]),
-    "both directions run the same way": (BICNET_PASSES, [
-        (BICNET_NET, "return direction == 0 ? step : kTeam - 1 - step;", "return direction < 2 ? step : kTeam - 1 - step;")]),
-    "a cell's gradient stops at its state": (BICNET_PASSES, [
-        ("src/nets/lstm_cell.cpp", "dc[j] = d * forget;", "dc[j] = 0 * d * forget;")]),
-    "later rewards are all discounted once": (Catch("test_rollout", "n-step transitions equal the sums made from one-step ones"), [
-        (TURN, "factor *= rules.gamma;", "factor = rules.gamma;")]),
-    "the end of a game bootstraps": (
-        Catch("test_rollout", "n-step transitions equal the sums made from one-step ones"),
-        [(TURN, "terminated ? 0.0F :", "terminated ? static_cast<float>(factor) :")]),
-    "epsilon stays": (Catch("test_rollout", "epsilon shrinks at every choice; as a ladder it stays and is spread over the boards"), [
-        (COLLECTOR, "epsilon_ *= options_.epsilon_speed;", "epsilon_ *= 1.0;")]),
-    "a fleet's rows are written over each other": (FLEET, [
-        ("src/rollout/fleet_work.hpp", "(before & kRowsMask) + k", "k")]),
-    "a fleet's games are numbered by their boards": (FLEET, [
-        ("src/rollout/fleet_work.hpp", "*f.started + (before >> 32) + 1", "*f.started + b + 1")]),
-    "a device draws the same rows each time": (FLEET, [
-        ("src/replay/device_buffer.cpp", "counters_.select(0, kDraw).add_(1);", "counters_.select(0, kDraw).add_(0);")]),
-    "VDN learns from snakes": (DQN_GOLDEN, [(DQN, 'options.algo == "vdn" ? Value::kSum', 'options.algo == "none" ? Value::kSum')]),
-    "the mixing weights may fall below 0": (DQN_GOLDEN, [
-        ("src/nets/mixer.cpp", "const at::Tensor weights = parts.weights.abs().view({q.size(0)", "const at::Tensor weights = parts.weights.view({q.size(0)")]),
-    "who comes last owns the cell": (Catch("test_game", "reach and outlook are those of a search cell by cell"), [
-        (REACH, "reach.by[first_foe][t] |", "reach.by[first_foe][t - 1] |")]),
-    "a frozen team's transitions are learned from": (
-        Catch("test_rollout", "frozen teams play team B each with its own answers and are not remembered"),
-        [(COLLECTOR, "const int teams = running_[b].opponent.is_self() ? 2 : 1;",
-          "const int teams = running_[b].opponent.scripted ? 1 : 2;")]),
-    "a return goes on in another game": (Catch("test_rollout", "each transition tells where its game's previous one stands"), [
-        (COLLECTOR, "sides_), sides_, kNoRow);", "sides_), 0, kNoRow);")]),
-    "windows run into the game before": (Catch("test_replay", "windows are consecutive rows of one game, and tell what counts"), [
-        ("src/replay/buffer.cpp", "there = there && before != row && before >= 0;", "there = there && before >= 0;")]),
-    "memory outlives its game": (Catch("test_rollout", "a policy that remembers starts each game without a memory"), [
-        (COLLECTOR, "static_cast<std::int64_t>(board)).zero_();", "static_cast<std::int64_t>(board));")]),
-    "gradients flow into the burn-in": (RQMIX_GOLDEN, [
-        ("src/learners/rqmix.cpp", "pass_, options_.burn_in, length - 1,", "pass_, 0 * options_.burn_in, length - 1,")]),
-    "returns are of one step": (PQN_GOLDEN, [(PQN, "v[to] + long_part *", "v[to] + 0 * long_part *")]),
-    "the bootstrap counts on masked moves": (DQN_GOLDEN, [(DQN, "moves <= 0", "moves < 0")]),
-    "the target network chooses its own best": (DQN_GOLDEN, [
-        (DQN, "next_pass_.output.masked_fill", "target_pass_.output.masked_fill")]),
-    "team B is remembered with the sides as they are": (
-        Catch("test_rollout", "in self-play both teams are remembered, team B as if it were team A"),
-        [(COLLECTOR, "game::with_sides_swapped(before)", "before")]),
-    "tails are taken for certain death": (
-        Catch("test_game", "a tail's cell may be entered, a neck's may not, and who has no way out has all four"),
-        [("include/snake_ddp/encode/moves.hpp", "state.tails[owner] != cell", "state.tails[owner] < 255")]),
-    "tanh explores in 0 to 1": (SETTINGS, [
-        (SETUP, 'c.random_low = o.output_activation == "tanh" ? -1.0 : 0.0;', "c.random_low = 0.0;")]),
-    "the league plays without the mask": (SETTINGS, [(SETUP, "  l.mask_fatal = o.mask_fatal;\n", "")]),
-    "nothing is taken off for rivals": (SETTINGS, [(SETUP, "  c.rival_reward = o.rival_reward;\n", "")]),
-    "own and rival reward are swapped": (SETTINGS, [(COLLECTOR, "o.own_reward, o.rival_reward,", "o.rival_reward, o.own_reward,")]),
-    "the critic learns at the actor's rate": (SETTINGS, [
-        (SETUP, "l.c_lr = scaled_rate(o, o.c_lr, world_size);", "l.c_lr = scaled_rate(o, o.a_lr, world_size);")]),
-    "sqrt scales linearly": (Catch("test_train", "learning rates grow with the world size as --lr_scaling says"), [
-        (SETUP, "return rate * std::sqrt(ranks);", "return rate * ranks;")]),
-    "learning rates fall by one board's steps": (
-        Catch("test_train", "learning rates fall to --lr_end over the episodes, however many boards play them"),
-        [(SETUP, "static_cast<double>(steps * o.num_envs)", "static_cast<double>(steps)")]),
-    "learning rates stay": (Catch("test_train", "a run's learning rates follow the steps that were played"), [
-        (RUN, "scale_rates(rate_factor(o_, counters_.steps));", "scale_rates(rate_factor(o_, 0));")]),
-    "a league's rival is drawn by the run's seed": (
-        Catch("test_train", "games of a mix meet who is drawn by the rank's seed, from the league where it says so"),
-        [(SETUP, "league.drawn(seed, game)", "league.drawn(static_cast<std::uint64_t>(o.seed), game)")]),
-    "a device's opponents are drawn by the run's seed": (
-        Pytest("train/test_boards.py::test_two_ranks_with_boards_on_their_devices_make_the_same_run"),
-        [("src/train/device_loop.cpp", "opponent_plan(o, collector.seed), replay_",
-          "opponent_plan(o, static_cast<std::uint64_t>(o.seed)), replay_")]),
-    "a rollout has room for one team": (
-        Catch("test_train", "replay of a rollout has room for both teams where the policy plays itself"),
-        [(SETUP, "* (has_self_play(mix) ? 2 : 1);", "* (has_self_play(mix) ? 1 : 1);")]),
-    "weights are compared at the end only": (
-        Pytest(TRAIN + "weights_that_change_on_one_rank_end_all_at_the_next_comparison[2]"),
-        [(RUN, "counters_.updates / o_.check_consistency > counters_.checks", "counters_.updates < counters_.checks")]),
-    "moments are not compared": (STATE_HASH, [
-        (WEIGHTS, "learner.state()) hash = nets::add_to_hash(hash, tensor);",
-         'learner.state())\n    if (name.find("adam.second.") == std::string::npos) hash = nets::add_to_hash(hash, tensor);')]),
-    "a tensor's last word is not compared": (STATE_HASH, [
-        ("src/nets/flat_parameters.cpp", "for (std::int64_t i = 0; i < words; ++i)", "for (std::int64_t i = 0; i + 1 < words; ++i)")]),
-    "targets are not loaded": (LOADED, [(WEIGHTS, "  learner.start_from_exported();\n", "")]),
-    "QMIX's loaded target stays": (EXPORTED, [
-        (DQN, "  target_.parameters().flat().copy_(net_.parameters().flat());\n  mixing_->start();", "  mixing_->start();")]),
-    "the mixing target stays": (EXPORTED, [
-        ("src/learners/mixing.cpp", "  target.parameters().flat().copy_(mixer.parameters().flat());\n", "")]),
-    "QMIX's mixing network keeps its rate": (RATES, [(DQN, "mixing_ ? &mixing_->adam : nullptr", "mixing_ ? &adam_ : nullptr")]),
-    "rqmix's mixing network keeps its rate": (RATES, [
-        ("src/learners/rqmix.cpp", "adam_.learning_rate = mixing_.adam.learning_rate =", "adam_.learning_rate =")]),
-    "the critic's rate becomes the actor's": (RATES, [
-        (DDPG, "critic.adam.learning_rate = factor * options_.c_lr;", "critic.adam.learning_rate = factor * options_.a_lr;")]),
-    "updates begin a step late": (FIRST_UPDATE, [(RUN, "* o_.num_envs >= o_.batch_size;", "* o_.num_envs > o_.batch_size;")]),
-    "each update draws the same rows": (Catch("test_train", "each update draws rows of its own, from all that replay holds"), [
-        (RUN, "const auto number = static_cast<std::uint64_t>(counters_.updates);", "const std::uint64_t number = 0;")]),
-    "each rollout is shuffled alike": (ROLLOUT, [
-        (RUN, "base::RandomStream random(sample_seed(), static_cast<std::uint64_t>(counters_.updates),",
-         "base::RandomStream random(sample_seed(), 0,")]),
-    "a rollout's links are lost": (ROLLOUT, [(RUN, "replay_.restart(0, replay_.appended());", "replay_.restart(0, 0);")]),
-    "a ring's rows come by slot": (
-        Catch("test_replay", "all rows come oldest first, before the ring is full and after it went round"),
-        [("src/replay/buffer.cpp", "(slots + next_).remainder_(capacity_)", "slots")]),
-    "evaluations play without the mask": (EVALUATION, [(RUN, "sight_of(o_), false, o_.mask_fatal};", "sight_of(o_), false, false};")]),
-    "evaluations of all seeds are the same": (EVALUATION, [
-        (RUN, "{o_.eval_games, static_cast<std::uint64_t>(o_.seed), true,", "{o_.eval_games, 1, true,")]),
-    "time before a second start does not count": (Catch("test_train", "time that a run has had counts when it goes on"), [
-        (RUN, "  seconds_before_ = counters_.seconds;\n", "")]),
-    "the judgements' counter is not kept": (COUNTERS, [("src/train/counters.cpp", '  visit("judgements", p.judgements);\n', "")]),
-    "two counters are swapped": (COUNTERS, [
-        ("src/train/counters.cpp", 'visit("checks", p.checks);\n  visit("checkpoints", p.checkpoints);',
-         'visit("checks", p.checkpoints);\n  visit("checkpoints", p.checks);')]),
-    "a second start judges its league again": (SECOND_START, [
-        (RESUME, "  const nets::NamedTensors league = under", "  state.counters.judgements = 0;\n  const nets::NamedTensors league = under")]),
-    "a second start saves weights again": (SECOND_START, [
-        (RESUME, "  const nets::NamedTensors league = under", "  state.counters.saved = 0;\n  const nets::NamedTensors league = under")]),
-    "damage is what rank 0 sees of it": (Pytest(
-        "train/test_resume.py::test_damage_that_only_rank_1_sees_is_passed_over_by_all[rank_1.replay]"), [
-        (RESUME, "if (all[rank].empty()) continue;", "if (rank > 0 || all[rank].empty()) continue;")]),
-    "what cannot be read is damaged": (Pytest(
-        "train/test_resume.py::test_what_cannot_be_read_is_no_damage[open-rank_0.replay-13]"), [
-        (RESUME, "failure = {false, e.what()};", "failure = {true, e.what()};")]),
-    "a checkpoint's windows are taken as they are": (
-        Catch("test_rollout", "what waits for its n-th reward must be boards, and only what waits"), [
-        ("src/rollout/collector_state.cpp", "for (std::int64_t k = 1; k <= size; ++k)",
-         "for (std::int64_t k = 1; k <= 0 * size; ++k)")]),
-    "a second start records a game too many": (SECOND_START, [
-        ("src/train/recorder.cpp", "written_(collector.episodes_ended() / interval_)", "written_(0 * collector.episodes_ended())")]),
-    "epsilon begins anew with other boards": (OTHER_BOARDS, [("src/rollout/collector_state.cpp", "  epsilon_ = count.epsilon;\n", "")]),
-    "games are numbered anew with other boards": (OTHER_BOARDS, [
-        ("src/rollout/collector_state.cpp", "  started_ = count.started;\n", "")]),
-    "a league forgets its judgements": (RESTORED_LEAGUE, [
-        (LEAGUE, "judgements_ = judgements.item<std::int64_t>();", "judgements_ = 0 * judgements.item<std::int64_t>();")]),
-    "a league forgets who is hard": (RESTORED_LEAGUE, [
-        (LEAGUE, "if (known.rival == member.rival) member = known;", "if (known.rival == member.rival) member.episode = known.episode;")]),
-    "members are drawn evenly": (DRAWN, [(LEAGUE, "std::max(member.hardness, kLeastHardness)", "std::max(1.0, kLeastHardness)")]),
-    "a mix and its league draw by one number": (DRAWN, [(LEAGUE, "base::Purpose::kRival).word[1]", "base::Purpose::kRival).word[0]")]),
-    "members' wins are losses": (ORDER, [
-        (LEAGUE, "names[k].second, r.wins, r.draws, r.losses", "names[k].second, r.losses, r.draws, r.wins")]),
-    "a learner's wins are losses": (ORDER, [
-        (LEAGUE, "{members_.size(), k, r.wins, r.draws, r.losses}", "{members_.size(), k, r.losses, r.draws, r.wins}")]),
-    "a member is as hard as it is easy": (ORDER, [(LEAGUE, "hardness = 1 - points(r);", "hardness = points(r);")]),
-    "the hardest member gives its place away": (FULL_LEAGUE, [(LEAGUE, "return a.hardness < b.hardness;", "return a.hardness > b.hardness;")]),
-    "a frozen team sees the other side": (FROZEN, [
-        (COLLECTOR, "options_.sight.write(boards_[frozen_boards_[k]], 1,", "options_.sight.write(boards_[frozen_boards_[k]], 0,")]),
-    "a frozen team draws the other one's numbers": (FROZEN, [
-        (COLLECTOR, "stream(b), step | kTeamB, base::Purpose::kAct);\n      for", "stream(b), step, base::Purpose::kAct);\n      for")]),
-    "boards dealt anew go on with old steps": (
-        Catch("test_rollout", "boards dealt anew forget the steps that waited for later rewards"),
-        [("src/rollout/collector_state.cpp", "  std::fill(window_size_.begin(), window_size_.end(), 0);\n", "")]),
-    "a second start loses the links of running games": (
-        Catch("test_rollout", "a collector that goes on from a state plays the same games into the same replay"),
-        [("src/rollout/collector_state.cpp", "last_row_[seat] = rows == kNoRow ? kNoRow : replay_.appended() - rows;",
-          "last_row_[seat] = rows == kNoRow ? kNoRow : kNoRow;")]),
-    "a learner must win more than it must": (
-        Catch("test_train", "a learner enters with as many wins as it must have, and not with fewer"),
-        [(LEAGUE, "win_rate() >= options_.entry;", "win_rate() > options_.entry;")]),
-}
+class Fault:
+    name: str
+    test: Test
+    edits: tuple  # of (function, code, instead)
 
 
 def fail(message):
     sys.exit(f"mutants: {message}")
 
 
-def mutated(text, file, old, new):
-    if text.count(old) != 1:
-        fail(f"{file} has this {text.count(old)} times, not once; has the code moved on?\n{old}")
-    return text.replace(old, new)
+def read_table(table):
+    found = {}
+    for row in table:
+        test = Test(tuple(row["targets"]), row.get("case", ""), row.get("pytest", ""))
+        for name, *edits in row["faults"]:
+            if name in found or not edits or len(edits) % 3:
+                fail(f"{name!r}: a fault has a name of its own and (function, code, instead) once or more")
+            found[name] = Fault(name, test, tuple(zip(*[iter(edits)] * 3)))
+    return found
 
 
-def faulty_files(edits, root):
+def with_fault(fault, files):
     """{file: text with the fault}"""
+    places = {}
+    for function, code, instead in fault.edits:
+        file, start, end = scanner.find(files, function, code)
+        places.setdefault(file, []).append((start, end, instead))
     texts = {}
-    for file, old, new in edits:
-        texts[file] = mutated(texts.get(file, (root / file).read_text()), file, old, new)
+    for file, edits in places.items():
+        text = files[file][0]
+        for start, end, instead in sorted(edits, reverse=True):
+            text = text[:start] + instead + text[end:]
+        texts[file] = text
     return texts
 
 
-def copy_sources():
-    """Copies what git knows; files that are the same keep their time, so that little is built again."""
+# ---- checking ------------------------------------------------------------------------------------------------------
+
+@functools.cache
+def cases_of(program, root):
+    """Names of all cases of a Catch2 program."""
+    names = []
+    for path in sorted((root / "tests" / program.removeprefix("test_")).glob("test_*.cpp")):
+        words = [token.text for token in scanner.tokens(path.read_text(encoding="utf-8"))]
+        names += [json.loads(words[i + 2]) for i in range(len(words) - 2) if words[i:i + 2] == ["TEST_CASE", "("]]
+    return names
+
+
+@functools.cache
+def functions_of(file, root):
+    path = root / "tests" / file
+    return re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.M) if path.exists() else []
+
+
+def missing_test(test, root):
+    """Why the test is not there, or nothing."""
+    if test.case:
+        wanted, there = test.case, cases_of(test.targets[0], root)
+    else:
+        file, _, function = test.pytest.partition("::")
+        wanted, there = function.partition("[")[0], functions_of(file, root)
+    if wanted in there:
+        return ""
+    alike = difflib.get_close_matches(wanted, there, n=1, cutoff=0.3)
+    return f"no test {str(test)!r}" + (f"; is it now {alike[0]!r}?" if alike else "")
+
+
+def problems(chosen, root):
+    files = scanner.read(root)
+    found = []
+    for fault in chosen:
+        try:
+            same = all(text == files[file][0] for file, text in with_fault(fault, files).items())
+            problem = "changes nothing" if same else missing_test(fault.test, root)
+        except scanner.ScanError as error:
+            problem = str(error)
+        if problem:
+            found.append(f"{fault.name!r}: {problem}")
+    return found
+
+
+# ---- building and running ------------------------------------------------------------------------------------------
+
+def sources():
+    """What git knows and what is new, without links."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                             check=True, capture_output=True).stdout.decode().split("\0")
-    names = {name for name in listed if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink()}
+    return sorted(name for name in listed if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink())
+
+
+def copy_sources(names):
+    """Files that are the same keep their time, so that little is built again; what an interrupted start left is undone."""
     for name in names:
-        there = SOURCE / name
-        if not there.exists() or there.read_bytes() != (ROOT / name).read_bytes():
+        there, content = COPY / name, (ROOT / name).read_bytes()
+        if not there.exists() or there.read_bytes() != content:
             there.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, there)
-    for path in SOURCE.rglob("*"):
-        if path.is_file() and "__pycache__" not in path.parts and str(path.relative_to(SOURCE)) not in names:
-            path.unlink()
+    for folder in ("include", "src", "tests", "bench", "fuzz"):  # a file that is gone must not be found by a glob
+        for path in (COPY / folder).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts and str(path.relative_to(COPY)) not in names:
+                path.unlink()
+    if (ROOT / ".venv").exists() and not (COPY / ".venv").exists():
+        (COPY / ".venv").symlink_to(ROOT / ".venv")
 
 
-def quiet(command, **options):
-    return subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, **options)
+def code_of(names):
+    """A hash of what is built and tested: results for other code count for nothing."""
+    code = hashlib.sha256()
+    for name in names:
+        if name.startswith(("include/", "src/", "tests/", "cmake/", "CMakeLists")) and not name.startswith("tests/mutants/"):
+            code.update(name.encode() + b"\0" + hashlib.sha256((ROOT / name).read_bytes()).digest())
+    return code.hexdigest()[:12]
 
 
 def environment():
     tools = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
-    return os.environ | {"PATH": tools, "SD_BUILD_DIR": str(BUILD), "SD_SOURCE_DIR": str(SOURCE),
-                         "PYTHONPATH": str(SOURCE / "tests"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return os.environ | {"PATH": tools, "SD_BUILD_DIR": str(BUILD), "SD_SOURCE_DIR": str(COPY), "OMP_NUM_THREADS": "1",
+                         "PYTHONPATH": str(COPY / "tests"), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def build(targets):
-    """What went wrong, or nothing."""
-    jobs = os.environ.get("SNAKE_DDP_JOBS", str(os.cpu_count()))
-    done = quiet(["ninja", "-C", BUILD, "-j", jobs, *sorted(targets)], env=environment())
-    return "" if done.returncode == 0 else done.stdout[-3000:]
-
-
-def passes(test):
+def quiet(command, limit_s=None):
+    """(exit code, the end of its output); nothing it started outlives a limit."""
+    process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, errors="replace", env=environment(), start_new_session=True)
     try:
-        done = quiet(test.command(), env=environment(), timeout=TEST_LIMIT_S)
+        output, _ = process.communicate(timeout=limit_s)
+        return process.returncode, output[-3000:]
     except subprocess.TimeoutExpired:
-        return False, f"no end within {TEST_LIMIT_S} s"
-    return done.returncode == 0, done.stdout[-3000:]
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return 1, f"no end within {limit_s} s"
+
+
+def configure():
+    if (BUILD / "build.ninja").exists():
+        return  # ninja does it again where it must
+    python = COPY / ".venv" / "bin" / "python3"
+    code, output = quiet(["cmake", "-S", COPY, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+                          "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DSNAKE_DDP_MARCH=native", "-DSNAKE_DDP_CUDA=off",
+                          f"-DPython3_EXECUTABLE={python if python.exists() else sys.executable}"])
+    if code != 0:
+        fail(f"cmake failed:\n{output}")
+
+
+def build(targets, jobs):
+    """What went wrong, or nothing."""
+    code, output = quiet(["ninja", "-C", BUILD, "-j", str(jobs), *targets])
+    return "" if code == 0 else output
+
+
+def failure_of(test):
+    """How the test failed, or nothing."""
+    code, output = quiet(test.command(), TEST_LIMIT_S)
+    return "" if code == 0 else output
+
+
+def without_fault(test, jobs):
+    """A test that fails anyway notices nothing. Returns what is wrong with it, or nothing."""
+    if problem := build(test.targets, jobs):
+        return f"the sources without a fault do not build:\n{problem}"
+    if problem := failure_of(test):
+        return f"fails without a fault:\n{problem}"
+    return ""
+
+
+def attempt(fault, files, jobs):
+    """(noticed, not noticed or not tried; why)"""
+    texts = with_fault(fault, files)
+    try:
+        for file, text in texts.items():
+            (COPY / file).write_text(text, encoding="utf-8")
+        if problem := build(fault.test.targets, jobs):
+            return "not tried", f"does not build with the fault:\n{problem}"
+        problem = failure_of(fault.test)
+        return ("noticed" if problem else "not noticed"), problem
+    finally:
+        for file in texts:
+            (COPY / file).write_text(files[file][0], encoding="utf-8")
+
+
+class Results:
+    """Lines of JSON, each written when it is known."""
+
+    def __init__(self, path, code):
+        self.path, self.code = path, code
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        self.known = {self._key(line): line for line in lines if line["code"] == code}
+
+    @staticmethod
+    def _key(line):
+        return line.get("fault"), json.dumps(line.get("edits")), line["test"]
+
+    def find(self, fault, test):
+        return self.known.get(self._key(self._line(fault, test)))
+
+    def _line(self, fault, test):
+        edits = {"fault": fault.name, "edits": fault.edits} if fault else {}
+        return json.loads(json.dumps({**edits, "test": str(test), "code": self.code}))
+
+    def add(self, fault, test, result, seconds, output):
+        line = self._line(fault, test) | {"result": result, "seconds": round(seconds, 1), "output": output}
+        self.known[self._key(line)] = line
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        return line
+
+
+def run(chosen, jobs, results_file):
+    names = sources()
+    copy_sources(names)
+    configure()
+    results = Results(results_file, code_of(names))
+    files = scanner.read(ROOT)
+    width = max(len(fault.name) for fault in chosen)
+    print(f"{'fault':<{width}}  {'result':<11} {'s':>5}  test")
+    count = dict.fromkeys(("noticed", "not noticed", "not tried"), 0)
+    for fault in chosen:
+        test, begin = fault.test, time.monotonic()
+        line = results.find(fault, test)
+        if line is None or line["result"] == "not tried":
+            good = results.find(None, test)
+            if good is None or good["result"] != "passes":
+                problem = without_fault(test, jobs)
+                good = results.add(None, test, "fails" if problem else "passes", time.monotonic() - begin, problem)
+                begin = time.monotonic()
+            result, why = attempt(fault, files, jobs) if good["result"] == "passes" else ("not tried", good["output"])
+            line = results.add(fault, test, result, time.monotonic() - begin, why)
+        count[line["result"]] += 1
+        print(f"{fault.name:<{width}}  {line['result']:<11} {line['seconds']:>5.0f}  {test}", flush=True)
+        if line["result"] == "not tried":
+            print(line["output"], flush=True)
+    print(", ".join(f"{number} {result}" for result, number in count.items()))
+    return 0 if count["noticed"] == len(chosen) else 1
 
 
 def main():
-    names = [word for word in sys.argv[1:] if word != "--check"] or list(MUTANTS)
-    for name in names:
-        if name not in MUTANTS:
-            fail(f"no mutant {name!r}; there are:\n  " + "\n  ".join(MUTANTS))
-        faulty_files(MUTANTS[name][1], ROOT)
-    if "--check" in sys.argv:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", metavar="NAME")
+    parser.add_argument("--from", dest="first", metavar="NAME")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--results", type=pathlib.Path, default=COPY / "results.jsonl")
+    asked = parser.parse_args()
+    table = read_table(faults.TESTS)
+    for name in [*(asked.only or []), *filter(None, [asked.first])]:
+        if name not in table:
+            alike = difflib.get_close_matches(name, table, n=1)
+            fail(f"no fault {name!r}" + (f"; is it {alike[0]!r}?" if alike else "; --list shows them"))
+    chosen = [table[name] for name in asked.only or table]
+    if asked.first:
+        chosen = chosen[chosen.index(table[asked.first]):]
+    if asked.list:
+        print("\n".join(fault.name for fault in chosen))
         return 0
-
-    copy_sources()
-    tests = {MUTANTS[name][0] for name in names}
-    configured = quiet(["cmake", "-S", SOURCE, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DSNAKE_DDP_MARCH=native",
-                        f"-DPython3_EXECUTABLE={sys.executable}"], env=environment())
-    if configured.returncode != 0:
-        fail(f"cmake failed:\n{configured.stdout[-3000:]}")
-    if problem := build({target for test in tests for target in test.targets()}):
-        fail(f"the sources without any fault do not build:\n{problem}")
-    for test in sorted(tests, key=str):  # a test that is red anyhow notices nothing
-        good, output = passes(test)
-        if not good:
-            fail(f"red without any fault: {test}\n{output}")
-
-    unnoticed = []
-    print(f"{'fault':<44} {'noticed':<8} by")
-    for name in names:
-        test, edits = MUTANTS[name]
-        before = {file: (SOURCE / file).read_text() for file, _, _ in edits}
-        try:
-            for file, text in faulty_files(edits, SOURCE).items():
-                (SOURCE / file).write_text(text)
-            if problem := build(test.targets()):
-                fail(f"{name}: does not build, so it says nothing:\n{problem}")
-            good, _ = passes(test)
-        finally:
-            for file, text in before.items():
-                (SOURCE / file).write_text(text)
-        if good:
-            unnoticed.append(name)
-        print(f"{name:<44} {'NO' if good else 'yes':<8} {test}", flush=True)
-    print(f"{len(names) - len(unnoticed)} of {len(names)} faults noticed")
-    return 1 if unnoticed else 0
+    if found := problems(chosen, ROOT):
+        fail("these do not fit the code; see tests/mutants/faults.py\n" + "\n".join(found))
+    return 0 if asked.check else run(chosen, asked.jobs, asked.results)
 
 
 if __name__ == "__main__":
