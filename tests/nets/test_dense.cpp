@@ -228,11 +228,11 @@ TEST_CASE("weights of another shape or with other names are refused and nothing 
 TEST_CASE("an actor from a file tells its features and refuses what is none", "[unit]") {
   nets::DenseNet net({26, 8, 4, nets::Head::kSoftmax, false}, at::kCPU);
   net.init(1);
-  nets::ActorPolicy actor(net.named(), nets::Head::kSoftmax, "a.pth");
-  CHECK(actor.features() == 26);
-  const at::Tensor values = actor.action_values(at::ones({5, 3, 27}));
+  const auto actor = nets::make_policy(net.named(), nets::Head::kSoftmax, "a.pth");
+  CHECK(nets::features_of(net.named(), "a.pth") == 26);
+  const at::Tensor values = actor->action_values(at::ones({5, 3, 27}));
   CHECK(values.sizes().vec() == std::vector<std::int64_t>{5, 3, 4});
   CHECK(values.sum(2).sub(1).abs().max().item<float>() < 1e-6F);
-  CHECK_THROWS_AS(nets::ActorPolicy({{"weight", at::zeros({2, 2})}}, nets::Head::kSoftmax, "b.pth"),
+  CHECK_THROWS_AS(nets::make_policy({{"weight", at::zeros({2, 2})}}, nets::Head::kSoftmax, "b.pth"),
                   base::FileError);
 }
