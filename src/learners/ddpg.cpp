@@ -28,9 +28,9 @@ DdpgTrainee::DdpgTrainee(const LearnerOptions& o, const nets::DenseShape& shape,
       target_rows(shape),
       folded_gradient(shape, library ? shape.hidden : rows.width(), o.device) {}
 
-void DdpgTrainee::refresh() { library ? folded.refresh(net) : rows.refresh(net); }
+void DdpgTrainee::refresh() { library ? folded.refresh(net) : rows.refresh(net.blocks()); }
 void DdpgTrainee::refresh_target() {
-  library ? target_folded.refresh(target()) : target_rows.refresh(target());
+  library ? target_folded.refresh(target()) : target_rows.refresh(target().blocks());
 }
 
 Ddpg::Ddpg(const LearnerOptions& options)

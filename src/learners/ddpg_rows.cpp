@@ -54,7 +54,8 @@ void Ddpg::prepare_rows() {
 }
 
 void Ddpg::unfold_in_rows(DdpgTrainee& t) {
-  nets::unfold(t.net, t.folded_gradient, rows_->critic, t.gradient);
+  nets::unfold(t.net.shape(), t.net.blocks(), t.folded_gradient.blocks(), rows_->critic,
+               t.net.blocks(t.gradient));
 }
 
 // L = mean (Q(s, a) - (r + discount * Q'(s', mu'(s'))))^2
@@ -107,7 +108,7 @@ void Ddpg::critic_gradient_in_rows(const replay::Batch& batch) {
         if (i == 0) q_sum += static_cast<double>(s.q[r]);
       }
       nets::backward(c.rows, rows, s.joined.data(), d + kActions + 1, s.q.data(), s.d_q.data(), s.critic,
-                     c.folded_gradient);
+                     c.folded_gradient.blocks());
     }
   }
   critic_loss_.fill_(squares / static_cast<double>(total));
@@ -142,7 +143,7 @@ void Ddpg::actor_gradient_in_rows(const replay::Batch& batch) {
       nets::backward_input(critic, rows, s.d_q.data(), s.critic, d, kActions, s.d_action.data());
     }
     nets::backward(actor_.rows, rows, observed, d + 1, s.action.data(), s.d_action.data(), s.actor,
-                   actor_.folded_gradient);
+                   actor_.folded_gradient.blocks());
   }
   actor_loss_.fill_(-q_sum / static_cast<double>(total));
 }

@@ -80,8 +80,7 @@ struct FromFile {
 struct DenseFromFile : FromFile<DenseNet> {
   DenseFromFile(const DenseShape& shape, const NamedTensors& weights, const std::string& what)
       : FromFile(DenseNet(shape, at::kCPU), weights, what), rows(shape), scratch(shape.hidden, shape.in) {
-    const c10::NoGradGuard no_grad;
-    rows.refresh(net);
+    rows.refresh(net.blocks());
   }
   DenseRows rows;
   RowScratch scratch;

@@ -5,7 +5,8 @@
 
 #include <memory>
 
-#include "snake_ddp/nets/dense.hpp"
+#include "snake_ddp/nets/dense_shape.hpp"
+#include "snake_ddp/nets/flat_parameters.hpp"
 
 namespace snake_ddp::nets {
 
