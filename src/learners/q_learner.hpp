@@ -2,6 +2,8 @@
 // and writes `update`.
 #pragma once
 
+#include <c10/core/GradMode.h>
+
 #include <optional>
 #include <vector>
 

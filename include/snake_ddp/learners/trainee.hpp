@@ -1,6 +1,8 @@
 // A network that is trained, with all that moves it.
 #pragma once
 
+#include <ATen/ops/zeros_like.h>
+
 #include <optional>
 #include <string>
 #include <utility>
