@@ -2,6 +2,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <catch2/catch.hpp>
+#include <tuple>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/adam.hpp"
