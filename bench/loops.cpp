@@ -18,6 +18,7 @@
 #include "snake_ddp/kernels/products.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
 #include "snake_ddp/replay/buffer.hpp"
+#include "snake_ddp/replay/random_batch.hpp"
 
 namespace {
 
@@ -162,14 +163,7 @@ BENCHMARK(act)->Arg(1)->Arg(256);
 
 void ddpg_update(State& state) {
   learners::Ddpg learner{learners::LearnerOptions()};
-  replay::Batch batch;
-  for (const replay::Column& column : learner.columns()) {
-    std::vector<std::int64_t> sizes = {state.range(0)};
-    sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
-    batch.columns.push_back(at::rand(sizes));
-  }
-  for (const auto c : {learners::kObservation, learners::kNextObservation})
-    batch.columns[c].select(2, kFeatures).fill_(1.0F);
+  const replay::Batch batch = replay::random_batch(learner.columns(), state.range(0));
   for (auto _ : state) learner.update(batch, [](at::Tensor&) {});
 }
 BENCHMARK(ddpg_update)->Arg(128)->Arg(512)->Arg(1024)->Unit(benchmark::kMicrosecond);

@@ -105,16 +105,9 @@ Team team_from_spec(const std::string& spec, bool mask_fatal) {
                                        near.empty() ? "" : fmt::format("; did you mean {}?", near)));
   }
   const files::NamedTensors weights = files::load_state_dict(path);
-  std::int64_t features = 0;
-  if (nets::is_q_net(weights)) {
-    auto policy = std::make_unique<nets::ValuePolicy>(weights, path);
-    features = policy->features();
-    team.policy = std::move(policy);
-  } else {
-    auto policy = std::make_unique<nets::ActorPolicy>(weights, head_of_run(path), path);
-    features = policy->features();
-    team.policy = std::move(policy);
-  }
+  const nets::Head head = nets::is_q_net(weights) ? nets::Head::kIdentity : head_of_run(path);
+  team.policy = nets::make_policy(weights, head, path);
+  const std::int64_t features = nets::features_of(weights, path);
   if (const auto kind = encode::try_obs_kind(features)) {
     team.player.sight.kind = *kind;
   } else {

@@ -17,6 +17,7 @@
 #include "snake_ddp/dist/gpus.hpp"
 #include "snake_ddp/encode/scaling.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
+#include "snake_ddp/replay/random_batch.hpp"
 #include "snake_ddp/rollout/fleet.hpp"
 #include "snake_ddp/train/recorded.hpp"
 
@@ -143,14 +144,7 @@ std::vector<Row> measure_device_update(double seconds, const std::vector<std::in
     options.device = device;
     options.library_products = true;
     learners::Ddpg learner(options);
-    replay::Batch batch;
-    for (const replay::Column& column : learner.columns()) {
-      std::vector<std::int64_t> sizes = {batch_size};
-      sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
-      batch.columns.push_back(at::rand(sizes, at::TensorOptions(device).dtype(at::kFloat)));
-    }
-    for (const auto c : {learners::kObservation, learners::kNextObservation})
-      batch.columns[c].select(2, -1).fill_(1.0F);
+    const replay::Batch batch = replay::random_batch(learner.columns(), batch_size, device);
     const auto update = [&] { learner.update(batch, [](at::Tensor&) {}); };
     const double eager = seconds_of(seconds / 3, device, update),
                  recorded = recorded_seconds(seconds / 3, device, update),

@@ -10,6 +10,7 @@
 
 #include "snake_ddp/bench/jobs.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/replay/random_batch.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::bench {
@@ -53,14 +54,7 @@ double update_alone_us(const train::TrainOptions& options, double seconds) {
   const c10::NoGradGuard no_grad;
   at::set_num_threads(1);
   const auto learner = learners::make_learner(train::learner_options(options, 1, at::kCPU));
-  replay::Batch batch;
-  for (const replay::Column& column : learner->columns()) {
-    std::vector<std::int64_t> sizes = {options.batch_size};
-    sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
-    batch.columns.push_back(at::rand(sizes));
-    if (column.name.ends_with("observation"))
-      batch.columns.back().select(-1, column.shape.back() - 1).fill_(1.0F);
-  }
+  const replay::Batch batch = replay::random_batch(learner->columns(), options.batch_size);
   const auto update = [&] { learner->update(batch, [](at::Tensor&) {}); };
   for (std::int64_t i = 0; i < kWarmUpdates; ++i) update();
   double updates = 0;

@@ -11,6 +11,7 @@
 
 #include "snake_ddp/kernels/products.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
+#include "snake_ddp/replay/random_batch.hpp"
 
 namespace snake_ddp::bench {
 namespace {
@@ -97,14 +98,7 @@ std::vector<Row> measure_update(double seconds, const std::vector<std::int64_t>&
   for (const std::int64_t batch_size : batch_sizes) {
     learners::LearnerOptions options;
     learners::Ddpg learner(options);
-    replay::Batch batch;
-    for (const replay::Column& column : learner.columns()) {
-      std::vector<std::int64_t> sizes = {batch_size};
-      sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
-      batch.columns.push_back(at::rand(sizes));
-    }
-    for (const auto c : {learners::kObservation, learners::kNextObservation})
-      batch.columns[c].select(2, -1).fill_(1.0F);
+    const replay::Batch batch = replay::random_batch(learner.columns(), batch_size);
     const double update = median_us(seconds, [&] { learner.update(batch, [](at::Tensor&) {}); });
     const ProductsTime alone =
         time_of(seconds, products_of_update(batch_size * 3, options.features, options.hidden_size));

@@ -3,12 +3,16 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/bicnet.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
-#include "snake_ddp/learners/dqn.hpp"
 #include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/pqn.hpp"
-#include "snake_ddp/learners/rqmix.hpp"
 
 namespace snake_ddp::learners {
+
+// Each in the file of its learner.
+std::unique_ptr<Learner> make_dqn(const LearnerOptions& options);
+std::unique_ptr<Learner> make_pqn(const LearnerOptions& options);
+std::unique_ptr<Learner> make_rqmix(const LearnerOptions& options);
+void check_q_learner(const LearnerOptions& options);
+void check_rqmix(const LearnerOptions& options);
 
 const std::vector<LearnerEntry>& registry() {
   static const std::vector<LearnerEntry> entries = {
@@ -16,20 +20,12 @@ const std::vector<LearnerEntry>& registry() {
       {"bicnet",
        [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Bicnet>(o); },
        Bicnet::check},
-      {"dqn", [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Dqn>(o); },
-       Dqn::check},
-      {"qmix", [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Dqn>(o); },
-       Dqn::check},
-      {"vdn", [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Dqn>(o); },
-       Dqn::check},
-      {"rqmix",
-       [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Rqmix>(o); },
-       Rqmix::check, Feed::kWindows},
-      {"pqn", [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Pqn>(o); },
-       Dqn::check, Feed::kRollout},
-      {"pqn_vdn",
-       [](const LearnerOptions& o) -> std::unique_ptr<Learner> { return std::make_unique<Pqn>(o); },
-       Dqn::check, Feed::kRollout},
+      {"dqn", make_dqn, check_q_learner},
+      {"qmix", make_dqn, check_q_learner},
+      {"vdn", make_dqn, check_q_learner},
+      {"rqmix", make_rqmix, check_rqmix, Feed::kWindows},
+      {"pqn", make_pqn, check_q_learner, Feed::kRollout},
+      {"pqn_vdn", make_pqn, check_q_learner, Feed::kRollout},
   };
   return entries;
 }

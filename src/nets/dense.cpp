@@ -82,15 +82,26 @@ NamedTensors map_first_layer(const NamedTensors& from, const at::Tensor& shift, 
 
 }  // namespace
 
-Head head_from_name(const std::string& name) {
-  if (name == "softmax") return Head::kSoftmax;
-  if (name == "tanh") return Head::kTanh;
-  throw base::UsageError("--output_activation " + name + ": not known; allowed: softmax, tanh");
-}
-
 DenseNet::DenseNet(DenseShape shape, at::Device device)
     : shape_(shape), parameters_(blocks_of(shape), device) {
   if (shape_.layer_norm) at::Tensor(parameters_.block(kNormWeight)).fill_(1.0F);
+}
+
+DenseBlocks DenseNet::blocks(const FlatParameters& of) const {
+  const auto block = [&](DenseBlock b) { return of.block(b).data_ptr<float>(); };
+  float* const none = nullptr;
+  return {block(kPrev),
+          block(kPost0Weight),
+          block(kPost0Bias),
+          block(kPost2Weight),
+          block(kPost2Bias),
+          shape_.layer_norm ? block(kNormWeight) : none,
+          shape_.layer_norm ? block(kNormBias) : none};
+}
+
+FoldedBlocks FoldedGradient::blocks() const {
+  return {width, map.data_ptr<float>(), last_weight.data_ptr<float>(), last_bias.data_ptr<float>(),
+          shape.layer_norm ? norm.data_ptr<float>() : nullptr};
 }
 
 void DenseNet::init(std::uint64_t seed) {

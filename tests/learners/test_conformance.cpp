@@ -6,6 +6,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/nets/policy.hpp"
+#include "snake_ddp/replay/random_batch.hpp"
 
 namespace {
 
@@ -23,21 +24,9 @@ learners::LearnerOptions small(const std::string& algo, bool layer_norm = false)
   return o;
 }
 
-// Made-up transitions in the learner's own columns: inputs in [-1, 1], rewards and discounts in [0, 1].
 replay::Batch random_batch(const learners::Learner& learner, std::int64_t size, std::uint64_t seed) {
   at::manual_seed(seed);
-  replay::Batch batch;
-  for (const replay::Column& column : learner.columns()) {
-    std::vector<std::int64_t> sizes = {size};
-    sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
-    at::Tensor values = at::rand(sizes);
-    if (column.name.find("observation") != std::string::npos) {
-      values.mul_(2).sub_(1);
-      values.select(-1, -1).fill_(1.0F);
-    }
-    batch.columns.push_back(values);
-  }
-  return batch;
+  return replay::random_batch(learner.columns(), size);
 }
 
 nets::NamedTensors copy_of(const nets::NamedTensors& items) {

@@ -8,8 +8,7 @@
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/sides.hpp"
-#include "snake_ddp/learners/dqn.hpp"
-#include "snake_ddp/learners/pqn.hpp"
+#include "snake_ddp/learners/columns.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 
 namespace {
@@ -34,16 +33,12 @@ class Fixed final : public nets::Policy {
 };
 
 std::vector<replay::Column> columns(int features) {
-  learners::LearnerOptions options;
-  options.features = features;
-  return rollout::with_boards(learners::Ddpg(options).columns(), {});
+  return rollout::with_boards(learners::columns_up_to(learners::kDiscount, features), {});
 }
 
 std::vector<replay::Column> dqn_columns(const play::Sight& sight, bool linked = false) {
-  learners::LearnerOptions options;
-  options.features = sight.features();
-  options.hidden_size = 8;
-  return rollout::with_boards(learners::dqn_columns(options, linked), sight);
+  const learners::Column last = linked ? learners::kBack : learners::kNextMoves;
+  return rollout::with_boards(learners::columns_up_to(last, sight.features()), sight);
 }
 
 // A column of the rows in replay, as a batch shows it.
@@ -383,10 +378,7 @@ TEST_CASE("each transition tells where its game's previous one stands", "[proper
   o.opponent = [](std::int64_t game) {
     return game % 2 == 1 ? agents::Rival{} : agents::Rival{agents::Opponent::kLevel2};
   };
-  learners::LearnerOptions options;
-  options.features = sight.features();
-  options.hidden_size = 8;
-  replay::Buffer buffer(rollout::with_boards(learners::Pqn(options).columns(), sight), 10000);
+  replay::Buffer buffer(dqn_columns(sight, /*linked=*/true), 10000);
   rollout::Collector collector(o, buffer);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
   std::vector<rollout::Episode> episodes;
@@ -397,8 +389,7 @@ TEST_CASE("each transition tells where its game's previous one stands", "[proper
                      9;
   REQUIRE(buffer.size() == teams * 30);
   const at::Tensor seen = shown(buffer, learners::kObservation),
-                   next = shown(buffer, learners::kNextObservation),
-                   back = shown(buffer, learners::kNextMoves + 1);
+                   next = shown(buffer, learners::kNextObservation), back = shown(buffer, learners::kBack);
   std::int64_t first = 0;
   for (std::int64_t row = 0; row < buffer.size(); ++row) {
     const auto to = static_cast<std::int64_t>(back[row].item<float>());

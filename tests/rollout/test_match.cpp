@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "snake_ddp/nets/dense.hpp"
+#include "snake_ddp/nets/mlp.hpp"
+#include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/rollout/player.hpp"
 
 namespace {
@@ -29,8 +31,8 @@ void require_equal(const play::MatchResult& a, const play::MatchResult& b) {
 TEST_CASE("a match adds up to the same numbers however its games are shared", "[unit]") {
   nets::DenseNet net({30, 32, 4, nets::Head::kSoftmax, false}, at::kCPU);
   net.init(1);
-  nets::ActorPolicy actor(net.named(), nets::Head::kSoftmax, "test");
-  const rollout::Player a{std::nullopt, &actor, {}, false};
+  const auto actor = nets::make_policy(net.named(), nets::Head::kSoftmax, "test");
+  const rollout::Player a{std::nullopt, actor.get(), {}, false};
   for (const auto who : {agents::Opponent::kLevel0, agents::Opponent::kLevel2}) {
     play::MatchOptions options{200, 9};
     const play::MatchResult whole = rollout::play_match(a, scripted(who), options);
@@ -62,8 +64,8 @@ TEST_CASE("the teams of a match and its games draw numbers of their own, whichev
   // The same probabilities wherever a snake is: moves tell the numbers that were drawn.
   nets::DenseNet net({30, 8, 4, nets::Head::kSoftmax, false}, at::kCPU);
   for (auto& [name, tensor] : net.named()) tensor.zero_();
-  nets::ActorPolicy even(net.named(), nets::Head::kSoftmax, "test");
-  const rollout::Player player{std::nullopt, &even, {}, false};
+  const auto even = nets::make_policy(net.named(), nets::Head::kSoftmax, "test");
+  const rollout::Player player{std::nullopt, even.get(), {}, false};
   for (const bool swap_sides : {false, true}) {
     std::int64_t steps = 0, snakes_alike = 0, teams_alike = 0, games_alike = 0;
     std::vector<game::Actions> first_game;
@@ -101,8 +103,8 @@ TEST_CASE("a Q-network plays its best moves, and none that is certain death wher
           "[unit]") {
   nets::Mlp net({encode::obs_size(encode::ObsKind::kWindow), 16, 4, true}, at::kCPU, nets::kQNetName);
   net.init(1);
-  nets::ValuePolicy policy(net.named(), "test");
-  rollout::Player player{std::nullopt, &policy, {encode::ObsKind::kWindow, {}}, false, false};
+  const auto policy = nets::make_policy(net.named(), nets::Head::kIdentity, "test");
+  rollout::Player player{std::nullopt, policy.get(), {encode::ObsKind::kWindow, {}}, false, false};
   rollout::Player argmax = player, masked = player;
   argmax.argmax = true;
   masked.mask_fatal = true;

@@ -25,6 +25,7 @@
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/nets/policy.hpp"
+#include "snake_ddp/replay/random_batch.hpp"
 #include "snake_ddp/train/options.hpp"
 #include "snake_ddp/train/run.hpp"
 #include "spied_learner.hpp"
@@ -60,18 +61,9 @@ at::Tensor observations_of(const std::string& path) {
 // The global batch of an update, and of it the rows of one of `parts` ranks.
 replay::Batch share(const learners::Learner& learner, int update, int part, int parts) {
   at::manual_seed(static_cast<std::uint64_t>(update) + 100);
-  replay::Batch batch;
-  for (const replay::Column& column : learner.columns()) {
-    std::vector<std::int64_t> sizes = {kGlobalBatch};
-    sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
-    at::Tensor values = at::rand(sizes);
-    if (column.name.find("observation") != std::string::npos) {
-      values.mul_(2).sub_(1);
-      values.select(-1, -1).fill_(1.0F);
-    }
-    const std::int64_t rows = kGlobalBatch / parts;
-    batch.columns.push_back(values.narrow(0, part * rows, rows).contiguous());
-  }
+  replay::Batch batch = replay::random_batch(learner.columns(), kGlobalBatch);
+  const std::int64_t rows = kGlobalBatch / parts;
+  for (at::Tensor& column : batch.columns) column = column.narrow(0, part * rows, rows).contiguous();
   return batch;
 }
 
@@ -101,9 +93,10 @@ void learn_union(const std::vector<std::string>& a) {
 }
 
 void act(const std::vector<std::string>& a) {
-  nets::ActorPolicy policy(files::load_state_dict(a.at(2)), nets::head_from_name(a.at(1)), a.at(2));
-  files::save_state_dict(a.at(4),
-                         {{"values", policy.action_values(with_constant(observations_of(a.at(3)))).clone()}});
+  const auto policy =
+      nets::make_policy(files::load_state_dict(a.at(2)), nets::head_from_name(a.at(1)), a.at(2));
+  files::save_state_dict(
+      a.at(4), {{"values", policy->action_values(with_constant(observations_of(a.at(3)))).clone()}});
 }
 
 void play_scaled(const std::vector<std::string>& a) {

@@ -81,9 +81,6 @@ struct UpdateStats {
 /// From what Learner::measured gave, [5] float32 in main memory.
 UpdateStats stats_from(const at::Tensor& measured);
 
-/// Learner::measured of a learner without an actor, from tensors without dimensions.
-at::Tensor measured_values(const at::Tensor& loss, const at::Tensor& norm, const at::Tensor& q_mean);
-
 /// What the loop makes batches of.
 enum class Feed {
   kReplay,   // transitions drawn from replay
