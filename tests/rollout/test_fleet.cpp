@@ -76,7 +76,7 @@ void compare(const Case& c, at::Device device) {
   replay::DeviceBuffer device_buffer(columns, c.capacity, device);
   rollout::Collector collector(options, buffer);
   rollout::Fleet fleet(options, plan, device_buffer, 20);
-  Reflex policy(l.features, c.answer);
+  Reflex policy(options.sight.features(), c.answer);
   std::vector<rollout::Episode> expected, told;
   for (std::int64_t t = 0; t < c.steps; ++t) {
     collector.step(policy, expected);
