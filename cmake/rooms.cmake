@@ -22,9 +22,10 @@ sd_may(learners  ROOMS base config nets replay LIBRARIES torch)
 sd_may(dist      ROOMS base LIBRARIES torch c10d cuda system)
 sd_may(io        ROOMS base game LIBRARIES torch json protozero crc zlib spdlog system)
 sd_may(data      ROOMS base game encode io LIBRARIES torch zlib system)
-sd_may(train     ROOMS base config game encode agents nets replay rollout learners dist io LIBRARIES torch json cuda system)
-sd_may(pretrain  ROOMS base config game encode nets learners dist io data train LIBRARIES torch json)
-sd_may(app       ROOMS base config game encode agents nets replay rollout learners dist io data train pretrain
+sd_may(running   ROOMS base dist io LIBRARIES torch json system)
+sd_may(train     ROOMS base config game encode agents nets replay rollout learners dist io running LIBRARIES torch json cuda system)
+sd_may(pretrain  ROOMS base config game encode nets learners dist io data running train LIBRARIES torch json)
+sd_may(app       ROOMS base config game encode agents nets replay rollout learners dist io data running train pretrain
                  LIBRARIES torch c10d json cuda spdlog system cli)
 
 # A header belongs to the first library whose pattern it matches.

@@ -85,7 +85,11 @@ FROZEN = Catch("test_rollout", "a frozen team sees its own side, draws numbers o
 RATES = Catch("test_learners", "an update without a learning rate changes no weight, a scaled one another way than a full one")
 EXPORTED = Catch("test_learners", "from exported weights each target starts as its network, and the optimizer from nothing")
 
-RUN = "src/train/run.cpp"
+LOOP = "src/train/loop.cpp"
+SESSION = "src/train/session.cpp"
+PERIODIC = "src/train/periodic.cpp"
+HOST_ARENA = "src/train/host_arena.cpp"
+RANKS_ROOM = "src/running/ranks.cpp"
 SETUP = "src/train/setup.cpp"
 WEIGHTS = "src/train/weights.cpp"
 LEAGUE = "src/train/league.cpp"
@@ -114,32 +118,35 @@ MUTANTS = {
         (SETUP, "c.seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank);",
          "c.seed = static_cast<std::uint64_t>(o.seed) + 0 * static_cast<std::uint64_t>(rank);")]),
     "all ranks sample the same rows": (SEEDS, [
-        (RUN, "static_cast<std::uint64_t>(o_.seed) + static_cast<std::uint64_t>(context_.rank());",
-         "static_cast<std::uint64_t>(o_.seed);")]),
+        (HOST_ARENA, "seed_(parts.collector_options.seed),", "seed_(static_cast<std::uint64_t>(o_.seed)),")]),
     "all ranks learn from rank 0's batch": (RANKS, [
-        (RUN, "  on_device_ ? on_device_->learn(average_) : updater_->update(average_);",
-         "  for (at::Tensor column : batch_->columns) context_.broadcast(column, 0, context_.deadline());\n"
-         "  on_device_ ? on_device_->learn(average_) : updater_->update(average_);")]),
+        (LOOP, "    arena.learn(s.average);",
+         "    for (at::Tensor column : arena.last_batch().columns) s.context.broadcast(column, 0, s.context.deadline());\n"
+         "    arena.learn(s.average);")]),
     "weights start by rank and are not shared": (RANKS, [
-        (RUN, "  const learners::LearnerOptions options = learner_options(o, context.size(), context.device());",
+        (SESSION, "  const learners::LearnerOptions options = learner_options(o, context.size(), context.device());",
          "  auto options = learner_options(o, context.size(), context.device());\n"
          "  options.seed += static_cast<std::uint64_t>(context.rank());"),
         (WEIGHTS, "  if (context.size() == 1) return;\n  for (auto& [name, tensor] : learner.state())",
          "  if (context.size() >= 1) return;\n  for (auto& [name, tensor] : learner.state())")]),
     "settings are not compared": (Pytest(TRAIN + "settings_that_differ_between_ranks_end_all[gamma-0.99-0.98]"), [
-        (RUN, "if (there == main.end() || *there != value)", "if (there == main.end())")]),
+        (RANKS_ROOM, "if (there == main.end() || *there != value)", "if (there == main.end())")]),
     "a stop needs a signal to every rank": (Pytest(TRAIN + "a_signal_to_any_rank_stops_all_at_the_same_step[SIGTERM]"), [
-        (RUN, "return agreed_.stop == 0 && !finished_;", "return agreed_.stop < context_.size() && !finished_;")]),
+        (PERIODIC, "return s.agreed.stop == 0 && !s.agreed.is_finished;",
+         "return s.agreed.stop < s.context.size() && !s.agreed.is_finished;")]),
+    "a rank that diverged ends alone": (
+        Pytest(TRAIN + "a_loss_that_is_not_finite_on_one_rank_ends_all_with_one_message[1]"), [
+            (PERIODIC, "running::check_divergence(s.agreed.diverged,", "running::check_divergence(ballot.diverged * s.context.rank(),")]),
     "playing is no progress": (Pytest("train/test_signals.py::test_playing_is_progress"), [
-        (RUN, '  watchdog_.tick("playing");\n', "")]),
+        (LOOP, '    s.watchdog.tick("playing");\n', "")]),
     "a request to save is forgotten while a checkpoint is written": (
         Pytest("train/test_signals.py::test_signals_while_a_slow_checkpoint_is_written_are_heeded_after_it"), [
-            (RUN, "checkpoint_asked_ = checkpoint_asked_ || agreed_.save > 0;", "checkpoint_asked_ = agreed_.save > 0;")]),
+            (PERIODIC, "s.agreed.checkpoint_asked |= s.agreed.save > 0;", "s.agreed.checkpoint_asked = s.agreed.save > 0;")]),
     "a stop does away with the games that were due": (
         Pytest("train/test_signals.py::test_what_is_due_at_the_vote_of_a_stop_is_played_by_the_next_start"), [
-            ("src/train/counters.cpp", "  visit(\"evaluation_due\", p.evaluation_due);\n", "")]),
+            ("src/train/counters.cpp", "put(name, value);", 'put(name, name == "evaluation_due" ? 0 : value);')]),
     "nohup is in vain": (Pytest("train/test_signals.py::test_under_nohup_a_hangup_stops_nothing"), [
-        ("src/train/signals.cpp", "if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP", "sigaction(SIGHUP")]),
+        ("src/running/signals.cpp", "if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP", "sigaction(SIGHUP")]),
     "ranks outlive torchrun": (Pytest(TRAIN + "ranks_end_with_a_killed_torchrun"), [
         ("src/app/main.cpp", "  snake_ddp::dist::end_with_torchrun();\n", "")]),
     "of two heads on a cell the lower lives": (
@@ -214,27 +221,27 @@ MUTANTS = {
     "nothing is taken off for rivals": (SETTINGS, [(SETUP, "  c.rival_reward = o.rival_reward;\n", "")]),
     "own and rival reward are swapped": (SETTINGS, [(COLLECTOR, "o.own_reward, o.rival_reward,", "o.rival_reward, o.own_reward,")]),
     "the critic learns at the actor's rate": (SETTINGS, [
-        (SETUP, "l.c_lr = scaled_rate(o, o.c_lr, world_size);", "l.c_lr = scaled_rate(o, o.a_lr, world_size);")]),
+        (SETUP, "l.c_lr = running::scaled_rate(o.c_lr,", "l.c_lr = running::scaled_rate(o.a_lr,")]),
     "sqrt scales linearly": (Catch("test_train", "learning rates grow with the world size as --lr_scaling says"), [
-        (SETUP, "return rate * std::sqrt(ranks);", "return rate * ranks;")]),
+        (RANKS_ROOM, "return rate * std::sqrt(ranks);", "return rate * ranks;")]),
     "learning rates fall by one board's steps": (
         Catch("test_train", "learning rates fall to --lr_end over the episodes, however many boards play them"),
         [(SETUP, "static_cast<double>(steps * o.num_envs)", "static_cast<double>(steps)")]),
     "learning rates stay": (Catch("test_train", "a run's learning rates follow the steps that were played"), [
-        (RUN, "scale_rates(rate_factor(o_, counters_.steps));", "scale_rates(rate_factor(o_, 0));")]),
+        (LOOP, "scale_rates(rate_factor(o, n.steps));", "scale_rates(rate_factor(o, 0));")]),
     "a league's rival is drawn by the run's seed": (
         Catch("test_train", "games of a mix meet who is drawn by the rank's seed, from the league where it says so"),
         [(SETUP, "league.drawn(seed, game)", "league.drawn(static_cast<std::uint64_t>(o.seed), game)")]),
     "a device's opponents are drawn by the run's seed": (
         Pytest("train/test_boards.py::test_two_ranks_with_boards_on_their_devices_make_the_same_run"),
-        [("src/train/device_loop.cpp", "opponent_plan(o, collector.seed), replay_",
-          "opponent_plan(o, static_cast<std::uint64_t>(o.seed)), replay_")]),
+        [("src/train/device_arena.cpp", "opponent_plan(parts.options, seed_), replay_",
+          "opponent_plan(parts.options, static_cast<std::uint64_t>(parts.options.seed)), replay_")]),
     "a rollout has room for one team": (
         Catch("test_train", "replay of a rollout has room for both teams where the policy plays itself"),
         [(SETUP, "* (has_self_play(mix) ? 2 : 1);", "* (has_self_play(mix) ? 1 : 1);")]),
     "weights are compared at the end only": (
         Pytest(TRAIN + "weights_that_change_on_one_rank_end_all_at_the_next_comparison[2]"),
-        [(RUN, "counters_.updates / o_.check_consistency > counters_.checks", "counters_.updates < counters_.checks")]),
+        [(PERIODIC, "  run_complete(s, When::kVote);\n", "")]),
     "moments are not compared": (STATE_HASH, [
         (WEIGHTS, "learner.state()) hash = nets::add_to_hash(hash, tensor);",
          'learner.state())\n    if (name.find("adam.second.") == std::string::npos) hash = nets::add_to_hash(hash, tensor);')]),
@@ -250,29 +257,28 @@ MUTANTS = {
         ("src/learners/rqmix.cpp", "adam_.learning_rate = mixing_.adam.learning_rate =", "adam_.learning_rate =")]),
     "the critic's rate becomes the actor's": (RATES, [
         (DDPG, "critic.adam.learning_rate = factor * options_.c_lr;", "critic.adam.learning_rate = factor * options_.a_lr;")]),
-    "updates begin a step late": (FIRST_UPDATE, [(RUN, "* o_.num_envs >= o_.batch_size;", "* o_.num_envs > o_.batch_size;")]),
+    "updates begin a step late": (FIRST_UPDATE, [(LOOP, "* o.num_envs >= o.batch_size;", "* o.num_envs > o.batch_size;")]),
     "each update draws the same rows": (Catch("test_train", "each update draws rows of its own, from all that replay holds"), [
-        (RUN, "const auto number = static_cast<std::uint64_t>(counters_.updates);", "const std::uint64_t number = 0;")]),
+        (HOST_ARENA, "const auto number = static_cast<std::uint64_t>(update);", "const std::uint64_t number = 0;")]),
     "each rollout is shuffled alike": (ROLLOUT, [
-        (RUN, "base::RandomStream random(sample_seed(), static_cast<std::uint64_t>(counters_.updates),",
-         "base::RandomStream random(sample_seed(), 0,")]),
-    "a rollout's links are lost": (ROLLOUT, [(RUN, "replay_.restart(0, replay_.appended());", "replay_.restart(0, 0);")]),
+        (HOST_ARENA, "base::RandomStream random(seed_, update,", "base::RandomStream random(seed_, 0 * update,")]),
+    "a rollout's links are lost": (ROLLOUT, [(HOST_ARENA, "replay.restart(0, replay.appended());", "replay.restart(0, 0);")]),
     "a ring's rows come by slot": (
         Catch("test_replay", "all rows come oldest first, before the ring is full and after it went round"),
         [("src/replay/buffer.cpp", "(slots + next_).remainder_(capacity_)", "slots")]),
-    "evaluations play without the mask": (EVALUATION, [(RUN, "sight_of(o_), false, o_.mask_fatal};", "sight_of(o_), false, false};")]),
+    "evaluations play without the mask": (EVALUATION, [(PERIODIC, "sight_of(s.o), false, s.o.mask_fatal};", "sight_of(s.o), false, false};")]),
     "evaluations of all seeds are the same": (EVALUATION, [
-        (RUN, "{o_.eval_games, static_cast<std::uint64_t>(o_.seed), true,", "{o_.eval_games, 1, true,")]),
+        (PERIODIC, "{s.o.eval_games, static_cast<std::uint64_t>(s.o.seed), true,", "{s.o.eval_games, 1, true,")]),
     "time before a second start does not count": (Catch("test_train", "time that a run has had counts when it goes on"), [
-        (RUN, "  seconds_before_ = counters_.seconds;\n", "")]),
-    "the judgements' counter is not kept": (COUNTERS, [("src/train/counters.cpp", '  visit("judgements", p.judgements);\n', "")]),
+        (SESSION, "  start = counters;\n", "  start = counters;\n  start.seconds = 0;\n")]),
+    "a job's counter is not kept": (COUNTERS, [("src/train/counters.cpp", "put(name, value);", 'if (name != "checks") put(name, value);')]),
     "two counters are swapped": (COUNTERS, [
-        ("src/train/counters.cpp", 'visit("checks", p.checks);\n  visit("checkpoints", p.checkpoints);',
-         'visit("checks", p.checkpoints);\n  visit("checkpoints", p.checks);')]),
+        ("src/train/counters.cpp", 'visit("updates", c.updates);', 'visit("updates", c.empty_at);'),
+        ("src/train/counters.cpp", 'visit("empty_at", c.empty_at);', 'visit("empty_at", c.updates);')]),
     "a second start judges its league again": (SECOND_START, [
-        (RESUME, "  const nets::NamedTensors league = under", "  state.counters.judgements = 0;\n  const nets::NamedTensors league = under")]),
+        (RESUME, "  const nets::NamedTensors league = under", "  state.counters.jobs[\"judgements\"] = 0;\n  const nets::NamedTensors league = under")]),
     "a second start saves weights again": (SECOND_START, [
-        (RESUME, "  const nets::NamedTensors league = under", "  state.counters.saved = 0;\n  const nets::NamedTensors league = under")]),
+        (RESUME, "  const nets::NamedTensors league = under", "  state.counters.jobs[\"saved\"] = 0;\n  const nets::NamedTensors league = under")]),
     "damage is what rank 0 sees of it": (Pytest(
         "train/test_resume.py::test_damage_that_only_rank_1_sees_is_passed_over_by_all[rank_1.replay]"), [
         (RESUME, "if (all[rank].empty()) continue;", "if (rank > 0 || all[rank].empty()) continue;")]),
