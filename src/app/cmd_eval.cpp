@@ -25,9 +25,9 @@
 #include "snake_ddp/dist/world.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/game_log.hpp"
+#include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/judge.hpp"
 #include "snake_ddp/train/run.hpp"
-#include "snake_ddp/train/signals.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -193,7 +193,7 @@ Action add_eval(CLI::App& command) {
       ->capture_default_str();
   command.add_flag("--json", line->json, "one JSON object on stdout");
   return [line]() -> int {
-    train::watch_signals();
+    running::watch_signals();
     if (!line->ladder.empty()) {
       if (!line->team_a.empty() || !line->team_b.empty())
         throw base::UsageError("--ladder has its own list of teams: use it without --team_a and --team_b");
@@ -222,7 +222,7 @@ Action add_eval(CLI::App& command) {
     dist::Options options;
     options.device = "cpu";
     options.fingerprint = train::build_text();
-    options.stopping = train::stop_requested;
+    options.stopping = running::stop_requested;
     dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }),
                               options);
     const auto begin = std::chrono::steady_clock::now();
@@ -238,7 +238,7 @@ Action add_eval(CLI::App& command) {
     std::shared_ptr<data::BoardSetWriter> boards;
     if (!line->record_boards.empty()) boards = record_boards(*line, context.rank(), match);
     const std::optional<play::MatchResult> played =
-        train::judge(a.player, b.player, match, context, train::stop_requested);
+        train::judge(a.player, b.player, match, context, running::stop_requested);
     if (!played) throw base::Stopped("stopped by a signal before all games were played; nothing was counted");
     const play::MatchResult& result = *played;
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

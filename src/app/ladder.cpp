@@ -17,9 +17,9 @@
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/world.hpp"
 #include "snake_ddp/play/elo.hpp"
+#include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/judge.hpp"
 #include "snake_ddp/train/run.hpp"
-#include "snake_ddp/train/signals.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -166,11 +166,11 @@ void play_ladder(const LadderOptions& options) {
   dist::Options group;
   group.device = "cpu";
   group.fingerprint = train::build_text();
-  group.stopping = train::stop_requested;
+  group.stopping = running::stop_requested;
   dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }), group);
   const auto begin = std::chrono::steady_clock::now();
   const auto results = train::judge_all(pairings, {options.games, options.seed, options.swap_sides, 0, 1, {}},
-                                        context, train::stop_requested);
+                                        context, running::stop_requested);
   if (!results) throw base::Stopped("stopped by a signal before all games were played; nothing was counted");
   const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   context.barrier("end of eval", context.deadline());

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "snake_ddp/running/ranks.hpp"
+
 namespace snake_ddp::train {
 namespace {
 
@@ -22,9 +24,7 @@ bool add_up(std::vector<play::MatchResult>& results, bool stopped, base::Deadlin
       *s++ = sum;
   }
   *s = stopped ? 1 : 0;
-  at::Tensor there = sums.to(context.device());  // NCCL sums what is on its device only
-  context.all_reduce_sum(there, deadline);
-  sums = there.to(at::kCPU);
+  running::add_up(sums, context, deadline);
   s = sums.data_ptr<std::int64_t>();
   for (play::MatchResult& r : results) {
     r = {s[0], s[1], s[2], s[3], s[4], s[5], s[6]};

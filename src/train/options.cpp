@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include "device_loop.hpp"
+#include "arena.hpp"
 #include "setup.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/agents/mix.hpp"

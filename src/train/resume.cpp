@@ -16,6 +16,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "periodic.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"
@@ -268,7 +269,7 @@ void check_owner(const files::Manifest& manifest, const std::string& identity, c
 }
 
 // The checkpoint that is named, or the newest that is whole for every rank.
-Found newest_whole(const Origin& origin, const Access& access, const RunState& state,
+Found newest_whole(const Origin& origin, const running::Access& access, const RunState& state,
                    const ordered_json& settings, dist::DistContext& context,
                    std::vector<std::string>& lines) {
   const std::string& run = origin.place.run;
@@ -311,18 +312,16 @@ Found newest_whole(const Origin& origin, const Access& access, const RunState& s
   throw FileError(context.broadcast_text(refusal, context.deadline()));
 }
 
-// Counts of intervals mean nothing in intervals of another length: these count anew from the checkpoint on.
+// Intervals of another length, and of jobs that the checkpoint does not know, are counted anew from the checkpoint on.
 Counters recounted(Counters counters, const files::Manifest& then, const ordered_json& now) {
-  const auto recount = [&](const char* interval, std::int64_t& count, std::int64_t done) {
-    const auto length = now.at(interval).get<std::int64_t>();
-    if (then.settings.contains(interval) && then.settings[interval] != length)
-      count = length > 0 ? done / length : 0;
-  };
-  recount("eval_interval", counters.evaluations, then.episode);
-  recount("checkpoint_interval", counters.checkpoints, then.episode);
-  recount("league_interval", counters.judgements, then.episode);
-  recount("save_interval", counters.saved, then.episode);
-  recount("check_consistency", counters.checks, counters.updates);
+  for (const Job& job : jobs()) {
+    const auto length = now.at(job.interval).get<std::int64_t>();
+    const bool is_known = counters.jobs.contains(job.counter) &&
+                          (!then.settings.contains(job.interval) || then.settings[job.interval] == length);
+    if (is_known) continue;
+    const std::int64_t done = job.unit == Job::Unit::kUpdates ? counters.updates : then.episode;
+    counters.jobs[job.counter] = length > 0 ? done / length : 0;
+  }
   return counters;
 }
 
@@ -561,8 +560,9 @@ Origin origin_of(const TrainOptions& o, const Launch& launch, dist::DistContext&
   return origin;
 }
 
-std::vector<std::string> resume_from(const Origin& origin, const Access& access, const RunState& state,
-                                     const ordered_json& settings, dist::DistContext& context) {
+std::vector<std::string> resume_from(const Origin& origin, const running::Access& access,
+                                     const RunState& state, const ordered_json& settings,
+                                     dist::DistContext& context) {
   std::vector<std::string> lines;
   const Found found = newest_whole(origin, access, state, settings, context, lines);
   rollout::GameCount count;

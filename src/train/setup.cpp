@@ -1,14 +1,13 @@
 #include "setup.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/host.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
 #include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::train {
@@ -46,29 +45,10 @@ std::int64_t replay_capacity(const TrainOptions& o) {
   return o.rollout_steps * o.num_envs * (has_self_play(mix) ? 2 : 1);
 }
 
-std::chrono::milliseconds seconds_to_ms(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
-
-namespace {
-
-double scaled_rate(const TrainOptions& o, double rate, int ranks) {
-  if (o.lr_scaling == "linear") return rate * ranks;
-  if (o.lr_scaling == "sqrt") return rate * std::sqrt(ranks);
-  return rate;
-}
-
-}  // namespace
-
 double rate_factor(const TrainOptions& o, std::int64_t steps) {
   const double played = static_cast<double>(steps * o.num_envs) / static_cast<double>(o.episode_length);
   const double progress = std::min(1.0, played / static_cast<double>(o.max_episodes));
   return 1.0 - (1.0 - o.lr_end) * progress;
-}
-
-int threads_of(const TrainOptions& o, const dist::DistContext& context) {
-  return o.threads > 0 ? static_cast<int>(o.threads)
-                       : std::max(1, base::usable_cores() / context.local_size());
 }
 
 play::Sight sight_of(const TrainOptions& o) {
@@ -84,8 +64,8 @@ learners::LearnerOptions learner_options(const TrainOptions& o, int world_size, 
   l.hidden_size = o.hidden_size;
   l.output_activation = o.output_activation;
   l.tau = o.tau;
-  l.a_lr = scaled_rate(o, o.a_lr, world_size);
-  l.c_lr = scaled_rate(o, o.c_lr, world_size);
+  l.a_lr = running::scaled_rate(o.a_lr, o.lr_scaling, world_size);
+  l.c_lr = running::scaled_rate(o.c_lr, o.lr_scaling, world_size);
   l.layer_norm = o.layer_norm;
   l.max_grad_norm = o.max_grad_norm;
   l.expected_value = o.expected_value;

@@ -1,10 +1,8 @@
 // What the rooms below are told, made of the settings.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 
-#include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/league.hpp"
 #include "snake_ddp/train/options.hpp"
@@ -15,8 +13,6 @@ namespace snake_ddp::train {
 /// enough for a stop and seldom enough to cost nothing. It follows from the settings alone, so that each rank enters
 /// the same collectives in the same order.
 std::int64_t vote_interval(const TrainOptions& options);
-
-std::chrono::milliseconds seconds_to_ms(double seconds);
 
 /// Does its learner learn from whole rollouts, rather than from replay?
 bool learns_from_rollouts(const TrainOptions& options);
@@ -33,9 +29,6 @@ std::int64_t replay_capacity(const TrainOptions& options);
 /// Factor on the learning rates after `steps` steps of each board: 1 at the start, --lr_end once as many steps are played
 /// as max_episodes of full length have. Counted in steps, which are equal on all ranks.
 double rate_factor(const TrainOptions& options, std::int64_t steps);
-
-/// --threads, or this rank's share of the cores.
-int threads_of(const TrainOptions& options, const dist::DistContext& context);
 
 play::Sight sight_of(const TrainOptions& options);
 

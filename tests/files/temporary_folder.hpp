@@ -12,7 +12,7 @@ namespace snake_ddp::files {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "snake_ddp_io.XXXXXX").string();
+    std::string name = (std::filesystem::temp_directory_path() / "snake_ddp_files.XXXXXX").string();
     REQUIRE(::mkdtemp(name.data()) != nullptr);
     path_ = name;
   }

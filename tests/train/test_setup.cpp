@@ -11,10 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "device_loop.hpp"
+#include "arena.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/play/turn.hpp"
+#include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace {
@@ -171,7 +172,7 @@ Places everything_from(const TrainOptions& o) {
   out["rollout_batches"] = std::to_string(train::rollout_batches(o));
   out["feed"] =
       fmt::format("rollouts {} windows {}", train::learns_from_rollouts(o), train::learns_from_windows(o));
-  out["threads"] = o.threads == 0 ? "a share" : std::to_string(train::threads_of(o, alone));
+  out["threads"] = o.threads == 0 ? "a share" : std::to_string(running::threads(o.threads, alone));
   return out;
 }
 
@@ -506,6 +507,6 @@ TEST_CASE("settings that only just fit together are taken, the next ones refused
 }
 
 TEST_CASE("seconds become milliseconds", "[unit]") {
-  CHECK(train::seconds_to_ms(0.1).count() == 100);
-  CHECK(train::seconds_to_ms(2.5).count() == 2500);
+  CHECK(running::seconds_to_ms(0.1).count() == 100);
+  CHECK(running::seconds_to_ms(2.5).count() == 2500);
 }

@@ -361,6 +361,20 @@ def test_weights_that_change_on_one_rank_end_all_at_the_next_comparison(start, t
         assert "weights at the end" not in process.text()
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_loss_that_is_not_finite_on_one_rank_ends_all_with_one_message(start, tmp_path, rank):
+    settings = ENDLESS | {"runs_dir": tmp_path, "check_consistency": 0, "checkpoint_interval": 0}
+    words = [str(word) for pair in settings.items() for word in pair]
+    port = free_port()
+    ranks = [start([PROBE, "spoil", rank, 70, *words], RANK=r, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+             for r in range(2)]
+    assert [process.wait() for process in ranks] == [1, 1], ranks[0].text() + ranks[1].text()
+    told = [re.findall(r"the critic's loss is not finite after (\d+) updates: training diverged; lower --c_lr or --reward_scale",
+                       process.text()) for process in ranks]
+    assert told[0] == told[1] and len(told[0]) == 1 and 70 < int(told[0][0]) <= 110, ranks[0].text() + ranks[1].text()
+    assert "Error: the critic's loss is not finite" in next(tmp_path.glob("snakes_3v3/*/train.rank1.log")).read_text()
+
+
 def test_world_size_needs_ddp(start, tmp_path):
     for line, words in ((["--world_size", "2"], "--world_size is for --ddp"), (["--ddp"], "--ddp needs --world_size")):
         run = start([BINARY, *line, *flags(TINY | {"runs_dir": tmp_path})])

@@ -5,7 +5,7 @@
 //       sends itself SIGTERM, "stall" makes no progress any more, "slow" sleeps a quarter of a second after each step until then
 //   learner SEED HIDDEN OBS OUT   what a fresh learner's policy answers to the same features scaled, as training plays
 //   perturb RANK UPDATES NAME VALUE ...   trains with these settings; on one rank a weight changes by itself after so many
-//                             updates
+//                             updates; "spoil" likewise: it is no number any more
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -126,7 +127,7 @@ train::TrainOptions options_from(const std::vector<std::string>& a, std::size_t 
   return options;
 }
 
-int train_perturbed(const std::vector<std::string>& a) {
+int train_perturbed(const std::vector<std::string>& a, double by) {
   const train::TrainOptions options = options_from(a, 3);
   const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });
   learners::Learner* learner = nullptr;
@@ -138,7 +139,7 @@ int train_perturbed(const std::vector<std::string>& a) {
   return train::run_training(options, world, [&](const train::Progress& progress) {
     if (changed || progress.updates < std::stoll(a.at(2))) return;
     changed = true;
-    learner->exported_critic().back().second.view(-1)[0] += 0.5;
+    learner->exported_critic().back().second.view(-1)[0] += by;
   });
 }
 
@@ -161,9 +162,11 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
     const std::string& mode = arguments.at(0);
-    SD_CHECK(mode == "union" || mode == "act" || mode == "learner" || mode == "perturb" || mode == "run",
+    SD_CHECK(mode == "union" || mode == "act" || mode == "learner" || mode == "perturb" || mode == "spoil" ||
+                 mode == "run",
              "unknown mode " + mode);
-    if (mode == "perturb") return train_perturbed(arguments);
+    if (mode == "perturb") return train_perturbed(arguments, 0.5);
+    if (mode == "spoil") return train_perturbed(arguments, std::numeric_limits<double>::quiet_NaN());
     if (mode == "run") return train_with(arguments);
     if (mode == "union") learn_union(arguments);
     if (mode == "act") act(arguments);

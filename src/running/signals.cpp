@@ -1,4 +1,4 @@
-#include "snake_ddp/train/signals.hpp"
+#include "snake_ddp/running/signals.hpp"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 
 #include "snake_ddp/base/run_signals.hpp"
 
-namespace snake_ddp::train {
+namespace snake_ddp::running {
 namespace {
 
 // The system may run a handler in any thread, and the watchdog asks from its own.
@@ -43,4 +43,4 @@ bool take_save_request() { return g_save.exchange(false); }
 
 bool stop_requested() { return g_stop; }
 
-}  // namespace snake_ddp::train
+}  // namespace snake_ddp::running

@@ -1,7 +1,7 @@
-// Requests from outside, as flags that the loop looks at.
+// Signals, as flags that a training loop looks at.
 #pragma once
 
-namespace snake_ddp::train {
+namespace snake_ddp::running {
 
 /// From now on SIGTERM, SIGINT, SIGUSR1 and, unless it was ignored before, SIGHUP ask for a stop, which `stop_requested`
 /// tells; repeats are ignored (srun and torchrun deliver each twice), but the third SIGINT ends the process at once.
@@ -15,4 +15,4 @@ bool take_save_request();
 /// Threads     any.
 bool stop_requested();
 
-}  // namespace snake_ddp::train
+}  // namespace snake_ddp::running
