@@ -13,6 +13,7 @@
 #include "snake_ddp/app/bench_jobs.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::app {
@@ -26,7 +27,7 @@ constexpr std::int64_t kFloats[] = {250,    500,     1'250,   2'500,   5'000,   
 
 // How many floats the learner's calls of `average` hold, in the order of one update.
 std::vector<std::int64_t> calls_of_an_update(const train::TrainOptions& o, int world_size) {
-  const auto learner = learners::make_learner(train::learner_options(o, world_size, at::kCPU));
+  const auto learner = learners::make_learner(train::learner_options(train::Plan(o), world_size, at::kCPU));
   replay::Batch batch;
   for (const replay::Column& column : learner->columns()) {
     std::vector<std::int64_t> sizes = {o.batch_size};

@@ -10,6 +10,7 @@
 
 #include "snake_ddp/app/bench_jobs.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::app {
@@ -52,7 +53,7 @@ Pace paced_run(const nlohmann::json& settings, double seconds, const std::string
 double update_alone_us(const train::TrainOptions& options, double seconds) {
   const c10::NoGradGuard no_grad;
   at::set_num_threads(1);
-  const auto learner = learners::make_learner(train::learner_options(options, 1, at::kCPU));
+  const auto learner = learners::make_learner(train::learner_options(train::Plan(options), 1, at::kCPU));
   replay::Batch batch;
   for (const replay::Column& column : learner->columns()) {
     std::vector<std::int64_t> sizes = {options.batch_size};

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "snake_ddp/base/error.hpp"
+#include "entries.hpp"
 
 namespace snake_ddp::learners {
 namespace {
@@ -16,17 +16,6 @@ nets::MlpShape shape_of(const LearnerOptions& o) {
 
 }  // namespace
 
-void Dqn::check(const LearnerOptions& o) {
-  const std::pair<bool, const char*> not_ours[] = {{o.expected_value, "--expected_value"},
-                                                   {o.clipped_double_critics, "--clipped_double_critics"},
-                                                   {o.coalesced_update, "--coalesced_update"}};
-  for (const auto& [asked, name] : not_ours) {
-    if (asked)
-      throw base::UsageError(std::string(name) + " is about actors and critics; --algo " + o.algo +
-                             " has one network: leave it out");
-  }
-}
-
 Dqn::Dqn(const LearnerOptions& options)
     : options_(options),
       value_(options.algo == "qmix"  ? Value::kMixed
@@ -36,7 +25,6 @@ Dqn::Dqn(const LearnerOptions& options)
       target_(shape_of(options), options.device, nets::kQNetName, options.library_products),
       gradient_(net_.parameters().like()),
       adam_(net_.parameters(), options.c_lr, net_.by_library()) {
-  check(options);
   const c10::NoGradGuard no_grad;
   net_.init(options.seed);
   const auto scalar = at::TensorOptions().dtype(at::kFloat).device(options.device);
@@ -173,6 +161,20 @@ const at::Tensor& Dqn::action_values(const at::Tensor& observations) {
   // Back to where the question came from.
   act_output_ = pass.output.to(observations.device()).view({observations.size(0), kTeam, kActions});
   return act_output_;
+}
+
+std::vector<LearnerEntry> dqn_entries() {
+  const LearnerEntry dqn = {.name = "dqn",
+                            .make = make<Dqn>,
+                            .flags = flags_of<NetFlags, TargetFlags, LayerNormFlags>,
+                            .n_step = true,
+                            .device_boards = true,
+                            .cuda_graphs = true,
+                            .low_precision = true,
+                            .tokens = true};
+  LearnerEntry qmix = dqn, vdn = dqn;
+  qmix.name = "qmix", vdn.name = "vdn";
+  return {dqn, qmix, vdn};
 }
 
 }  // namespace snake_ddp::learners

@@ -5,7 +5,22 @@
 
 #include <limits>
 
+#include "entries.hpp"
+
 namespace snake_ddp::learners {
+namespace {
+
+struct PqnFlags {
+  double td_lambda = 0.65;
+  config::Fields fields() {
+    return config::under(
+        "Learning",
+        {config::number("td_lambda", &td_lambda,
+                        "lambda of the returns; 0: one step, 1: up to the end of the rollout", 0, 1)});
+  }
+};
+
+}  // namespace
 
 at::Tensor lambda_returns(const at::Tensor& reward, const at::Tensor& discount, const at::Tensor& value,
                           const at::Tensor& back, double lambda) {
@@ -34,7 +49,6 @@ Pqn::Pqn(const LearnerOptions& options)
            nets::kQNetName, options.library_products),
       gradient_(net_.parameters().like()),
       adam_(net_.parameters(), options.c_lr, net_.by_library()) {
-  Dqn::check(options);
   net_.init(options.seed);
   const auto scalar = at::TensorOptions().dtype(at::kFloat).device(options.device);
   for (at::Tensor* t : {&loss_, &q_mean_, &norm_}) *t = at::zeros({}, scalar);
@@ -53,7 +67,7 @@ void Pqn::prepare(replay::Batch& rollout) {
       next_pass_.output.to(at::kCPU).masked_fill(shut, -std::numeric_limits<float>::infinity()).amax(1);
   rollout.columns[kReward] =
       lambda_returns(rollout.columns[kReward], rollout.columns[kDiscount], best.view({transitions, kTeam}),
-                     rollout.columns[kBack], options_.td_lambda);
+                     rollout.columns[kBack], options_.read<PqnFlags>().td_lambda);
   rollout.columns.resize(kReward + 1);
 }
 
@@ -94,6 +108,14 @@ const at::Tensor& Pqn::action_values(const at::Tensor& observations) {
   nets::forward(net_, observations.view({rows, options_.features + 1}).to(options_.device), act_pass_);
   act_output_ = act_pass_.output.to(at::kCPU).view({observations.size(0), kTeam, kActions});
   return act_output_;
+}
+
+std::vector<LearnerEntry> pqn_entries() {
+  const LearnerEntry pqn = {
+      .name = "pqn", .make = make<Pqn>, .flags = flags_of<NetFlags, PqnFlags>, .feed = Feed::kRollout};
+  LearnerEntry pqn_vdn = pqn;
+  pqn_vdn.name = "pqn_vdn";
+  return {pqn, pqn_vdn};
 }
 
 }  // namespace snake_ddp::learners

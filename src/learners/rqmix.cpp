@@ -6,20 +6,21 @@
 
 #include <limits>
 
+#include "entries.hpp"
 #include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::learners {
 
-void Rqmix::check(const LearnerOptions& o) {
-  Dqn::check(o);
-  if (o.layer_norm)
-    throw base::UsageError("--layer_norm is not for --algo rqmix, whose network has none: leave it out");
-  if (o.burn_in >= o.sequence_length) {
+namespace {
+
+void check(const LearnerOptions& o) {
+  if (o.burn_in >= o.sequence_length)
     throw base::UsageError(fmt::format(
         "--burn_in {} leaves nothing to learn from in windows of --sequence_length {}: lower the first",
         o.burn_in, o.sequence_length));
-  }
 }
+
+}  // namespace
 
 Rqmix::Rqmix(const LearnerOptions& options)
     : options_((check(options), options)),
@@ -128,6 +129,14 @@ const at::Tensor& Rqmix::action_values_after(const at::Tensor& observations, at:
   nets::step(net_, observations.to(options_.device), memory, act_pass_);
   act_output_ = act_pass_.output.to(at::kCPU).view({observations.size(0), kTeam, kActions});
   return act_output_;
+}
+
+std::vector<LearnerEntry> rqmix_entries() {
+  return {{.name = "rqmix",
+           .make = make<Rqmix>,
+           .flags = flags_of<NetFlags, TargetFlags, WindowFlags>,
+           .feed = Feed::kWindows,
+           .check = check}};
 }
 
 }  // namespace snake_ddp::learners

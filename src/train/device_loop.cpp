@@ -1,6 +1,5 @@
 #include "device_loop.hpp"
 
-#include "setup.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 
 namespace snake_ddp::train {

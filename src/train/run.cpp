@@ -25,7 +25,6 @@
 #include "device_loop.hpp"
 #include "keeper.hpp"
 #include "late_stats.hpp"
-#include "setup.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/base/random.hpp"
@@ -44,6 +43,7 @@
 #include "snake_ddp/train/collected.hpp"
 #include "snake_ddp/train/judge.hpp"
 #include "snake_ddp/train/league.hpp"
+#include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/recorder.hpp"
 #include "snake_ddp/train/reporter.hpp"
 #include "snake_ddp/train/resume.hpp"
@@ -83,11 +83,9 @@ void check_settings(const nlohmann::ordered_json& settings, dist::DistContext& c
                      context.deadline());
 }
 
-std::unique_ptr<learners::Learner> make_learner(const TrainOptions& o, const dist::DistContext& context) {
+std::unique_ptr<learners::Learner> make_learner(const Plan& o, const dist::DistContext& context) {
   at::set_num_threads(threads_of(o, context));
-  if (o.products != "float32" && context.device().is_cpu())
-    throw base::UsageError(fmt::format("--products {} is for GPUs, and this run is on the CPU", o.products));
-  nets::set_product_precision(nets::precision_from_name(o.products));
+  nets::set_product_precision(o.precision);
   const learners::LearnerOptions options = learner_options(o, context.size(), context.device());
   if (o.tokens.empty()) return learners::make_learner(options);
   return learners::make_learner_with_tokens(options, token_reader(o.tokens, context.device()));
@@ -231,7 +229,7 @@ class Run {
   [[nodiscard]] std::int64_t replay_size() const;
   [[nodiscard]] double seconds() const { return seconds_before_ + seconds_since(begin_); }
 
-  const TrainOptions o_;
+  const Plan o_;
   const Watch watch_;
   const dist::World world_;
   const std::chrono::milliseconds timeout_;
@@ -290,7 +288,7 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
       context_(world, {o_.dist_backend, o_.device, seconds_to_ms(o_.join_timeout), timeout_, build_text(),
                        o_.shared_memory, stop_requested}),
       watchdog_(context_.rank(), {timeout_ + patience, std::chrono::seconds(25)}, stop_requested),
-      settings_(settings_of(o_)),
+      settings_(settings_of(options)),
       learner_((check_settings(settings_, context_), make_learner(o_, context_))),
       replay_(rollout::with_boards(learner_->columns(), sight_of(o_)), replay_capacity(o_)),
       league_(league_options(o_)),
@@ -321,11 +319,6 @@ Run::Run(const TrainOptions& options, const dist::World& world, const Watch& wat
     on_device_->take_over(collector_, replay_, counters_.updates);
   }
   const bool records = o_.cuda_graph == "on" && context_.device().is_cuda();
-  if (records && context_.backend() == "gloo")
-    throw base::UsageError(
-        "--cuda_graph on: gradients that travel through Gloo cannot be recorded; use --dist_backend nccl, "
-        "with a GPU for "
-        "each rank, or --cuda_graph off");
   updater_.emplace(*learner_, context_.device(), records);
   stats_.emplace(context_.device());
   if (o_.cuda_graph == "on" && !records) lines.push_back("No CUDA graph: the learner is on the CPU");
@@ -877,6 +870,7 @@ base::ExitCode Run::end() {
 base::ExitCode run_training(const TrainOptions& options, const dist::World& world, const Watch& watch,
                             std::chrono::milliseconds patience) {
   check_together(options);
+  check_start(Plan(options), world, dist::visible_gpus());
   watch_signals();
   Run run(options, world, watch, patience);
   try {

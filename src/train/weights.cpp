@@ -3,14 +3,13 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "setup.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/io/run_folder.hpp"
 #include "snake_ddp/io/state_dict.hpp"
 #include "snake_ddp/nets/dense.hpp"
 
 namespace snake_ddp::train {
-FeatureMap::FeatureMap(const TrainOptions& o) : scaled_(o.scale_features) {
+FeatureMap::FeatureMap(const Plan& o) : scaled_(o.scale_features) {
   if (!scaled_) return;
   const rollout::Sight sight = sight_of(o);
   encode::Scaling s = sight.scaling;

@@ -48,9 +48,3 @@ TEST_CASE("five updates of DQN, VDN and QMIX equal those of a plain implementati
   require_near(learner.mixer().named(), part(recording, "mixer5."));
   require_near(learner.mixer_target().named(), part(recording, "mixer_target5."));
 }
-
-TEST_CASE("DQN refuses an option about actors", "[unit]") {
-  learners::LearnerOptions options;
-  options.expected_value = true;
-  CHECK_THROWS_AS(learners::Dqn(options), base::UsageError);
-}

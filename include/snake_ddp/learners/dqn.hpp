@@ -28,9 +28,6 @@ std::vector<replay::Column> dqn_columns(const LearnerOptions& options, bool link
 
 class Dqn final : public Learner, private nets::Policy {
  public:
-  /// Throws  UsageError for expected_value, clipped_double_critics and coalesced_update, which are about actors.
-  static void check(const LearnerOptions& options);
-  /// Throws  as `check`.
   explicit Dqn(const LearnerOptions& options);
 
   [[nodiscard]] std::vector<replay::Column> columns() const override;

@@ -23,7 +23,6 @@ at::Tensor lambda_returns(const at::Tensor& reward, const at::Tensor& discount, 
 /// Batches have the first three columns of DqnColumn, with the return as reward.
 class Pqn final : public Learner, private nets::Policy {
  public:
-  /// Throws  as Dqn::check.
   explicit Pqn(const LearnerOptions& options);
 
   [[nodiscard]] std::vector<replay::Column> columns() const override;

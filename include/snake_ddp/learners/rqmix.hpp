@@ -16,9 +16,7 @@ namespace snake_ddp::learners {
 /// Batches have the columns of DqnColumn, window after window, `back` as replay::Buffer::sample_windows leaves it.
 class Rqmix final : public Learner, private nets::Policy {
  public:
-  /// Throws  UsageError as Dqn::check, for layer_norm, and where no transition of a window would be learned from.
-  static void check(const LearnerOptions& options);
-  /// Throws  as `check`.
+  /// Throws  UsageError where no transition of a window would be learned from.
   explicit Rqmix(const LearnerOptions& options);
 
   [[nodiscard]] std::vector<replay::Column> columns() const override;
