@@ -18,6 +18,7 @@
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/train/options.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::app {
@@ -152,13 +153,18 @@ void print_plain(const ordered_json& about) {
 Action add_info(CLI::App& command) {
   struct Line {
     std::string path;
-    bool json = false;
+    bool json = false, flags = false;
   };
   const auto line = std::make_shared<Line>();
   command.add_option("path", line->path,
                      "run folder, checkpoint folder or weights file; without it: this program and machine");
   command.add_flag("--json", line->json, "one JSON object on stdout");
+  command.add_flag("--flags", line->flags, "which flag of train goes with which learner, as docs/flags.md");
   return [line]() -> int {
+    if (line->flags) {
+      base::print_result(train::flags_page());
+      return base::kExitDone;
+    }
     const ordered_json about = line->path.empty()              ? about_program()
                                : !fs::is_directory(line->path) ? about_weights(line->path)
                                : is_checkpoint(line->path)     ? about_checkpoint(line->path)

@@ -14,6 +14,7 @@
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
+#include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::bench {
@@ -27,7 +28,7 @@ constexpr std::int64_t kFloats[] = {250,    500,     1'250,   2'500,   5'000,   
 
 // How many floats the learner's calls of `average` hold, in the order of one update.
 std::vector<std::int64_t> calls_of_an_update(const train::TrainOptions& o, int world_size) {
-  const auto learner = learners::make_learner(train::learner_options(o, world_size, at::kCPU));
+  const auto learner = learners::make_learner(train::learner_options(train::Plan(o), world_size, at::kCPU));
   const replay::Batch batch = replay::random_batch(learner->columns(), o.batch_size);
   std::vector<std::int64_t> calls;
   for (std::int64_t i = 0; i < o.actor_interval; ++i)

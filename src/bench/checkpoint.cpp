@@ -40,7 +40,7 @@ std::vector<Row> measure_checkpoint(double seconds) {
   dist::Options alone;
   alone.device = "cpu";
   dist::DistContext context(dist::World{}, alone);
-  const auto learner = learners::make_learner({});
+  const auto learner = learners::make_learner(learners::LearnerOptions());
   replay::Buffer replay(learner->columns(), kTransitions);
   rollout::CollectorOptions options;
   options.num_envs = kBoards;

@@ -11,6 +11,7 @@
 #include "snake_ddp/bench/jobs.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
+#include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::bench {
@@ -53,7 +54,7 @@ Pace paced_run(const nlohmann::json& settings, double seconds, const std::string
 double update_alone_us(const train::TrainOptions& options, double seconds) {
   const c10::NoGradGuard no_grad;
   at::set_num_threads(1);
-  const auto learner = learners::make_learner(train::learner_options(options, 1, at::kCPU));
+  const auto learner = learners::make_learner(train::learner_options(train::Plan(options), 1, at::kCPU));
   const replay::Batch batch = replay::random_batch(learner->columns(), options.batch_size);
   const auto update = [&] { learner->update(batch, [](at::Tensor&) {}); };
   for (std::int64_t i = 0; i < kWarmUpdates; ++i) update();

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
-#include "snake_ddp/base/error.hpp"
+#include "entries.hpp"
 
 namespace snake_ddp::learners {
 namespace {
@@ -46,19 +46,6 @@ void Bicnet::Pair::step(const Average& average, bool follow) {
   if (follow) target_maps.refresh(target(), false);
 }
 
-void Bicnet::check(const LearnerOptions& o) {
-  const auto refuse = [](bool asked, const char* name, const char* why) {
-    if (asked)
-      throw base::UsageError(std::string(name) + " is not for --algo bicnet: " + why +
-                             "; leave it out or use --algo ddpg");
-  };
-  refuse(o.layer_norm, "--layer_norm", "its critic has no layer norm");
-  refuse(o.expected_value, "--expected_value",
-         "its critic values each snake by the moves of all three, so there are 64 values, not 4, to expect");
-  refuse(o.clipped_double_critics, "--clipped_double_critics", "it has one critic");
-  refuse(o.coalesced_update, "--coalesced_update", "its actor learns from the critic after its step");
-}
-
 Bicnet::Bicnet(const LearnerOptions& options)
     : options_(options),
       actor_(options, actor_shape(options), options.a_lr, options.seed * 2),
@@ -68,7 +55,6 @@ Bicnet::Bicnet(const LearnerOptions& options)
       q_mean_(at::zeros_like(critic_.norm)),
       actor_loss_(at::zeros_like(critic_.norm)),
       updates_tensor_(at::zeros({}, critic_.norm.options().dtype(at::kLong))) {
-  check(options);
   start_from_exported();
 }
 
@@ -147,6 +133,15 @@ void Bicnet::state_changed() {
   updates_ = updates_tensor_.item<std::int64_t>();
   actor_.refresh();
   critic_.refresh();
+}
+
+std::vector<LearnerEntry> bicnet_entries() {
+  return {{.name = "bicnet",
+           .make = make<Bicnet>,
+           .flags = flags_of<NetFlags, TargetFlags, ActorFlags>,
+           .actor = true,
+           .n_step = true,
+           .device_boards = true}};
 }
 
 }  // namespace snake_ddp::learners

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include "entries.hpp"
 #include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::learners {
@@ -33,14 +34,28 @@ void DdpgTrainee::refresh_target() {
   library ? target_folded.refresh(target()) : target_rows.refresh(target().blocks());
 }
 
+config::Fields DdpgFlags::fields() {
+  return config::under(
+      "Learning",
+      {config::flag(
+           "expected_value", &expected_value,
+           "value an actor's output by the expectation over its moves; needs --stored_action played"),
+       config::flag("clipped_double_critics", &clipped_double_critics,
+                    "two critics; targets use the smaller of their values"),
+       config::flag("coalesced_update", &coalesced_update,
+                    "compute the actor's gradient before the critic's step: one all-reduce per update "
+                    "instead of two")});
+}
+
 Ddpg::Ddpg(const LearnerOptions& options)
     : options_(options),
+      own_(options.read<DdpgFlags>()),
       by_library_(by_library(options)),
       actor_(options, actor_shape(options), options.a_lr, options.seed * 2) {
   const c10::NoGradGuard no_grad;
   critics_.reserve(2);
   critics_.emplace_back(options, critic_shape(options), options.c_lr, options.seed * 2 + 1);
-  if (options.clipped_double_critics) {
+  if (own_.clipped_double_critics) {
     // Far from the seeds of other runs' networks, which lie side by side.
     critics_.emplace_back(options, critic_shape(options), options.c_lr, options.seed * 2 + (1ULL << 32));
   }
@@ -104,7 +119,7 @@ void Ddpg::update(const replay::Batch& batch, const Average& average) {
     for (DdpgTrainee& c : critics_) step(c, with_actor);
   };
   gradient_of_critics();
-  if (with_actor && options_.coalesced_update) {
+  if (with_actor && own_.coalesced_update) {
     gradient_of_actor();
     average(gradients_);
     step_critics();
@@ -149,6 +164,23 @@ void Ddpg::state_changed() {
   const auto refresh = [](DdpgTrainee& t) { t.refresh(), t.refresh_target(); };
   refresh(actor_);
   for (DdpgTrainee& c : critics_) refresh(c);
+}
+
+std::vector<LearnerEntry> ddpg_entries() {
+  return {{.name = "ddpg",
+           .make = make<Ddpg>,
+           .flags = flags_of<NetFlags, TargetFlags, LayerNormFlags, ActorFlags, DdpgFlags>,
+           .actor = true,
+           .n_step = true,
+           .device_boards = true,
+           .cuda_graphs = true,
+           .low_precision = true,
+           .check = [](const LearnerOptions& o) {
+             if (o.read<DdpgFlags>().expected_value &&
+                 (o.stored_action != "played" || o.output_activation != "softmax"))
+               throw base::UsageError(
+                   "--expected_value needs --stored_action played and --output_activation softmax");
+           }}};
 }
 
 }  // namespace snake_ddp::learners

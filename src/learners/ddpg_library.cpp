@@ -31,7 +31,7 @@ at::Tensor Ddpg::next_values_by_library(const at::Tensor& next) {
   DdpgWhole& s = *whole_;
   const std::int64_t d = options_.features;
   nets::forward(actor_.target(), actor_.target_folded, next, s.target_pass);
-  if (options_.expected_value) {
+  if (own_.expected_value) {
     for (std::size_t i = 0; i < critics_.size(); ++i) {
       at::Tensor& values = i == 0 ? s.move_values : s.other_values;
       nets::forward_moves(critics_[i].target(), critics_[i].target_folded, next, kActions, s.critic_pass,
@@ -84,7 +84,7 @@ void Ddpg::actor_gradient_by_library(const replay::Batch& batch) {
   const double n = static_cast<double>(rows);
   DdpgTrainee& critic = critics_[0];
   nets::forward(actor_.net, actor_.folded, observation, s.actor_pass);
-  if (options_.expected_value) {
+  if (own_.expected_value) {
     // dL/da_i = -Q(s, e_i) / n: the critic is not differentiated at all.
     nets::forward_moves(critic.net, critic.folded, observation, kActions, s.critic_pass, s.d_action);
     s.d_action.mul_(-1.0 / n);

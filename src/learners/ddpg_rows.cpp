@@ -72,7 +72,7 @@ void Ddpg::critic_gradient_in_rows(const replay::Batch& batch) {
     const std::int64_t rows = std::min(kChunk, total - first);
     const float* next_rows = next + first * (d + 1);
     nets::forward(actor_.target_rows, rows, next_rows, d + 1, s.actor, s.action.data());
-    if (options_.expected_value) {
+    if (own_.expected_value) {
       nets::forward_moves(critics_[0].target_rows, rows, next_rows, kActions, s.critic, s.move_values.data());
       if (critics_.size() > 1) {
         nets::forward_moves(critics_[1].target_rows, rows, next_rows, kActions, s.critic,
@@ -128,7 +128,7 @@ void Ddpg::actor_gradient_in_rows(const replay::Batch& batch) {
     const std::int64_t rows = std::min(kChunk, total - first);
     const float* observed = observation + first * (d + 1);
     nets::forward(actor_.rows, rows, observed, d + 1, s.actor, s.action.data());
-    if (options_.expected_value) {
+    if (own_.expected_value) {
       // dL/da_i = -Q(s, e_i) / n: the critic is not differentiated at all.
       nets::forward_moves(critic, rows, observed, kActions, s.critic, s.d_action.data());
       for (std::size_t i = 0; i < static_cast<std::size_t>(rows * kActions); ++i) {

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include "entries.hpp"
 #include "q_learner.hpp"
 
 namespace snake_ddp::learners {
@@ -40,6 +41,18 @@ class Dqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
 
 }  // namespace
 
-std::unique_ptr<Learner> make_dqn(const LearnerOptions& options) { return std::make_unique<Dqn>(options); }
+std::vector<LearnerEntry> dqn_entries() {
+  const LearnerEntry dqn = {.name = "dqn",
+                            .make = make<Dqn>,
+                            .flags = flags_of<NetFlags, TargetFlags, LayerNormFlags>,
+                            .n_step = true,
+                            .device_boards = true,
+                            .cuda_graphs = true,
+                            .low_precision = true,
+                            .tokens = true};
+  LearnerEntry qmix = dqn, vdn = dqn;
+  qmix.name = "qmix", vdn.name = "vdn";
+  return {dqn, qmix, vdn};
+}
 
 }  // namespace snake_ddp::learners

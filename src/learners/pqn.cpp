@@ -10,6 +10,7 @@
 
 #include <limits>
 
+#include "entries.hpp"
 #include "q_learner.hpp"
 
 namespace snake_ddp::learners {
@@ -36,6 +37,16 @@ at::Tensor lambda_returns(const at::Tensor& reward, const at::Tensor& discount, 
 
 namespace {
 
+struct PqnFlags {
+  double td_lambda = 0.65;
+  config::Fields fields() {
+    return config::under(
+        "Learning",
+        {config::number("td_lambda", &td_lambda,
+                        "lambda of the returns; 0: one step, 1: up to the end of the rollout", 0, 1)});
+  }
+};
+
 class Pqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
  public:
   explicit Pqn(const LearnerOptions& o)
@@ -53,7 +64,7 @@ class Pqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
             .to(at::kCPU)
             .view({-1, kTeam});
     rollout.columns[kReward] = lambda_returns(rollout.columns[kReward], rollout.columns[kDiscount], best,
-                                              rollout.columns[kBack], options_.td_lambda);
+                                              rollout.columns[kBack], options_.read<PqnFlags>().td_lambda);
     rollout.columns.resize(kReward + 1);
   }
 
@@ -76,6 +87,12 @@ class Pqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
 
 }  // namespace
 
-std::unique_ptr<Learner> make_pqn(const LearnerOptions& options) { return std::make_unique<Pqn>(options); }
+std::vector<LearnerEntry> pqn_entries() {
+  const LearnerEntry pqn = {
+      .name = "pqn", .make = make<Pqn>, .flags = flags_of<NetFlags, PqnFlags>, .feed = Feed::kRollout};
+  LearnerEntry pqn_vdn = pqn;
+  pqn_vdn.name = "pqn_vdn";
+  return {pqn, pqn_vdn};
+}
 
 }  // namespace snake_ddp::learners

@@ -3,10 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <limits>
-#include <string>
-#include <utility>
-
-#include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::learners {
 
@@ -30,24 +26,12 @@ nets::Mlp q_net(const LearnerOptions& o, bool layer_norm) {
   return {{o.features, o.hidden_size, kActions, layer_norm}, o.device, nets::kQNetName, o.library_products};
 }
 
-void check_q_learner(const LearnerOptions& o) {
-  const std::pair<bool, const char*> not_ours[] = {{o.expected_value, "--expected_value"},
-                                                   {o.clipped_double_critics, "--clipped_double_critics"},
-                                                   {o.coalesced_update, "--coalesced_update"}};
-  for (const auto& [asked, name] : not_ours) {
-    if (asked)
-      throw base::UsageError(std::string(name) + " is about actors and critics; --algo " + o.algo +
-                             " has one network: leave it out");
-  }
-}
-
 QLearner::Mixing::Mixing(const LearnerOptions& o)
     : Trainee(o, o.c_lr, o.seed + 1, nets::Mixer({kTeam * (o.features + 1)}, o.device),
               nets::Mixer({kTeam * (o.features + 1)}, o.device)) {}
 
 QLearner::QLearner(const LearnerOptions& options, Value value, Column last_column)
     : options_(options), value_(value), last_column_(last_column) {
-  check_q_learner(options);
   const auto scalar = at::TensorOptions().dtype(at::kFloat).device(options.device);
   for (at::Tensor* t : {&loss_, &q_mean_, &norm_}) *t = at::zeros({}, scalar);
   if (value == Value::kMixed) mixing_.emplace(options);

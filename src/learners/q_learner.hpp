@@ -36,9 +36,6 @@ Transitions transitions_of(const replay::Batch& batch, at::Device device);
 /// The feed-forward network of these options.
 nets::Mlp q_net(const LearnerOptions& options, bool layer_norm);
 
-/// Throws  UsageError for options about actors.
-void check_q_learner(const LearnerOptions& options);
-
 /// What does not depend on the kind of network.
 class QLearner : public Learner {
  public:
@@ -49,7 +46,6 @@ class QLearner : public Learner {
   void state_changed() override {}
 
  protected:
-  /// Throws  as check_q_learner.
   QLearner(const LearnerOptions& options, Value value, Column last_column);
 
   /// Errors of snakes as those of the values learned: [R, 1] -> [R, 1] or [R / 3, 1]. Not for kMixed.

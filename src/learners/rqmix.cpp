@@ -7,24 +7,21 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
+#include "entries.hpp"
 #include "q_learner.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/nets/gru_net.hpp"
 
 namespace snake_ddp::learners {
 
-void check_rqmix(const LearnerOptions& o) {
-  check_q_learner(o);
-  if (o.layer_norm)
-    throw base::UsageError("--layer_norm is not for --algo rqmix, whose network has none: leave it out");
-  if (o.burn_in >= o.sequence_length) {
+namespace {
+
+void check(const LearnerOptions& o) {
+  if (o.burn_in >= o.sequence_length)
     throw base::UsageError(fmt::format(
         "--burn_in {} leaves nothing to learn from in windows of --sequence_length {}: lower the first",
         o.burn_in, o.sequence_length));
-  }
 }
-
-namespace {
 
 nets::GruNet gru_net(const LearnerOptions& o) {
   return {{o.features, o.hidden_size, kActions}, o.device, nets::kQNetName};
@@ -33,7 +30,7 @@ nets::GruNet gru_net(const LearnerOptions& o) {
 class Rqmix final : public QLearnerWith<nets::GruNet, nets::GruPolicy> {
  public:
   explicit Rqmix(const LearnerOptions& o)
-      : QLearnerWith((check_rqmix(o), o), Value::kMixed, kBack, gru_net(o), gru_net(o)) {}
+      : QLearnerWith((check(o), o), Value::kMixed, kBack, gru_net(o), gru_net(o)) {}
 
   // Batches are window after window, `back` as replay::Buffer::sample_windows leaves it.
   // L = 1/N sum of Huber(error) over the windows' transitions after the burn-in, N as if all of them were there.
@@ -89,8 +86,12 @@ class Rqmix final : public QLearnerWith<nets::GruNet, nets::GruPolicy> {
 
 }  // namespace
 
-std::unique_ptr<Learner> make_rqmix(const LearnerOptions& options) {
-  return std::make_unique<Rqmix>(options);
+std::vector<LearnerEntry> rqmix_entries() {
+  return {{.name = "rqmix",
+           .make = make<Rqmix>,
+           .flags = flags_of<NetFlags, TargetFlags, WindowFlags>,
+           .feed = Feed::kWindows,
+           .check = check}};
 }
 
 }  // namespace snake_ddp::learners

@@ -9,7 +9,7 @@
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/collector.hpp"
-#include "snake_ddp/train/options.hpp"
+#include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/recorded.hpp"
 
 namespace snake_ddp::train {
@@ -50,7 +50,7 @@ class Arena {
 
 /// What an arena works on. Owner: the session.
 struct ArenaParts {
-  const TrainOptions& options;
+  const Plan& options;
   rollout::CollectorOptions collector_options;
   learners::Learner& learner;
   rollout::Collector& collector;

@@ -65,7 +65,7 @@ class DeviceArena final : public Arena {
         replay_(rollout::with_boards(learner_.columns(), parts.collector_options.sight),
                 parts.options.buffer_size, parts.device),
         fleet_(parts.collector_options, opponent_plan(parts.options, seed_), replay_, fetch_interval),
-        side_(parts.device, parts.options.overlap == "on"),
+        side_(parts.device, parts.options.overlaps),
         decided_(parts.record),
         moved_(parts.record),
         drawn_(parts.record),

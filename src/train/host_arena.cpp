@@ -8,8 +8,8 @@
 #endif
 
 #include "arena.hpp"
-#include "setup.hpp"
 #include "snake_ddp/base/random.hpp"
+#include "snake_ddp/train/plan.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -60,7 +60,7 @@ class Upload {
 // A rollout: all transitions since the last one, shuffled anew for each epoch and cut into as many batches on every rank.
 class Rollout {
  public:
-  Rollout(const TrainOptions& o, std::uint64_t seed)
+  Rollout(const Plan& o, std::uint64_t seed)
       : epochs_(o.rollout_epochs), batches_(rollout_batches(o)), seed_(seed) {}
 
   void deal(std::int64_t update, replay::Buffer& replay, learners::Learner& learner, replay::Batch& batch) {
@@ -143,7 +143,7 @@ class HostArena final : public Arena {
   [[nodiscard]] const replay::Batch& last_batch() const override { return *batch_; }
 
  private:
-  const TrainOptions& o_;
+  const Plan& o_;
   learners::Learner& learner_;
   rollout::Collector& collector_;
   replay::Buffer& replay_;

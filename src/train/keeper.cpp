@@ -28,7 +28,7 @@ bool is_gone(const std::string& path) {
 
 }  // namespace
 
-Keeper::Keeper(const TrainOptions& o, const std::string& folder, const nlohmann::ordered_json& settings,
+Keeper::Keeper(const Plan& o, const std::string& folder, const nlohmann::ordered_json& settings,
                const Launch& launch, const dist::DistContext& context, const std::string& identity)
     : new_(folder.empty()
                ? std::make_unique<files::NewRun>(files::create_run_folder(o.runs_dir, o.game_name).path)

@@ -4,15 +4,16 @@
 #include <vector>
 
 #include "session.hpp"
-#include "setup.hpp"
+#include "snake_ddp/dist/gpus.hpp"
 #include "snake_ddp/running/signals.hpp"
+#include "snake_ddp/train/plan.hpp"
 
 namespace snake_ddp::train {
 namespace {
 
 // The updates that one step of the boards brings: all of a rollout's once it is complete, or, from the first full batch on,
 // --updates_per_step for each board. Counted in steps, which are equal on all ranks.
-double updates_of_step(const TrainOptions& o, Counters& n) {
+double updates_of_step(const Plan& o, Counters& n) {
   if (learns_from_rollouts(o)) {
     if (n.steps - n.empty_at < o.rollout_steps) return 0;
     n.empty_at = n.steps;
@@ -29,7 +30,7 @@ Progress progress(const Session& s) {
 
 // Plays, samples, learns, reports and keeps, step by step, until a vote ends the run.
 void train(Session& s) {
-  const TrainOptions& o = s.o;
+  const Plan& o = s.o;
   Counters& n = s.counters;
   Arena& arena = *s.arena;
   std::vector<rollout::Episode> ended;
@@ -45,9 +46,8 @@ void train(Session& s) {
     // choice of the moves and the moves, so its batch is drawn before.
     const Clock::time_point begin = Clock::now();
     ended.clear();
-    const bool overlaps = o.overlap == "on";
-    if (overlaps) n.updates_due += updates_of_step(o, n);
-    const bool is_ahead = overlaps && n.updates_due >= 1.0;
+    if (o.overlaps) n.updates_due += updates_of_step(o, n);
+    const bool is_ahead = o.overlaps && n.updates_due >= 1.0;
     if (is_ahead) arena.draw(n.updates);
     arena.decide();
     if (is_ahead) learn();
@@ -59,7 +59,7 @@ void train(Session& s) {
 
     // 2. Sample a batch, as often as updates are due.
     if (o.lr_end != 1.0) s.learner->scale_rates(rate_factor(o, n.steps));
-    if (!overlaps) n.updates_due += updates_of_step(o, n);
+    if (!o.overlaps) n.updates_due += updates_of_step(o, n);
     while (n.updates_due >= 1.0) {
       arena.draw(n.updates);
       // 3. Learn from it: gradients are averaged over the ranks.
@@ -80,6 +80,7 @@ void train(Session& s) {
 base::ExitCode run_training(const TrainOptions& options, const dist::World& world, const Watch& watch,
                             std::chrono::milliseconds patience) {
   check_together(options);
+  check_start(Plan(options), world, dist::visible_gpus());
   running::watch_signals();
   Session session(options, world, watch, patience);
   try {

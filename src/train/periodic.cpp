@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "session.hpp"
-#include "setup.hpp"
 #include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/judge.hpp"
+#include "snake_ddp/train/plan.hpp"
 #include "weights.hpp"
 
 namespace snake_ddp::train {
@@ -55,8 +55,8 @@ void evaluate(Session& s, Scheduled& j) {
   s.arena->settle();
   s.watchdog.tick("evaluating");
   const auto alive = [&](std::int64_t, const game::State&) { s.watchdog.tick("evaluating"); };
-  const rollout::Player self{std::nullopt, &s.learner->policy(), sight_of(s.o), false, s.o.mask_fatal};
-  const rollout::Player rival{agents::try_opponent(s.o.eval_opponent), nullptr, {}, false};
+  const rollout::Player self{std::nullopt, &s.learner->policy(), s.o.sight, false, s.o.mask_fatal};
+  const rollout::Player rival{s.o.judge, nullptr, {}, false};
   const std::optional<play::MatchResult> played =
       judge(self, rival, {s.o.eval_games, static_cast<std::uint64_t>(s.o.seed), true, 0, 1, alive}, s.context,
             running::stop_requested);

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "session.hpp"
-#include "setup.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
+#include "snake_ddp/train/plan.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -23,9 +23,9 @@ double gpu_memory_mb(const at::Device& device) {
   return 0.0;
 }
 
-int difficulty(const TrainOptions& o, std::int64_t episode) {
-  return agents::difficulty_at(agents::parse_curriculum(o.opponent_difficulty_strategy),
-                               std::clamp<std::int64_t>(episode, 1, o.max_episodes), o.max_episodes);
+int difficulty(const Plan& o, std::int64_t episode) {
+  return agents::difficulty_at(o.curriculum, std::clamp<std::int64_t>(episode, 1, o.max_episodes),
+                               o.max_episodes);
 }
 
 void report_first_update(Session& s) {
@@ -45,7 +45,7 @@ void report_pace(Session& s, const learners::UpdateStats* stats) {
                   last.allreduces > 0 ? 1000 * last.allreduce_s / static_cast<double>(last.allreduces) : 0.0,
                   gpu_memory_mb(s.context.device())};
   const ArenaCount count = s.arena->count();
-  const int level = s.o.opponent_mix.empty() ? difficulty(s.o, count.episodes_ended) : last.level;
+  const int level = s.o.mix.empty() ? difficulty(s.o, count.episodes_ended) : last.level;
   if (s.agreed.collected.env_steps > 0) s.reporter->collected(count.episodes_ended, s.agreed.collected);
   s.reporter->pace(count.episodes_ended, pace, stats, count.epsilon, level, count.replay_size);
   last = {last.first_update, last.level, Clock::now(), s.counters.steps, s.counters.updates, 0, 0};
@@ -70,7 +70,7 @@ void report(Session& s, const std::vector<rollout::Episode>& ended) {
   }
   for (const rollout::Episode& e : ended) {
     s.reported.level = agents::level_of(e.opponent);
-    s.reporter->episode(e, s.o.opponent_mix.empty() ? difficulty(s.o, e.started) : s.reported.level,
+    s.reporter->episode(e, s.o.mix.empty() ? difficulty(s.o, e.started) : s.reported.level,
                         e.opponent == agents::Rival{agents::Opponent::kEvasion}, stats);
   }
   if (s.reporter->due()) report_pace(s, stats);

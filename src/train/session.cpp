@@ -9,11 +9,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "setup.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/dist/gpus.hpp"
 #include "snake_ddp/learners/with_tokens.hpp"
 #include "snake_ddp/nets/precision.hpp"
+#include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/resume.hpp"
 #include "snake_ddp/train/tokens.hpp"
 #include "weights.hpp"
@@ -30,11 +30,9 @@ nlohmann::ordered_json agreed_settings(const TrainOptions& o, dist::DistContext&
   return settings;
 }
 
-std::unique_ptr<learners::Learner> new_learner(const TrainOptions& o, const dist::DistContext& context) {
+std::unique_ptr<learners::Learner> new_learner(const Plan& o, const dist::DistContext& context) {
   at::set_num_threads(running::threads(o.threads, context));
-  if (o.products != "float32" && context.device().is_cpu())
-    throw base::UsageError(fmt::format("--products {} is for GPUs, and this run is on the CPU", o.products));
-  nets::set_product_precision(nets::precision_from_name(o.products));
+  nets::set_product_precision(o.precision);
   const learners::LearnerOptions options = learner_options(o, context.size(), context.device());
   if (o.tokens.empty()) return learners::make_learner(options);
   return learners::make_learner_with_tokens(options, token_reader(o.tokens, context.device()));
@@ -66,20 +64,15 @@ std::string settings_line(const Session& s) {
 std::unique_ptr<Arena> new_arena(Session& s, std::vector<std::string>& lines) {
   const at::Device device = s.context.device();
   MakeRecording record;
-  if (s.o.cuda_graph == "on" && device.is_cuda()) {
-    if (s.context.backend() == "gloo")
-      throw base::UsageError(
-          "--cuda_graph on: gradients that travel through Gloo cannot be recorded; use --dist_backend nccl, "
-          "with a GPU for each rank, or --cuda_graph off");
+  if (s.o.records && device.is_cuda()) {
     record = cuda_graphs(device);
-  } else if (s.o.cuda_graph == "on") {
+  } else if (s.o.records) {
     lines.push_back("No CUDA graph: the learner is on the CPU");
   }
   const ArenaParts parts{
       s.o,   collector_options(s.o, s.context.rank(), s.league, 0), *s.learner, s.collector, s.replay, device,
       record};
-  return s.o.boards == "device" ? make_device_arena(parts, s.counters.updates, s.votes_every)
-                                : make_host_arena(parts);
+  return s.o.on_device ? make_device_arena(parts, s.counters.updates, s.votes_every) : make_host_arena(parts);
 }
 
 // Claims the run's folder, or makes a new one. Returns on rank 0 what to report.
@@ -89,9 +82,9 @@ std::vector<std::string> open_folder(Session& s, const Origin& origin, const Lau
   s.folder = main ? std::filesystem::absolute(s.keeper->folder()).lexically_normal().string() : "";
   s.folder = s.context.broadcast_text(s.folder, s.context.deadline());
   s.access = running::access_to(s.folder, s.context);
-  s.checkpoints.emplace(Checkpoints::Plan{
-      s.folder, s.context.rank(), s.context.size(), s.access.sees, s.o.checkpoint_replay == "on",
-      static_cast<int>(s.o.keep_checkpoints), version_text(), s.settings, main ? s.keeper->identity() : ""});
+  s.checkpoints.emplace(Checkpoints::Plan{s.folder, s.context.rank(), s.context.size(), s.access.sees,
+                                          s.o.keeps_replay, static_cast<int>(s.o.keep_checkpoints),
+                                          version_text(), s.settings, main ? s.keeper->identity() : ""});
   const std::string blind = running::blind_ranks(s.access.sees, s.context);
   if (blind.empty()) return {};
   return {
@@ -182,10 +175,10 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
       watch(watch_of),
       ranks(world, {o.dist_backend, o.device, o.shared_memory, o.join_timeout, o.dist_timeout, build_text(),
                     patience}),
-      settings(agreed_settings(o, context)),
+      settings(agreed_settings(options, context)),
       votes_every(vote_interval(o)),
       learner(new_learner(o, context)),
-      replay(rollout::with_boards(learner->columns(), sight_of(o)), replay_capacity(o)),
+      replay(rollout::with_boards(learner->columns(), o.sight), replay_capacity(o)),
       league(league_options(o)),
       collector(watched(collector_options(o, context.rank(), league, learner->policy().memory()), recorder),
                 replay),

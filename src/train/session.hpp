@@ -22,6 +22,7 @@
 #include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/train/checkpoints.hpp"
 #include "snake_ddp/train/league.hpp"
+#include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/recorder.hpp"
 #include "snake_ddp/train/reporter.hpp"
 #include "snake_ddp/train/run.hpp"
@@ -55,7 +56,7 @@ struct Session {
   /// A line in train.rank{R}.log, which every rank but 0 has where it sees the folder and may write there.
   void note(const std::string& line);
 
-  const TrainOptions o;
+  const Plan o;
   const dist::World world;
   const Watch watch;
   running::Ranks ranks;

@@ -3,16 +3,15 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "setup.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/nets/dense.hpp"
 
 namespace snake_ddp::train {
-FeatureMap::FeatureMap(const TrainOptions& o) : scaled_(o.scale_features) {
+FeatureMap::FeatureMap(const Plan& o) : scaled_(o.scale_features) {
   if (!scaled_) return;
-  const play::Sight sight = sight_of(o);
+  const play::Sight sight = o.sight;
   encode::Scaling s = sight.scaling;
   shift_ = at::from_blob(s.shift, {sight.features()}, at::kFloat).clone();
   scale_ = at::from_blob(s.scale, {sight.features()}, at::kFloat).clone();

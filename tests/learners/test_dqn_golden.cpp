@@ -49,10 +49,3 @@ TEST_CASE("five updates of DQN, VDN and QMIX equal those of a plain implementati
   require_near(learner->exported_critic(), part(recording, "mixer5."));
   require_near(part(state, "target."), part(recording, "mixer_target5."));
 }
-
-TEST_CASE("DQN refuses an option about actors", "[unit]") {
-  learners::LearnerOptions options;
-  options.algo = "dqn";
-  options.expected_value = true;
-  CHECK_THROWS_AS(learners::make_learner(options), base::UsageError);
-}

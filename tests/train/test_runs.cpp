@@ -15,9 +15,9 @@
 #include <string>
 
 #include "../files/temporary_folder.hpp"
-#include "setup.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/rollout/player.hpp"
+#include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/run.hpp"
 #include "spied_learner.hpp"
 
@@ -114,7 +114,7 @@ TEST_CASE("a run's learning rates follow the steps that were played", "[unit]") 
     ++moves;
     REQUIRE(progress.steps == moves * boards);
     REQUIRE(notes.rates.size() == static_cast<std::size_t>(moves));
-    REQUIRE(notes.rates.back() == train::rate_factor(o, moves));
+    REQUIRE(notes.rates.back() == train::rate_factor(train::Plan(o), moves));
   });
   g_decorate = {};
   CHECK(notes.rates.back() == Approx(0.25));
@@ -222,7 +222,7 @@ TEST_CASE("an evaluation is the match that anybody can play with the saved weigh
   nets::copy_state(files::load_state_dict(run / "trained_model/actor_6.pth"), learner->exported_actor(),
                    "actor_6");
   learner->start_from_exported();
-  const rollout::Player self{std::nullopt, &learner->policy(), train::sight_of(o), false, mask};
+  const rollout::Player self{std::nullopt, &learner->policy(), train::Plan(o).sight, false, mask};
   const rollout::Player rival{agents::Opponent::kLevel1, nullptr, {}, false};
   play::MatchOptions match;
   match.games = 70;
@@ -321,7 +321,7 @@ TEST_CASE("time that a run has had counts when it goes on", "[unit]") {
   o.resume = only_run(folder);
   std::int64_t moves = 0;
   REQUIRE(train::run_training(o, dist::World{}, [&](const train::Progress&) { ++moves; }) == base::kExitDone);
-  CHECK(moves <= train::vote_interval(o));
+  CHECK(moves <= train::vote_interval(train::Plan(o)));
 }
 
 TEST_CASE("an evaluation that just reaches the target ends the run", "[unit]") {

@@ -21,7 +21,7 @@ learners::LearnerOptions small(const std::string& algo, std::uint64_t seed = 1) 
   o.hidden_size = 8;
   o.sequence_length = 4;
   o.burn_in = 1;
-  o.clipped_double_critics = algo == "ddpg";
+  o.own["clipped_double_critics"] = algo == "ddpg";
   o.seed = seed;
   return o;
 }
@@ -87,7 +87,7 @@ TEST_CASE("after --load_model weights are the file's, and each target equals its
       if (name.find("adam.") != std::string::npos) tensor.fill_(0.5);
     second->state_changed();
 
-    train::load_weights(o, train::FeatureMap(o), *second);
+    train::load_weights(o, train::FeatureMap(train::Plan(o)), *second);
     const nets::NamedTensors then = first->state(), now = second->state();
     for (const auto& [name, tensor] : now) {
       CAPTURE(name);

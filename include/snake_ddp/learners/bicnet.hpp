@@ -17,9 +17,6 @@ namespace snake_ddp::learners {
 /// Batches are those of DDPG.
 class Bicnet final : public Learner {
  public:
-  /// Throws  UsageError for layer_norm, expected_value, clipped_double_critics and coalesced_update, which are DDPG's.
-  static void check(const LearnerOptions& options);
-  /// Throws  as `check`.
   explicit Bicnet(const LearnerOptions& options);
 
   [[nodiscard]] std::vector<replay::Column> columns() const override;

@@ -35,6 +35,14 @@ struct DdpgTrainee : Trainee<nets::DenseNet> {
 struct DdpgRows;
 struct DdpgWhole;
 
+struct DdpgFlags {
+  bool expected_value = false;  // Q(s, a) = sum over moves of a_i Q(s, e_i) wherever a is an actor's output
+  bool clipped_double_critics =
+      false;                      // targets take the smaller value of two critics (TD3, arXiv:1802.09477)
+  bool coalesced_update = false;  // the actor's gradient from the critic before its step: one average
+  config::Fields fields();
+};
+
 class Ddpg final : public Learner {
  public:
   explicit Ddpg(const LearnerOptions& options);
@@ -76,6 +84,7 @@ class Ddpg final : public Learner {
   [[nodiscard]] at::Tensor next_values_by_library(const at::Tensor& next);
 
   LearnerOptions options_;
+  DdpgFlags own_;
   bool by_library_;
   DdpgTrainee actor_;
   std::vector<DdpgTrainee> critics_;  // one, or two with clipped double critics
