@@ -2,13 +2,22 @@
 # Sets up what is missing, builds, and runs the whole suite. The last line is `N passed, N failed`.
 #
 #   ./test.sh                  everything: the release build, then unit, property and golden tests under ASan and UBSan
+#   ./test.sh quick            a minute: the release build's unit, golden, property, conformance and repo tests that start no programs
 #   ./test.sh release -R dist  only the release build, with ctest's own flags
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . launch/setup.sh
 
 presets=(release asan)
-if [ $# -gt 0 ]; then presets=("$1"); shift; fi
+quick=()
+if [ "${1:-}" = quick ]; then
+  presets=(release)
+  quick=(-L '^(unit|golden|property|conformance|repo)$' -LE '^program$')
+  shift
+elif [ $# -gt 0 ]; then
+  presets=("$1")
+  shift
+fi
 
 sd_lock
 sd_install_packages test
@@ -17,16 +26,17 @@ reports=()
 for preset in "${presets[@]}"; do
   if [ "$preset" = release ]; then
     sd_build "$preset" all
-    select=()
+    select=("${quick[@]}")
   else
     sd_build "$preset" sd_sanitized_tests
     select=(-L '^(unit|property|golden)$' -E '^test_')  # test_*.py drive the release build
-    # LibTorch's libraries keep memory for the life of the process; leaks of our own are looked for without it.
+    # LibTorch never frees some of its memory; tests without it check our own code for leaks.
     export ASAN_OPTIONS=detect_leaks=0:protect_shadow_gap=0 UBSAN_OPTIONS=print_stacktrace=1
   fi
   rm -rf "build/$preset/junit" && mkdir -p "build/$preset/junit"
   say "testing the $preset build"
-  ctest --test-dir "build/$preset" -j "$(nproc)" --output-on-failure --no-tests=error \
+  # One more than cores: much of what is tested waits for other processes.
+  ctest --test-dir "build/$preset" -j "$(($(nproc) + 1))" --output-on-failure --no-tests=error \
     --output-junit "$PWD/build/$preset/ctest.xml" "${select[@]}" "$@" >&2 9>&- || true  # the report below decides
   reports+=("build/$preset")
 done

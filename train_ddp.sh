@@ -6,7 +6,7 @@
 #   NNODES=2 MASTER_ADDR=host ./train_ddp.sh ...   on each of two machines; MASTER_PORT defaults to 29500.
 #                                        NODE_RANK=0 on the first and 1 on the second: launch/two_nodes.md
 set -euo pipefail
-# What is set up by then stays and is not done again. Set-up that is under way ends first, unless it gets the signal, too.
+# Finished set-up is kept. Set-up in progress finishes first, unless it gets the signal too.
 trap 'echo "== stopped by a signal before training began; nothing was begun" >&2; exit 75' TERM INT HUP USR1
 trap : USR2
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -18,7 +18,7 @@ sd_environment
 sd_build release snake_ddp
 sd_unlock
 
-# Wrong flags get one message here instead of one from each rank.
+# Report wrong flags once, not once per rank.
 case " $* " in
   *" --help "* | *" -h "*) exec ./snake_ddp train "$@" ;;
   *" --version "*) exec ./snake_ddp --version ;;
@@ -28,7 +28,7 @@ esac
 sd_ranks
 
 if [ "${NNODES:-1}" = 1 ]; then
-  # As --standalone, which takes a free port, but without asking who "localhost" is: bare systems do not know.
+  # Like --standalone, which takes a free port, but without resolving "localhost", which fails on minimal systems.
   rendezvous=(--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --local-addr=127.0.0.1)
 else
   [ -n "${MASTER_ADDR:-}" ] || give_up "NNODES=$NNODES needs MASTER_ADDR, the host name of the first machine"

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What each means of a preset is worth: trains variants that differ in one thing, for the same time, and judges them.
+"""What each part of a preset is worth: trains variants that differ in one setting for the same time, and evaluates them.
 
   bench/ablation.py --minutes 5 --seeds 1 2 3 --out ablation         writes ablation.md and ablation.json
   bench/ablation.py --minutes 5 --seeds 1 2 3 --out ablation --only base n_step_1
   bench/ablation.py --config configs/champion.json --opponent territory --minutes 1 --out champion
 
-Each run is one rank with one thread, pinned to a core of its own; as many run at once as --cores names. The final actor
-of each plays --games games against --opponent, sides swapped, always the same games. A run that is in the JSON file already
-is not made again, so that a stopped ablation goes on where it was.
+Each run is one rank with one thread, pinned to its own core; as many run at once as --cores names. The final actor
+of each plays --games games against --opponent, sides swapped, always the same games. Runs that are already in
+the JSON file are skipped, so that a stopped ablation can be continued.
 """
 import argparse
 import concurrent.futures
@@ -28,27 +28,27 @@ BASE = ROOT / "configs" / "cpu_fast.json"
 
 # By learner; name: (what differs, flags over the base)
 OF_DDPG = {
-    "base": ("as it is", {}),
+    "base": ("the preset", {}),
     "num_envs_16": ("16 boards instead of 256", {"num_envs": 16}),
-    "replay_ratio_x4": ("four times the updates a step", {"updates_per_step": 0.03125}),
+    "replay_ratio_x4": ("four times the updates per step", {"updates_per_step": 0.03125}),
     "n_step_1": ("1-step returns instead of 3", {"n_step": 1}),
     "no_scale_features": ("raw features", {"scale_features": False}),
     "reward_scale_0.1": ("rewards times 0.1", {"reward_scale": 0.1}),
     "no_layer_norm": ("no layer norm in the critic", {"layer_norm": False}),
     "no_epsilon_ladder": ("one epsilon for all boards, decaying to 0", {"epsilon_min": 0}),
-    "clipped_double_critics": ("two critics, the smaller value counts", {"clipped_double_critics": True}),
-    "actor_interval_2": ("actor and targets every second update", {"actor_interval": 2}),
+    "clipped_double_critics": ("two critics, the smaller value is used", {"clipped_double_critics": True}),
+    "actor_interval_2": ("actor and targets updated every second time", {"actor_interval": 2}),
     "tau_0.001": ("targets ten times slower", {"tau": 0.001}),
     "tau_0.05": ("targets five times faster", {"tau": 0.05}),
     "no_expected_value": ("value of the actor's output itself", {"expected_value": False}),
 }
 OF_DQN = {
-    "base": ("as it is", {}),
-    "vdn": ("values of teams, summed over their snakes", {"algo": "vdn"}),
+    "base": ("the preset", {}),
+    "vdn": ("team values, summed over the snakes", {"algo": "vdn"}),
     "vdn_own_reward_1": ("the same, each snake its own reward", {"algo": "vdn", "own_reward": 1}),
-    "qmix": ("values of teams from a mixing network", {"algo": "qmix"}),
+    "qmix": ("team values from a mixing network", {"algo": "qmix"}),
     "ddpg": ("DDPG with the preset's settings", {"algo": "ddpg", "stored_action": "played", "expected_value": True}),
-    "window": ("sees no outlook of its moves", {"obs": "window"}),
+    "window": ("does not see where its moves lead", {"obs": "window"}),
     "own_reward_1": ("each snake its own reward", {"own_reward": 1}),
     "own_reward_0.5": ("half its own, half the team's", {"own_reward": 0.5}),
     "rival_reward_0": ("the opponents' rewards do not count", {"rival_reward": 0}),
@@ -57,8 +57,8 @@ OF_DQN = {
     "n_step_5": ("5-step returns", {"n_step": 5}),
     "no_layer_norm": ("no layer norm", {"layer_norm": False}),
     "hidden_128": ("half as wide", {"hidden_size": 128}),
-    "self_only": ("meets itself alone", {"opponent_mix": "self"}),
-    "level2_only": ("meets level 2 alone", {"opponent_mix": "level2"}),
+    "self_only": ("plays only against itself", {"opponent_mix": "self"}),
+    "level2_only": ("plays only against level 2", {"opponent_mix": "level2"}),
     "no_mask": ("fatal moves are learned, not masked", {"mask_fatal": False}),
 }
 VARIANTS = {"ddpg": OF_DDPG, "dqn": OF_DQN}

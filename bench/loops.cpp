@@ -12,12 +12,13 @@
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/encode/observation.hpp"
+#include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
-#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/kernels/products.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
-#include "snake_ddp/nets/products.hpp"
 #include "snake_ddp/replay/buffer.hpp"
+#include "snake_ddp/replay/random_batch.hpp"
 
 namespace {
 
@@ -136,10 +137,10 @@ void product(State& state, bool left_transposed) {
   const std::int64_t m = state.range(0), n = state.range(1), p = state.range(2);
   const at::Tensor left = left_transposed ? at::randn({p, m}) : at::randn({m, p}), right = at::randn({p, n});
   const at::Tensor out = at::empty({m, n});
-  const nets::MatrixView view = left_transposed ? nets::MatrixView{left.data_ptr<float>(), 1, m}
-                                                : nets::MatrixView{left.data_ptr<float>(), p, 1};
+  const kernels::MatrixView view = left_transposed ? kernels::MatrixView{left.data_ptr<float>(), 1, m}
+                                                   : kernels::MatrixView{left.data_ptr<float>(), p, 1};
   for (auto _ : state) {
-    nets::multiply(m, n, p, view, {right.data_ptr<float>(), n, 1}, out.data_ptr<float>(), n);
+    kernels::multiply(m, n, p, view, {right.data_ptr<float>(), n, 1}, out.data_ptr<float>(), n);
     benchmark::DoNotOptimize(out.data_ptr());
   }
   state.counters["flop/s"] =
@@ -162,14 +163,7 @@ BENCHMARK(act)->Arg(1)->Arg(256);
 
 void ddpg_update(State& state) {
   learners::Ddpg learner{learners::LearnerOptions()};
-  replay::Batch batch;
-  for (const replay::Column& column : learner.columns()) {
-    std::vector<std::int64_t> sizes = {state.range(0)};
-    sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
-    batch.columns.push_back(at::rand(sizes));
-  }
-  for (const auto c : {learners::kObservation, learners::kNextObservation})
-    batch.columns[c].select(2, kFeatures).fill_(1.0F);
+  const replay::Batch batch = replay::random_batch(learner.columns(), state.range(0));
   for (auto _ : state) learner.update(batch, [](at::Tensor&) {});
 }
 BENCHMARK(ddpg_update)->Arg(128)->Arg(512)->Arg(1024)->Unit(benchmark::kMicrosecond);
@@ -193,7 +187,7 @@ void save_actor(State& state) {
   learners::Ddpg learner{learners::LearnerOptions()};
   std::string folder = (std::filesystem::temp_directory_path() / "snake_ddp.loops.XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("cannot make " + folder);
-  for (auto _ : state) io::save_state_dict(folder + "/actor_1.pth", learner.exported_actor());
+  for (auto _ : state) files::save_state_dict(folder + "/actor_1.pth", learner.exported_actor());
   std::filesystem::remove_all(folder);
 }
 BENCHMARK(save_actor)->Unit(benchmark::kMicrosecond);

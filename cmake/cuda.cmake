@@ -1,14 +1,14 @@
-# Our own kernels, compiled by nvcc: that of the wheel nvidia-cuda-nvcc, or of the toolkit that SNAKE_DDP_TOOLKIT names.
-# Without it the program is built all the same; games are played on the CPU then, and learners on GPUs use LibTorch's
+# Our own kernels, compiled with nvcc from the wheel nvidia-cuda-nvcc or from the toolkit in SNAKE_DDP_TOOLKIT.
+# Without nvcc the program is still built; games are then played on the CPU, and learners on GPUs use LibTorch's
 # kernels.
-set(SNAKE_DDP_CUDA auto CACHE STRING "kernels for GPUs: auto (where nvcc is found), on, off")
+set(SNAKE_DDP_CUDA auto CACHE STRING "kernels for GPUs: auto (if nvcc is found), on, off")
 set_property(CACHE SNAKE_DDP_CUDA PROPERTY STRINGS auto on off)
 set(SNAKE_DDP_CUDA_ARCHITECTURES "" CACHE STRING
-  "compute capabilities that kernels are compiled for, such as 80;90; empty: those of this machine's GPUs, or 75 without any")
+  "compute capabilities to compile kernels for, such as 80;90; empty: those of this machine's GPUs, or 75 without a GPU")
 
 set(SD_HAVE_KERNELS OFF)
 if(NOT SNAKE_DDP_CUDA MATCHES "^(auto|on|off)$")
-  message(FATAL_ERROR "SNAKE_DDP_CUDA=${SNAKE_DDP_CUDA} is none of auto, on, off")
+  message(FATAL_ERROR "SNAKE_DDP_CUDA=${SNAKE_DDP_CUDA} is not auto, on or off")
 endif()
 if(NOT SNAKE_DDP_CUDA STREQUAL "off" AND SD_HAVE_CUDA)
   set(toolkit_bin "")
@@ -19,9 +19,9 @@ if(NOT SNAKE_DDP_CUDA STREQUAL "off" AND SD_HAVE_CUDA)
   if(SD_NVCC)
     execute_process(COMMAND ${SD_NVCC} --version OUTPUT_VARIABLE version ERROR_VARIABLE version RESULT_VARIABLE failed)
     if(failed OR NOT version MATCHES "release ([0-9]+)\\.([0-9]+)")
-      message(WARNING "${SD_NVCC} does not tell its version: ${version}")
+      message(WARNING "${SD_NVCC} does not report its version: ${version}")
     elseif(NOT CMAKE_MATCH_1 EQUAL 13)
-      message(STATUS "${SD_NVCC} is of CUDA ${CMAKE_MATCH_1}.${CMAKE_MATCH_2}, LibTorch of 13: not used")
+      message(STATUS "${SD_NVCC} belongs to CUDA ${CMAKE_MATCH_1}.${CMAKE_MATCH_2}, LibTorch to 13: not used")
     else()
       set(SD_HAVE_KERNELS ON)
     endif()
@@ -29,10 +29,10 @@ if(NOT SNAKE_DDP_CUDA STREQUAL "off" AND SD_HAVE_CUDA)
 endif()
 if(SNAKE_DDP_CUDA STREQUAL "on" AND NOT SD_HAVE_KERNELS)
   message(FATAL_ERROR "SNAKE_DDP_CUDA=on, but there is no nvcc of CUDA 13 (or LibTorch has no CUDA): install the wheels of "
-    "launch/requirements-cuda.txt into the environment of ${Python3_EXECUTABLE}, which has torch, or name a toolkit with "
+    "launch/requirements-cuda.txt into the environment of ${Python3_EXECUTABLE}, or name a toolkit with "
     "-DSNAKE_DDP_TOOLKIT=/usr/local/cuda")
 endif()
-# The oldest that CUDA 13 compiles for. Its intermediate code is always included: the driver translates it for any other.
+# The oldest capability that CUDA 13 supports. Its intermediate code is always included: the driver translates it for others.
 set(SD_OLDEST_ARCHITECTURE 75)
 set(SD_CUDA_ARCHITECTURES ${SNAKE_DDP_CUDA_ARCHITECTURES})
 if(SD_HAVE_KERNELS AND NOT SD_CUDA_ARCHITECTURES)
@@ -54,8 +54,8 @@ else()
   message(STATUS "Kernels: none")
 endif()
 
-# sd_kernels(<room>): the room's .cu files, as objects of its library. They include no LibTorch, so nvcc is quick with
-# them. Fused multiply-adds are off, as on the host: the same seed gives the same bits.
+# sd_kernels(<room>): adds the room's .cu files to its library as objects. They do not include LibTorch, so nvcc is fast.
+# Fused multiply-adds are off, as on the host: the same seed gives the same bits.
 function(sd_kernels room)
   if(NOT SD_HAVE_KERNELS)
     return()

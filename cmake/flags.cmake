@@ -1,11 +1,11 @@
-# Compiler flags of every target of ours. Contraction into fused multiply-adds is off, so that the same seed
+# Compiler flags of all our targets. Contraction into fused multiply-adds is off, so that the same seed
 # gives the same bits on machines with and without them.
 add_library(sd_flags INTERFACE)
 target_compile_options(sd_flags INTERFACE
   -Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wno-psabi
   $<$<CXX_COMPILER_ID:GNU>:-Wno-interference-size> -ffp-contract=off -fno-math-errno)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # GCC 12 reports these for correct uses of std::string (GCC bugs 105329 and 105651).
+  # GCC 12 warns about correct uses of std::string (GCC bugs 105329 and 105651).
   target_compile_options(sd_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
 endif()
 if(SNAKE_DDP_MARCH)
@@ -13,16 +13,26 @@ if(SNAKE_DDP_MARCH)
 endif()
 if(SNAKE_DDP_SANITIZE)
   target_compile_options(sd_flags INTERFACE
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>  # GCC 12 sees phantoms in instrumented code
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>  # false positives of GCC 12 in instrumented code
     -fsanitize=${SNAKE_DDP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g1)
   target_link_options(sd_flags INTERFACE -fsanitize=${SNAKE_DDP_SANITIZE})
 endif()
-# LibTorch brings an fmt of its own version; header-only, each translation unit is consistent with what it sees.
-target_compile_definitions(sd_flags INTERFACE FMT_HEADER_ONLY)
+# Link fmt's compiled library: header-only, it costs every file that formats text four seconds. LibTorch ships headers of
+# another version, so ours come first.
+find_package(fmt QUIET)
+if(fmt_FOUND)
+  get_target_property(SD_FMT_INCLUDE fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/fmt_first)
+  file(CREATE_LINK ${SD_FMT_INCLUDE}/fmt ${PROJECT_BINARY_DIR}/fmt_first/fmt SYMBOLIC)
+  target_include_directories(sd_flags SYSTEM BEFORE INTERFACE ${PROJECT_BINARY_DIR}/fmt_first)
+  target_link_libraries(sd_flags INTERFACE fmt::fmt)
+else()  # bundled headers
+  target_compile_definitions(sd_flags INTERFACE FMT_HEADER_ONLY)
+endif()
 target_include_directories(sd_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
 
-# A compiler cache makes a second build of the same sources a matter of seconds, also in another clone. The precompiled
-# header asks for the sloppiness (ccache's manual, "Precompiled headers").
+# With a compiler cache, a second build of the same sources takes seconds, also in another clone. Precompiled
+# headers need the sloppiness (ccache's manual, "Precompiled headers").
 find_program(SD_CCACHE ccache)
 if(SD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env

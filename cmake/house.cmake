@@ -1,6 +1,24 @@
-# sd_room(<name> NEEDS <rooms and libraries> [TORCH]): one folder of the house, all its .cpp files, is one library.
+# Precompiled headers: what most files include, parsed once. One for code without tensors, one with them, and the same two
+# with Catch2 for the tests. Who may include what is another matter: see rooms.cmake.
+set(SD_COMMON_HEADERS <algorithm> <chrono> <filesystem> <functional> <map> <memory> <optional> <string> <vector>
+  <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp>)
+function(sd_precompile name)
+  cmake_parse_arguments(P "" "" "HEADERS;NEEDS" ${ARGN})
+  file(WRITE ${PROJECT_BINARY_DIR}/${name}.cpp "namespace snake_ddp { int ${name}(); int ${name}() { return 0; } }\n")
+  add_library(${name} STATIC ${PROJECT_BINARY_DIR}/${name}.cpp)
+  target_link_libraries(${name} PUBLIC sd_flags ${P_NEEDS})
+  target_precompile_headers(${name} PRIVATE ${P_HEADERS} ${SD_COMMON_HEADERS})
+endfunction()
+sd_precompile(sd_plain_pch)
+sd_precompile(sd_torch_pch HEADERS <ATen/ATen.h> NEEDS sd_torch)
+sd_precompile(sd_plain_test_pch HEADERS <catch2/catch.hpp>)
+sd_precompile(sd_torch_test_pch HEADERS <ATen/ATen.h> <catch2/catch.hpp> NEEDS sd_torch)
+set_target_properties(sd_plain_test_pch sd_torch_test_pch PROPERTIES EXCLUDE_FROM_ALL ON)
+
+# sd_room(<name> NEEDS <rooms and libraries> [TORCH] [ALONE]): one folder of the house, all its .cpp files, is one library.
+# ALONE: without precompiled headers, which take no other flags than their own.
 function(sd_room name)
-  cmake_parse_arguments(R "TORCH" "" "NEEDS" ${ARGN})
+  cmake_parse_arguments(R "TORCH;ALONE" "" "NEEDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   if(NOT sources)  # headers only
@@ -13,12 +31,14 @@ function(sd_room name)
   if(R_TORCH)
     target_link_libraries(snake_ddp_${name} PUBLIC sd_torch)
     target_precompile_headers(snake_ddp_${name} REUSE_FROM sd_torch_pch)
+  elseif(NOT R_ALONE)
+    target_precompile_headers(snake_ddp_${name} REUSE_FROM sd_plain_pch)
   endif()
 endfunction()
 
-# sd_test(<name> NEEDS ... LABELS unit property ... [TORCH]): all test_*.cpp here are one program test_<name>; for each
-# label one ctest entry <name>.<label> that runs the cases tagged [label] and writes a JUnit report. An entry that
-# finds no case fails.
+# sd_test(<name> NEEDS ... LABELS unit property ... [TORCH]): one program test_<name> from all test_*.cpp here, and per
+# label one ctest entry <name>.<label> that runs the cases tagged [label] and writes a report. An entry without
+# cases fails.
 function(sd_test name)
   cmake_parse_arguments(T "TORCH" "TIMEOUT" "NEEDS;LABELS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/test_*.cpp)
@@ -29,36 +49,41 @@ function(sd_test name)
   target_link_libraries(test_${name} PRIVATE sd_flags sd_catch_main ${T_NEEDS})
   if(T_TORCH)
     target_link_libraries(test_${name} PRIVATE sd_torch)
-    target_precompile_headers(test_${name} REUSE_FROM sd_torch_pch)
+    target_precompile_headers(test_${name} REUSE_FROM sd_torch_test_pch)
+  else()
+    target_precompile_headers(test_${name} REUSE_FROM sd_plain_test_pch)
   endif()
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 600)
   endif()
   foreach(label ${T_LABELS})
     add_test(NAME ${name}.${label}
-      COMMAND test_${name} "[${label}]" -w NoTests -r junit -o ${SD_JUNIT_DIR}/${name}.${label}.xml)
-    # As torchrun sets it; more threads than cores that are free wait for each other.
+      COMMAND test_${name} "[${label}]" -w NoTests -r xml -o ${SD_JUNIT_DIR}/${name}.${label}.xml)
+    # As torchrun sets it; with more threads than free cores, threads wait for each other.
     set_tests_properties(${name}.${label} PROPERTIES LABELS ${label} TIMEOUT ${T_TIMEOUT}
       ENVIRONMENT OMP_NUM_THREADS=1)
   endforeach()
 endfunction()
 
-# sd_pytest(<file without .py> LABEL <label> [BESIDE]): a pytest file that drives the built programs, alone on the machine;
-# with BESIDE other tests may run at the same time: nothing in it depends on how fast the programs are.
+# sd_pytest(<file without .py> LABEL <label> [ALONE] [READS]): a pytest file that drives the built programs. ALONE: nothing else
+# runs at the same time, because what it tests depends on how fast the programs are. READS: it starts none, only reads files.
 function(sd_pytest name)
-  cmake_parse_arguments(T "BESIDE" "LABEL;TIMEOUT" "" ${ARGN})
+  cmake_parse_arguments(T "ALONE;READS" "LABEL;TIMEOUT;COST" "" ${ARGN})
   if(NOT T_TIMEOUT)
-    set(T_TIMEOUT 600)
+    set(T_TIMEOUT 1200)
+  endif()
+  if(NOT T_COST)
+    set(T_COST 0)
   endif()
   add_test(NAME ${name}.${T_LABEL}
     COMMAND ${Python3_EXECUTABLE} -m pytest -q -p no:cacheprovider ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py
       --junitxml=${SD_JUNIT_DIR}/${name}.${T_LABEL}.xml
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set(alone ON)
-  if(T_BESIDE)
-    set(alone OFF)
+  set(labels ${T_LABEL})
+  if(NOT T_READS)
+    list(APPEND labels program)  # not in `./test.sh quick`
   endif()
-  set_tests_properties(${name}.${T_LABEL} PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT} RUN_SERIAL ${alone}
+  set_tests_properties(${name}.${T_LABEL} PROPERTIES LABELS "${labels}" TIMEOUT ${T_TIMEOUT} RUN_SERIAL ${T_ALONE} COST ${T_COST}
     ENVIRONMENT
     "SD_BUILD_DIR=${PROJECT_BINARY_DIR};SD_SOURCE_DIR=${PROJECT_SOURCE_DIR};PYTHONPATH=${PROJECT_SOURCE_DIR}/tests")
 endfunction()

@@ -1,6 +1,6 @@
-# cmake -DSCRATCH=<folder> -P cmake/rooms.cmake: reads every #include under include/ and src/ and holds it against the
-# table of rooms below: who may include whom, and which libraries each room may know. Then it proves on
-# planted violations that it would notice. Paths are taken from this script's place; -DROOT=<folder> checks another tree.
+# cmake -DSCRATCH=<folder> -P cmake/rooms.cmake: checks every #include under include/ and src/ against the
+# table of rooms below: which rooms and libraries each room may include. Then it checks
+# planted violations to prove that it notices them. Paths are relative to this script; -DROOT=<folder> checks another tree.
 cmake_minimum_required(VERSION 3.25)
 
 # ---- the table -----------------------------------------------------------------------------------------------------
@@ -15,20 +15,27 @@ sd_may(config    ROOMS base LIBRARIES json)
 sd_may(game      ROOMS base LIBRARIES intrinsics)
 sd_may(encode    ROOMS base game)
 sd_may(agents    ROOMS base game)
-sd_may(nets      ROOMS base LIBRARIES torch)
+sd_may(records   ROOMS base game LIBRARIES json zlib system)
+sd_may(play      ROOMS base game encode agents records LIBRARIES json)
+sd_may(kernels   ROOMS base)
+sd_may(nets      ROOMS base kernels LIBRARIES torch)
 sd_may(replay    ROOMS base LIBRARIES torch)
-sd_may(rollout   ROOMS base game encode agents nets replay LIBRARIES torch cuda)
+sd_may(rollout   ROOMS base game encode agents play nets replay LIBRARIES torch cuda)
 sd_may(learners  ROOMS base config nets replay LIBRARIES torch)
 sd_may(dist      ROOMS base LIBRARIES torch c10d cuda system)
-sd_may(io        ROOMS base game LIBRARIES torch json protozero crc zlib spdlog system)
-sd_may(data      ROOMS base game encode io LIBRARIES torch zlib system)
-sd_may(train     ROOMS base config game encode agents nets replay rollout learners dist io LIBRARIES torch json cuda system)
-sd_may(pretrain  ROOMS base config game encode nets learners dist io data train LIBRARIES torch json)
-sd_may(app       ROOMS base config game encode agents nets replay rollout learners dist io data train pretrain
-                 LIBRARIES torch c10d json cuda spdlog system cli)
+sd_may(files     ROOMS base records LIBRARIES torch json protozero crc zlib system)
+sd_may(data      ROOMS base game encode records files LIBRARIES torch zlib system)
+sd_may(running   ROOMS base dist records files LIBRARIES torch json system)
+sd_may(train     ROOMS base config game encode agents play nets replay rollout learners dist records files running
+                 LIBRARIES torch json cuda system)
+sd_may(pretrain  ROOMS base config game encode nets learners dist records files data running train LIBRARIES torch json)
+sd_may(bench     ROOMS base config game encode agents kernels nets replay rollout learners dist records files running train pretrain
+                 LIBRARIES torch c10d json cuda system)
+sd_may(app       ROOMS base config game encode agents play nets replay rollout learners dist records files data running train pretrain
+                 bench LIBRARIES torch json cuda system cli)
 
 # A header belongs to the first library whose pattern it matches.
-set(SD_LIBRARIES std fmt random123 c10d torch cuda json protozero crc zlib spdlog cli intrinsics system)
+set(SD_LIBRARIES std fmt random123 c10d torch cuda json protozero crc zlib cli intrinsics system)
 set(PATTERN_std "^[a-z_0-9]+$")
 set(PATTERN_fmt "^fmt/")
 set(PATTERN_random123 "^Random123/")
@@ -39,13 +46,12 @@ set(PATTERN_json "^nlohmann/")
 set(PATTERN_protozero "^protozero/")
 set(PATTERN_crc "^boost/crc\\.hpp$")
 set(PATTERN_zlib "^zlib\\.h$")
-set(PATTERN_spdlog "^spdlog/")
 set(PATTERN_cli "^CLI/")
 set(PATTERN_intrinsics "^immintrin\\.h$")
 set(PATTERN_system "^[a-z_0-9]+\\.h$|^(sys|net|netinet|arpa|linux)/")
 
 # ---- the check -----------------------------------------------------------------------------------------------------
-# Sets <why> to what is wrong with `room` including `header`, or to nothing. `folder` is where the includer lies.
+# Sets <why> to the reason why `room` may not include `header`, or to nothing. `folder` is the including file's folder.
 function(sd_judge room header folder why)
   set(${why} "" PARENT_SCOPE)
   if(header MATCHES "^snake_ddp/([a-z]+)/")
@@ -69,7 +75,7 @@ function(sd_judge room header folder why)
   set(${why} "neither a file of the room nor of a library in the table" PARENT_SCOPE)
 endfunction()
 
-# Sets <violations> to a list of sentences and <count> to the number of includes read.
+# Sets <violations> to a list of messages and <count> to the number of includes read.
 function(sd_check_tree root violations count)
   set(found "")
   set(includes 0)
@@ -127,8 +133,8 @@ set(planted
   "src/learners/d.cpp|\"snake_ddp/game/game.hpp\"|room game"
   "src/learners/e.cpp|\"snake_ddp/dist/world.hpp\"|room dist"
   "include/snake_ddp/dist/f.hpp|\"snake_ddp/nets/policy.hpp\"|room nets"
-  "src/io/g.cpp|\"../dist/network.hpp\"|neither a file of the room"
-  "src/io/h.cpp|<torch/csrc/distributed/c10d/Store.hpp>|library c10d"
+  "src/files/g.cpp|\"../dist/network.hpp\"|neither a file of the room"
+  "src/files/h.cpp|<torch/csrc/distributed/c10d/Store.hpp>|library c10d"
   "src/nets/i.cpp|<nlohmann/json.hpp>|library json"
   "src/train/j.cpp|<CLI/CLI.hpp>|library cli"
   "src/base/k.cpp|\"snake_ddp/config/fields.hpp\"|room config"
@@ -136,15 +142,15 @@ set(planted
   "src/replay/m.cpp|SOME_MACRO|names no file"
   "src/game/n.cpp|\"snake_ddp/base/error.hpp\"|fine"
   "src/train/o.cpp|<ATen/ATen.h>|fine"
-  "src/io/p.cpp|\"p.hpp\"|fine"
-  "src/io/p.hpp|<zlib.h>|fine")
+  "src/files/p.cpp|\"p.hpp\"|fine"
+  "src/files/p.hpp|<zlib.h>|fine")
 foreach(plant ${planted})
   string(REPLACE "|" ";" parts "${plant}")
   list(GET parts 0 file)
   list(GET parts 1 header)
   list(GET parts 2 expected)
   file(REMOVE_RECURSE ${SCRATCH})
-  file(WRITE ${SCRATCH}/src/io/p.hpp "#pragma once\n")
+  file(WRITE ${SCRATCH}/src/files/p.hpp "#pragma once\n")
   file(WRITE ${SCRATCH}/${file} "#pragma once\n  #  include ${header}\n")
   sd_check_tree(${SCRATCH} verdict read)
   if(expected STREQUAL "fine")

@@ -1,5 +1,5 @@
-# cmake -DROOT=<source root> -DTO=<file.cpp> -P cmake/sources_id.cmake: a hash over all that is under src/ and include/, as a
-# function of the program. Equal wherever the same sources are built, whatever the machine and compiler.
+# cmake -DROOT=<source root> -DTO=<file.cpp> -P cmake/sources_id.cmake: writes a hash of all files under src/ and include/ as
+# a constant of the program. The same sources give the same hash on any machine and with any compiler.
 cmake_minimum_required(VERSION 3.25)
 
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/src/* ${ROOT}/include/*)

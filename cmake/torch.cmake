@@ -1,5 +1,5 @@
-# LibTorch from the Python wheel, linked directly: PyTorch's own CMake package asks for nvcc as soon as the wheel
-# has CUDA, and we need none to compile host code against it.
+# LibTorch from the Python wheel, linked directly: PyTorch's own CMake package requires nvcc if the wheel
+# has CUDA, but host code does not need it.
 execute_process(
   COMMAND ${Python3_EXECUTABLE} -c
     "import importlib.util, os; s = importlib.util.find_spec('torch'); print(os.path.dirname(s.origin) if s else '')"
@@ -9,7 +9,7 @@ if(NOT SD_TORCH_DIR)
     "or name another interpreter with -DPython3_EXECUTABLE=")
 endif()
 get_filename_component(SD_SITE_DIR ${SD_TORCH_DIR} DIRECTORY)
-# What launch/setup.sh installs later, nvcc say, is found by a build that was configured before.
+# Reconfigure when launch/setup.sh installs more, such as nvcc.
 set(stamp ${PROJECT_SOURCE_DIR}/.venv/snake_ddp.stamp)
 if(EXISTS ${stamp})
   set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${stamp})
@@ -24,8 +24,8 @@ target_link_libraries(sd_torch INTERFACE
 
 set(SD_HAVE_CUDA OFF)
 if(EXISTS ${SD_TORCH_DIR}/lib/libtorch_cuda.so)
-  # The runtime's headers and library come with the wheel's dependencies. A toolkit of this machine is used only where it
-  # is asked for, so that what is built does not depend on what the machine has, nor on which script ran first.
+  # The runtime's headers and library come with the wheel's dependencies. A toolkit on this machine is used only on
+  # request, so that the build depends neither on the machine nor on which script ran first.
   set(toolkit_include "")
   set(toolkit_lib "")
   if(SNAKE_DDP_TOOLKIT)
@@ -38,7 +38,7 @@ if(EXISTS ${SD_TORCH_DIR}/lib/libtorch_cuda.so)
     PATHS ${SD_SITE_DIR}/nvidia/nccl/include ${toolkit_include} NO_DEFAULT_PATH NO_CACHE)
   find_file(SD_CUDART libcudart.so.13
     PATHS ${SD_SITE_DIR}/nvidia/cu13/lib ${toolkit_lib} NO_DEFAULT_PATH NO_CACHE)
-  # cuda_fp16.h includes nv/target, which is CCCL's: a wheel and a folder of its own.
+  # cuda_fp16.h includes nv/target from CCCL, which has its own wheel and folder.
   find_path(SD_CCCL_INCLUDE nv/target
     PATHS ${SD_CUDA_INCLUDE} ${SD_CUDA_INCLUDE}/cccl NO_DEFAULT_PATH NO_CACHE)
   if(SD_CUDA_INCLUDE AND SD_NCCL_INCLUDE AND SD_CUDART AND SD_CCCL_INCLUDE
@@ -57,11 +57,5 @@ message(STATUS "LibTorch: ${SD_TORCH_DIR}, CUDA and NCCL: ${SD_HAVE_CUDA}")
 if(EXISTS ${SD_TORCH_DIR}/lib/libtorch_cuda.so AND NOT SD_HAVE_CUDA)
   message(WARNING "this LibTorch has CUDA, but headers are missing and the program will train on CPU only: runtime "
     "${SD_CUDA_INCLUDE}, NCCL ${SD_NCCL_INCLUDE}, CCCL ${SD_CCCL_INCLUDE}, library ${SD_CUDART}; the wheels "
-    "nvidia-cuda-crt and nvidia-cuda-cccl (13.0) bring what launch/requirements.txt lists")
+    "nvidia-cuda-crt and nvidia-cuda-cccl (13.0) from launch/requirements.txt contain them")
 endif()
-
-# One precompiled header serves every room that includes tensors: it saves about half of their build time.
-file(WRITE ${PROJECT_BINARY_DIR}/sd_torch_pch.cpp "namespace snake_ddp { int torch_pch_anchor(); int torch_pch_anchor() { return 0; } }\n")
-add_library(sd_torch_pch STATIC ${PROJECT_BINARY_DIR}/sd_torch_pch.cpp)
-target_link_libraries(sd_torch_pch PUBLIC sd_flags sd_torch)
-target_precompile_headers(sd_torch_pch PRIVATE <ATen/ATen.h> <string> <vector> <map> <optional> <chrono>)

@@ -2,20 +2,20 @@
 #include "fuzz.hpp"
 #include "snake_ddp/app/board_text.hpp"
 #include "snake_ddp/app/replay_page.hpp"
-#include "snake_ddp/app/verify_trace.hpp"
-#include "snake_ddp/io/game_log.hpp"
+#include "snake_ddp/play/verify_trace.hpp"
+#include "snake_ddp/records/game_log.hpp"
 
 using namespace snake_ddp;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const fuzz::MemoryFile file(fuzz::text_of(data, size));
   return fuzz::read_or_refuse([&] {
-    io::read_games(file.path(), [](const io::RecordedGame& game) {
+    records::read_games(file.path(), [](const records::RecordedGame& game) {
       app::replay_page(game);
       app::board_text({game.start, game.names}, true);
-      for (const io::RecordedStep& step : game.steps)
+      for (const records::RecordedStep& step : game.steps)
         app::board_text({step.after, game.names, {}, 1, step.hit}, false);
     });
-    app::verify_traces({file.path()});
+    play::verify_traces({file.path()});
   });
 }

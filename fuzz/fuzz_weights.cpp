@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "fuzz.hpp"
-#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/files/state_dict.hpp"
 
 using namespace snake_ddp;
 
@@ -20,12 +20,13 @@ bool same(const at::Tensor& a, const at::Tensor& b) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return fuzz::read_or_refuse([&] {
-    const io::NamedTensors items = io::read_state_dict(fuzz::text_of(data, size), "the input");
+    const files::NamedTensors items = files::read_state_dict(fuzz::text_of(data, size), "the input");
     std::size_t bytes = 0;
     for (const auto& [name, tensor] : items) bytes += name.size() + tensor.nbytes();
     SD_CHECK(bytes <= 4 * size + (std::size_t{16} << 20U), "more than the file's size allows");
     if (bytes > (std::size_t{1} << 16U)) return;  // writing takes time
-    const io::NamedTensors again = io::read_state_dict(io::state_dict_bytes(items), "what was written");
+    const files::NamedTensors again =
+        files::read_state_dict(files::state_dict_bytes(items), "what was written");
     SD_CHECK(again.size() == items.size(), "items lost");
     for (std::size_t i = 0; i < items.size(); ++i)
       SD_CHECK(again[i].first == items[i].first && same(again[i].second, items[i].second), items[i].first);

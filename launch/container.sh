@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The first process of a container: trains with torchrun and goes on with the newest run in RUNS_DIR, if there is one.
-# Flags go to snake_ddp. How many machines and ranks there are, and where the first one is, torchrun reads from PET_*
-# variables: Kubeflow's operator sets them; PET_NPROC_PER_NODE=4 alone is four ranks in one container.
+# The entry point of a container: trains with torchrun and resumes the newest run in RUNS_DIR, if there is one.
+# Flags go to snake_ddp. torchrun reads the numbers of machines and ranks, and the address of the first machine, from PET_*
+# variables, which Kubeflow's operator sets; PET_NPROC_PER_NODE=4 alone gives four ranks in one container.
 #
-#   RUNS_DIR=/runs     one folder for each job, which all its containers see
-#   MAX_RESTARTS=3     so many times torchrun starts the ranks anew when one fails
+#   RUNS_DIR=/runs     one folder per job, visible to all its containers
+#   MAX_RESTARTS=3     how often torchrun restarts the ranks when one fails
 #
-# Ends with 75 where the run was stopped and can go on. torchrun itself says 0 then in those containers that did not get
-# the signal, and whoever looks after the job would take it for done.
+# Exits with 75 if the run was stopped and can be resumed. torchrun itself then exits with 0 in the containers that did not
+# get the signal, and the operator would consider the job done.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 runs_dir=${RUNS_DIR:-/runs}
@@ -18,10 +18,10 @@ stop() {
 trap stop TERM INT HUP USR1
 [ -w "$runs_dir" ] || { echo "RUNS_DIR=$runs_dir is not a folder that user $(id -u) may write to" >&2; exit 4; }
 
-# Wrong flags get one message here instead of one from each rank.
+# Report wrong flags once, not once per rank.
 ./snake_ddp train --check_settings "$@" || exit
 
-# As --standalone, but without asking who "localhost" is: bare systems do not know.
+# Like --standalone, but without resolving "localhost", which fails on minimal systems.
 alone=()
 [ "${PET_NNODES:-1}" != 1 ] || alone=(--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --local-addr=127.0.0.1)
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
@@ -36,8 +36,8 @@ can_go_on() {
   done
   return 1
 }
-# When another container is told to stop, the ranks stop here too, and torchrun then waits five minutes for its fellow
-# there. The marker of the stop before goes as soon as the run goes on; one that comes after that is of this start.
+# When another container gets a stop signal, the ranks stop here too, and torchrun here would wait five minutes for its peer.
+# The marker of an earlier stop is removed when the run resumes; a marker after that belongs to this start.
 running=no
 while kill -0 "$torchrun" 2>/dev/null; do
   sleep 1 &

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The three stages in turn: tokenizer, mask predictor, QMIX with the predicted tokens under a limited view. Flags go to the
+# Runs the three stages: tokenizer, mask predictor, QMIX with the predicted tokens under a limited view. Flags go to the
 # last one.
 #
 #   NPROC=2 GAMES=games OUT=pretrained launch/pretrain.sh --max_minutes 20
 #
 #   NPROC    ranks (default: GPUs, else cores, at most 8)
-#   GAMES    folder of recorded games; 6000 are recorded into it where it is not there
-#   OUT      folder for what is learned (default: pretrained)
+#   GAMES    folder of recorded games; if it does not exist, 6000 are recorded into it
+#   OUT      output folder (default: pretrained)
 #   RADIUS   cells that a snake sees around its head (default 4)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -21,7 +21,7 @@ sd_unlock
 sd_ranks
 games=${GAMES:-games} out=${OUT:-pretrained} radius=${RADIUS:-4}
 
-start() {  # torchrun with one process for each rank
+start() {  # torchrun with one process per rank
   "$SD_PYTHON" -m torch.distributed.run --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --local-addr=127.0.0.1 \
     --nproc_per_node="$SD_RANKS" --signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1 --no-python ./snake_ddp "$@"
 }

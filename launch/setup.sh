@@ -1,10 +1,10 @@
-# Sourced by train_ddp.sh and test.sh: installs what is missing and builds. Each part looks first and does nothing
-# where it finds its work done, so a second call takes seconds.
+# Sourced by train_ddp.sh and test.sh: installs what is missing and builds. Each step checks first and does nothing if its
+# work is already done, so a second call takes seconds.
 #
-#   SNAKE_DDP_PYTHON=/path/to/python3   use this interpreter, which has torch 2.11, instead of the virtual environment
-#   SNAKE_DDP_JOBS=N                    compile N files at a time (default: cores, at most one for 2 GiB of memory)
-#   SNAKE_DDP_MARCH=x86-64-v3           compile for these processors (default: this machine's own kind)
-#   SNAKE_DDP_TOOLKIT=/usr/local/cuda   a CUDA toolkit for what the Python environment lacks (default: none is used)
+#   SNAKE_DDP_PYTHON=/path/to/python3   use this interpreter, with torch 2.11, instead of the virtual environment
+#   SNAKE_DDP_JOBS=N                    compile N files at a time (default: cores, at most one per 2 GiB of memory)
+#   SNAKE_DDP_MARCH=x86-64-v3           compile for these processors (default: this machine's)
+#   SNAKE_DDP_TOOLKIT=/usr/local/cuda   a CUDA toolkit to fill in what the Python environment lacks (default: none)
 
 say() { printf '== %s\n' "$*" >&2; }
 give_up() { printf 'snake_ddp set-up: %s\n' "$*" >&2; exit 1; }
@@ -49,7 +49,7 @@ is not, or with a mirror, then call me again:
 
 # sd_environment [test]: sets SD_PYTHON and puts cmake, ninja and torchrun first in PATH.
 sd_environment() {
-  # nvcc is for those who can use it: machines with a GPU, and the tests, which compile the kernels everywhere.
+  # nvcc is installed on machines with a GPU, and for the tests, which always compile the kernels.
   local kind=${1:-train}
   if [ "$kind" = train ] && nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then kind=gpu; fi
   local lists=launch/requirements.txt
@@ -71,7 +71,7 @@ sd_environment() {
   local stamp=.venv/snake_ddp.stamp wanted
   wanted=$(cat launch/requirements.txt launch/requirements-cuda.txt launch/requirements-test.txt | cksum)
   PATH=$PWD/.venv/bin:$PATH
-  # What the tests need contains what training needs, on a GPU too.
+  # The requirements for the tests include those for training, on a GPU too.
   if [ -x "$SD_PYTHON" ] && grep -qx "$wanted $kind\|$wanted test" "$stamp" 2>/dev/null; then return 0; fi
   [ -x "$SD_PYTHON" ] || python3 -m venv .venv || give_up "python3 -m venv .venv failed; is there room on this disk?"
   say "installing LibTorch and tools into .venv (2.5 GB to fetch, 5 GB on disk; minutes)"
@@ -96,8 +96,8 @@ sd_build() {
   shift
   local log=build/$preset.log
   mkdir -p build
-  # A configured folder that was moved or belongs to another interpreter is made anew; python and python3 of one
-  # environment are one interpreter.
+  # Reconfigure a folder that was moved or belongs to another interpreter; python and python3 of the same environment
+  # count as one.
   local cache=build/$preset/CMakeCache.txt
   if [ -f "$cache" ] && ! { grep -qs "^Python3_EXECUTABLE:.*=$(dirname "$SD_PYTHON")/python[0-9.]*\$" "$cache" &&
                             grep -qs "^CMAKE_HOME_DIRECTORY:.*=$PWD\$" "$cache" &&
@@ -113,7 +113,7 @@ sd_build() {
       give_up "cmake could not configure the $preset build (its last lines are above, all in $log)"
     }
   fi
-  # What there is to do shows only while it is done: a dry run stops at the check for new files.
+  # Watch the output for work: a dry run would stop at the check for new files.
   ninja -C "build/$preset" -j "$(sd_jobs)" "$@" 2>&1 | tee "$log" | {
     if grep -m 1 -q '\] \(Building\|Linking\)'; then say "building $* ($preset; some minutes the first time)"; fi
     cat >/dev/null
@@ -123,8 +123,8 @@ sd_build() {
   }
 }
 
-# Two calls at once must not build into one folder. A call from within one that holds the lock (the tests start
-# ./train_ddp.sh) goes on at once. Programs that run for long get 9>&-, so that what they leave behind holds no lock.
+# Two calls must not build into one folder at the same time. A call from within the holder of the lock (the tests start
+# ./train_ddp.sh) proceeds at once. Long-running programs get 9>&-, so that processes they leave behind do not hold the lock.
 sd_lock() {
   [ "${SNAKE_DDP_LOCKED:-}" != "$(pwd -P)" ] || return 0
   mkdir -p build || give_up "cannot make the folder build here: is $PWD read-only?"
@@ -138,8 +138,8 @@ sd_unlock() {
   unset SNAKE_DDP_LOCKED
 }
 
-# sd_ranks: sets SD_RANKS, the ranks of this machine: NPROC, else its visible GPUs, else its cores up to 8; and
-# OMP_NUM_THREADS to each one's share of the cores.
+# sd_ranks: sets SD_RANKS, the number of ranks on this machine (NPROC, else its visible GPUs, else its cores, at most 8), and
+# OMP_NUM_THREADS to each rank's share of the cores.
 sd_ranks() {
   local gpus cores threads
   gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)

@@ -1,8 +1,8 @@
 """torchrun as ./train_ddp.sh starts it: `./snake_ddp --become python3 launch/torchrun.py [torchrun's flags] ./snake_ddp ...`.
 
-It adds what torchrun lacks: a signal that comes while Python still starts does not kill it, a second one does not kill ranks
-that write their checkpoint, SIGUSR2 reaches the ranks, under nohup a closed terminal stops nothing, and after a stop the exit
-code is that of the ranks. The signals of a run are held when this starts, and ranks start with them held.
+It adds what torchrun lacks: a signal during Python's start does not kill it, a second signal does not kill ranks that are
+writing their checkpoint, SIGUSR2 reaches the ranks, closing the terminal under nohup stops nothing, and after a stop the exit
+code is the ranks'. The signals of a run are blocked when this starts, and ranks start with them blocked.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 STOPS = [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGQUIT]
-if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as it is under nohup; torchrun would not mind
+if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # ignored under nohup; torchrun would override that
     STOPS.append(signal.SIGHUP)
 HELD = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
 ranks = []
@@ -36,7 +36,7 @@ def pass_on(number, _frame):
 
 
 for number in STOPS:
-    signal.signal(number, stop_early)  # until torchrun, about to start the ranks, sets handlers of its own
+    signal.signal(number, stop_early)  # until torchrun sets its own handlers, before it starts the ranks
 signal.signal(signal.SIGUSR2, pass_on)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
 
@@ -55,7 +55,7 @@ def stop(number, _frame):
 
 class Rank(subprocess_handler.Popen):
     def __init__(self, *arguments, **named):
-        if all(rank.returncode is not None for rank in ranks):  # those of a start that failed
+        if all(rank.returncode is not None for rank in ranks):  # left from a failed start
             ranks.clear()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)  # until the rank handles them
         try:
@@ -69,7 +69,7 @@ api._terminate_process_handler = stop
 subprocess_handler.Popen = Rank
 
 with tempfile.TemporaryDirectory(prefix="snake_ddp.") as folder:
-    # torchrun takes any code of a rank but 0 for a failure, so ranks that were stopped leave theirs here.
+    # torchrun treats any nonzero exit code of a rank as a failure, so stopped ranks write theirs here.
     code_file = pathlib.Path(folder, "code")
     os.environ["SNAKE_DDP_EXIT_CODE_FILE"] = str(code_file)
     ended_well = True

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -43,9 +44,13 @@ def flags(settings):
     return line
 
 
-def free_port(ports=(0,)):
-    """A port that is free now: any, or the first one of `ports`."""
-    for port in ports:
+# Below the ports that systems give to outgoing connections, so that a test that runs beside does not take one meanwhile.
+TEST_PORTS = range(20000, 32000)
+
+
+def free_port(ports=None):
+    """A port that is free now: any of TEST_PORTS, or the first one of `ports`."""
+    for port in ports or random.sample(TEST_PORTS, 100):
         with socket.socket() as s, contextlib.suppress(OSError):
             s.bind(("127.0.0.1", port))
             return s.getsockname()[1]

@@ -8,11 +8,11 @@
 
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/file_error.hpp"
-#include "snake_ddp/io/safetensors.hpp"
-#include "snake_ddp/io/torchscript.hpp"
+#include "snake_ddp/files/safetensors.hpp"
+#include "snake_ddp/files/torchscript.hpp"
 #include "snake_ddp/nets/gru_net.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/file_error.hpp"
 #include "submission.hpp"
 
 namespace snake_ddp::app {
@@ -148,28 +148,28 @@ void write_submission(const ActorFile& actor, const std::string& output) {
                     actor.path));
   std::error_code error;
   fs::create_directories(output, error);
-  if (error) throw io::file_error("make the folder", output, error.value());
+  if (error) throw records::file_error("make the folder", output, error.value());
   const std::string name = fs::path(actor.path).filename().string();
   std::string text(submission_template());
   text = filled_in(std::move(text), "ACTOR_FILE", quoted(name));
   text = filled_in(std::move(text), "OUTPUT_ACTIVATION", head_of(actor).name);
   text = filled_in(std::move(text), "CHOICE", actor.argmax ? "argmax" : "sampled");
   text = filled_in(std::move(text), "MASK_FATAL", actor.mask_fatal ? "True" : "False");
-  io::save_state_dict((fs::path(output) / name).string(), actor.weights);
-  io::write_file_atomically((fs::path(output) / "submission.py").string(), text);
+  files::save_state_dict((fs::path(output) / name).string(), actor.weights);
+  records::write_file_atomically((fs::path(output) / "submission.py").string(), text);
 }
 
 void write_torchscript(const ActorFile& actor, const std::string& output) {
   refuse_memory(actor, "torchscript");
   const std::string source = std::string(kind_of(actor).logits) + head_of(actor).forward;
-  io::write_file_atomically(output, io::torchscript_bytes(actor.weights, source));
+  records::write_file_atomically(output, files::torchscript_bytes(actor.weights, source));
 }
 
 void write_safetensors(const ActorFile& actor, const std::string& output) {
-  io::write_file_atomically(
-      output, io::safetensors_bytes(actor.weights, {{"format", "pt"},
-                                                    {"network", kind_of(actor).name},
-                                                    {"output_activation", head_of(actor).name}}));
+  records::write_file_atomically(
+      output, files::safetensors_bytes(actor.weights, {{"format", "pt"},
+                                                       {"network", kind_of(actor).name},
+                                                       {"output_activation", head_of(actor).name}}));
 }
 
 }  // namespace
@@ -182,7 +182,7 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
   ActorFile actor{
       spec, {}, nets::Head::kSoftmax, team.player.argmax, team.player.mask_fatal, team.player.sight.graphs};
   if (spec.ends_with(":argmax")) actor.path.resize(spec.rfind(':'));
-  actor.weights = io::load_state_dict(actor.path);
+  actor.weights = files::load_state_dict(actor.path);
   if (nets::is_q_net(actor.weights)) {
     if (!head.empty())
       throw base::UsageError(

@@ -47,7 +47,8 @@ std::string board_text(const Moment& moment, bool colour) {
     const std::vector<int>& body = moment.board.snakes[i];
     for (std::size_t k = body.size(); k-- > 0;) {  // the head last: it is on top
       const int direction = moment.board.directions[i];
-      const char looks = direction == io::kUntold ? kSmall[i] : kArrows[static_cast<std::size_t>(direction)];
+      const char looks =
+          direction == records::kUntold ? kSmall[i] : kArrows[static_cast<std::size_t>(direction)];
       const std::string head{kLetters[i], looks};
       cells[static_cast<std::size_t>(body[k])] = {k == 0 ? head : std::string(2, kSmall[i]),
                                                   kTeamColour[i / game::kTeamSize]};
@@ -92,11 +93,11 @@ void show_moment(const Moment& moment, double per_second) {
   std::this_thread::sleep_for(std::chrono::duration<double>(1 / per_second));
 }
 
-void show_game(const io::RecordedGame& game, double per_second) {
+void show_game(const records::RecordedGame& game, double per_second) {
   std::array<int, 2> scores{};
   int count = 0;
   show_moment({game.start, game.names, scores, count, {}}, per_second);
-  for (const io::RecordedStep& step : game.steps) {
+  for (const records::RecordedStep& step : game.steps) {
     for (std::size_t i = 0; i < game::kSnakes; ++i) scores[i / game::kTeamSize] += step.reward[i];
     show_moment({step.after, game.names, scores, ++count, step.hit}, per_second);
   }

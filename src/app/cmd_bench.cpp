@@ -4,18 +4,18 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "snake_ddp/app/bench_allreduce.hpp"
-#include "snake_ddp/app/bench_checkpoint.hpp"
-#include "snake_ddp/app/bench_device.hpp"
-#include "snake_ddp/app/bench_game.hpp"
-#include "snake_ddp/app/bench_jobs.hpp"
-#include "snake_ddp/app/bench_learner.hpp"
-#include "snake_ddp/app/bench_process.hpp"
-#include "snake_ddp/app/bench_reducer.hpp"
-#include "snake_ddp/app/bench_train.hpp"
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/bench/allreduce.hpp"
+#include "snake_ddp/bench/checkpoint.hpp"
+#include "snake_ddp/bench/device.hpp"
+#include "snake_ddp/bench/game.hpp"
+#include "snake_ddp/bench/jobs.hpp"
+#include "snake_ddp/bench/process.hpp"
+#include "snake_ddp/bench/reducer.hpp"
+#include "snake_ddp/bench/train.hpp"
+#include "snake_ddp/bench/update.hpp"
 #include "snake_ddp/pretrain/options.hpp"
 
 namespace snake_ddp::app {
@@ -35,7 +35,7 @@ struct Line {
   std::string job, job_settings, job_result;
 };
 
-using Rows = std::vector<BenchRow>;
+using Rows = std::vector<bench::Row>;
 
 struct Bench {
   const char* name;
@@ -43,38 +43,41 @@ struct Bench {
 };
 
 Rows game_rows(const Line& l) {
-  return l.device == "cpu" ? bench_game(l.seconds)
-                           : bench_device_game(l.seconds, l.boards, bench_device(l.device));
+  return l.device == "cpu" ? bench::measure_game(l.seconds)
+                           : bench::measure_device_game(l.seconds, l.boards, bench::device_named(l.device));
 }
 
 Rows update_rows(const Line& l) {
-  return l.device == "cpu" ? bench_update(l.seconds, l.batch_sizes)
-                           : bench_device_update(l.seconds, l.batch_sizes, bench_device(l.device));
+  return l.device == "cpu"
+             ? bench::measure_update(l.seconds, l.batch_sizes)
+             : bench::measure_device_update(l.seconds, l.batch_sizes, bench::device_named(l.device));
 }
 
 // Those that start processes come first: the others leave threads of LibTorch behind.
 constexpr Bench kBenches[] = {
-    {"allreduce", [](const Line& l) { return bench_allreduce(l.seconds, l.rounds, l.ranks, l.config); }},
-    {"train", [](const Line& l) { return bench_train(l.seconds, l.rounds, l.ranks, l.config); }},
-    {"memory", [](const Line& l) { return bench_memory(l.rounds, l.ranks, l.config); }},
-    {"start", [](const Line& l) { return bench_start(l.rounds, l.ranks, l.config); }},
-    {"reducer", [](const Line& l) { return bench_reducer(l.seconds, l.rounds, l.ranks, l.bucket_mb); }},
+    {"allreduce",
+     [](const Line& l) { return bench::measure_allreduce(l.seconds, l.rounds, l.ranks, l.config); }},
+    {"train", [](const Line& l) { return bench::measure_train(l.seconds, l.rounds, l.ranks, l.config); }},
+    {"memory", [](const Line& l) { return bench::measure_memory(l.rounds, l.ranks, l.config); }},
+    {"start", [](const Line& l) { return bench::measure_start(l.rounds, l.ranks, l.config); }},
+    {"reducer",
+     [](const Line& l) { return bench::measure_reducer(l.seconds, l.rounds, l.ranks, l.bucket_mb); }},
     {"game", game_rows},
-    {"encode", [](const Line& l) { return bench_encode(l.seconds); }},
-    {"act", [](const Line& l) { return bench_opponents(l.seconds); }},
+    {"encode", [](const Line& l) { return bench::measure_encode(l.seconds); }},
+    {"act", [](const Line& l) { return bench::measure_opponents(l.seconds); }},
     {"update", update_rows},
-    {"checkpoint", [](const Line& l) { return bench_checkpoint(l.seconds); }},
+    {"checkpoint", [](const Line& l) { return bench::measure_checkpoint(l.seconds); }},
 };
 
 struct NamedJob {
   const char* name;
-  JobAction action;
+  bench::JobAction action;
 };
 
 constexpr NamedJob kJobs[] = {
-    {"allreduce", allreduce_job}, {"everything", everything_job}, {"run", run_job},
-    {"bare", bare_job},           {"memory", memory_job},         {"start", start_job},
-    {"reducer", reducer_job},
+    {"allreduce", bench::allreduce_job}, {"everything", bench::everything_job}, {"run", bench::run_job},
+    {"bare", bench::bare_job},           {"memory", bench::memory_job},         {"start", bench::start_job},
+    {"reducer", bench::reducer_job},
 };
 
 std::vector<std::string> bench_names() {
@@ -83,7 +86,7 @@ std::vector<std::string> bench_names() {
   return names;
 }
 
-JobAction job_named(const std::string& name) {
+bench::JobAction job_named(const std::string& name) {
   for (const NamedJob& job : kJobs) {
     if (job.name == name) return job.action;
   }
@@ -93,7 +96,7 @@ JobAction job_named(const std::string& name) {
 void print(const Rows& rows, bool as_json) {
   if (as_json) {
     nlohmann::ordered_json benches = nlohmann::ordered_json::array();
-    for (const BenchRow& r : rows) {
+    for (const bench::Row& r : rows) {
       benches.push_back(
           {{"name", r.name}, {"value", r.value}, {"unit", r.unit}, {"limit", r.limit}, {"ratio", r.ratio}});
     }
@@ -102,7 +105,7 @@ void print(const Rows& rows, bool as_json) {
   }
   base::print_result(
       fmt::format("{:<44} {:>14} {:<16} {:>14} {:>7}\n", "bench", "value", "unit", "limit", "ratio"));
-  for (const BenchRow& r : rows)
+  for (const bench::Row& r : rows)
     base::print_result(fmt::format("{:<44} {:>14.4g} {:<16} {:>14.4g} {:>7.3f}\n", r.name, r.value, r.unit,
                                    r.limit, r.ratio));
 }
@@ -150,7 +153,8 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
   command.add_option("--job_result", line->job_result)->group("");
   return [line, arguments]() -> int {
     if (!line->job.empty())
-      return do_job(job_named(line->job), line->ranks, line->job_settings, line->job_result, arguments);
+      return bench::do_job(job_named(line->job), line->ranks, line->job_settings, line->job_result,
+                           arguments);
     Rows rows;
     for (const Bench& bench : kBenches) {
       if (!line->what.empty() && line->what != bench.name) continue;

@@ -23,11 +23,11 @@
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/world.hpp"
-#include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/game_log.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/game_log.hpp"
+#include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/judge.hpp"
 #include "snake_ddp/train/run.hpp"
-#include "snake_ddp/train/signals.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -58,14 +58,14 @@ std::array<std::string, 2> names_of(const Line& line, std::int64_t game) {
 }
 
 /// Writes each game to `line.record`.
-void record_games(const Line& line, rollout::MatchOptions& match) {
-  io::make_folders(line.record);
-  const auto running = std::make_shared<std::map<std::int64_t, io::RecordedGame>>();
+void record_games(const Line& line, play::MatchOptions& match) {
+  records::make_folders(line.record);
+  const auto running = std::make_shared<std::map<std::int64_t, records::RecordedGame>>();
   const std::size_t digits = std::to_string(match.games - 1).size();
   match.watch = [=, before = match.watch](std::int64_t number, const game::State& state) {
     if (before) before(number, state);
     if (state.step() > 1) return;
-    io::RecordedGame record = io::begin_record(state);
+    records::RecordedGame record = records::begin_record(state);
     record.names = names_of(line, number);
     running->emplace(number, std::move(record));
   };
@@ -73,23 +73,22 @@ void record_games(const Line& line, rollout::MatchOptions& match) {
                                               const game::StepResult& result, const game::State& after) {
     if (before) before(number, actions, result, after);
     const auto record = running->find(number);
-    io::add_step(record->second, actions, result, after);
+    records::add_step(record->second, actions, result, after);
     if (!after.done()) return;
-    io::write_file_atomically(fmt::format("{}/game_{:0{}}.json", line.record, number, digits),
-                              io::game_log_text(record->second));
+    records::write_file_atomically(fmt::format("{}/game_{:0{}}.json", line.record, number, digits),
+                                   records::game_log_text(record->second));
     running->erase(record);
   };
 }
 
 /// Writes boards of each game to a set; of several ranks each writes its own, the first one to the very path.
-std::shared_ptr<data::BoardSetWriter> record_boards(const Line& line, int rank,
-                                                    rollout::MatchOptions& match) {
+std::shared_ptr<data::BoardSetWriter> record_boards(const Line& line, int rank, play::MatchOptions& match) {
   if (!line.record_boards.ends_with(data::kBoardSetEnding)) {
     throw base::UsageError(fmt::format("--record_boards {}: the file's name must end in {}",
                                        line.record_boards, data::kBoardSetEnding));
   }
   std::filesystem::path path = line.record_boards;
-  if (path.has_parent_path()) io::make_folders(path.parent_path().string());
+  if (path.has_parent_path()) records::make_folders(path.parent_path().string());
   if (rank > 0)
     path.replace_filename(fmt::format("{}_{}{}", path.stem().string(), rank, data::kBoardSetEnding));
   const auto writer = std::make_shared<data::BoardSetWriter>(path.string(), line.board_interval);
@@ -109,10 +108,10 @@ std::shared_ptr<data::BoardSetWriter> record_boards(const Line& line, int rank,
 }
 
 /// Shows the first game as it is played.
-void watch_game(const Line& line, rollout::MatchOptions& match) {
-  const auto show = [=](const game::State& state, const io::PerSnake& hit) {
+void watch_game(const Line& line, play::MatchOptions& match) {
+  const auto show = [=](const game::State& state, const records::PerSnake& hit) {
     const game::Position position = game::position_of(state);
-    const io::RecordedBoard board{position.snakes, position.directions, position.beans};
+    const records::RecordedBoard board{position.snakes, position.directions, position.beans};
     show_moment({board, names_of(line, 0), position.returns, state.step() - 1, hit}, line.speed);
   };
   match.watch = [show](std::int64_t number, const game::State& state) {
@@ -120,14 +119,14 @@ void watch_game(const Line& line, rollout::MatchOptions& match) {
   };
   match.on_step = [show](std::int64_t number, const game::Actions&, const game::StepResult& result,
                          const game::State& after) {
-    io::PerSnake hit{};
+    records::PerSnake hit{};
     std::copy(std::begin(result.hit), std::end(result.hit), hit.begin());
     if (number == 0) show(after, hit);
   };
 }
 
-void print(const Line& line, const rollout::MatchResult& r, double steps_per_second) {
-  const rollout::Interval ci = rollout::wilson_interval(r.wins, r.games);
+void print(const Line& line, const play::MatchResult& r, double steps_per_second) {
+  const play::Interval ci = play::wilson_interval(r.wins, r.games);
   const double games = static_cast<double>(r.games);
   const double score_a = static_cast<double>(r.score_a) / games,
                score_b = static_cast<double>(r.score_b) / games;
@@ -194,7 +193,7 @@ Action add_eval(CLI::App& command) {
       ->capture_default_str();
   command.add_flag("--json", line->json, "one JSON object on stdout");
   return [line]() -> int {
-    train::watch_signals();
+    running::watch_signals();
     if (!line->ladder.empty()) {
       if (!line->team_a.empty() || !line->team_b.empty())
         throw base::UsageError("--ladder has its own list of teams: use it without --team_a and --team_b");
@@ -223,11 +222,11 @@ Action add_eval(CLI::App& command) {
     dist::Options options;
     options.device = "cpu";
     options.fingerprint = train::build_text();
-    options.stopping = train::stop_requested;
+    options.stopping = running::stop_requested;
     dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }),
                               options);
     const auto begin = std::chrono::steady_clock::now();
-    rollout::MatchOptions match{line->games, static_cast<std::uint64_t>(line->seed), line->swap_sides, 0, 1};
+    play::MatchOptions match{line->games, static_cast<std::uint64_t>(line->seed), line->swap_sides, 0, 1};
     if (line->show > 0) {
       match.watch = [&](std::int64_t number, const game::State& state) {
         if (number == 0 && state.step() == line->show)
@@ -238,10 +237,10 @@ Action add_eval(CLI::App& command) {
     if (!line->record.empty()) record_games(*line, match);
     std::shared_ptr<data::BoardSetWriter> boards;
     if (!line->record_boards.empty()) boards = record_boards(*line, context.rank(), match);
-    const std::optional<rollout::MatchResult> played =
-        train::judge(a.player, b.player, match, context, train::stop_requested);
+    const std::optional<play::MatchResult> played =
+        train::judge(a.player, b.player, match, context, running::stop_requested);
     if (!played) throw base::Stopped("stopped by a signal before all games were played; nothing was counted");
-    const rollout::MatchResult& result = *played;
+    const play::MatchResult& result = *played;
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (boards) boards->finish();
     context.barrier("end of eval", context.deadline());

@@ -13,11 +13,12 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/checkpoint_folder.hpp"
-#include "snake_ddp/io/json_text.hpp"
-#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/files/checkpoint_folder.hpp"
+#include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/train/options.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::app {
@@ -52,7 +53,7 @@ ordered_json about_weights(const fs::path& path) {
   ordered_json tensors = ordered_json::object();
   std::int64_t parameters = 0;
   bool finite = true;
-  for (const auto& [name, tensor] : io::load_state_dict(path.string())) {
+  for (const auto& [name, tensor] : files::load_state_dict(path.string())) {
     tensors[name] = {{"shape", tensor.sizes().vec()}, {"dtype", std::string(tensor.dtype().name())}};
     parameters += tensor.numel();
     finite = finite && at::isfinite(tensor).all().item<bool>();
@@ -69,9 +70,9 @@ ordered_json about_checkpoint(const fs::path& path) {
   const fs::path folder = path.has_filename() ? path : path.parent_path();
   ordered_json about = {{"checkpoint", folder.filename().string()}};
   try {
-    const io::Manifest m = io::verify_checkpoint(folder.string());
+    const files::Manifest m = files::verify_checkpoint(folder.string());
     std::uint64_t bytes = 0;
-    for (const io::CheckpointFile& f : m.files) bytes += f.seal.bytes;
+    for (const files::CheckpointFile& f : m.files) bytes += f.seal.bytes;
     about.update({{"whole", true},
                   {"step", m.step},
                   {"updates", m.updates},
@@ -99,7 +100,7 @@ ordered_json about_run(const fs::path& path) {
   }
   ordered_json settings;
   try {
-    settings = io::parse_ordered_json(io::read_file(config));
+    settings = records::parse_ordered_json(records::read_file(config));
   } catch (const base::FileError& e) {
     throw base::FileError(config + ": " + e.what() + "; was it cut short?");
   }
@@ -109,15 +110,15 @@ ordered_json about_run(const fs::path& path) {
     if (entry.path().extension() != ".pth") continue;
     models.push_back(entry.path().filename().string());
     try {
-      io::load_state_dict(entry.path().string());
+      files::load_state_dict(entry.path().string());
     } catch (const base::FileError& e) {
       broken.push_back(e.what());
     }
   }
   std::sort(models.begin(), models.end());
   ordered_json checkpoints = ordered_json::array();
-  for (const std::int64_t step : io::checkpoints_of(path.string())) {
-    checkpoints.push_back(about_checkpoint(io::checkpoint_folder(path.string(), step)));
+  for (const std::int64_t step : files::checkpoints_of(path.string())) {
+    checkpoints.push_back(about_checkpoint(files::checkpoint_folder(path.string(), step)));
     const ordered_json& last = checkpoints.back();
     if (!last["whole"].get<bool>()) broken.push_back(last["damage"]);
   }
@@ -152,13 +153,18 @@ void print_plain(const ordered_json& about) {
 Action add_info(CLI::App& command) {
   struct Line {
     std::string path;
-    bool json = false;
+    bool json = false, flags = false;
   };
   const auto line = std::make_shared<Line>();
   command.add_option("path", line->path,
                      "run folder, checkpoint folder or weights file; without it: this program and machine");
   command.add_flag("--json", line->json, "one JSON object on stdout");
+  command.add_flag("--flags", line->flags, "which flag of train goes with which learner, as docs/flags.md");
   return [line]() -> int {
+    if (line->flags) {
+      base::print_result(train::flags_page());
+      return base::kExitDone;
+    }
     const ordered_json about = line->path.empty()              ? about_program()
                                : !fs::is_directory(line->path) ? about_weights(line->path)
                                : is_checkpoint(line->path)     ? about_checkpoint(line->path)

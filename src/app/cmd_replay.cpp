@@ -8,8 +8,8 @@
 #include "snake_ddp/app/replay_page.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/game_log.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/game_log.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -21,10 +21,10 @@ struct Line {
   double speed = 8;
 };
 
-io::RecordedGame nth_game(const std::string& file, std::int64_t n) {
-  std::optional<io::RecordedGame> wanted;
+records::RecordedGame nth_game(const std::string& file, std::int64_t n) {
+  std::optional<records::RecordedGame> wanted;
   std::int64_t count = 0;
-  io::read_games(file, [&](const io::RecordedGame& game) {
+  records::read_games(file, [&](const records::RecordedGame& game) {
     if (count++ == n) wanted = game;
   });
   if (!wanted)
@@ -49,10 +49,10 @@ Action add_replay(CLI::App& command) {
     if (line->file.empty()) throw base::UsageError("replay needs a file with a recorded game; see --help");
     if (line->html.empty() && !line->text)
       throw base::UsageError("replay needs --html OUT, for a page, or --text, for the terminal");
-    const io::RecordedGame game = nth_game(line->file, line->game);
+    const records::RecordedGame game = nth_game(line->file, line->game);
     if (!line->html.empty()) {
       const std::string page = replay_page(game);
-      io::write_file_atomically(line->html, page);
+      records::write_file_atomically(line->html, page);
       if (!line->text)
         base::print_result(fmt::format("{}: {} steps, {} kB; open it in a browser\n", line->html,
                                        game.steps.size(), (page.size() + 999) / 1000));

@@ -11,16 +11,26 @@
 
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/own_ranks.hpp"
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/world.hpp"
-#include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/file_error.hpp"
-#include "snake_ddp/io/json_text.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/resume.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::app {
 namespace {
+
+// Settings are often checked on another machine than the run will get.
+#ifdef SD_HAVE_CUDA
+constexpr int kGpusElsewhere = 1;
+#else
+constexpr int kGpusElsewhere = 0;
+#endif
 
 struct Line {
   train::TrainOptions options;
@@ -48,9 +58,7 @@ class Help : public CLI::Formatter {
   explicit Help(std::string algo) : algo_(std::move(algo)) {
     train::TrainOptions options;
     for (const config::Field& field : train::fields(options)) {
-      const bool used = algo_.empty() || field.used_by.empty() ||
-                        std::find(field.used_by.begin(), field.used_by.end(), algo_) != field.used_by.end();
-      if (!used) unused_.insert(field.name);
+      if (!algo_.empty() && !train::uses(algo_, field)) unused_.insert(field.name);
     }
   }
 
@@ -81,9 +89,10 @@ class Help : public CLI::Formatter {
 std::vector<std::string> keys_passed_over(const std::string& settings, const std::string& resume) {
   std::vector<std::string> keys = {"run", "resume"};
   try {
-    for (const std::string& key : train::unknown_settings(io::parse_ordered_json(io::read_file(settings))))
+    for (const std::string& key :
+         train::unknown_settings(records::parse_ordered_json(records::read_file(settings))))
       keys.push_back(key);
-  } catch (const io::SystemError& e) {
+  } catch (const records::SystemError& e) {
     if (!e.is_missing()) throw;
     throw base::FileError("--resume " + resume + ": not the folder of a run; it has no config.json");
   } catch (const base::FileError&) {  // told by who reads it in earnest
@@ -107,24 +116,39 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
     return Help(named_learner(*line)).make_help(app, std::move(name), mode);
   });
   return [line, arguments]() -> int {
-    const config::Fields fields = train::fields(line->options);
+    config::Fields fields = train::fields(line->options);
     const auto read_settings = [&] {
-      if (!line->config.empty()) config::set_from_file(fields, line->config, {"run"});
+      std::vector<std::string> given;
+      if (!line->config.empty()) given = config::set_from_file(fields, line->config, {"run"});
+      // The config.json of a run holds all settings, whether somebody asked for them or not.
+      if (std::find(given.begin(), given.end(), "run") != given.end()) given.clear();
       apply_given(fields, line->given);
+      for (const auto& [name, value] : line->given) given.push_back(name);
+      return given;
     };
-    read_settings();
+    std::vector<std::string> given = read_settings();
     if (const std::string resume = line->options.resume; train::names_a_folder(resume)) {
       // The run's own settings, where the command line and the file say nothing.
       const std::string settings = train::place_of(resume).run + "/config.json";
       const std::vector<std::string> passed_over = keys_passed_over(settings, resume);
-      line->options = {};
+      line->options = train::TrainOptions();
+      fields = train::fields(line->options);
       config::set_from_file(fields, settings, passed_over);
-      read_settings();
+      given = read_settings();
     }
+    const std::vector<std::string> warnings = train::check_given(line->options, given);
     train::check_together(line->options);
-    if (line->check_settings) return base::kExitDone;
+    const auto warn = [&] {
+      for (const std::string& warning : warnings) base::tell_error("Warning: " + warning);
+    };
+    if (line->check_settings) {
+      warn();
+      train::check_start(train::Plan(line->options), {}, std::max(dist::visible_gpus(), kGpusElsewhere));
+      return base::kExitDone;
+    }
     const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });
     if (const std::optional<int> code = start_own_ranks(line->ranks, world, arguments)) return *code;
+    if (world.rank == 0) warn();
     return train::run_training(line->options, world);
   };
 }

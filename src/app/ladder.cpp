@@ -16,10 +16,10 @@
 #include "snake_ddp/config/fields.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/world.hpp"
-#include "snake_ddp/train/elo.hpp"
+#include "snake_ddp/play/elo.hpp"
+#include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/judge.hpp"
 #include "snake_ddp/train/run.hpp"
-#include "snake_ddp/train/signals.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -28,14 +28,14 @@ using nlohmann::ordered_json;
 
 struct Pair {
   std::size_t a, b;
-  rollout::MatchResult result;
+  play::MatchResult result;
 };
 
 // All games of one team.
 struct Standing {
   std::size_t team = 0;
-  train::Rating rating;
-  rollout::MatchResult sum;  // seen from the team
+  play::Rating rating;
+  play::MatchResult sum;  // seen from the team
 
   [[nodiscard]] double point_rate() const {
     return (static_cast<double>(sum.wins) + 0.5 * static_cast<double>(sum.draws)) /
@@ -70,21 +70,21 @@ std::optional<std::size_t> checked_anchor(const LadderOptions& options) {
   return static_cast<std::size_t>(anchor - teams.begin());
 }
 
-rollout::MatchResult turned(const rollout::MatchResult& r) {
+play::MatchResult turned(const play::MatchResult& r) {
   return {r.games, r.losses, r.draws, r.wins, r.score_b, r.score_a, r.steps};
 }
 
 // Best first; equal ones in the order in which they were named.
 std::vector<Standing> standings(std::size_t teams, const std::vector<Pair>& pairs,
                                 std::optional<std::size_t> anchor) {
-  std::vector<train::Meeting> meetings;
+  std::vector<play::Meeting> meetings;
   std::vector<Standing> all(teams);
   for (const Pair& p : pairs) {
     meetings.push_back({p.a, p.b, p.result.wins, p.result.draws, p.result.losses});
     all[p.a].sum.add(p.result);
     all[p.b].sum.add(turned(p.result));
   }
-  const std::vector<train::Rating> ratings = train::fit_elo(teams, meetings, anchor);
+  const std::vector<play::Rating> ratings = play::fit_elo(teams, meetings, anchor);
   for (std::size_t i = 0; i < teams; ++i) {
     all[i].team = i;
     all[i].rating = ratings[i];
@@ -109,8 +109,8 @@ ordered_json json_of(const LadderOptions& options, const std::vector<Standing>& 
                       {"opponents_score", s.opponents_score()}});
   }
   for (const Pair& p : pairs) {
-    const rollout::MatchResult& r = p.result;
-    const rollout::Interval ci = rollout::wilson_interval(r.wins, r.games);
+    const play::MatchResult& r = p.result;
+    const play::Interval ci = play::wilson_interval(r.wins, r.games);
     games.push_back({{"team_a", options.teams[p.a]},
                      {"team_b", options.teams[p.b]},
                      {"games", r.games},
@@ -166,11 +166,11 @@ void play_ladder(const LadderOptions& options) {
   dist::Options group;
   group.device = "cpu";
   group.fingerprint = train::build_text();
-  group.stopping = train::stop_requested;
+  group.stopping = running::stop_requested;
   dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }), group);
   const auto begin = std::chrono::steady_clock::now();
   const auto results = train::judge_all(pairings, {options.games, options.seed, options.swap_sides, 0, 1, {}},
-                                        context, train::stop_requested);
+                                        context, running::stop_requested);
   if (!results) throw base::Stopped("stopped by a signal before all games were played; nothing was counted");
   const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   context.barrier("end of eval", context.deadline());

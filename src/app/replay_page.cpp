@@ -8,15 +8,15 @@
 namespace snake_ddp::app {
 namespace {
 
-nlohmann::ordered_json board_json(const io::RecordedBoard& board) {
+nlohmann::ordered_json board_json(const records::RecordedBoard& board) {
   return {board.snakes, board.beans, board.directions};
 }
 
 }  // namespace
 
-std::string replay_page(const io::RecordedGame& game) {
+std::string replay_page(const records::RecordedGame& game) {
   nlohmann::ordered_json boards = {board_json(game.start)}, steps = nlohmann::ordered_json::array();
-  for (const io::RecordedStep& step : game.steps) {
+  for (const records::RecordedStep& step : game.steps) {
     boards.push_back(board_json(step.after));
     steps.push_back({step.actions, step.reward, step.hit});
   }

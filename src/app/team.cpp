@@ -9,10 +9,10 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/config/fields.hpp"
-#include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/json_text.hpp"
-#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/with_tokens.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/json_text.hpp"
 #include "snake_ddp/train/tokens.hpp"
 
 namespace snake_ddp::app {
@@ -41,7 +41,7 @@ RunSettings settings_beside(const std::string& actor) {
   RunSettings run{(std::filesystem::path(actor).parent_path().parent_path() / "config.json").string()};
   if (!std::filesystem::exists(run.file)) return run;
   try {
-    run.values = io::parse_json(io::read_file(run.file));
+    run.values = records::parse_json(records::read_file(run.file));
   } catch (const base::Error& e) {
     throw base::FileError(fmt::format("{}, which says how {} was trained: {}", run.file, actor, e.what()));
   }
@@ -104,17 +104,10 @@ Team team_from_spec(const std::string& spec, bool mask_fatal) {
                                        fmt::join(names, ", "),
                                        near.empty() ? "" : fmt::format("; did you mean {}?", near)));
   }
-  const io::NamedTensors weights = io::load_state_dict(path);
-  std::int64_t features = 0;
-  if (nets::is_q_net(weights)) {
-    auto policy = std::make_unique<nets::ValuePolicy>(weights, path);
-    features = policy->features();
-    team.policy = std::move(policy);
-  } else {
-    auto policy = std::make_unique<nets::ActorPolicy>(weights, head_of_run(path), path);
-    features = policy->features();
-    team.policy = std::move(policy);
-  }
+  const files::NamedTensors weights = files::load_state_dict(path);
+  const nets::Head head = nets::is_q_net(weights) ? nets::Head::kIdentity : head_of_run(path);
+  team.policy = nets::make_policy(weights, head, path);
+  const std::int64_t features = nets::features_of(weights, path);
   if (const auto kind = encode::try_obs_kind(features)) {
     team.player.sight.kind = *kind;
   } else {

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
 
@@ -132,7 +133,67 @@ void set_one_from_json(const Field& f, const nlohmann::json& value, const std::s
   }
 }
 
+template <class Number>
+Field number_field(std::string name, Number* target, std::string help, double least, double most) {
+  SD_CHECK(least < most, "the range of --" + name);
+  Field field = text(std::move(name), nullptr, std::move(help));
+  field.target = target, field.least = least, field.most = most;
+  return field;
+}
+
 }  // namespace
+
+Field text(std::string name, std::string* target, std::string help, std::vector<std::string> choices) {
+  SD_CHECK(name.find(' ') == std::string::npos, "a field's name: " + name);
+  return {.name = std::move(name), .target = target, .help = std::move(help), .choices = std::move(choices)};
+}
+
+Field flag(std::string name, bool* target, std::string help) {
+  Field field = text(std::move(name), nullptr, std::move(help));
+  field.target = target;
+  return field;
+}
+
+Field number(std::string name, std::int64_t* target, std::string help, double least, double most) {
+  return number_field(std::move(name), target, std::move(help), least, most);
+}
+
+Field number(std::string name, double* target, std::string help, double least, double most) {
+  return number_field(std::move(name), target, std::move(help), least, most);
+}
+
+Fields under(const std::string& group, Fields fields) {
+  for (Field& field : fields) field.group = group;
+  return fields;
+}
+
+Fields joined(std::initializer_list<Fields> lists) {
+  Fields all;
+  for (const Fields& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+Fields over(Fields fields, Values& values) {
+  for (Field& field : fields)
+    std::visit([&](auto& value) { field.target = &value; },
+               values.try_emplace(field.name, value_of(field)).first->second);
+  return fields;
+}
+
+Value value_of(const Field& field) {
+  return std::visit([](const auto* target) -> Value { return *target; }, field.target);
+}
+
+void set(const Field& field, const Value& value) {
+  SD_CHECK(field.target.index() == value.index(), "--" + field.name + ": a value of another type");
+  std::visit([&](auto* target) { *target = std::get<std::remove_cvref_t<decltype(*target)>>(value); },
+             field.target);
+}
+
+void set_from_values(const Fields& fields, const Values& values) {
+  for (const Field& field : fields)
+    if (const auto value = values.find(field.name); value != values.end()) set(field, value->second);
+}
 
 std::string value_text(const Field& field) {
   return std::visit(
@@ -171,8 +232,8 @@ void set_from_json(const Fields& fields, const nlohmann::json& object, const std
   }
 }
 
-void set_from_file(const Fields& fields, const std::string& path,
-                   const std::vector<std::string>& passed_over) {
+std::vector<std::string> set_from_file(const Fields& fields, const std::string& path,
+                                       const std::vector<std::string>& passed_over) {
   std::ifstream file(path);
   if (!file) throw base::FileError("--config " + path + ": cannot be opened; is the path right?");
   std::stringstream text;
@@ -188,10 +249,13 @@ void set_from_file(const Fields& fields, const std::string& path,
   } catch (const UsageError& e) {
     throw UsageError(fmt::format("{}: {}", path, e.what()));
   }
+  std::vector<std::string> keys;
   if (object.is_object()) {
+    for (const auto& [key, value] : object.items()) keys.push_back(with_underscores(key));
     for (const std::string& key : passed_over) object.erase(key);
   }
   set_from_json(fields, object, path);
+  return keys;
 }
 
 nlohmann::ordered_json to_json(const Fields& fields) {

@@ -15,7 +15,7 @@
 #include <filesystem>
 
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/io/file_error.hpp"
+#include "snake_ddp/records/file_error.hpp"
 
 namespace snake_ddp::data {
 namespace {
@@ -50,7 +50,7 @@ BoardSetWriter::BoardSetWriter(std::string path, std::int64_t interval)
     : path_(std::move(path)),
       part_(fmt::format("{}.part-{}", path_, ::getpid())),
       interval_(interval),
-      file_(std::make_unique<io::SealedWriter>(part_)) {
+      file_(std::make_unique<records::SealedWriter>(part_)) {
   Head head;
   head.interval = interval_;
   put(&head, sizeof head);
@@ -85,24 +85,24 @@ void BoardSetWriter::finish() {
   put(&foot, sizeof foot);
   file_->write(buffer_);
   file_->close();
-  if (std::rename(part_.c_str(), path_.c_str()) != 0) throw io::file_error("rename", part_, errno);
+  if (std::rename(part_.c_str(), path_.c_str()) != 0) throw records::file_error("rename", part_, errno);
   file_.reset();
 }
 
 BoardSet::BoardSet(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) throw io::file_error("read", path, errno);
+  if (descriptor < 0) throw records::file_error("read", path, errno);
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) {
     const int error = errno;
     ::close(descriptor);
-    throw io::file_error("read", path, error);
+    throw records::file_error("read", path, error);
   }
   bytes_ = static_cast<std::size_t>(status.st_size);
   map_ = bytes_ == 0 ? MAP_FAILED : ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, descriptor, 0);
   const int error = errno;
   ::close(descriptor);
-  if (map_ == MAP_FAILED && bytes_ > 0) throw io::file_error("map", path, error);
+  if (map_ == MAP_FAILED && bytes_ > 0) throw records::file_error("map", path, error);
   const auto refuse = [&](const std::string& why) {
     if (bytes_ > 0) ::munmap(map_, bytes_);
     return base::FileError(fmt::format("{}: {}", path, why));

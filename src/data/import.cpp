@@ -12,7 +12,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/data/board_set.hpp"
-#include "snake_ddp/io/file_error.hpp"
+#include "snake_ddp/records/file_error.hpp"
 
 namespace snake_ddp::data {
 namespace {
@@ -27,7 +27,7 @@ bool is_board_set(const std::string& path) { return path.ends_with(kBoardSetEndi
 // The games of one file of logs or traces.
 std::vector<std::vector<game::State>> games_of(const std::string& path, std::int64_t interval) {
   std::vector<std::vector<game::State>> games;
-  io::read_games(path, [&](const io::RecordedGame& record) {
+  records::read_games(path, [&](const records::RecordedGame& record) {
     games.push_back(boards_of(record, interval, fmt::format("{}:{}", path, record.line)));
   });
   if (games.empty())
@@ -37,7 +37,7 @@ std::vector<std::vector<game::State>> games_of(const std::string& path, std::int
 
 }  // namespace
 
-std::vector<game::State> boards_of(const io::RecordedGame& record, std::int64_t interval,
+std::vector<game::State> boards_of(const records::RecordedGame& record, std::int64_t interval,
                                    const std::string& where) {
   std::vector<game::State> boards;
   game::Position position;
@@ -46,20 +46,21 @@ std::vector<game::State> boards_of(const io::RecordedGame& record, std::int64_t 
   position.beans = record.start.beans;
   for (std::size_t step = 0; step <= record.steps.size(); ++step) {
     if (step > 0) {
-      const io::RecordedStep& played = record.steps[step - 1];
+      const records::RecordedStep& played = record.steps[step - 1];
       position.snakes = played.after.snakes;
       position.directions = played.after.directions;
       position.beans = played.after.beans;
       for (std::size_t i = 0; i < game::kSnakes; ++i) {
         position.returns[i / game::kTeamSize] += played.reward[i];
-        if (position.directions[i] == io::kUntold)
-          position.directions[i] = io::direction_of(position.snakes[i]);
+        if (position.directions[i] == records::kUntold)
+          position.directions[i] = records::direction_of(position.snakes[i]);
       }
       position.step = static_cast<int>(step) + 1;
       // A log's last board may lack the directions of those that died; a finished game's board is not asked about.
       const bool last = step == record.steps.size();
       if (played.done.value_or(last && !record.cut_off)) break;
-      if (last && std::count(position.directions.begin(), position.directions.end(), io::kUntold) > 0) break;
+      if (last && std::count(position.directions.begin(), position.directions.end(), records::kUntold) > 0)
+        break;
     }
     if (step % static_cast<std::size_t>(interval) != 0) continue;
     const std::string fault = game::fault_of(position);
@@ -73,7 +74,7 @@ std::vector<game::State> boards_of(const io::RecordedGame& record, std::int64_t 
 std::vector<std::string> record_files(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    if (!fs::exists(path, error)) throw io::file_error("read", path, ENOENT);
+    if (!fs::exists(path, error)) throw records::file_error("read", path, ENOENT);
     return {path};
   }
   std::vector<std::string> files;
@@ -83,7 +84,7 @@ std::vector<std::string> record_files(const std::string& path) {
                                    [&](std::string_view ending) { return name.ends_with(ending); });
     if (known && !name.starts_with(".")) files.push_back(it->path().string());
   }
-  if (error) throw io::file_error("list", path, error.value());
+  if (error) throw records::file_error("list", path, error.value());
   if (files.empty()) {
     throw base::FileError(
         fmt::format("{} holds no recorded games (*.json, *.jsonl, the same with .gz, *.boards): record some "
@@ -100,9 +101,9 @@ std::string cache_path(const std::string& cache_dir, const std::vector<std::stri
   for (const std::string& file : files) {
     std::error_code error;
     const std::uintmax_t bytes = fs::file_size(file, error);
-    if (error) throw io::file_error("read", file, error.value());
+    if (error) throw records::file_error("read", file, error.value());
     const auto time = fs::last_write_time(file, error);
-    if (error) throw io::file_error("read", file, error.value());
+    if (error) throw records::file_error("read", file, error.value());
     hash = base::add_to_hash(hash, fmt::format("{} {} {}\n", fs::path(file).filename().string(), bytes,
                                                time.time_since_epoch().count()));
   }

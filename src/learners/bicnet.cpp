@@ -3,12 +3,10 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
-#include "snake_ddp/base/error.hpp"
+#include "entries.hpp"
 
 namespace snake_ddp::learners {
 namespace {
-
-bool by_library(const LearnerOptions& o) { return o.library_products || !o.device.is_cpu(); }
 
 nets::BicnetShape actor_shape(const LearnerOptions& o) {
   return {o.features, o.hidden_size, kActions, nets::head_from_name(o.output_activation),
@@ -32,84 +30,54 @@ at::Tensor with_action(const at::Tensor& observation, const at::Tensor& action) 
 
 }  // namespace
 
-Bicnet::Pair::Pair(const nets::BicnetShape& shape, double learning_rate, std::uint64_t seed,
-                   at::Device device, bool by_library)
-    : online(shape, device, by_library),
-      target(shape, device, by_library),
-      gradient(online.parameters().like()),
-      adam(online.parameters(), learning_rate, by_library),
-      norm(at::zeros({}, online.parameters().flat().options())) {
-  online.init(seed);
-}
+Bicnet::Pair::Pair(const LearnerOptions& o, const nets::BicnetShape& shape, double learning_rate,
+                   std::uint64_t seed)
+    : Trainee(o, learning_rate, seed, nets::BicnetNet(shape, o.device, by_library(o)),
+              nets::BicnetNet(shape, o.device, by_library(o))) {}
 
 void Bicnet::Pair::refresh() {
-  maps.refresh(online, true);
-  target_maps.refresh(target, false);
+  maps.refresh(net, true);
+  target_maps.refresh(target(), false);
 }
 
-void Bicnet::Pair::step(const Average& average, double max_norm, std::optional<double> tau) {
-  average(gradient.flat());
-  at::Tensor none;
-  norm = adam.step(online.parameters().flat(), gradient.flat(), max_norm,
-                   tau ? target.parameters().flat() : none, tau.value_or(0.0));
-  maps.refresh(online, true);
-  if (tau) target_maps.refresh(target, false);
-}
-
-void Bicnet::check(const LearnerOptions& o) {
-  const auto refuse = [](bool asked, const char* name, const char* why) {
-    if (asked)
-      throw base::UsageError(std::string(name) + " is not for --algo bicnet: " + why +
-                             "; leave it out or use --algo ddpg");
-  };
-  refuse(o.layer_norm, "--layer_norm", "its critic has no layer norm");
-  refuse(o.expected_value, "--expected_value",
-         "its critic values each snake by the moves of all three, so there are 64 values, not 4, to expect");
-  refuse(o.clipped_double_critics, "--clipped_double_critics", "it has one critic");
-  refuse(o.coalesced_update, "--coalesced_update", "its actor learns from the critic after its step");
+void Bicnet::Pair::step(const Average& average, bool follow) {
+  Trainee::step(average, follow);
+  maps.refresh(net, true);
+  if (follow) target_maps.refresh(target(), false);
 }
 
 Bicnet::Bicnet(const LearnerOptions& options)
     : options_(options),
-      actor_(actor_shape(options), options.a_lr, options.seed * 2, options.device, by_library(options)),
-      critic_(critic_shape(options), options.c_lr, options.seed * 2 + 1, options.device, by_library(options)),
+      actor_(options, actor_shape(options), options.a_lr, options.seed * 2),
+      critic_(options, critic_shape(options), options.c_lr, options.seed * 2 + 1),
+      policy_(actor_.net, actor_.maps),
       critic_loss_(at::zeros_like(critic_.norm)),
       q_mean_(at::zeros_like(critic_.norm)),
       actor_loss_(at::zeros_like(critic_.norm)),
       updates_tensor_(at::zeros({}, critic_.norm.options().dtype(at::kLong))) {
-  check(options);
   start_from_exported();
 }
 
 void Bicnet::start_from_exported() {
   const c10::NoGradGuard no_grad;
-  for (Pair* pair : {&actor_, &critic_}) {
-    pair->target.parameters().flat().copy_(pair->online.parameters().flat());
-    pair->adam.reset();
-  }
+  actor_.start();
+  critic_.start();
   updates_tensor_.zero_();
   state_changed();
 }
 
-std::vector<replay::Column> Bicnet::columns() const {
-  return {{"observation", {nets::kTeam, options_.features + 1}},
-          {"action", {nets::kTeam, kActions}},
-          {"reward", {nets::kTeam}},
-          {"next_observation", {nets::kTeam, options_.features + 1}},
-          {"discount", {nets::kTeam}}};
-}
+std::vector<replay::Column> Bicnet::columns() const { return columns_up_to(kDiscount, options_.features); }
 
 void Bicnet::update(const replay::Batch& batch, const Average& average) {
   const c10::NoGradGuard no_grad;
   ++updates_;
   const bool with_actor = updates_ % options_.actor_interval == 0;
-  const std::optional<double> tau = with_actor ? std::optional(options_.tau) : std::nullopt;
   const at::Tensor observation = by_snake(batch.columns.at(kObservation), options_.device);
   critic_gradient(batch, observation);
-  critic_.step(average, options_.max_grad_norm, tau);
+  critic_.step(average, with_actor);
   if (!with_actor) return;
   actor_gradient(observation);
-  actor_.step(average, options_.max_grad_norm, tau);
+  actor_.step(average, /*follow=*/true);
 }
 
 // L = mean (Q(s, a) - (r + discount * Q'(s', mu'(s'))))^2, s and a of the whole team
@@ -117,36 +85,34 @@ void Bicnet::critic_gradient(const replay::Batch& batch, const at::Tensor& obser
   const at::Tensor next = by_snake(batch.columns[kNextObservation], options_.device);
   const at::Tensor reward = by_snake(batch.columns[kReward].unsqueeze(2), options_.device);
   const at::Tensor discount = by_snake(batch.columns[kDiscount].unsqueeze(2), options_.device);
-  nets::forward(actor_.target, actor_.target_maps, next, actor_.pass);
-  nets::forward(critic_.target, critic_.target_maps, with_action(next, actor_.pass.output), critic_.pass);
+  nets::forward(actor_.target(), actor_.target_maps, next, actor_.pass);
+  nets::forward(critic_.target(), critic_.target_maps, with_action(next, actor_.pass.output), critic_.pass);
   const at::Tensor target = at::addcmul(reward, discount, critic_.pass.output);
 
   critic_input_ = with_action(observation, by_snake(batch.columns[kAction], options_.device));
-  nets::forward(critic_.online, critic_.maps, critic_input_, critic_.pass);
+  nets::forward(critic_.net, critic_.maps, critic_input_, critic_.pass);
   d_q_ = critic_.pass.output - target;
   const auto rows = static_cast<double>(d_q_.numel());
   critic_loss_ = at::dot(d_q_.view(-1), d_q_.view(-1)).div_(rows);
   q_mean_ = critic_.pass.output.mean();
   d_q_.mul_(2.0 / rows);
-  nets::backward_parameters(critic_.online, critic_.maps, critic_input_, d_q_, critic_.pass,
-                            critic_.gradient);
+  nets::backward_parameters(critic_.net, critic_.maps, critic_input_, d_q_, critic_.pass, critic_.gradient);
 }
 
 // L = -mean Q(s, mu(s)); the critic's own gradient is not computed.
 void Bicnet::actor_gradient(const at::Tensor& observation) {
-  nets::forward(actor_.online, actor_.maps, observation, actor_.pass);
+  nets::forward(actor_.net, actor_.maps, observation, actor_.pass);
   critic_input_.narrow(2, options_.features, kActions).copy_(actor_.pass.output);
-  nets::forward(critic_.online, critic_.maps, critic_input_, critic_.pass);
+  nets::forward(critic_.net, critic_.maps, critic_input_, critic_.pass);
   actor_loss_ = critic_.pass.output.mean().neg_();
   d_q_.fill_(-1.0 / static_cast<double>(d_q_.numel()));
-  nets::backward_input(critic_.online, critic_.maps, d_q_, critic_.pass, options_.features, kActions,
-                       d_action_);
-  nets::backward_parameters(actor_.online, actor_.maps, observation, d_action_, actor_.pass, actor_.gradient);
+  nets::backward_input(critic_.net, critic_.maps, d_q_, critic_.pass, options_.features, kActions, d_action_);
+  nets::backward_parameters(actor_.net, actor_.maps, observation, d_action_, actor_.pass, actor_.gradient);
 }
 
 void Bicnet::scale_rates(double factor) {
-  actor_.adam.learning_rate = factor * options_.a_lr;
-  critic_.adam.learning_rate = factor * options_.c_lr;
+  actor_.scale_rate(factor);
+  critic_.scale_rate(factor);
 }
 
 at::Tensor Bicnet::measured() const {
@@ -155,12 +121,8 @@ at::Tensor Bicnet::measured() const {
 
 nets::NamedTensors Bicnet::state() {
   nets::NamedTensors out;
-  const std::pair<std::string, Pair*> pairs[] = {{"actor", &actor_}, {"critic", &critic_}};
-  for (const auto& [name, pair] : pairs) {
-    nets::add_under(out, name + ".", pair->online.named());
-    nets::add_under(out, name + "_target.", pair->target.named());
-    add_adam(out, name + "_adam.", pair->online, pair->adam);
-  }
+  actor_.add_state(out, "actor.", "actor_target.", "actor_adam.");
+  critic_.add_state(out, "critic.", "critic_target.", "critic_adam.");
   updates_tensor_.fill_(updates_);
   out.emplace_back("updates", updates_tensor_);
   return out;
@@ -173,11 +135,13 @@ void Bicnet::state_changed() {
   critic_.refresh();
 }
 
-const at::Tensor& Bicnet::action_values(const at::Tensor& observations) {
-  const c10::NoGradGuard no_grad;
-  nets::forward(actor_.online, actor_.maps, by_snake(observations, options_.device), act_pass_);
-  act_output_ = act_pass_.output.transpose(0, 1).to(at::kCPU).contiguous();
-  return act_output_;
+std::vector<LearnerEntry> bicnet_entries() {
+  return {{.name = "bicnet",
+           .make = make<Bicnet>,
+           .flags = flags_of<NetFlags, TargetFlags, ActorFlags>,
+           .actor = true,
+           .n_step = true,
+           .device_boards = true}};
 }
 
 }  // namespace snake_ddp::learners

@@ -10,9 +10,6 @@ struct DdpgWhole {
   // The critics' inputs: features and actions side by side, the last column 1.
   at::Tensor critic_input, next_critic_input;
   nets::Pass actor_pass, critic_pass, target_pass;
-  // Of those who ask from the learner's device, always as many, and of those who ask from main memory: a recording has
-  // the addresses of the one, which must not change when the other grows.
-  nets::Pass play_pass, act_pass;
   at::Tensor d_q, d_action, target_q, move_values, other_values;
 };
 
@@ -29,25 +26,15 @@ void fit_workspace(DdpgWhole& s, std::int64_t rows, std::int64_t features, const
 
 }  // namespace
 
-void Ddpg::act_by_library(const at::Tensor& observations) {
-  if (!whole_) whole_ = std::make_shared<DdpgWhole>();
-  const std::int64_t rows = observations.size(0) * kTeam;
-  const at::Tensor input = observations.view({rows, options_.features + 1}).to(options_.device);
-  nets::Pass& pass = observations.device() == options_.device ? whole_->play_pass : whole_->act_pass;
-  nets::forward(actor_.net, actor_.folded, input, pass);
-  // Back to where the question came from.
-  act_output_ = pass.output.to(observations.device()).view({observations.size(0), kTeam, kActions});
-}
-
 // Q'(s', mu'(s')) [R, 1].
 at::Tensor Ddpg::next_values_by_library(const at::Tensor& next) {
   DdpgWhole& s = *whole_;
   const std::int64_t d = options_.features;
-  nets::forward(actor_.target, actor_.target_folded, next, s.target_pass);
-  if (options_.expected_value) {
+  nets::forward(actor_.target(), actor_.target_folded, next, s.target_pass);
+  if (own_.expected_value) {
     for (std::size_t i = 0; i < critics_.size(); ++i) {
       at::Tensor& values = i == 0 ? s.move_values : s.other_values;
-      nets::forward_moves(critics_[i].target, critics_[i].target_folded, next, kActions, s.critic_pass,
+      nets::forward_moves(critics_[i].target(), critics_[i].target_folded, next, kActions, s.critic_pass,
                           values);
       if (i > 0) at::minimum_out(s.move_values, s.move_values, values);
     }
@@ -56,8 +43,8 @@ at::Tensor Ddpg::next_values_by_library(const at::Tensor& next) {
   s.next_critic_input.narrow(1, 0, d).copy_(next.narrow(1, 0, d));
   s.next_critic_input.narrow(1, d, kActions).copy_(s.target_pass.output);
   at::Tensor least;
-  for (Trained& c : critics_) {
-    nets::forward(c.target, c.target_folded, s.next_critic_input, s.critic_pass);
+  for (DdpgTrainee& c : critics_) {
+    nets::forward(c.target(), c.target_folded, s.next_critic_input, s.critic_pass);
     least = least.defined() ? at::minimum(least, s.critic_pass.output) : s.critic_pass.output.clone();
   }
   return least;
@@ -69,7 +56,7 @@ void Ddpg::critic_gradient_by_library(const replay::Batch& batch) {
   DdpgWhole& s = *whole_;
   const std::int64_t d = options_.features, rows = batch.columns.at(kObservation).size(0) * kTeam;
   fit_workspace(s, rows, d, options_.device);
-  const auto column = [&](DdpgColumn c, std::int64_t width) {
+  const auto column = [&](Column c, std::int64_t width) {
     return batch.columns.at(c).view({rows, width}).to(options_.device);
   };
   at::addcmul_out(s.target_q, column(kReward, 1), column(kDiscount, 1),
@@ -78,7 +65,7 @@ void Ddpg::critic_gradient_by_library(const replay::Batch& batch) {
   s.critic_input.narrow(1, d, kActions).copy_(column(kAction, kActions));
   const double n = static_cast<double>(rows);
   for (std::size_t i = critics_.size(); i-- > 0;) {  // the first one last: the statistics are its
-    Trained& c = critics_[i];
+    DdpgTrainee& c = critics_[i];
     nets::forward(c.net, c.folded, s.critic_input, s.critic_pass);
     at::sub_out(s.d_q, s.critic_pass.output, s.target_q);
     // Into the same tensors each time, as a recording needs it.
@@ -95,9 +82,9 @@ void Ddpg::actor_gradient_by_library(const replay::Batch& batch) {
   const std::int64_t d = options_.features, rows = batch.columns.at(kObservation).size(0) * kTeam;
   const at::Tensor observation = batch.columns[kObservation].view({rows, d + 1}).to(options_.device);
   const double n = static_cast<double>(rows);
-  Trained& critic = critics_[0];
+  DdpgTrainee& critic = critics_[0];
   nets::forward(actor_.net, actor_.folded, observation, s.actor_pass);
-  if (options_.expected_value) {
+  if (own_.expected_value) {
     // dL/da_i = -Q(s, e_i) / n: the critic is not differentiated at all.
     nets::forward_moves(critic.net, critic.folded, observation, kActions, s.critic_pass, s.d_action);
     s.d_action.mul_(-1.0 / n);

@@ -24,7 +24,7 @@ void join(std::int64_t rows, std::int64_t features, const float* observation, co
   }
 }
 
-const float* data(const replay::Batch& batch, DdpgColumn column) {
+const float* data(const replay::Batch& batch, Column column) {
   const at::Tensor& t = batch.columns.at(column);
   SD_CHECK(t.is_contiguous() && t.device().is_cpu(), "a batch in main memory");
   return t.data_ptr<float>();
@@ -48,40 +48,31 @@ struct DdpgRows {
   alignas(64) Moves action, move_values, other_values, d_action;
 };
 
-DdpgRows& Ddpg::scratch_for_rows() {
-  if (!rows_) rows_ = std::make_shared<DdpgRows>(options_.hidden_size, options_.features);
-  return *rows_;
+void Ddpg::prepare_rows() {
+  rows_ = std::make_shared<DdpgRows>(options_.hidden_size, options_.features);
+  policy_.emplace(actor_.rows, rows_->actor);
 }
 
-void Ddpg::unfold_in_rows(Trained& t) {
-  nets::unfold(t.net, t.folded_gradient, scratch_for_rows().critic, t.gradient);
-}
-
-void Ddpg::act_in_rows(const at::Tensor& observations) {
-  const std::int64_t boards = observations.size(0);
-  SD_CHECK(observations.is_contiguous() && observations.numel() == boards * kTeam * (options_.features + 1),
-           "rows of features and a constant 1");
-  if (!act_output_.defined() || act_output_.size(0) != boards)
-    act_output_ = at::empty({boards, kTeam, kActions}, at::kFloat);
-  nets::forward_all(actor_.rows, boards * kTeam, observations.data_ptr<float>(), scratch_for_rows().actor,
-                    act_output_.data_ptr<float>());
+void Ddpg::unfold_in_rows(DdpgTrainee& t) {
+  nets::unfold(t.net.shape(), t.net.blocks(), t.folded_gradient.blocks(), rows_->critic,
+               t.net.blocks(t.gradient));
 }
 
 // L = mean (Q(s, a) - (r + discount * Q'(s', mu'(s'))))^2
 void Ddpg::critic_gradient_in_rows(const replay::Batch& batch) {
-  DdpgRows& s = scratch_for_rows();
+  DdpgRows& s = *rows_;
   const std::int64_t d = options_.features, total = batch.columns.at(kObservation).size(0) * kTeam;
   s.joined.resize(static_cast<std::size_t>(kChunk * (d + kActions + 1)));
   const float *observation = data(batch, kObservation), *action = data(batch, kAction),
               *reward = data(batch, kReward), *next = data(batch, kNextObservation),
               *discount = data(batch, kDiscount);
-  for (Trained& c : critics_) c.folded_gradient.flat.zero_();
+  for (DdpgTrainee& c : critics_) c.folded_gradient.flat.zero_();
   double squares = 0, q_sum = 0;
   for (std::int64_t first = 0; first < total; first += kChunk) {
     const std::int64_t rows = std::min(kChunk, total - first);
     const float* next_rows = next + first * (d + 1);
     nets::forward(actor_.target_rows, rows, next_rows, d + 1, s.actor, s.action.data());
-    if (options_.expected_value) {
+    if (own_.expected_value) {
       nets::forward_moves(critics_[0].target_rows, rows, next_rows, kActions, s.critic, s.move_values.data());
       if (critics_.size() > 1) {
         nets::forward_moves(critics_[1].target_rows, rows, next_rows, kActions, s.critic,
@@ -107,7 +98,7 @@ void Ddpg::critic_gradient_in_rows(const replay::Batch& batch) {
     }
     join(rows, d, observation + first * (d + 1), action + first * kActions, s.joined.data());
     for (std::size_t i = 0; i < critics_.size(); ++i) {
-      Trained& c = critics_[i];
+      DdpgTrainee& c = critics_[i];
       nets::forward(c.rows, rows, s.joined.data(), d + kActions + 1, s.critic, s.q.data());
       const auto scale = static_cast<float>(2.0 / static_cast<double>(total));
       for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
@@ -117,7 +108,7 @@ void Ddpg::critic_gradient_in_rows(const replay::Batch& batch) {
         if (i == 0) q_sum += static_cast<double>(s.q[r]);
       }
       nets::backward(c.rows, rows, s.joined.data(), d + kActions + 1, s.q.data(), s.d_q.data(), s.critic,
-                     c.folded_gradient);
+                     c.folded_gradient.blocks());
     }
   }
   critic_loss_.fill_(squares / static_cast<double>(total));
@@ -126,7 +117,7 @@ void Ddpg::critic_gradient_in_rows(const replay::Batch& batch) {
 
 // L = -mean Q(s, mu(s)); only the actor's gradient is computed.
 void Ddpg::actor_gradient_in_rows(const replay::Batch& batch) {
-  DdpgRows& s = scratch_for_rows();
+  DdpgRows& s = *rows_;
   const std::int64_t d = options_.features, total = batch.columns.at(kObservation).size(0) * kTeam;
   const float* observation = data(batch, kObservation);
   const nets::DenseRows& critic = critics_[0].rows;
@@ -137,7 +128,7 @@ void Ddpg::actor_gradient_in_rows(const replay::Batch& batch) {
     const std::int64_t rows = std::min(kChunk, total - first);
     const float* observed = observation + first * (d + 1);
     nets::forward(actor_.rows, rows, observed, d + 1, s.actor, s.action.data());
-    if (options_.expected_value) {
+    if (own_.expected_value) {
       // dL/da_i = -Q(s, e_i) / n: the critic is not differentiated at all.
       nets::forward_moves(critic, rows, observed, kActions, s.critic, s.d_action.data());
       for (std::size_t i = 0; i < static_cast<std::size_t>(rows * kActions); ++i) {
@@ -152,7 +143,7 @@ void Ddpg::actor_gradient_in_rows(const replay::Batch& batch) {
       nets::backward_input(critic, rows, s.d_q.data(), s.critic, d, kActions, s.d_action.data());
     }
     nets::backward(actor_.rows, rows, observed, d + 1, s.action.data(), s.d_action.data(), s.actor,
-                   actor_.folded_gradient);
+                   actor_.folded_gradient.blocks());
   }
   actor_loss_.fill_(-q_sum / static_cast<double>(total));
 }

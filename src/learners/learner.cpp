@@ -11,9 +11,4 @@ UpdateStats stats_from(const at::Tensor& measured) {
   return {value[0], value[1], value[2], value[3], value[4]};
 }
 
-at::Tensor measured_values(const at::Tensor& loss, const at::Tensor& norm, const at::Tensor& q_mean) {
-  const at::Tensor none = at::zeros_like(loss);
-  return at::stack({none, loss, none, norm, q_mean});
-}
-
 }  // namespace snake_ddp::learners

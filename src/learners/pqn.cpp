@@ -1,9 +1,17 @@
+// Parallelised Q-network: the Q-network of dqn.cpp learned from what all boards have just played, by lambda-returns and
+// without replay or target network; layer norm keeps it stable. As `pqn_vdn` its values are those of teams, the sum over
+// their snakes.
+// Follows  Gallici et al., "Simplifying deep temporal difference learning", arXiv:2407.04811, algorithm 1. See
+//          docs/learners/pqn.md for the equations and differences.
 #include "snake_ddp/learners/pqn.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
 #include <limits>
+
+#include "entries.hpp"
+#include "q_learner.hpp"
 
 namespace snake_ddp::learners {
 
@@ -27,73 +35,64 @@ at::Tensor lambda_returns(const at::Tensor& reward, const at::Tensor& discount, 
   return returns;
 }
 
-Pqn::Pqn(const LearnerOptions& options)
-    : options_(options),
-      of_teams_(options.algo == "pqn_vdn"),
-      net_({options.features, options.hidden_size, kActions, /*layer_norm=*/true}, options.device,
-           nets::kQNetName, options.library_products),
-      gradient_(net_.parameters().like()),
-      adam_(net_.parameters(), options.c_lr, net_.by_library()) {
-  Dqn::check(options);
-  net_.init(options.seed);
-  const auto scalar = at::TensorOptions().dtype(at::kFloat).device(options.device);
-  for (at::Tensor* t : {&loss_, &q_mean_, &norm_}) *t = at::zeros({}, scalar);
-}
+namespace {
 
-std::vector<replay::Column> Pqn::columns() const { return dqn_columns(options_, /*linked=*/true); }
+struct PqnFlags {
+  double td_lambda = 0.65;
+  config::Fields fields() {
+    return config::under(
+        "Learning",
+        {config::number("td_lambda", &td_lambda,
+                        "lambda of the returns; 0: one step, 1: up to the end of the rollout", 0, 1)});
+  }
+};
 
-void Pqn::prepare(replay::Batch& rollout) {
-  const c10::NoGradGuard no_grad;
-  const std::int64_t transitions = rollout.columns.at(kBack).size(0), rows = transitions * kTeam;
-  const at::Tensor next =
-      rollout.columns[kNextObservation].view({rows, options_.features + 1}).to(options_.device);
-  nets::forward(net_, next, next_pass_);
-  const at::Tensor shut = rollout.columns[kNextMoves].view({rows, kActions}) <= 0;
-  const at::Tensor best =
-      next_pass_.output.to(at::kCPU).masked_fill(shut, -std::numeric_limits<float>::infinity()).amax(1);
-  rollout.columns[kReward] =
-      lambda_returns(rollout.columns[kReward], rollout.columns[kDiscount], best.view({transitions, kTeam}),
-                     rollout.columns[kBack], options_.td_lambda);
-  rollout.columns.resize(kReward + 1);
-}
+class Pqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
+ public:
+  explicit Pqn(const LearnerOptions& o)
+      : QLearnerWith(o, o.algo == "pqn_vdn" ? Value::kSum : Value::kSnake, kBack,
+                     q_net(o, /*layer_norm=*/true), std::nullopt) {}
 
-// L = mean e^2 / 2, e = Q(s, a) - G, over snakes or over teams.
-void Pqn::update(const replay::Batch& batch, const Average& average) {
-  const c10::NoGradGuard no_grad;
-  const std::int64_t teams = batch.columns.at(kObservation).size(0), rows = teams * kTeam;
-  const at::Tensor observation =
-      batch.columns[kObservation].view({rows, options_.features + 1}).to(options_.device);
-  const at::Tensor action = batch.columns[kAction].view({rows, kActions}).to(options_.device);
-  nets::forward(net_, observation, pass_);
-  at::Tensor error =
-      (pass_.output * action).sum(1, true) - batch.columns[kReward].view({rows, 1}).to(options_.device);
-  if (of_teams_) error = error.view({teams, kTeam}).sum(1, true);
-  loss_ = error.square().mean() * 0.5;
-  q_mean_ = pass_.output.mean();
-  at::Tensor d_chosen = error / static_cast<double>(error.size(0));
-  if (of_teams_) d_chosen = d_chosen.expand({-1, kTeam}).reshape({rows, 1});
-  nets::backward(net_, observation, action * d_chosen, pass_, gradient_);
-  average(gradient_.flat());
-  norm_ = adam_.step(net_.parameters().flat(), gradient_.flat(), options_.max_grad_norm);
-}
+  // Leaves the first three columns, with the return as reward.
+  void prepare(replay::Batch& rollout) override {
+    const c10::NoGradGuard no_grad;
+    const Transitions t = transitions_of(rollout, options_.device);
+    nets::forward(q_.net, t.next_observation, next_pass_);
+    const at::Tensor best =
+        next_pass_.output.masked_fill(t.next_moves <= 0, -std::numeric_limits<float>::infinity())
+            .amax(1)
+            .to(at::kCPU)
+            .view({-1, kTeam});
+    rollout.columns[kReward] = lambda_returns(rollout.columns[kReward], rollout.columns[kDiscount], best,
+                                              rollout.columns[kBack], options_.read<PqnFlags>().td_lambda);
+    rollout.columns.resize(kReward + 1);
+  }
 
-void Pqn::scale_rates(double factor) { adam_.learning_rate = factor * options_.c_lr; }
+  // L = mean e^2 / 2, e = Q(s, a) - G, over snakes or over teams.
+  void update(const replay::Batch& batch, const Average& average) override {
+    const c10::NoGradGuard no_grad;
+    const Transitions t = transitions_of(batch, options_.device);
+    nets::forward(q_.net, t.observation, pass_);
+    const at::Tensor error = of_learned((pass_.output * t.action).sum(1, true) - t.reward);
+    loss_ = error.square().mean() * 0.5;
+    q_mean_ = pass_.output.mean();
+    const at::Tensor d_chosen = of_snakes(error / static_cast<double>(error.size(0)));
+    nets::backward(q_.net, t.observation, t.action * d_chosen, pass_, q_.gradient);
+    step(average);
+  }
 
-at::Tensor Pqn::measured() const { return measured_values(loss_, norm_, q_mean_); }
+ private:
+  nets::MlpPass pass_, next_pass_;
+};
 
-nets::NamedTensors Pqn::state() {
-  nets::NamedTensors out;
-  nets::add_under(out, "net.", net_.named());
-  add_adam(out, "adam.", net_, adam_);
-  return out;
-}
+}  // namespace
 
-const at::Tensor& Pqn::action_values(const at::Tensor& observations) {
-  const c10::NoGradGuard no_grad;
-  const std::int64_t rows = observations.size(0) * kTeam;
-  nets::forward(net_, observations.view({rows, options_.features + 1}).to(options_.device), act_pass_);
-  act_output_ = act_pass_.output.to(at::kCPU).view({observations.size(0), kTeam, kActions});
-  return act_output_;
+std::vector<LearnerEntry> pqn_entries() {
+  const LearnerEntry pqn = {
+      .name = "pqn", .make = make<Pqn>, .flags = flags_of<NetFlags, PqnFlags>, .feed = Feed::kRollout};
+  LearnerEntry pqn_vdn = pqn;
+  pqn_vdn.name = "pqn_vdn";
+  return {pqn, pqn_vdn};
 }
 
 }  // namespace snake_ddp::learners

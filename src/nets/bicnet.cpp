@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "fit.hpp"
+#include "snake_ddp/kernels/products.hpp"
 #include "snake_ddp/nets/lstm_cell.hpp"
-#include "snake_ddp/nets/products.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -50,11 +50,12 @@ void product(const BicnetNet& net, at::Tensor out, const at::Tensor& left, const
     }
     return;
   }
-  const MatrixView b{right.data_ptr<float>(), right.stride(0), right.stride(1)};
+  const kernels::MatrixView b{right.data_ptr<float>(), right.stride(0), right.stride(1)};
   at::parallel_for(0, out.size(0), kGrain, [&](std::int64_t first, std::int64_t end) {
-    const MatrixView a{left.data_ptr<float>() + first * left.stride(0), left.stride(0), left.stride(1)};
-    multiply(end - first, out.size(1), left.size(1), a, b, out.data_ptr<float>() + first * out.stride(0),
-             out.stride(0), add);
+    const kernels::MatrixView a{left.data_ptr<float>() + first * left.stride(0), left.stride(0),
+                                left.stride(1)};
+    kernels::multiply(end - first, out.size(1), left.size(1), a, b,
+                      out.data_ptr<float>() + first * out.stride(0), out.stride(0), add);
   });
 }
 

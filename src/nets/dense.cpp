@@ -9,6 +9,7 @@
 #include "dense_blocks.hpp"
 #include "fit.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/nets/precision.hpp"
 
 namespace snake_ddp::nets {
@@ -81,15 +82,26 @@ NamedTensors map_first_layer(const NamedTensors& from, const at::Tensor& shift, 
 
 }  // namespace
 
-Head head_from_name(const std::string& name) {
-  if (name == "softmax") return Head::kSoftmax;
-  if (name == "tanh") return Head::kTanh;
-  throw base::UsageError("--output_activation " + name + ": not known; allowed: softmax, tanh");
-}
-
 DenseNet::DenseNet(DenseShape shape, at::Device device)
     : shape_(shape), parameters_(blocks_of(shape), device) {
   if (shape_.layer_norm) at::Tensor(parameters_.block(kNormWeight)).fill_(1.0F);
+}
+
+DenseBlocks DenseNet::blocks(const FlatParameters& of) const {
+  const auto block = [&](DenseBlock b) { return of.block(b).data_ptr<float>(); };
+  float* const none = nullptr;
+  return {block(kPrev),
+          block(kPost0Weight),
+          block(kPost0Bias),
+          block(kPost2Weight),
+          block(kPost2Bias),
+          shape_.layer_norm ? block(kNormWeight) : none,
+          shape_.layer_norm ? block(kNormBias) : none};
+}
+
+FoldedBlocks FoldedGradient::blocks() const {
+  return {width, map.data_ptr<float>(), last_weight.data_ptr<float>(), last_bias.data_ptr<float>(),
+          shape.layer_norm ? norm.data_ptr<float>() : nullptr};
 }
 
 void DenseNet::init(std::uint64_t seed) {
@@ -164,7 +176,7 @@ void forward(const DenseNet& net, const Folded& folded, const at::Tensor& input,
     fit(pass.before_norm, {rows, shape.hidden}, input);
     product_out(pass.before_norm, input, folded.map);
     std::tie(pass.hidden, pass.mean, pass.inverse_deviation) = at::native_layer_norm(
-        pass.before_norm, {shape.hidden}, p.block(kNormWeight), p.block(kNormBias), kNormEpsilon);
+        pass.before_norm, {shape.hidden}, p.block(kNormWeight), p.block(kNormBias), kernels::kNormEpsilon);
   } else {
     fit(pass.hidden, {rows, shape.hidden}, input);
     product_out(pass.hidden, input, folded.map);
@@ -230,7 +242,7 @@ void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& 
     at::add_out(pass.hidden, pass.d_hidden, folded.map[features + move]);
     if (shape.layer_norm) {
       pass.hidden = std::get<0>(at::native_layer_norm(pass.hidden, {shape.hidden}, p.block(kNormWeight),
-                                                      p.block(kNormBias), kNormEpsilon));
+                                                      p.block(kNormBias), kernels::kNormEpsilon));
     }
     pass.hidden.relu_();
     at::addmm_out(pass.output, p.block(kPost2Bias), pass.hidden, p.block(kPost2Weight).t());

@@ -15,6 +15,4 @@ enum DenseBlock : std::size_t {
   kNormBias
 };
 
-constexpr double kNormEpsilon = 1e-5;
-
 }  // namespace snake_ddp::nets

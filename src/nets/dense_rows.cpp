@@ -1,16 +1,15 @@
 #include "snake_ddp/nets/dense_rows.hpp"
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
-#include "dense_blocks.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/simd.hpp"
-#include "snake_ddp/nets/products.hpp"
+#include "snake_ddp/kernels/layer_norm.hpp"
+#include "snake_ddp/kernels/products.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -27,16 +26,13 @@ constexpr std::int64_t kMostOutputs = 8;
 std::int64_t padded(std::int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 // Rows of `from` into the padded rows of `to`.
-void copy_padded(const at::Tensor& from, std::int64_t rows, std::int64_t columns, float* to,
-                 std::int64_t to_row) {
-  const float* data = from.data_ptr<float>();
-  for (std::int64_t r = 0; r < rows; ++r) std::copy_n(data + r * columns, columns, to + r * to_row);
+void copy_padded(const float* from, std::int64_t rows, std::int64_t columns, float* to, std::int64_t to_row) {
+  for (std::int64_t r = 0; r < rows; ++r) std::copy_n(from + r * columns, columns, to + r * to_row);
 }
 
 void copy_unpadded(const float* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns,
-                   const at::Tensor& to) {
-  auto* data = to.data_ptr<float>();
-  for (std::int64_t r = 0; r < rows; ++r) std::copy_n(from + r * from_row, columns, data + r * columns);
+                   float* to) {
+  for (std::int64_t r = 0; r < rows; ++r) std::copy_n(from + r * from_row, columns, to + r * columns);
 }
 
 void transpose(const float* from, std::int64_t rows, std::int64_t columns, std::int64_t from_row, float* to,
@@ -63,7 +59,7 @@ float normalise(float* row, std::int64_t hidden, std::int64_t width) {
   }
   const float surplus = static_cast<float>(width - hidden) * mean * mean;  // the padding's share
   const float inverse =
-      1.0F / std::sqrt((base::sum_of(squares) - surplus) / n + static_cast<float>(kNormEpsilon));
+      1.0F / std::sqrt((base::sum_of(squares) - surplus) / n + static_cast<float>(kernels::kNormEpsilon));
   for (std::int64_t j = 0; j < width; j += kLanes)
     store(row + j, (load(row + j) - all_lanes(mean)) * all_lanes(inverse));
   return inverse;
@@ -163,13 +159,13 @@ void head_backward(const DenseShape& shape, std::int64_t rows, const float* outp
 // and shift get from these rows.
 template <int kOutputs, bool kNorm, bool kSums>
 void relu_backward(const DenseRows& net, std::int64_t rows, const float* d_logits, RowScratch& s,
-                   FoldedGradient* sums) {
+                   const FoldedBlocks* sums) {
   const std::int64_t width = net.width();
   const float* weight = net.last_weight();
   const float *hidden = s.hidden, *normalised = s.normalised;
   float* d_hidden = s.d_hidden;
-  float* d_weight = kSums ? sums->last_weight.data_ptr<float>() : nullptr;
-  float* d_norm = kSums && kNorm ? sums->norm.data_ptr<float>() : nullptr;
+  float* d_weight = kSums ? sums->last_weight : nullptr;
+  float* d_norm = kSums && kNorm ? sums->norm : nullptr;
   for (std::int64_t j = 0; j < width; j += kLanes) {
     Vector w[kOutputs], sum[kOutputs] = {}, scale_sum{}, shift_sum{};
     for (int o = 0; o < kOutputs; ++o) w[o] = load(weight + o * width + j);
@@ -198,14 +194,14 @@ void relu_backward(const DenseRows& net, std::int64_t rows, const float* d_logit
     }
   }
   if constexpr (kSums) {
-    auto* d_bias = sums->last_bias.data_ptr<float>();
+    auto* d_bias = sums->last_bias;
     for (std::int64_t r = 0; r < rows; ++r) {
       for (int o = 0; o < kOutputs; ++o) d_bias[o] += d_logits[r * kOutputs + o];
     }
   }
 }
 
-using ReluBackward = void (*)(const DenseRows&, std::int64_t, const float*, RowScratch&, FoldedGradient*);
+using ReluBackward = void (*)(const DenseRows&, std::int64_t, const float*, RowScratch&, const FoldedBlocks*);
 
 template <bool kNorm, int... kOutputs>
 constexpr std::array<ReluBackward, sizeof...(kOutputs)> relu_backwards(
@@ -240,34 +236,44 @@ void norm_backward(const DenseRows& net, std::int64_t rows, RowScratch& s) {
 
 }  // namespace
 
-DenseRows::DenseRows(const DenseShape& shape) : shape_(shape), width_(padded(shape.hidden)) {
+Head head_from_name(const std::string& name) {
+  if (name == "softmax") return Head::kSoftmax;
+  if (name == "tanh") return Head::kTanh;
+  throw base::UsageError("--output_activation " + name + ": not known; allowed: softmax, tanh");
+}
+
+AlignedFloats::AlignedFloats(std::int64_t count)
+    : floats_(new (std::align_val_t{64}) float[static_cast<std::size_t>(count)]()) {}
+
+DenseRows::DenseRows(const DenseShape& shape)
+    : shape_(shape),
+      width_(padded(shape.hidden)),
+      storage_((shape.in + 1 + shape.out + 2) * width_ + padded(shape.out)) {
   SD_CHECK(shape.out >= 1 && shape.out <= kMostOutputs, "few outputs");
-  storage_ = at::zeros({(shape.in + 1 + shape.out + 2) * width_ + padded(shape.out)}, at::kFloat);
-  map_ = storage_.data_ptr<float>();
+  map_ = storage_.data();
   last_weight_ = map_ + (shape.in + 1) * width_;
   norm_ = last_weight_ + shape.out * width_;
   last_bias_ = norm_ + 2 * width_;
 }
 
-void DenseRows::refresh(const DenseNet& net) {
-  const FlatParameters& p = net.parameters();
+void DenseRows::refresh(const DenseBlocks& p) {
   const std::int64_t hidden = shape_.hidden, in = shape_.in;
-  multiply(in + 1, hidden, hidden, {p.block(kPrev).data_ptr<float>(), hidden, 1},
-           {p.block(kPost0Weight).data_ptr<float>(), hidden, 1}, map_, width_);
-  const float* bias = p.block(kPost0Bias).data_ptr<float>();
+  kernels::multiply(in + 1, hidden, hidden, {p.prev, hidden, 1}, {p.post0_weight, hidden, 1}, map_, width_);
+  const float* bias = p.post0_bias;
   for (std::int64_t j = 0; j < hidden; ++j) map_[in * width_ + j] += bias[j];
-  copy_padded(p.block(kPost2Weight), shape_.out, hidden, last_weight_, width_);
-  copy_padded(p.block(kPost2Bias), 1, shape_.out, last_bias_, 0);
+  copy_padded(p.post2_weight, shape_.out, hidden, last_weight_, width_);
+  copy_padded(p.post2_bias, 1, shape_.out, last_bias_, 0);
   if (shape_.layer_norm) {
-    copy_padded(p.block(kNormWeight), 1, hidden, norm_, 0);
-    copy_padded(p.block(kNormBias), 1, hidden, norm_ + width_, 0);
+    copy_padded(p.norm_weight, 1, hidden, norm_, 0);
+    copy_padded(p.norm_bias, 1, hidden, norm_ + width_, 0);
   }
 }
 
-RowScratch::RowScratch(std::int64_t hidden_size, std::int64_t inputs) : stride(padded(hidden_size) + 16) {
+RowScratch::RowScratch(std::int64_t hidden_size, std::int64_t inputs)
+    : stride(padded(hidden_size) + 16),
+      storage(kChunkRows * (3 * stride + 1) + 2 * padded(hidden_size) * (inputs + 1)) {
   const std::int64_t rows = kChunkRows * stride, square = padded(hidden_size) * (inputs + 1);
-  storage = at::zeros({3 * rows + kChunkRows + 2 * square}, at::kFloat);
-  hidden = storage.data_ptr<float>();
+  hidden = storage.data();
   normalised = hidden + rows;
   d_hidden = normalised + rows;
   inverse_deviation = d_hidden + rows;
@@ -275,25 +281,23 @@ RowScratch::RowScratch(std::int64_t hidden_size, std::int64_t inputs) : stride(p
   d_transposed = transposed + square;
 }
 
-void unfold(const DenseNet& net, const FoldedGradient& folded, RowScratch& s, FlatParameters& gradient) {
-  const FlatParameters& p = net.parameters();
-  const DenseShape& shape = net.shape();
+void unfold(const DenseShape& shape, const DenseBlocks& p, const FoldedBlocks& folded, RowScratch& s,
+            const DenseBlocks& gradient) {
   const std::int64_t hidden = shape.hidden, rows = shape.in + 1, width = folded.width;
-  const float* m = folded.map.data_ptr<float>();
+  const float* m = folded.map;
   // dW0^T = M * W1 is got as (W1^T * M^T)^T because only so are the right side's columns side by side.
-  multiply(hidden, hidden, rows, {p.block(kPrev).data_ptr<float>(), 1, hidden}, {m, width, 1},
-           gradient.block(kPost0Weight).data_ptr<float>(), hidden);
+  kernels::multiply(hidden, hidden, rows, {p.prev, 1, hidden}, {m, width, 1}, gradient.post0_weight, hidden);
   transpose(m, rows, hidden, width, s.transposed, rows);
-  multiply(hidden, rows, hidden, {p.block(kPost0Weight).data_ptr<float>(), hidden, 1},
-           {s.transposed, rows, 1}, s.d_transposed, rows);
-  transpose(s.d_transposed, hidden, rows, rows, gradient.block(kPrev).data_ptr<float>(), hidden);
-  copy_unpadded(m + shape.in * width, width, 1, hidden, gradient.block(kPost0Bias));
-  copy_unpadded(folded.last_weight.data_ptr<float>(), width, shape.out, hidden, gradient.block(kPost2Weight));
-  copy_unpadded(folded.last_bias.data_ptr<float>(), 0, 1, shape.out, gradient.block(kPost2Bias));
+  kernels::multiply(hidden, rows, hidden, {p.post0_weight, hidden, 1}, {s.transposed, rows, 1},
+                    s.d_transposed, rows);
+  transpose(s.d_transposed, hidden, rows, rows, gradient.prev, hidden);
+  copy_unpadded(m + shape.in * width, width, 1, hidden, gradient.post0_bias);
+  copy_unpadded(folded.last_weight, width, shape.out, hidden, gradient.post2_weight);
+  copy_unpadded(folded.last_bias, 0, 1, shape.out, gradient.post2_bias);
   if (shape.layer_norm) {
-    const float* norm = folded.norm.data_ptr<float>();
-    copy_unpadded(norm, width, 1, hidden, gradient.block(kNormWeight));
-    copy_unpadded(norm + width, width, 1, hidden, gradient.block(kNormBias));
+    const float* norm = folded.norm;
+    copy_unpadded(norm, width, 1, hidden, gradient.norm_weight);
+    copy_unpadded(norm + width, width, 1, hidden, gradient.norm_bias);
   }
 }
 
@@ -304,7 +308,8 @@ void forward(const DenseRows& net, std::int64_t rows, const float* input, std::i
   const std::int64_t width = net.width();
   float* hidden = s.hidden;
   float* before = shape.layer_norm ? s.normalised : hidden;
-  multiply(rows, width, shape.in + 1, {input, input_row, 1}, {net.map(), width, 1}, before, s.stride);
+  kernels::multiply(rows, width, shape.in + 1, {input, input_row, 1}, {net.map(), width, 1}, before,
+                    s.stride);
   const LastLayerRow last_layer = last_layer_of(shape);
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = before + r * s.stride;
@@ -326,15 +331,15 @@ void forward_all(const DenseRows& net, std::int64_t rows, const float* input, Ro
 }
 
 void backward(const DenseRows& net, std::int64_t rows, const float* input, std::int64_t input_row,
-              const float* output, const float* d_output, RowScratch& s, FoldedGradient& sums) {
+              const float* output, const float* d_output, RowScratch& s, const FoldedBlocks& sums) {
   const DenseShape& shape = net.shape();
   std::array<float, kChunkRows * kMostOutputs> d_logits;
   head_backward(shape, rows, output, d_output, d_logits.data());
   const auto index = static_cast<std::size_t>(shape.out - 1);
   (shape.layer_norm ? kReluBackwardNorm : kReluBackward)[index](net, rows, d_logits.data(), s, &sums);
   if (shape.layer_norm) norm_backward(net, rows, s);
-  multiply(shape.in + 1, net.width(), rows, {input, 1, input_row}, {s.d_hidden, s.stride, 1},
-           sums.map.data_ptr<float>(), sums.width, /*add=*/true);
+  kernels::multiply(shape.in + 1, net.width(), rows, {input, 1, input_row}, {s.d_hidden, s.stride, 1},
+                    sums.map, sums.width, /*add=*/true);
 }
 
 void backward_input(const DenseRows& net, std::int64_t rows, const float* d_output, RowScratch& s,
@@ -363,7 +368,8 @@ void forward_moves(const DenseRows& net, std::int64_t rows, const float* observa
   const std::int64_t width = net.width(), features = shape.in - moves;
   SD_CHECK(rows <= kChunkRows && shape.out == 1, "a chunk of rows, one value");
   float* base_row = s.d_hidden;
-  multiply(rows, width, features, {observation, features + 1, 1}, {net.map(), width, 1}, base_row, s.stride);
+  kernels::multiply(rows, width, features, {observation, features + 1, 1}, {net.map(), width, 1}, base_row,
+                    s.stride);
   const float *action_rows = net.map() + features * width, *constant = net.map() + shape.in * width;
   const LastLayerRow last_layer = last_layer_of(shape);
   float* row = s.hidden;

@@ -7,12 +7,12 @@
 #include <string>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/kernels/layer_norm.hpp"
 
 namespace snake_ddp::nets {
 namespace {
 
 constexpr std::int64_t kWider = 4;  // of the layers between
-constexpr double kNormEpsilon = 1e-5;
 
 // Takes a network's weights one after the other, as they were listed.
 class Reader {
@@ -56,7 +56,7 @@ at::Tensor linear(Reader& read, const at::Tensor& x) {
 
 at::Tensor norm(Reader& read, const at::Tensor& x) {
   const at::Tensor& weight = read.next();
-  return at::layer_norm(x, {x.size(-1)}, weight, read.next(), kNormEpsilon);
+  return at::layer_norm(x, {x.size(-1)}, weight, read.next(), kernels::kNormEpsilon);
 }
 
 // x + attention of the normed x to itself, or to `memory`. `bias` [N, 1, 1, keys] is added to the logits.

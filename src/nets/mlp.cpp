@@ -10,9 +10,9 @@
 
 #include "fit.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/nets/layer_norm.hpp"
+#include "snake_ddp/kernels/layer_norm.hpp"
+#include "snake_ddp/kernels/products.hpp"
 #include "snake_ddp/nets/precision.hpp"
-#include "snake_ddp/nets/products.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -64,20 +64,21 @@ void forward_layer(const LayerParameters& p, const at::Tensor& from, bool by_lib
     affine_out(z, p.bias, from.narrow(1, 0, in), p.weight);
     if (norm) {
       at::Tensor mean;
-      std::tie(z, mean, layer.inverse_deviation) = at::native_layer_norm(z, {width}, {}, {}, kNormEpsilon);
+      std::tie(z, mean, layer.inverse_deviation) =
+          at::native_layer_norm(z, {width}, {}, {}, kernels::kNormEpsilon);
       at::addcmul_out(layer.hidden, p.shift, z, p.gain);
     }
     layer.hidden.relu_();
     return;
   }
-  multiply(rows, width, in, {floats(from), from.stride(0), 1}, {floats(p.weight), width, 1}, floats(z),
-           width);
+  kernels::multiply(rows, width, in, {floats(from), from.stride(0), 1}, {floats(p.weight), width, 1},
+                    floats(z), width);
   if (norm) {
     fit(layer.inverse_deviation, {rows}, from);
-    norm_relu(rows, width, floats(p.bias), floats(p.gain), floats(p.shift), floats(z),
-              floats(layer.inverse_deviation), floats(layer.hidden));
+    kernels::norm_relu(rows, width, floats(p.bias), floats(p.gain), floats(p.shift), floats(z),
+                       floats(layer.inverse_deviation), floats(layer.hidden));
   } else {
-    bias_relu(rows, width, floats(p.bias), floats(z));
+    kernels::bias_relu(rows, width, floats(p.bias), floats(z));
   }
 }
 
@@ -88,11 +89,11 @@ void backward_activation(const LayerParameters& p, const MlpPass::Layer& layer, 
   const bool norm = p.gain.defined();
   if (!by_library) {
     if (norm) {
-      norm_relu_backward(rows, width, floats(p.gain), floats(layer.normal), floats(layer.inverse_deviation),
-                         floats(layer.hidden), floats(d), floats(gradient.bias), floats(gradient.gain),
-                         floats(gradient.shift));
+      kernels::norm_relu_backward(rows, width, floats(p.gain), floats(layer.normal),
+                                  floats(layer.inverse_deviation), floats(layer.hidden), floats(d),
+                                  floats(gradient.bias), floats(gradient.gain), floats(gradient.shift));
     } else {
-      bias_relu_backward(rows, width, floats(layer.hidden), floats(d), floats(gradient.bias));
+      kernels::bias_relu_backward(rows, width, floats(layer.hidden), floats(d), floats(gradient.bias));
     }
     return;
   }
@@ -111,8 +112,8 @@ void backward_activation(const LayerParameters& p, const MlpPass::Layer& layer, 
 void backward_weight(const at::Tensor& from, const at::Tensor& d, bool by_library, at::Tensor& gradient) {
   const std::int64_t in = gradient.size(0), width = gradient.size(1);
   if (!by_library) {
-    multiply(in, width, d.size(0), {floats(from), 1, from.stride(0)}, {floats(d), width, 1}, floats(gradient),
-             width);
+    kernels::multiply(in, width, d.size(0), {floats(from), 1, from.stride(0)}, {floats(d), width, 1},
+                      floats(gradient), width);
   } else {
     product_out(gradient, from.narrow(1, 0, in).t(), d);
   }
@@ -126,7 +127,8 @@ void backward_input(const at::Tensor& weight, const at::Tensor& d, bool by_libra
   if (!by_library) {
     fit(transposed, {width, in}, d);
     transposed.copy_(weight.t());
-    multiply(d.size(0), in, width, {floats(d), width, 1}, {floats(transposed), in, 1}, floats(below), in);
+    kernels::multiply(d.size(0), in, width, {floats(d), width, 1}, {floats(transposed), in, 1}, floats(below),
+                      in);
   } else {
     product_out(below, d, weight.t());
   }
@@ -198,8 +200,8 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass) {
   const LayerParameters last = layer_of(shape, net.parameters(), kHiddenLayers);
   fit(pass.output, {rows, shape.out}, input);
   if (!net.by_library()) {
-    few_outputs(rows, shape.hidden, shape.out, floats(*from), floats(last.weight), floats(last.bias),
-                floats(pass.output));
+    kernels::few_outputs(rows, shape.hidden, shape.out, floats(*from), floats(last.weight), floats(last.bias),
+                         floats(pass.output));
   } else {
     affine_out(pass.output, last.bias, *from, last.weight.t());
   }
@@ -215,8 +217,9 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
   const at::Tensor& top = pass.layer[kHiddenLayers - 1].hidden;
   fit(pass.d_upper, {rows, shape.hidden}, d_output);
   if (!net.by_library()) {
-    few_outputs_backward(rows, shape.hidden, shape.out, floats(top), floats(last.weight), floats(d_output),
-                         floats(pass.d_upper), floats(d_last.weight), floats(d_last.bias));
+    kernels::few_outputs_backward(rows, shape.hidden, shape.out, floats(top), floats(last.weight),
+                                  floats(d_output), floats(pass.d_upper), floats(d_last.weight),
+                                  floats(d_last.bias));
   } else {
     product_out(pass.d_upper, d_output, last.weight);
     product_out(d_last.weight, d_output.t(), top);

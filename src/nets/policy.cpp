@@ -2,65 +2,121 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/nets/bicnet.hpp"
-#include "snake_ddp/nets/dense_rows.hpp"
+#include "snake_ddp/nets/net_policies.hpp"
 
 namespace snake_ddp::nets {
 namespace {
 
-constexpr std::int64_t kMoves = 4;
+// [B, 3, features + 1] -> [3 B, features + 1] on the network's device.
+at::Tensor rows_of(const at::Tensor& observations, const FlatParameters& parameters) {
+  return observations.view({observations.size(0) * kTeam, observations.size(2)})
+      .to(parameters.flat().device());
+}
 
-class DensePolicy final : public Policy {
- public:
-  DensePolicy(const NamedTensors& actor, const DenseShape& shape, const std::string& what)
-      : net_(shape, at::kCPU), rows_(shape), scratch_(shape.hidden, shape.in) {
-    copy_state(actor, net_.named(), what);
-    const c10::NoGradGuard no_grad;
-    rows_.refresh(net_);
+// [3 B, 4] -> [B, 3, 4] where the observations came from.
+at::Tensor answer_to(const at::Tensor& observations, const at::Tensor& output) {
+  return output.to(observations.device()).view({observations.size(0), kTeam, kMoves});
+}
+
+}  // namespace
+
+const at::Tensor& DensePolicy::action_values(const at::Tensor& observations) {
+  const c10::NoGradGuard no_grad;
+  if (net_ != nullptr) {
+    Pass& pass = passes_.of(observations);
+    forward(*net_, *folded_, rows_of(observations, net_->parameters()), pass);
+    return output_ = answer_to(observations, pass.output);
   }
+  const std::int64_t boards = observations.size(0);
+  SD_CHECK(observations.is_contiguous() && observations.numel() == boards * kTeam * (rows_->shape().in + 1),
+           "rows of features and a constant 1");
+  if (!output_.defined() || output_.size(0) != boards)
+    output_ = at::empty({boards, kTeam, kMoves}, at::kFloat);
+  forward_all(*rows_, boards * kTeam, observations.data_ptr<float>(), *scratch_, output_.data_ptr<float>());
+  return output_;
+}
 
-  const at::Tensor& action_values(const at::Tensor& observations) override {
-    const std::int64_t boards = observations.size(0);
-    SD_CHECK(observations.is_contiguous() && observations.numel() == boards * kTeam * (net_.shape().in + 1),
-             "rows of features and a constant 1");
-    if (!output_.defined() || output_.size(0) != boards)
-      output_ = at::empty({boards, kTeam, kMoves}, at::kFloat);
-    forward_all(rows_, boards * kTeam, observations.data_ptr<float>(), scratch_, output_.data_ptr<float>());
-    return output_;
+const at::Tensor& BicnetPolicy::action_values(const at::Tensor& observations) {
+  const c10::NoGradGuard no_grad;
+  const at::Device device = net_->parameters().flat().device();
+  forward(*net_, *maps_, observations.to(device).transpose(0, 1).contiguous(), pass_);
+  return output_ = pass_.output.transpose(0, 1).to(observations.device()).contiguous();
+}
+
+const at::Tensor& MlpPolicy::action_values(const at::Tensor& observations) {
+  const c10::NoGradGuard no_grad;
+  MlpPass& pass = passes_.of(observations);
+  forward(*net_, rows_of(observations, net_->parameters()), pass);
+  return output_ = answer_to(observations, pass.output);
+}
+
+const at::Tensor& GruPolicy::action_values(const at::Tensor& observations) {
+  at::Tensor nothing = at::zeros({observations.size(0), kTeam, memory()});
+  return action_values_after(observations, nothing);
+}
+
+const at::Tensor& GruPolicy::action_values_after(const at::Tensor& observations, at::Tensor& memory) {
+  const c10::NoGradGuard no_grad;
+  step(*net_, observations.to(net_->parameters().flat().device()), memory, pass_);
+  return output_ = answer_to(observations, pass_.output);
+}
+
+namespace {
+
+// A network from a file with its policy: the network is a base so that it is made first.
+template <class Net>
+struct FromFile {
+  FromFile(Net fresh, const NamedTensors& weights, const std::string& what) : net(std::move(fresh)) {
+    copy_state(weights, net.named(), what);
   }
-
- private:
-  DenseNet net_;
-  DenseRows rows_;
-  RowScratch scratch_;
-  at::Tensor output_;
+  Net net;
 };
 
-class BicnetPolicy final : public Policy {
- public:
-  BicnetPolicy(const NamedTensors& actor, const BicnetShape& shape, const std::string& what)
-      : net_(shape, at::kCPU, false) {
-    copy_state(actor, net_.named(), what);
-    const c10::NoGradGuard no_grad;
-    maps_.refresh(net_, false);
+struct DenseFromFile : FromFile<DenseNet> {
+  DenseFromFile(const DenseShape& shape, const NamedTensors& weights, const std::string& what)
+      : FromFile(DenseNet(shape, at::kCPU), weights, what), rows(shape), scratch(shape.hidden, shape.in) {
+    rows.refresh(net.blocks());
   }
+  DenseRows rows;
+  RowScratch scratch;
+};
 
-  const at::Tensor& action_values(const at::Tensor& observations) override {
+struct LoadedDense final : private DenseFromFile, public DensePolicy {
+  LoadedDense(const DenseShape& shape, const NamedTensors& weights, const std::string& what)
+      : DenseFromFile(shape, weights, what), DensePolicy(rows, scratch) {}
+};
+
+struct BicnetFromFile : FromFile<BicnetNet> {
+  BicnetFromFile(const BicnetShape& shape, const NamedTensors& weights, const std::string& what)
+      : FromFile(BicnetNet(shape, at::kCPU, false), weights, what) {
     const c10::NoGradGuard no_grad;
-    forward(net_, maps_, observations.transpose(0, 1).contiguous(), pass_);
-    output_ = pass_.output.transpose(0, 1).contiguous();
-    return output_;
+    maps.refresh(net, false);
   }
+  BicnetMaps maps;
+};
 
- private:
-  BicnetNet net_;
-  BicnetMaps maps_;
-  BicnetPass pass_;
-  at::Tensor output_;
+struct LoadedBicnet final : private BicnetFromFile, public BicnetPolicy {
+  LoadedBicnet(const BicnetShape& shape, const NamedTensors& weights, const std::string& what)
+      : BicnetFromFile(shape, weights, what), BicnetPolicy(net, maps) {}
+};
+
+template <class Net, class NetPolicy>
+struct LoadedQNet final : private FromFile<Net>, public NetPolicy {
+  template <class Shape>
+  LoadedQNet(const Shape& shape, const NamedTensors& weights, const std::string& what)
+      : FromFile<Net>(Net(checked(shape, what), at::kCPU, kQNetName), weights, what), NetPolicy(this->net) {}
+
+  template <class Shape>
+  static const Shape& checked(const Shape& shape, const std::string& what) {
+    if (shape.out == kMoves) return shape;
+    throw base::FileError(
+        fmt::format("{}: a Q-network with {} outputs; the game has {} moves", what, shape.out, kMoves));
+  }
 };
 
 const at::Tensor& first_layer(const NamedTensors& actor, const std::string& what) {
@@ -74,24 +130,37 @@ const at::Tensor& first_layer(const NamedTensors& actor, const std::string& what
   throw base::FileError(what + " is not an actor: it has no matrix \"prev_dense.0.weight\"");
 }
 
-bool has_lstm(const NamedTensors& actor) {
-  return std::any_of(actor.begin(), actor.end(),
-                     [](const auto& item) { return item.first.rfind("comm_net.lstm.", 0) == 0; });
+bool any_begins_with(const NamedTensors& weights, const std::string& start) {
+  return std::any_of(weights.begin(), weights.end(),
+                     [&](const auto& item) { return item.first.starts_with(start); });
 }
 
 }  // namespace
 
-ActorPolicy::ActorPolicy(const NamedTensors& actor, Head head, const std::string& what) {
-  const at::Tensor& first = first_layer(actor, what);
-  features_ = first.size(1);
-  const std::int64_t hidden = first.size(0);
-  if (has_lstm(actor)) {
-    const BicnetShape shape{features_, hidden, kMoves, head, BicnetRole::kActor};
-    policy_ = std::make_unique<BicnetPolicy>(actor, shape, what);
-  } else {
-    const DenseShape shape{features_, hidden, kMoves, head, false};
-    policy_ = std::make_unique<DensePolicy>(actor, shape, what);
+bool is_q_net(const NamedTensors& weights) { return any_begins_with(weights, std::string(kQNetName) + "."); }
+
+std::unique_ptr<Policy> make_policy(const NamedTensors& weights, Head head, const std::string& what) {
+  if (is_gru_net(weights) && is_q_net(weights)) {
+    return std::make_unique<LoadedQNet<GruNet, GruPolicy>>(gru_shape_of(weights, kQNetName, what), weights,
+                                                           what);
   }
+  if (is_q_net(weights)) {
+    return std::make_unique<LoadedQNet<Mlp, MlpPolicy>>(mlp_shape_of(weights, kQNetName, what), weights,
+                                                        what);
+  }
+  const at::Tensor& first = first_layer(weights, what);
+  const std::int64_t hidden = first.size(0), features = first.size(1);
+  if (any_begins_with(weights, "comm_net.lstm.")) {
+    const BicnetShape shape{features, hidden, kMoves, head, BicnetRole::kActor};
+    return std::make_unique<LoadedBicnet>(shape, weights, what);
+  }
+  return std::make_unique<LoadedDense>(DenseShape{features, hidden, kMoves, head, false}, weights, what);
+}
+
+std::int64_t features_of(const NamedTensors& weights, const std::string& what) {
+  if (!is_q_net(weights)) return first_layer(weights, what).size(1);
+  return is_gru_net(weights) ? gru_shape_of(weights, kQNetName, what).in
+                             : mlp_shape_of(weights, kQNetName, what).in;
 }
 
 }  // namespace snake_ddp::nets

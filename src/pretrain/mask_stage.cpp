@@ -3,8 +3,8 @@
 
 #include <utility>
 
+#include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/game/game.hpp"
-#include "snake_ddp/io/state_dict.hpp"
 #include "snake_ddp/nets/mask_predictor.hpp"
 #include "snake_ddp/nets/token_reader.hpp"
 #include "stage.hpp"
@@ -124,7 +124,7 @@ class MaskStage final : public Stage {
 
 std::unique_ptr<Stage> make_mask_stage(const PretrainOptions& o, at::Device device) {
   const std::string path = o.tokenizer.empty() ? o.save_dir + "/tokenizer_best.pth" : o.tokenizer;
-  return std::make_unique<MaskStage>(o, nets::frozen_tokenizer(io::load_state_dict(path), device, path),
+  return std::make_unique<MaskStage>(o, nets::frozen_tokenizer(files::load_state_dict(path), device, path),
                                      device);
 }
 

@@ -2,28 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-
 #include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::pretrain {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::infinity();
-
-config::Field text(std::string name, std::string* target, std::string help,
-                   std::vector<std::string> choices = {}) {
-  return {std::move(name), target, std::move(help), -kNone, kNone, std::move(choices)};
-}
-
-template <class Number>
-config::Field number(std::string name, Number* target, std::string help, double least, double most) {
-  return {std::move(name), target, std::move(help), least, most, {}};
-}
-
-config::Field flag(std::string name, bool* target, std::string help) {
-  return {std::move(name), target, std::move(help), -kNone, kNone, {}};
-}
+using config::flag, config::number, config::text;
 
 constexpr double kMany = 1e15;
 

@@ -23,17 +23,16 @@
 #include "snake_ddp/data/import.hpp"
 #include "snake_ddp/data/loader.hpp"
 #include "snake_ddp/data/sampler.hpp"
-#include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/reducer.hpp"
-#include "snake_ddp/dist/watchdog.hpp"
-#include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/file_error.hpp"
-#include "snake_ddp/io/log_file.hpp"
-#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/adam.hpp"
 #include "snake_ddp/nets/token_reader.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/log_file.hpp"
+#include "snake_ddp/running/ranks.hpp"
+#include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/run.hpp"
-#include "snake_ddp/train/signals.hpp"
 #include "stage.hpp"
 
 namespace snake_ddp::pretrain {
@@ -44,15 +43,6 @@ using nlohmann::ordered_json;
 
 constexpr std::int64_t kUpdatesAVote = 10;
 constexpr std::int64_t kValidationDraws = -1;  // stands for the epoch: the same masks in each validation
-
-std::chrono::milliseconds to_ms(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
-
-double rate_factor(const PretrainOptions& o, int ranks) {
-  if (o.lr_scaling == "linear") return ranks;
-  return o.lr_scaling == "sqrt" ? std::sqrt(static_cast<double>(ranks)) : 1.0;
-}
 
 // The settings that must be the same on all ranks, and in a run that goes on.
 ordered_json settings_of(const PretrainOptions& o) {
@@ -83,6 +73,9 @@ class Run {
  private:
   std::string import_set();
   void resume();
+  using Rows = std::function<std::vector<std::int64_t>(std::int64_t)>;
+  [[nodiscard]] data::Loader load(std::int64_t batches, std::int64_t epoch, const Rows& rows) const;
+  bool stops();
   bool learn_epoch();
   void update(data::Batch batch, std::int64_t samples);
   [[nodiscard]] ordered_json validate();
@@ -90,7 +83,8 @@ class Run {
   void save(const std::string& which);
   void add_up_loss();
   void check_weights();
-  [[nodiscard]] nets::NamedTensors file() const;
+  [[nodiscard]] nets::NamedTensors file(const at::Tensor& shape, bool whole, const at::Tensor& counts,
+                                        const at::Tensor& losses);
   [[nodiscard]] data::Batch on_device(data::Batch batch) const;
   [[nodiscard]] std::string path_of(const std::string& which) const {
     return fmt::format("{}/{}_{}.pth", o_.save_dir, o_.stage, which);
@@ -101,9 +95,10 @@ class Run {
 
   const PretrainOptions o_;
   const dist::World world_;
-  dist::DistContext context_;
-  dist::Watchdog watchdog_;
-  std::optional<io::LogFile> log_;
+  running::Ranks ranks_;
+  dist::DistContext& context_ = ranks_.context;
+  dist::Watchdog& watchdog_ = ranks_.watchdog;
+  std::optional<records::LogFile> log_;
   base::Console console_{1, "; all are in pretrain.log"};
   std::optional<data::BoardSet> set_;
   data::Split split_;
@@ -114,7 +109,7 @@ class Run {
   learners::Adam adam_;
   std::vector<std::string> frozen_;  // hashes
   Place place_;
-  bool stopped_ = false;
+  bool diverged_ = false, stopped_ = false;
 };
 
 std::unique_ptr<Stage> make_stage(const PretrainOptions& o, at::Device device) {
@@ -124,22 +119,18 @@ std::unique_ptr<Stage> make_stage(const PretrainOptions& o, at::Device device) {
 Run::Run(const PretrainOptions& options, const dist::World& world)
     : o_(options),
       world_(world),
-      context_(world, {o_.dist_backend, o_.device, to_ms(o_.join_timeout), to_ms(o_.dist_timeout),
-                       train::build_text(), o_.shared_memory, train::stop_requested}),
-      watchdog_(context_.rank(),
-                {to_ms(o_.dist_timeout) + std::chrono::seconds(60), std::chrono::seconds(25)},
-                train::stop_requested),
-      stage_((at::set_num_threads(o_.threads > 0 ? static_cast<int>(o_.threads)
-                                                 : std::max(1, base::usable_cores() / context_.local_size())),
-              make_stage(o_, context_.device()))),
+      ranks_(world, {o_.dist_backend, o_.device, o_.shared_memory, o_.join_timeout, o_.dist_timeout,
+                     train::build_text()}),
+      stage_(
+          (at::set_num_threads(running::threads(o_.threads, context_)), make_stage(o_, context_.device()))),
       gradients_(stage_->parameters().like()),
       leaves_(nets::leaves_over(stage_->blocks(), stage_->parameters(), gradients_)),
       reducer_(leaves_, gradients_.flat(), context_, static_cast<std::int64_t>(o_.bucket_mb * 1048576)),
-      adam_(stage_->parameters(), o_.learning_rate * rate_factor(o_, context_.size()),
+      adam_(stage_->parameters(), running::scaled_rate(o_.learning_rate, o_.lr_scaling, context_.size()),
             !context_.device().is_cpu()) {
-  context_.check_same("the configuration", settings_of(o_).dump(), context_.deadline());
+  running::check_settings(settings_of(o_), context_);
   if (context_.is_main()) {
-    for (const std::string& folder : {o_.save_dir, o_.cache_dir}) io::make_folders(folder);
+    for (const std::string& folder : {o_.save_dir, o_.cache_dir}) records::make_folders(folder);
     log_.emplace(o_.save_dir + "/pretrain.log");
   }
   tell(fmt::format("{}: pretraining {}, {} rank(s), {}, {} thread(s) each", train::version_text(), o_.stage,
@@ -205,18 +196,26 @@ std::string Run::import_set() {
   return path;
 }
 
-nets::NamedTensors Run::file() const {
-  nets::NamedTensors all;
-  all.emplace_back(std::string(nets::kModelPrefix) + "shape", stage_->shape());
-  nets::add_under(all, nets::kModelPrefix, nets::views_of(stage_->blocks(), stage_->parameters()));
+// What files hold: weights, and, but for the best ones, all that a continuation needs.
+nets::NamedTensors Run::file(const at::Tensor& shape, bool whole, const at::Tensor& counts,
+                             const at::Tensor& losses) {
+  const auto views = [&](const nets::FlatParameters& flat) { return nets::views_of(stage_->blocks(), flat); };
+  nets::NamedTensors all = {{std::string(nets::kModelPrefix) + "shape", shape}};
+  nets::add_under(all, nets::kModelPrefix, views(stage_->parameters()));
+  if (!whole) return all;
+  nets::add_under(all, "adam.first.", views(adam_.first_moment));
+  nets::add_under(all, "adam.second.", views(adam_.second_moment));
+  all.emplace_back("adam.steps", adam_.steps);
+  nets::add_under(all, "counters.", stage_->counters());
+  all.emplace_back("place.counts", counts);
+  all.emplace_back("place.losses", losses);
   return all;
 }
 
 // The sums of all ranks are rank 0's from here on.
 void Run::add_up_loss() {
-  at::Tensor sums = at::tensor({place_.loss_sum, place_.loss_samples}, at::kDouble).to(context_.device());
-  context_.all_reduce_sum(sums, context_.deadline());
-  sums = sums.to(at::kCPU);
+  at::Tensor sums = at::tensor({place_.loss_sum, place_.loss_samples}, at::kDouble);
+  running::add_up(sums, context_, context_.deadline());
   place_.loss_sum = context_.is_main() ? sums[0].item<double>() : 0.0;
   place_.loss_samples = context_.is_main() ? sums[1].item<double>() : 0.0;
 }
@@ -224,30 +223,22 @@ void Run::add_up_loss() {
 void Run::save(const std::string& which) {
   watchdog_.tick("saving");
   const bool best = which == "best";
-  nets::NamedTensors counters = stage_->counters();
   if (!best) {
     add_up_loss();
-    for (auto& [name, tensor] : counters) {
+    for (auto& [name, tensor] : stage_->counters()) {
       context_.all_reduce_sum(tensor, context_.deadline());
       if (!context_.is_main()) tensor.zero_();
     }
   }
   if (!context_.is_main()) return;
-  nets::NamedTensors all = file();
-  if (!best) {
-    nets::add_under(all, "adam.first.", nets::views_of(stage_->blocks(), adam_.first_moment));
-    nets::add_under(all, "adam.second.", nets::views_of(stage_->blocks(), adam_.second_moment));
-    all.emplace_back("adam.steps", adam_.steps);
-    nets::add_under(all, "counters.", counters);
-    all.emplace_back("place.counts",
-                     at::tensor({place_.epoch, place_.position, place_.updates, place_.revived,
-                                 place_.best_epoch, std::int64_t{set_->checksum()}},
-                                at::kLong));
-    all.emplace_back("place.losses",
-                     at::tensor({place_.loss_sum, place_.loss_samples, place_.best_loss}, at::kDouble));
-  }
+  nets::NamedTensors all =
+      file(stage_->shape(), !best,
+           at::tensor({place_.epoch, place_.position, place_.updates, place_.revived, place_.best_epoch,
+                       std::int64_t{set_->checksum()}},
+                      at::kLong),
+           at::tensor({place_.loss_sum, place_.loss_samples, place_.best_loss}, at::kDouble));
   for (auto& [name, tensor] : all) tensor = tensor.to(at::kCPU);
-  io::save_state_dict(path_of(which), all);
+  files::save_state_dict(path_of(which), all);
 }
 
 // Takes lines of epochs that will be learned again out of the file of numbers.
@@ -255,10 +246,10 @@ void Run::forget_later_epochs() const {
   const std::string path = numbers_path();
   if (!context_.is_main() || !std::filesystem::exists(path)) return;
   std::string kept;
-  std::istringstream lines(io::read_file(path));
+  std::istringstream lines(records::read_file(path));
   std::int64_t epoch = 0;
   for (std::string line; epoch < place_.epoch && std::getline(lines, line); ++epoch) kept += line + '\n';
-  io::write_file_atomically(path, kept);
+  records::write_file_atomically(path, kept);
 }
 
 // Rank 0 reads, all get the same.
@@ -270,23 +261,14 @@ void Run::resume() {
     check_weights();
     return;
   }
-  nets::NamedTensors views;
-  nets::add_under(views, nets::kModelPrefix, nets::views_of(stage_->blocks(), stage_->parameters()));
-  nets::add_under(views, "adam.first.", nets::views_of(stage_->blocks(), adam_.first_moment));
-  nets::add_under(views, "adam.second.", nets::views_of(stage_->blocks(), adam_.second_moment));
-  views.emplace_back("adam.steps", adam_.steps);
-  nets::add_under(views, "counters.", stage_->counters());
   at::Tensor shape = at::zeros_like(stage_->shape()), counts = at::zeros({6}, at::kLong),
              losses = at::zeros({3}, at::kDouble);
-  views.emplace_back(std::string(nets::kModelPrefix) + "shape", shape);
-  views.emplace_back("place.counts", counts);
-  views.emplace_back("place.losses", losses);
   if (context_.is_main()) {
     const auto advice = [&] {
       return fmt::format("{} does not match these settings; --resume never starts over", path);
     };
     try {
-      nets::copy_state(io::load_state_dict(path), views, path);
+      nets::copy_state(files::load_state_dict(path), file(shape, true, counts, losses), path);
     } catch (const base::FileError& e) {
       throw base::FileError(fmt::format("{}. {}", e.what(), advice()));
     }
@@ -340,17 +322,33 @@ void Run::update(data::Batch batch, std::int64_t samples) {
   reducer_.finish();
   const c10::NoGradGuard no_grad;
   const double sum = loss.item<double>() * divisor;
-  if (!std::isfinite(sum)) {
-    throw base::Error(base::kExitBug,
-                      fmt::format("the loss of {} is {} after {} updates: training diverged; lower "
-                                  "--learning_rate",
-                                  o_.stage, sum, place_.updates));
-  }
+  diverged_ = diverged_ || !std::isfinite(sum);
   adam_.step(stage_->parameters().flat(), gradients_.flat(), o_.max_grad_norm);
   ++place_.updates;
   place_.loss_sum += sum;
   place_.loss_samples += batch.weight.sum().item<double>();
   place_.revived += stage_->after_update(batch, place_.updates, adam_, context_);
+}
+
+data::Loader Run::load(std::int64_t batches, std::int64_t epoch, const Rows& rows) const {
+  data::SampleOptions sample = stage_->sample();
+  sample.seed = static_cast<std::uint64_t>(o_.seed);
+  sample.epoch = epoch;
+  return {*set_,
+          batches,
+          rows,
+          sample,
+          {static_cast<int>(o_.num_workers), static_cast<int>(o_.prefetch), context_.device().is_cuda()}};
+}
+
+// Whether any rank was asked to stop.
+bool Run::stops() {
+  struct Ballot {
+    std::int64_t stop, diverged;
+  };
+  const Ballot agreed = running::vote(Ballot{running::stop_requested(), diverged_}, context_);
+  running::check_divergence(agreed.diverged, "the loss of " + o_.stage, place_.updates, "--learning_rate");
+  return agreed.stop > 0;
 }
 
 // Returns whether to go on.
@@ -361,28 +359,21 @@ bool Run::learn_epoch() {
       data::epoch_order(n, static_cast<std::uint64_t>(o_.seed), place_.epoch);
   const std::int64_t begin = place_.position, count = data::batch_count(n, begin, deal),
                      whole = deal.batch * deal.ranks;
-  data::SampleOptions sample = stage_->sample();
-  sample.seed = static_cast<std::uint64_t>(o_.seed);
-  sample.epoch = place_.epoch;
   const auto rows = [&](std::int64_t k) {
     std::vector<std::int64_t> mine = data::dealt(order, begin, k, deal);
     for (std::int64_t& i : mine)
       if (i != data::kNoSample) i = split_.training[static_cast<std::size_t>(i)];
     return mine;
   };
-  data::Loader loader(
-      *set_, count, rows, sample,
-      {static_cast<int>(o_.num_workers), static_cast<int>(o_.prefetch), context_.device().is_cuda()});
+  data::Loader loader = load(count, place_.epoch, rows);
   for (std::int64_t k = 0; k < count; ++k) {
     update(loader.next(), std::min(whole, n - place_.position));
     place_.position = std::min(n, place_.position + whole);
     watchdog_.tick("learning");
-    if (place_.updates % kUpdatesAVote == 0) {
-      at::Tensor asked = at::tensor({std::int64_t{train::stop_requested()}}, at::kLong).to(context_.device());
-      context_.all_reduce_sum(asked, context_.deadline());
-      if (asked.item<std::int64_t>() > 0) return false;
-    }
-    if (o_.save_interval > 0 && place_.updates % o_.save_interval == 0 && k + 1 < count) save("last");
+    const bool saves = o_.save_interval > 0 && place_.updates % o_.save_interval == 0;
+    // Weights that are not finite must not replace saved ones, so ranks vote before each save, too.
+    if ((place_.updates % kUpdatesAVote == 0 || saves || k + 1 == count) && stops()) return false;
+    if (saves && k + 1 < count) save("last");
   }
   return true;
 }
@@ -394,9 +385,6 @@ ordered_json Run::validate() {
   const std::int64_t batches = (n + o_.batch_size - 1) / o_.batch_size, ranks = context_.size(),
                      rank = context_.rank();
   const std::int64_t mine = (batches - rank + ranks - 1) / ranks;
-  data::SampleOptions sample = stage_->sample();
-  sample.seed = static_cast<std::uint64_t>(o_.seed);
-  sample.epoch = kValidationDraws;
   const auto rows = [&](std::int64_t k) {
     std::vector<std::int64_t> of(static_cast<std::size_t>(o_.batch_size), data::kNoSample);
     const std::int64_t first = (k * ranks + rank) * o_.batch_size;
@@ -405,18 +393,12 @@ ordered_json Run::validate() {
     return of;
   };
   Sums sums = stage_->no_sums();
-  data::Loader loader(
-      *set_, mine, rows, sample,
-      {static_cast<int>(o_.num_workers), static_cast<int>(o_.prefetch), context_.device().is_cuda()});
+  data::Loader loader = load(mine, kValidationDraws, rows);
   for (std::int64_t k = 0; k < mine; ++k) {
     stage_->tally(on_device(loader.next()), sums);
     watchdog_.tick("validating");
   }
-  for (at::Tensor* t : {&sums.reals, &sums.counts}) {
-    *t = t->to(context_.device());
-    context_.all_reduce_sum(*t, context_.deadline());
-    *t = t->to(at::kCPU);
-  }
+  for (at::Tensor* t : {&sums.reals, &sums.counts}) running::add_up(*t, context_, context_.deadline());
   SD_CHECK(sums.counts[0].item<std::int64_t>() == n, "each held-out sample is counted once");
   return stage_->told(sums);
 }
@@ -443,7 +425,7 @@ void Run::end_epoch(double seconds) {
     const std::string path = numbers_path();
     std::ofstream file(path, std::ios::app);
     file << line.dump() << '\n' << std::flush;
-    if (!file) throw io::file_error("write", path, errno);
+    if (!file) throw records::file_error("write", path, errno);
     std::string text;
     for (const auto& [name, value] : validation.items()) {
       text += value.is_number_float() ? fmt::format(" {} {:.4g}", name, value.get<double>())
@@ -485,7 +467,7 @@ base::ExitCode Run::learn() {
 
 base::ExitCode run_pretraining(const PretrainOptions& options, const dist::World& world) {
   check_together(options);
-  train::watch_signals();
+  running::watch_signals();
   Run run(options, world);
   return run.learn();
 }

@@ -21,7 +21,7 @@ namespace snake_ddp::rollout {
 namespace {
 
 bool is_observation(const std::string& name) {
-  return name == kSourceNames[kObservation] || name == kSourceNames[kNextObservation];
+  return name == play::kSourceNames[play::kObservation] || name == play::kSourceNames[play::kNextObservation];
 }
 
 }  // namespace
@@ -40,11 +40,11 @@ bool is_board(const float* image) {
   return true;
 }
 
-std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, const Sight& sight) {
-  if (kTeam * (sight.features() + 1) < 2 * kBoardFloats) return columns;
+std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, const play::Sight& sight) {
+  if (play::kTeam * (sight.features() + 1) < 2 * play::kBoardFloats) return columns;
   for (replay::Column& column : columns) {
     if (!is_observation(column.name)) continue;
-    column.packing = {kBoardFloats,
+    column.packing = {play::kBoardFloats,
                       [sight](const float* packed, float* row) {
                         game::State state;
                         std::memcpy(&state, packed, sizeof state);
@@ -58,7 +58,7 @@ std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, con
   return columns;
 }
 
-TurnRules rules_of(const CollectorOptions& o) {
+play::TurnRules rules_of(const CollectorOptions& o) {
   return {o.sight, o.reward,     o.reward_scale, o.own_reward, o.rival_reward,   o.random_low,
           o.gamma, o.mask_fatal, o.store_played, o.n_step,     o.episode_length, o.seed};
 }
@@ -77,20 +77,20 @@ Collector::Collector(CollectorOptions options, replay::Buffer& replay)
       epsilon_(options_.epsilon) {
   SD_CHECK(options_.num_envs > 0 && options_.n_step > 0 && options_.opponent, "collector options");
   for (const replay::Column& column : replay_.columns()) {
-    const auto found = std::find(std::begin(kSourceNames), std::end(kSourceNames), column.name);
-    SD_CHECK(found != std::end(kSourceNames),
+    const auto found = std::find(std::begin(play::kSourceNames), std::end(play::kSourceNames), column.name);
+    SD_CHECK(found != std::end(play::kSourceNames),
              "replay has a column \"" + column.name + "\" that nobody fills");
     if (is_observation(column.name)) packed_ = column.packing.unpack != nullptr;
-    sources_.push_back(static_cast<int>(found - std::begin(kSourceNames)));
-    linked_ = linked_ || sources_.back() == kBack;
+    sources_.push_back(static_cast<int>(found - std::begin(play::kSourceNames)));
+    linked_ = linked_ || sources_.back() == play::kBack;
   }
-  memory_ = at::zeros({options_.num_envs, 2, kTeam, options_.memory});
-  window_.resize(window_size_.size() * static_cast<std::size_t>(options_.n_step * kWindowWidth));
+  memory_ = at::zeros({options_.num_envs, 2, play::kTeam, options_.memory});
+  window_.resize(window_size_.size() * static_cast<std::size_t>(options_.n_step * play::kWindowWidth));
   for (std::size_t b = 0; b < boards_.size(); ++b) deal(b);
 }
 
 std::uint64_t Collector::stream(std::size_t board) const {
-  return stream_of(static_cast<std::int64_t>(board), games_[board]);
+  return play::stream_of(static_cast<std::int64_t>(board), games_[board]);
 }
 
 void Collector::deal(std::size_t board) {
@@ -125,11 +125,11 @@ void Collector::look() {
   const std::int64_t features = options_.sight.features() + 1,
                      taken = static_cast<std::int64_t>(seats_.size());
   if (!observations_.defined() || observations_.size(0) < taken)
-    observations_ = at::empty({taken, kTeam, features}, at::kFloat);
+    observations_ = at::empty({taken, play::kTeam, features}, at::kFloat);
   float* row = observations_.data_ptr<float>();
   for (const Seat& seat : seats_) {
     options_.sight.write(boards_[seat.board], seat.team, row);
-    row += kTeam * features;
+    row += play::kTeam * features;
   }
 }
 
@@ -139,7 +139,7 @@ const at::Tensor& Collector::ask(nets::Policy& policy, const at::Tensor& observa
   if (options_.memory == 0) return policy.action_values(observations);
   const at::Tensor teams =
       at::from_blob(asked_.data(), {static_cast<std::int64_t>(asked_.size())}, at::kLong);
-  at::Tensor all = memory_.view({-1, kTeam, options_.memory});
+  at::Tensor all = memory_.view({-1, play::kTeam, options_.memory});
   at::Tensor theirs = all.index_select(0, teams);
   const at::Tensor& values = policy.action_values_after(observations, theirs);
   all.index_copy_(0, teams, theirs);
@@ -149,7 +149,7 @@ const at::Tensor& Collector::ask(nets::Policy& policy, const at::Tensor& observa
 void Collector::choose(std::size_t board, int team, bool best, const float* values, game::Actions& actions,
                        float* stored) {
   const double epsilon = board_epsilon(board);
-  rollout::choose(rules_, boards_[board], stream(board), team, epsilon, best, values, actions, stored);
+  play::choose(rules_, boards_[board], stream(board), team, epsilon, best, values, actions, stored);
   if (options_.epsilon_min <= 0.0) epsilon_ *= options_.epsilon_speed;
   running_[board].epsilon = epsilon;
 }
@@ -164,10 +164,10 @@ void Collector::ask_frozen() {
     return running_[a].opponent.frozen < running_[b].opponent.frozen;
   });
   frozen_moves_.resize(boards_.size());
-  const std::int64_t width = kTeam * (options_.sight.features() + 1),
+  const std::int64_t width = play::kTeam * (options_.sight.features() + 1),
                      asked = static_cast<std::int64_t>(frozen_boards_.size());
   if (!frozen_observations_.defined() || frozen_observations_.size(0) < asked)
-    frozen_observations_ = at::empty({asked, kTeam, options_.sight.features() + 1}, at::kFloat);
+    frozen_observations_ = at::empty({asked, play::kTeam, options_.sight.features() + 1}, at::kFloat);
   for (std::size_t k = 0; k < frozen_boards_.size(); ++k)
     options_.sight.write(boards_[frozen_boards_[k]], 1,
                          frozen_observations_.data_ptr<float>() + static_cast<std::int64_t>(k) * width);
@@ -188,12 +188,13 @@ void Collector::ask_frozen() {
       const std::size_t b = frozen_boards_[k];
       const auto step = static_cast<std::uint32_t>(boards_[b].step());
       const base::RandomBlock draw =
-          base::random_block(options_.seed, stream(b), step | kTeamB, base::Purpose::kAct);
-      for (int snake = 0; snake < game::kTeamSize; ++snake, values += kActions) {
+          base::random_block(options_.seed, stream(b), step | play::kTeamB, base::Purpose::kAct);
+      for (int snake = 0; snake < game::kTeamSize; ++snake, values += play::kActions) {
         const int index = game::kTeamSize + snake;
-        const unsigned open = options_.mask_fatal ? encode::open_moves(boards_[b], index) : kAllMoves;
+        const unsigned open = options_.mask_fatal ? encode::open_moves(boards_[b], index) : play::kAllMoves;
         frozen_moves_[b].of[index] =
-            best ? best_move(values, open) : sampled_move(values, base::unit_float(draw.word[snake]), open);
+            best ? play::best_move(values, open)
+                 : play::sampled_move(values, base::unit_float(draw.word[snake]), open);
       }
     }
   }
@@ -218,17 +219,18 @@ void Collector::decide(nets::Policy& policy) {
 
 void Collector::move(std::vector<Episode>& episodes) {
   const float* value = values_.data();
-  const float* second_value = value + static_cast<std::int64_t>(boards_.size()) * kActionFloats;
+  const float* second_value = value + static_cast<std::int64_t>(boards_.size()) * play::kActionFloats;
   for (std::size_t b = 0; b < boards_.size(); ++b) {
     game::State& board = boards_[b];
     const game::State before = board;
     const int teams = running_[b].opponent.is_self() ? 2 : 1;
     game::Actions actions{};
-    std::array<std::array<float, kActionFloats>, 2> stored;
-    choose(b, 0, best_, value + static_cast<std::int64_t>(b) * kActionFloats, actions, stored[0].data());
+    std::array<std::array<float, play::kActionFloats>, 2> stored;
+    choose(b, 0, best_, value + static_cast<std::int64_t>(b) * play::kActionFloats, actions,
+           stored[0].data());
     if (teams == 2) {
       choose(b, 1, best_, second_value, actions, stored[1].data());
-      second_value += kActionFloats;
+      second_value += play::kActionFloats;
     } else if (running_[b].opponent.is_frozen()) {
       for (int i = game::kTeamSize; i < game::kSnakes; ++i) actions.of[i] = frozen_moves_[b].of[i];
     } else {
@@ -237,12 +239,12 @@ void Collector::move(std::vector<Episode>& episodes) {
     game::PhiloxChance chance(options_.seed, stream(b));
     const game::StepResult result = game::step(board, actions, chance);
 
-    for (int snake = 0; snake < kTeam; ++snake) running_[b].snake_return[snake] += result.reward[snake];
+    for (int snake = 0; snake < play::kTeam; ++snake) running_[b].snake_return[snake] += result.reward[snake];
     ++running_[b].steps;
     const bool truncated = !result.done && running_[b].steps >= options_.episode_length;
     for (int team = 0; team < teams; ++team) {
-      std::array<float, kTeam> rewards;
-      team_reward(rules_, board, result, team, rewards.data());
+      std::array<float, play::kTeam> rewards;
+      play::team_reward(rules_, board, result, team, rewards.data());
       const std::size_t seat = b * sides_ + static_cast<std::size_t>(team);
       const float* action = stored[static_cast<std::size_t>(team)].data();
       if (team == 0) {
@@ -268,11 +270,11 @@ void Collector::move(std::vector<Episode>& episodes) {
 void Collector::remember(std::size_t seat, const game::State& before, const float* action,
                          const float* reward, const game::State& after, bool terminated, bool truncated) {
   const std::int64_t n = options_.n_step;
-  float* rows = window_.data() + static_cast<std::int64_t>(seat) * n * kWindowWidth;
-  float* row = rows + window_next_[seat] * kWindowWidth;
+  float* rows = window_.data() + static_cast<std::int64_t>(seat) * n * play::kWindowWidth;
+  float* row = rows + window_next_[seat] * play::kWindowWidth;
   std::memcpy(row, &before, sizeof before);
-  std::memcpy(row + kBoardFloats, action, kActionFloats * sizeof(float));
-  std::memcpy(row + kBoardFloats + kActionFloats, reward, kTeam * sizeof(float));
+  std::memcpy(row + play::kBoardFloats, action, play::kActionFloats * sizeof(float));
+  std::memcpy(row + play::kBoardFloats + play::kActionFloats, reward, play::kTeam * sizeof(float));
   window_next_[seat] = (window_next_[seat] + 1) % n;
   window_size_[seat] = std::min(window_size_[seat] + 1, n);
   const auto oldest = [&] { return (window_next_[seat] - window_size_[seat] + n) % n; };
@@ -291,27 +293,28 @@ const float* Collector::as_stored(const float* board, std::vector<float>& row) c
   if (packed_) return board;
   game::State state;
   std::memcpy(&state, board, sizeof state);
-  row.resize(static_cast<std::size_t>(kTeam * (options_.sight.features() + 1)));
+  row.resize(static_cast<std::size_t>(play::kTeam * (options_.sight.features() + 1)));
   options_.sight.write(state, 0, row.data());
   return row.data();
 }
 
 void Collector::emit(std::size_t seat, std::int64_t oldest, std::int64_t count, const game::State& after,
                      bool terminated) {
-  const float* rows = window_.data() + static_cast<std::int64_t>(seat) * options_.n_step * kWindowWidth;
-  const float* first = rows + oldest * kWindowWidth;
-  const Summed transition = summed(rules_, rows, oldest, count, after, terminated);
-  std::array<float, kBoardFloats> after_board;
+  const float* rows = window_.data() + static_cast<std::int64_t>(seat) * options_.n_step * play::kWindowWidth;
+  const float* first = rows + oldest * play::kWindowWidth;
+  const play::Summed transition = play::summed(rules_, rows, oldest, count, after, terminated);
+  std::array<float, play::kBoardFloats> after_board;
   std::memcpy(after_board.data(), &after, sizeof after);
   const float* observation = as_stored(first, row_);
   const float* next = as_stored(after_board.data(), next_row_);
   std::int64_t& last = last_row_[seat];
   const float back = last == kNoRow ? 0.0F : static_cast<float>(replay_.appended() - last);
   last = replay_.appended();
-  const std::array<const float*, kSources> by_source = {
-      observation, first + kBoardFloats, transition.reward, next, transition.discount, transition.next_moves,
+  const std::array<const float*, play::kSources> by_source = {
+      observation, first + play::kBoardFloats, transition.reward,
+      next,        transition.discount,        transition.next_moves,
       &back};
-  std::array<const float*, kSources> values{};
+  std::array<const float*, play::kSources> values{};
   for (std::size_t c = 0; c < sources_.size(); ++c)
     values[c] = by_source[static_cast<std::size_t>(sources_[c])];
   replay_.append(std::span(values).first(sources_.size()));

@@ -42,16 +42,16 @@ nets::NamedTensors Collector::state() const {
   at::Tensor images = at::empty({boards, static_cast<std::int64_t>(sizeof(game::State))}, at::kByte);
   std::memcpy(images.data_ptr(), boards_.data(), boards_.size() * sizeof(game::State));
   at::Tensor games = at::empty({boards}, at::kLong);
-  at::Tensor running = at::zeros({boards, kFields}, at::kLong);
+  at::Tensor running = at::zeros({boards, play::kFields}, at::kLong);
   at::Tensor running_epsilon = at::empty({boards}, at::kDouble);
   for (std::size_t b = 0; b < boards_.size(); ++b) {
     games.data_ptr<std::int64_t>()[b] = games_[b];
-    auto* field = running.data_ptr<std::int64_t>() + static_cast<std::int64_t>(b) * kFields;
+    auto* field = running.data_ptr<std::int64_t>() + static_cast<std::int64_t>(b) * play::kFields;
     const Episode& e = running_[b];
-    field[kStarted] = e.started;
-    std::copy(std::begin(e.snake_return), std::end(e.snake_return), field + kReturns);
-    field[kSteps] = e.steps;
-    field[kOpponent] = number_of(e.opponent);
+    field[play::kStarted] = e.started;
+    std::copy(std::begin(e.snake_return), std::end(e.snake_return), field + play::kReturns);
+    field[play::kSteps] = e.steps;
+    field[play::kOpponent] = number_of(e.opponent);
     running_epsilon.data_ptr<double>()[b] = e.epsilon;
   }
   nets::NamedTensors state = {
@@ -104,19 +104,19 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
     } catch (const base::Bug&) {
       refuse(true, "boards");
     }
-    const auto* field = running.data_ptr<std::int64_t>() + static_cast<std::int64_t>(b) * kFields;
-    const std::int64_t opponent = field[kOpponent];
+    const auto* field = running.data_ptr<std::int64_t>() + static_cast<std::int64_t>(b) * play::kFields;
+    const std::int64_t opponent = field[play::kOpponent];
     refuse(opponent < kFirstFrozen - kMaxFrozen ||
                opponent >= static_cast<std::int64_t>(agents::kOpponents.size()),
            "running");
     const agents::Rival rival = rival_of(opponent);
     refuse(rival.is_self() && !options_.self_play, "running");
     if (rival.is_frozen() && (!options_.frozen || options_.frozen(rival.frozen) == nullptr)) return false;
-    refuse(field[kSteps] < 0 || field[kSteps] > game::kMaxSteps, "running");
-    episodes[b].started = field[kStarted];
+    refuse(field[play::kSteps] < 0 || field[play::kSteps] > game::kMaxSteps, "running");
+    episodes[b].started = field[play::kStarted];
     for (int snake = 0; snake < game::kTeamSize; ++snake)
-      episodes[b].snake_return[snake] = static_cast<int>(field[kReturns + snake]);
-    episodes[b].steps = static_cast<int>(field[kSteps]);
+      episodes[b].snake_return[snake] = static_cast<int>(field[play::kReturns + snake]);
+    episodes[b].steps = static_cast<int>(field[play::kSteps]);
     episodes[b].opponent = rival;
     episodes[b].epsilon = epsilons.data_ptr<double>()[b];
   }
@@ -129,9 +129,10 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
   // Observations are made of these when their n-th reward is there.
   for (std::size_t seat = 0; seat < window_size_.size(); ++seat) {
     const std::int64_t n = options_.n_step, size = sizes.data_ptr<std::int64_t>()[seat];
-    const float* rows = window.data_ptr<float>() + static_cast<std::int64_t>(seat) * n * kWindowWidth;
+    const float* rows = window.data_ptr<float>() + static_cast<std::int64_t>(seat) * n * play::kWindowWidth;
     for (std::int64_t k = 1; k <= size; ++k)
-      refuse(!is_board(rows + (next.data_ptr<std::int64_t>()[seat] - k + n) % n * kWindowWidth), "window");
+      refuse(!is_board(rows + (next.data_ptr<std::int64_t>()[seat] - k + n) % n * play::kWindowWidth),
+             "window");
   }
   if (linked_) {
     const at::Tensor since = of("rows_since");

@@ -48,7 +48,8 @@ bool have_kernels() {
 #endif
 }
 
-void show_boards(const Sight& sight, const at::Tensor& storage, const at::Tensor& indices, at::Tensor& out) {
+void show_boards(const play::Sight& sight, const at::Tensor& storage, const at::Tensor& indices,
+                 at::Tensor& out) {
   run_on(storage.device(), indices.size(0),
          ShowBoard{sight, storage.const_data_ptr<float>(), longs(indices), out.data_ptr<float>()});
 }
@@ -68,14 +69,16 @@ Fleet::Fleet(const CollectorOptions& options, const agents::OpponentPlan& oppone
   std::fill(std::begin(sources_), std::end(sources_), -1);
   const std::vector<replay::Column>& columns = replay_.columns();
   for (std::size_t c = 0; c < columns.size(); ++c) {
-    const auto found = std::find(std::begin(kSourceNames), std::end(kSourceNames), columns[c].name);
-    SD_CHECK(found != std::end(kSourceNames),
+    const auto found =
+        std::find(std::begin(play::kSourceNames), std::end(play::kSourceNames), columns[c].name);
+    SD_CHECK(found != std::end(play::kSourceNames),
              "replay has a column \"" + columns[c].name + "\" that nobody fills");
-    sources_[found - std::begin(kSourceNames)] = static_cast<std::int64_t>(c);
+    sources_[found - std::begin(play::kSourceNames)] = static_cast<std::int64_t>(c);
   }
-  SD_CHECK(sources_[kBack] < 0 && options_.memory == 0, "a policy that remembers");
-  SD_CHECK(sources_[kObservation] >= 0 && sources_[kNextObservation] >= 0, "replay without observations");
-  stores_boards_ = columns[static_cast<std::size_t>(sources_[kObservation])].packing.unpack != nullptr;
+  SD_CHECK(sources_[play::kBack] < 0 && options_.memory == 0, "a policy that remembers");
+  SD_CHECK(sources_[play::kObservation] >= 0 && sources_[play::kNextObservation] >= 0,
+           "replay without observations");
+  stores_boards_ = columns[static_cast<std::size_t>(sources_[play::kObservation])].packing.unpack != nullptr;
 
   const auto here = at::TensorOptions().device(device_);
   const std::int64_t boards = options_.num_envs, records = records_of(options_, fetch_interval);
@@ -83,8 +86,8 @@ Fleet::Fleet(const CollectorOptions& options, const agents::OpponentPlan& oppone
   sums_ = at::zeros_like(counts_);
   records_ = at::zeros({records, kEndedFields}, here.dtype(at::kLong));
   record_epsilon_ = at::zeros({records}, here.dtype(at::kDouble));
-  observations_ = at::zeros({boards, kTeam, options_.sight.features() + 1}, here.dtype(at::kFloat));
-  values_ = at::zeros({boards, kTeam, kActions}, here.dtype(at::kFloat));
+  observations_ = at::zeros({boards, play::kTeam, options_.sight.features() + 1}, here.dtype(at::kFloat));
+  values_ = at::zeros({boards, play::kTeam, play::kActions}, here.dtype(at::kFloat));
   at::Tensor place = at::empty({boards + 1}, at::kDouble);
   auto* factor = place.data_ptr<double>();
   for (std::int64_t b = 0; b <= boards; ++b)
@@ -115,7 +118,7 @@ void Fleet::copy_from(const Collector& collector) {
       state_.emplace_back(name, at::empty_like(value, value.options().device(device_)));
   }
   for (const auto& [name, value] : collector.state()) tensor(name.c_str()).copy_(value);
-  const at::Tensor opponents = tensor("running").select(1, kOpponent);
+  const at::Tensor opponents = tensor("running").select(1, play::kOpponent);
   SD_CHECK((opponents >= 0).all().item<bool>(), "a game against somebody who is not scripted");
   fetched_ = collector.episodes_ended();
   epsilon_ = collector.epsilon();
@@ -157,7 +160,7 @@ void Fleet::run(std::int64_t count) const {
   f.records = longs(records_);
   f.record_epsilon = record_epsilon_.data_ptr<double>();
   f.observations = observations_.data_ptr<float>();
-  for (int s = 0; s < kSources; ++s)
+  for (int s = 0; s < play::kSources; ++s)
     if (sources_[s] >= 0)
       f.column[s] = replay_.column(static_cast<std::size_t>(sources_[s])).data_ptr<float>();
   f.counter = longs(replay_.counters());
@@ -199,7 +202,7 @@ void Fleet::fetch(std::vector<Episode>& episodes) {
     Episode e;
     e.number = record[kEndedNumber];
     e.started = record[kEndedStarted];
-    for (int k = 0; k < kTeam; ++k) e.snake_return[k] = static_cast<int>(record[kEndedSnakes + k]);
+    for (int k = 0; k < play::kTeam; ++k) e.snake_return[k] = static_cast<int>(record[kEndedSnakes + k]);
     for (int k = 0; k < 2; ++k) e.team_return[k] = static_cast<int>(record[kEndedTeams + k]);
     e.steps = static_cast<int>(record[kEndedSteps]);
     e.epsilon = epsilons.const_data_ptr<double>()[fetched_ % room];
@@ -208,17 +211,17 @@ void Fleet::fetch(std::vector<Episode>& episodes) {
   }
 }
 
-Wanderers::Wanderers(std::int64_t boards, std::uint64_t seed, const Sight* sight, at::Device device)
-    : sight_(sight != nullptr ? *sight : Sight{}),
+Wanderers::Wanderers(std::int64_t boards, std::uint64_t seed, const play::Sight* sight, at::Device device)
+    : sight_(sight != nullptr ? *sight : play::Sight{}),
       seed_(seed),
       boards_(at::zeros({boards, static_cast<std::int64_t>(sizeof(game::State))}, at::kByte)),
       games_(at::zeros({boards}, at::kInt)) {
   if (sight != nullptr)
     observations_ =
-        at::zeros({boards, kTeam, sight_.features() + 1}, at::TensorOptions(device).dtype(at::kFloat));
+        at::zeros({boards, play::kTeam, sight_.features() + 1}, at::TensorOptions(device).dtype(at::kFloat));
   auto* board = static_cast<game::State*>(boards_.data_ptr());
   for (std::int64_t b = 0; b < boards; ++b) {
-    game::PhiloxChance chance(seed_, stream_of(b, 0));
+    game::PhiloxChance chance(seed_, play::stream_of(b, 0));
     game::reset(board[b], chance);
   }
   boards_ = boards_.to(device);

@@ -7,8 +7,8 @@
 
 #include "snake_ddp/agents/plan.hpp"
 #include "snake_ddp/game/chance.hpp"
+#include "snake_ddp/play/turn.hpp"
 #include "snake_ddp/replay/device_counters.hpp"
-#include "snake_ddp/rollout/turn.hpp"
 
 namespace snake_ddp::rollout {
 
@@ -17,14 +17,14 @@ enum EndedField : std::int64_t {
   kEndedNumber,
   kEndedStarted,
   kEndedSnakes,
-  kEndedTeams = kEndedSnakes + kTeam,
+  kEndedTeams = kEndedSnakes + play::kTeam,
   kEndedSteps = kEndedTeams + 2,
   kEndedOpponent,
   kEndedFields
 };
 
 struct FleetArrays {
-  TurnRules rules;
+  play::TurnRules rules;
   agents::OpponentPlan opponents;
   std::int64_t num_boards, capacity, ended_capacity;
   bool best;    // the policy answers values
@@ -45,28 +45,28 @@ struct FleetArrays {
   const std::int64_t* sums;       // the same, of it and all boards before it
   std::int64_t* records;          // [ended_capacity, kEndedFields], a ring
   double* record_epsilon;
-  float* observations;      // [boards, 3, features + 1]
-  float* column[kSources];  // replay's; null where it has none
-  std::int64_t* counter;    // replay's counters
+  float* observations;            // [boards, 3, features + 1]
+  float* column[play::kSources];  // replay's; null where it has none
+  std::int64_t* counter;          // replay's counters
 };
 
 inline constexpr std::int64_t kRowsMask = (std::int64_t{1} << 32) - 1;
 
 SD_HD inline void deal(const FleetArrays& f, std::int64_t b, std::int64_t number) {
   const auto games = static_cast<std::uint32_t>(++f.games[b]);
-  game::PhiloxChance chance(f.rules.seed, stream_of(b, games));
+  game::PhiloxChance chance(f.rules.seed, play::stream_of(b, games));
   game::State board;
   game::reset(board, chance);
   f.boards[b] = board;
-  std::int64_t* running = f.running + b * kFields;
-  for (std::int64_t k = 0; k < kFields; ++k) running[k] = 0;
-  running[kStarted] = number;
-  running[kOpponent] = static_cast<std::int64_t>(f.opponents.of(number));
+  std::int64_t* running = f.running + b * play::kFields;
+  for (std::int64_t k = 0; k < play::kFields; ++k) running[k] = 0;
+  running[play::kStarted] = number;
+  running[play::kOpponent] = static_cast<std::int64_t>(f.opponents.of(number));
   f.running_epsilon[b] = 0;
 }
 
 SD_HD inline bool has_ended(const FleetArrays& f, std::int64_t b) {
-  return f.boards[b].done() || f.running[b * kFields + kSteps] >= f.rules.episode_length;
+  return f.boards[b].done() || f.running[b * play::kFields + play::kSteps] >= f.rules.episode_length;
 }
 
 /// Moves, the game's step, rewards; what is to be stored is counted.
@@ -75,21 +75,22 @@ struct PlayBoard {
 
   SD_HD void operator()(std::int64_t b) const {
     game::State board = f.boards[b];
-    const std::uint64_t stream = stream_of(b, static_cast<std::uint32_t>(f.games[b]));
-    std::int64_t* running = f.running + b * kFields;
+    const std::uint64_t stream = play::stream_of(b, static_cast<std::uint32_t>(f.games[b]));
+    std::int64_t* running = f.running + b * play::kFields;
     const double epsilon = f.decays ? *f.epsilon * f.place[b] : f.place[b];
-    float* row = f.window + (b * f.rules.n_step + f.window_next[b]) * kWindowWidth;
+    float* row = f.window + (b * f.rules.n_step + f.window_next[b]) * play::kWindowWidth;
     memcpy(row, &board, sizeof board);
     game::Actions actions{};
-    choose(f.rules, board, stream, 0, epsilon, f.best, f.values + b * kActionFloats, actions,
-           row + kBoardFloats);
-    agents::act(static_cast<agents::Opponent>(running[kOpponent]), board, 1, actions, f.rules.seed, stream);
+    play::choose(f.rules, board, stream, 0, epsilon, f.best, f.values + b * play::kActionFloats, actions,
+                 row + play::kBoardFloats);
+    agents::act(static_cast<agents::Opponent>(running[play::kOpponent]), board, 1, actions, f.rules.seed,
+                stream);
     game::PhiloxChance chance(f.rules.seed, stream);
     const game::StepResult result = game::step(board, actions, chance);
-    team_reward(f.rules, board, result, 0, row + kBoardFloats + kActionFloats);
+    play::team_reward(f.rules, board, result, 0, row + play::kBoardFloats + play::kActionFloats);
     f.boards[b] = board;
-    for (int snake = 0; snake < kTeam; ++snake) running[kReturns + snake] += result.reward[snake];
-    ++running[kSteps];
+    for (int snake = 0; snake < play::kTeam; ++snake) running[play::kReturns + snake] += result.reward[snake];
+    ++running[play::kSteps];
     f.running_epsilon[b] = epsilon;
     const std::int64_t n = f.rules.n_step, size = f.window_size[b] < n ? f.window_size[b] + 1 : n;
     f.window_size[b] = size;
@@ -102,49 +103,51 @@ struct PlayBoard {
 struct SettleBoard {
   FleetArrays f;
 
-  SD_HD void put(Source source, std::int64_t slot, const float* from, std::int64_t width) const {
+  SD_HD void put(play::Source source, std::int64_t slot, const float* from, std::int64_t width) const {
     if (f.column[source] != nullptr)
       memcpy(f.column[source] + slot * width, from, static_cast<std::size_t>(width) * sizeof(float));
   }
 
-  SD_HD void put_board(Source source, std::int64_t slot, const game::State& board) const {
+  SD_HD void put_board(play::Source source, std::int64_t slot, const game::State& board) const {
     if (f.stores_boards) {
-      memcpy(f.column[source] + slot * kBoardFloats, &board, sizeof board);
+      memcpy(f.column[source] + slot * play::kBoardFloats, &board, sizeof board);
     } else {
-      f.rules.sight.write_plain(board, 0, f.column[source] + slot * kTeam * (f.rules.sight.features() + 1));
+      f.rules.sight.write_plain(board, 0,
+                                f.column[source] + slot * play::kTeam * (f.rules.sight.features() + 1));
     }
   }
 
   SD_HD void operator()(std::int64_t b) const {
     const std::int64_t n = f.rules.n_step, rows = f.counts[b] & kRowsMask, before = f.sums[b] - f.counts[b];
     const game::State after = f.boards[b];
-    const float* window = f.window + b * n * kWindowWidth;
+    const float* window = f.window + b * n * play::kWindowWidth;
     const bool ended = has_ended(f, b);
     for (std::int64_t k = 0; k < rows; ++k) {
       const std::int64_t slot = (f.counter[replay::kNext] + (before & kRowsMask) + k) % f.capacity,
                          count = f.window_size[b], oldest = (f.window_next[b] - count + n) % n;
-      const float* first = window + oldest * kWindowWidth;
-      const Summed transition = summed(f.rules, window, oldest, count, after, after.done());
+      const float* first = window + oldest * play::kWindowWidth;
+      const play::Summed transition = play::summed(f.rules, window, oldest, count, after, after.done());
       game::State seen;
       memcpy(&seen, first, sizeof seen);
-      put_board(kObservation, slot, seen);
-      put_board(kNextObservation, slot, after);
-      put(kAction, slot, first + kBoardFloats, kActionFloats);
-      put(kReward, slot, transition.reward, kTeam);
-      put(kDiscount, slot, transition.discount, kTeam);
-      put(kNextMoves, slot, transition.next_moves, kActionFloats);
+      put_board(play::kObservation, slot, seen);
+      put_board(play::kNextObservation, slot, after);
+      put(play::kAction, slot, first + play::kBoardFloats, play::kActionFloats);
+      put(play::kReward, slot, transition.reward, play::kTeam);
+      put(play::kDiscount, slot, transition.discount, play::kTeam);
+      put(play::kNextMoves, slot, transition.next_moves, play::kActionFloats);
       --f.window_size[b];
     }
     if (!ended) return;
     const std::int64_t number = *f.ended + (before >> 32) + 1, place = (number - 1) % f.ended_capacity;
     std::int64_t* record = f.records + place * kEndedFields;
-    const std::int64_t* running = f.running + b * kFields;
+    const std::int64_t* running = f.running + b * play::kFields;
     record[kEndedNumber] = number;
-    record[kEndedStarted] = running[kStarted];
-    for (int snake = 0; snake < kTeam; ++snake) record[kEndedSnakes + snake] = running[kReturns + snake];
+    record[kEndedStarted] = running[play::kStarted];
+    for (int snake = 0; snake < play::kTeam; ++snake)
+      record[kEndedSnakes + snake] = running[play::kReturns + snake];
     for (int team = 0; team < 2; ++team) record[kEndedTeams + team] = after.team_return(team);
-    record[kEndedSteps] = running[kSteps];
-    record[kEndedOpponent] = running[kOpponent];
+    record[kEndedSteps] = running[play::kSteps];
+    record[kEndedOpponent] = running[play::kOpponent];
     f.record_epsilon[place] = f.running_epsilon[b];
     deal(f, b, *f.started + (before >> 32) + 1);
   }
@@ -155,7 +158,7 @@ struct LookAtBoard {
   FleetArrays f;
 
   SD_HD void operator()(std::int64_t b) const {
-    f.rules.sight.write(f.boards[b], 0, f.observations + b * kTeam * (f.rules.sight.features() + 1));
+    f.rules.sight.write(f.boards[b], 0, f.observations + b * play::kTeam * (f.rules.sight.features() + 1));
   }
 };
 
@@ -177,15 +180,15 @@ struct CountStep {
 
 /// See show_boards.
 struct ShowBoard {
-  Sight sight;
+  play::Sight sight;
   const float* storage;
   const std::int64_t* index;
   float* out;
 
   SD_HD void operator()(std::int64_t i) const {
     game::State board;
-    memcpy(&board, storage + index[i] * kBoardFloats, sizeof board);
-    sight.write(board, 0, out + i * kTeam * (sight.features() + 1));
+    memcpy(&board, storage + index[i] * play::kBoardFloats, sizeof board);
+    sight.write(board, 0, out + i * play::kTeam * (sight.features() + 1));
   }
 };
 
@@ -194,22 +197,23 @@ struct WanderBoard {
   game::State* boards;
   std::uint32_t* games;
   float* observations;  // [boards, 3, features + 1], or null
-  Sight sight;
+  play::Sight sight;
   std::uint64_t seed;
 
   SD_HD void operator()(std::int64_t b) const {
     game::State board = boards[b];
-    const std::uint64_t stream = stream_of(b, games[b]);
+    const std::uint64_t stream = play::stream_of(b, games[b]);
     game::Actions actions;
     for (int team = 0; team < 2; ++team)
       agents::act(agents::Opponent::kLevel0, board, team, actions, seed, stream);
     game::PhiloxChance chance(seed, stream);
     if (game::step(board, actions, chance).done) {
-      game::PhiloxChance next(seed, stream_of(b, ++games[b]));
+      game::PhiloxChance next(seed, play::stream_of(b, ++games[b]));
       game::reset(board, next);
     }
     boards[b] = board;
-    if (observations != nullptr) sight.write(board, 0, observations + b * kTeam * (sight.features() + 1));
+    if (observations != nullptr)
+      sight.write(board, 0, observations + b * play::kTeam * (sight.features() + 1));
   }
 };
 

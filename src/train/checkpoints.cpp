@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/files/state_dict.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -45,8 +45,8 @@ nets::NamedTensors rank_part(const RunState& state, bool with_replay) {
   return part;
 }
 
-io::Seal write_rows(const std::string& path, replay::Snapshot rows, const std::atomic<bool>& stop) {
-  io::SealedWriter writer(path);
+records::Seal write_rows(const std::string& path, replay::Snapshot rows, const std::atomic<bool>& stop) {
+  records::SealedWriter writer(path);
   std::vector<float> piece(static_cast<std::size_t>(kRowsAtATime * rows.row_floats()));
   for (std::int64_t n = 0; (n = rows.read(kRowsAtATime, piece.data())) > 0;) {
     if (stop) throw FileError("stopped");
@@ -92,10 +92,13 @@ void Checkpoints::begin(const RunState& state) {
   const auto write = [stop = stop_, rank = plan_.rank, run = plan_.run, step = manifest_.step](Taken& t) {
     Written written;
     try {
-      const std::string folder = io::unfinished_checkpoint(run, step) + "/";
-      const auto add = [&](const std::string& name, io::Seal seal) { written.files.push_back({name, seal}); };
-      if (rank == 0) add(kSharedFile, io::write_sealed(folder + kSharedFile, io::state_dict_bytes(t.shared)));
-      add(rank_file(rank), io::write_sealed(folder + rank_file(rank), io::state_dict_bytes(t.own)));
+      const std::string folder = files::unfinished_checkpoint(run, step) + "/";
+      const auto add = [&](const std::string& name, records::Seal seal) {
+        written.files.push_back({name, seal});
+      };
+      if (rank == 0)
+        add(kSharedFile, records::write_sealed(folder + kSharedFile, files::state_dict_bytes(t.shared)));
+      add(rank_file(rank), records::write_sealed(folder + rank_file(rank), files::state_dict_bytes(t.own)));
       if (t.rows) {
         add(replay_file(rank), write_rows(folder + replay_file(rank), std::move(*t.rows), *stop));
         t.rows.reset();  // a moved one still holds the buffer's columns
@@ -122,14 +125,14 @@ std::optional<Checkpoints::Outcome> Checkpoints::advance(dist::DistContext& cont
     Outcome outcome;
     outcome.failure = failure_.empty() ? written.failure : failure_;
     outcome.step = manifest_.step;
-    for (const io::CheckpointFile& f : manifest_.files) outcome.bytes += f.seal.bytes;
+    for (const files::CheckpointFile& f : manifest_.files) outcome.bytes += f.seal.bytes;
     outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
     return outcome;
   }
   stage_ = Stage::kWhole;
   if (!context.is_main()) failure_ = written.failure;
   ordered_json record = {{"failure", written.failure}, {"files", ordered_json::array()}};
-  for (const io::CheckpointFile& f : written.files)
+  for (const files::CheckpointFile& f : written.files)
     record["files"].push_back({{"name", f.name}, {"bytes", f.seal.bytes}, {"crc32", f.seal.crc32}});
   const auto replace = nlohmann::json::error_handler_t::replace;
   const std::vector<std::string> records =
@@ -147,12 +150,12 @@ std::optional<Checkpoints::Outcome> Checkpoints::advance(dist::DistContext& cont
                     [run = plan_.run, m = manifest_, keep = plan_.keep, failed = !failure_.empty()] {
                       Written done;
                       try {
-                        if (!failed) io::finish_checkpoint(run, m, keep);
+                        if (!failed) files::finish_checkpoint(run, m, keep);
                       } catch (const FileError& e) {
                         done.failure = e.what();
                       }
                       if (failed || !done.failure.empty())
-                        io::discard_unfinished(run);  // room for the next try
+                        files::discard_unfinished(run);  // room for the next try
                       return done;
                     });
   return std::nullopt;

@@ -3,8 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <string_view>
+#include <map>
 #include <type_traits>
 
 #include "snake_ddp/base/error.hpp"
@@ -15,48 +14,44 @@ namespace {
 template <class Value>
 constexpr at::ScalarType kType = std::is_floating_point_v<Value> ? at::kDouble : at::kLong;
 
-// The one list of counters; a new one is one line here.
+// The loop's own counters; all others are of periodic jobs.
 template <class AnyCounters, class Visit>
-void each(AnyCounters& p, Visit visit) {
-  visit("steps", p.steps);
-  visit("updates", p.updates);
-  visit("updates_due", p.updates_due);
-  visit("empty_at", p.empty_at);
-  visit("evaluations", p.evaluations);
-  visit("checks", p.checks);
-  visit("checkpoints", p.checkpoints);
-  visit("judgements", p.judgements);
-  visit("evaluation_due", p.evaluation_due);
-  visit("judgement_due", p.judgement_due);
-  visit("best_win_rate", p.best_win_rate);
-  visit("saved", p.saved);
-  visit("seconds", p.seconds);
+void each(AnyCounters& c, Visit visit) {
+  visit("steps", c.steps);
+  visit("updates", c.updates);
+  visit("updates_due", c.updates_due);
+  visit("empty_at", c.empty_at);
+  visit("best_win_rate", c.best_win_rate);
+  visit("seconds", c.seconds);
 }
 
-// Checkpoints of version 1.0.0 have none of these.
-bool is_new(std::string_view name) { return name == "evaluation_due" || name == "judgement_due"; }
+template <class Value>
+Value number(const at::Tensor& tensor, const std::string& name, const std::string& what) {
+  if (tensor.defined() && tensor.numel() == 1 && tensor.scalar_type() == kType<Value>)
+    return tensor.item<Value>();
+  throw base::FileError(fmt::format("{} has no counter \"{}\"", what, name));
+}
 
 }  // namespace
 
 nets::NamedTensors to_state(const Counters& counters) {
   nets::NamedTensors state;
-  each(counters, [&](const char* name, auto value) {
+  const auto put = [&](const std::string& name, auto value) {
     state.emplace_back(name, at::scalar_tensor(value, kType<decltype(value)>));
-  });
+  };
+  each(counters, put);
+  for (const auto& [name, value] : counters.jobs) put(name, value);
   return state;
 }
 
 Counters counters_from(const nets::NamedTensors& state, const std::string& what) {
+  std::map<std::string, at::Tensor> left(state.begin(), state.end());
   Counters counters;
   each(counters, [&](const char* name, auto& value) {
-    const auto found =
-        std::find_if(state.begin(), state.end(), [&](const auto& item) { return item.first == name; });
-    if (found == state.end() && is_new(name)) return;
-    using Value = std::remove_reference_t<decltype(value)>;
-    if (found == state.end() || found->second.numel() != 1 || found->second.scalar_type() != kType<Value>)
-      throw base::FileError(fmt::format("{} has no counter \"{}\"", what, name));
-    value = found->second.template item<Value>();
+    value = number<std::remove_reference_t<decltype(value)>>(left[name], name, what);
+    left.erase(name);
   });
+  for (const auto& [name, tensor] : left) counters.jobs[name] = number<std::int64_t>(tensor, name, what);
   return counters;
 }
 

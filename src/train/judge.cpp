@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "snake_ddp/running/ranks.hpp"
+
 namespace snake_ddp::train {
 namespace {
 
@@ -13,20 +15,18 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kSums = 7;
 
 // Returns whether all ranks played to the end.
-bool add_up(std::vector<rollout::MatchResult>& results, bool stopped, base::Deadline deadline,
+bool add_up(std::vector<play::MatchResult>& results, bool stopped, base::Deadline deadline,
             dist::DistContext& context) {
   at::Tensor sums = at::empty({static_cast<std::int64_t>(results.size()) * kSums + 1}, at::kLong);
   auto* s = sums.data_ptr<std::int64_t>();
-  for (const rollout::MatchResult& r : results) {
+  for (const play::MatchResult& r : results) {
     for (const std::int64_t sum : {r.games, r.wins, r.draws, r.losses, r.score_a, r.score_b, r.steps})
       *s++ = sum;
   }
   *s = stopped ? 1 : 0;
-  at::Tensor there = sums.to(context.device());  // NCCL sums what is on its device only
-  context.all_reduce_sum(there, deadline);
-  sums = there.to(at::kCPU);
+  running::add_up(sums, context, deadline);
   s = sums.data_ptr<std::int64_t>();
-  for (rollout::MatchResult& r : results) {
+  for (play::MatchResult& r : results) {
     r = {s[0], s[1], s[2], s[3], s[4], s[5], s[6]};
     s += kSums;
   }
@@ -35,12 +35,12 @@ bool add_up(std::vector<rollout::MatchResult>& results, bool stopped, base::Dead
 
 }  // namespace
 
-std::optional<std::vector<rollout::MatchResult>> judge_all(const std::vector<Pairing>& pairings,
-                                                           rollout::MatchOptions options,
-                                                           dist::DistContext& context,
-                                                           const std::function<bool()>& stopping) {
+std::optional<std::vector<play::MatchResult>> judge_all(const std::vector<Pairing>& pairings,
+                                                        play::MatchOptions options,
+                                                        dist::DistContext& context,
+                                                        const std::function<bool()>& stopping) {
   const auto begin = Clock::now();
-  std::vector<rollout::MatchResult> results;
+  std::vector<play::MatchResult> results;
   const dist::StopWatch stop = context.watch_for_stop(stopping);
   bool cut = false;
   options.stop = [&] { return cut = stop.stops(); };
@@ -60,9 +60,9 @@ std::optional<std::vector<rollout::MatchResult>> judge_all(const std::vector<Pai
   return results;
 }
 
-std::optional<rollout::MatchResult> judge(const rollout::Player& a, const rollout::Player& b,
-                                          rollout::MatchOptions options, dist::DistContext& context,
-                                          const std::function<bool()>& stopping) {
+std::optional<play::MatchResult> judge(const rollout::Player& a, const rollout::Player& b,
+                                       play::MatchOptions options, dist::DistContext& context,
+                                       const std::function<bool()>& stopping) {
   const auto results = judge_all({{&a, &b}}, std::move(options), context, stopping);
   if (!results) return std::nullopt;
   return results->front();

@@ -7,9 +7,9 @@
 #include <random>
 
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/json_text.hpp"
-#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/json_text.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::train {
@@ -28,10 +28,11 @@ bool is_gone(const std::string& path) {
 
 }  // namespace
 
-Keeper::Keeper(const TrainOptions& o, const std::string& folder, const nlohmann::ordered_json& settings,
+Keeper::Keeper(const Plan& o, const std::string& folder, const nlohmann::ordered_json& settings,
                const Launch& launch, const dist::DistContext& context, const std::string& identity)
-    : new_(folder.empty() ? std::make_unique<io::NewRun>(io::create_run_folder(o.runs_dir, o.game_name).path)
-                          : nullptr),
+    : new_(folder.empty()
+               ? std::make_unique<files::NewRun>(files::create_run_folder(o.runs_dir, o.game_name).path)
+               : nullptr),
       folder_(new_ ? new_->folder() : folder),
       claim_(folder_),
       settings_(settings),
@@ -49,13 +50,13 @@ Keeper::Keeper(const TrainOptions& o, const std::string& folder, const nlohmann:
 std::string Keeper::write_settings() {
   const std::string path = folder_ + "/config.json";
   try {
-    io::write_json(path, settings_);
+    records::write_json(path, settings_);
     settings_written_ = true;
     return {};
   } catch (const base::FileError& e) {
     // Without room a run can go on; without the right to write it cannot keep anything.
     if (new_ || ::access(folder_.c_str(), W_OK) != 0) throw;
-    settings_written_ = io::parse_ordered_json(io::read_file(path)) == settings_;
+    settings_written_ = records::parse_ordered_json(records::read_file(path)) == settings_;
     if (settings_written_) return {};
     return fmt::format("config.json is that of an earlier start until there is room: {}", e.what());
   }
@@ -72,17 +73,17 @@ bool Keeper::mend() {
     if (!settings_written_) write_settings();
     return false;
   }
-  io::make_folders(models);
+  records::make_folders(models);
   claim_.reset();
   claim_.emplace(folder_);
-  io::write_json(settings, settings_);
+  records::write_json(settings, settings_);
   return true;
 }
 
 void Keeper::save(learners::Learner& learner, const std::string& name) const {
   const std::string models = folder_ + "/trained_model/";
-  io::save_state_dict(models + "actor_" + name + ".pth", map_.to_file(learner.exported_actor()));
-  io::save_state_dict(models + "critic_" + name + ".pth", map_.to_file(learner.exported_critic()));
+  files::save_state_dict(models + "actor_" + name + ".pth", map_.to_file(learner.exported_actor()));
+  files::save_state_dict(models + "critic_" + name + ".pth", map_.to_file(learner.exported_critic()));
 }
 
 }  // namespace snake_ddp::train

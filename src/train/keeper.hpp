@@ -7,9 +7,9 @@
 #include <string>
 
 #include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/io/run_folder.hpp"
+#include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/train/options.hpp"
+#include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/resume.hpp"
 #include "weights.hpp"
 
@@ -20,7 +20,7 @@ class Keeper {
   /// Claims `folder`, or makes a new one where that is empty: until has_begun() it goes again with the keeper. A run
   /// without an identity gets one.
   /// Throws  FileError; also if another process writes there.
-  Keeper(const TrainOptions& options, const std::string& folder, const nlohmann::ordered_json& settings,
+  Keeper(const Plan& plan, const std::string& folder, const nlohmann::ordered_json& settings,
          const Launch& launch, const dist::DistContext& context, const std::string& identity);
   [[nodiscard]] const std::string& folder() const { return folder_; }
   [[nodiscard]] std::string identity() const { return settings_.at("run").at("id"); }
@@ -41,9 +41,9 @@ class Keeper {
   void save(learners::Learner& learner, const std::string& name) const;
 
  private:
-  std::unique_ptr<io::NewRun> new_;  // null for a run that goes on
+  std::unique_ptr<files::NewRun> new_;  // null for a run that goes on
   std::string folder_;
-  std::optional<io::RunClaim> claim_;
+  std::optional<files::RunClaim> claim_;
   nlohmann::ordered_json settings_;
   bool settings_written_ = true;
   FeatureMap map_;

@@ -16,7 +16,7 @@ using base::FileError;
 
 constexpr double kLeastHardness = 0.05;
 
-double points(const rollout::MatchResult& r) {
+double points(const play::MatchResult& r) {
   return (static_cast<double>(r.wins) + 0.5 * static_cast<double>(r.draws)) / static_cast<double>(r.games);
 }
 
@@ -72,7 +72,7 @@ const League::Met* League::find_met(const std::string& a, const std::string& b) 
 }
 
 // Ratings need games between all: those whom no judgement brought together play them now. Returns whether no stop came.
-bool League::let_members_meet(dist::DistContext& context, const rollout::MatchOptions& options,
+bool League::let_members_meet(dist::DistContext& context, const play::MatchOptions& options,
                               const std::function<bool()>& stopping) {
   std::vector<rollout::Player> players;
   for (const LeagueMember& member : members_) players.push_back(player(member));
@@ -90,7 +90,7 @@ bool League::let_members_meet(dist::DistContext& context, const rollout::MatchOp
   const auto results = judge_all(pairings, options, context, stopping);
   if (!results) return false;
   for (std::size_t k = 0; k < results->size(); ++k) {
-    const rollout::MatchResult& r = (*results)[k];
+    const play::MatchResult& r = (*results)[k];
     met_.push_back({names[k].first, names[k].second, r.wins, r.draws, r.losses});
   }
   return true;
@@ -99,7 +99,7 @@ bool League::let_members_meet(dist::DistContext& context, const rollout::MatchOp
 void League::enter(const nets::NamedTensors& weights, const Judgement& judgement) {
   LeagueMember fresh{{std::nullopt, static_cast<int>(frozen_.size())}, judgement.episode, 0.5};
   for (std::size_t k = 0; k < members_.size(); ++k) {
-    const rollout::MatchResult& r = judgement.against[k];
+    const play::MatchResult& r = judgement.against[k];
     met_.push_back({name_of(fresh), name_of(members_[k]), r.wins, r.draws, r.losses});
   }
   if (frozen_.size() == static_cast<std::size_t>(options_.places)) {
@@ -125,7 +125,7 @@ std::optional<Judgement> League::judge(learners::Learner& learner, std::int64_t 
                                        const std::function<bool()>& stopping) {
   Judgement judgement;
   judgement.episode = episode;
-  rollout::MatchOptions match;
+  play::MatchOptions match;
   match.games = (options_.games + static_cast<std::int64_t>(members_.size()) - 1) /
                 static_cast<std::int64_t>(members_.size());
   match.seed = options_.seed + static_cast<std::uint64_t>(judgements_ + 1) * 1000003U;
@@ -137,21 +137,21 @@ std::optional<Judgement> League::judge(learners::Learner& learner, std::int64_t 
   for (const LeagueMember& member : members_) players.push_back(player(member));
   std::vector<Pairing> pairings;
   for (const rollout::Player& other : players) pairings.push_back({&self, &other});
-  std::optional<std::vector<rollout::MatchResult>> results = judge_all(pairings, match, context, stopping);
+  std::optional<std::vector<play::MatchResult>> results = judge_all(pairings, match, context, stopping);
   if (!results) return std::nullopt;
   judgement.against = std::move(*results);
   ++judgements_;
 
-  std::vector<Meeting> meetings;
+  std::vector<play::Meeting> meetings;
   for (const Met& met : met_)
     meetings.push_back({number_of(met.a), number_of(met.b), met.wins, met.draws, met.losses});
   for (std::size_t k = 0; k < members_.size(); ++k) {
-    const rollout::MatchResult& r = judgement.against[k];
+    const play::MatchResult& r = judgement.against[k];
     judgement.total.add(r);
     members_[k].hardness = 1 - points(r);
     meetings.push_back({members_.size(), k, r.wins, r.draws, r.losses});
   }
-  judgement.rating = fit_elo(members_.size() + 1, meetings, 0).back();
+  judgement.rating = play::fit_elo(members_.size() + 1, meetings, 0).back();
   judgement.entered = judgement.total.win_rate() >= options_.entry;
   if (judgement.entered) enter(learner.exported_actor(), judgement);
   judgement.members = members_.size();

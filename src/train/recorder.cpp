@@ -4,7 +4,7 @@
 
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/io/atomic_file.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
 
 namespace snake_ddp::train {
 
@@ -15,25 +15,26 @@ Recorder::Recorder(std::string folder, const TrainOptions& options, const rollou
       model_episode_(options.model_episode),
       written_(collector.episodes_ended() / interval_) {
   const game::State& board = collector.boards().front();
-  if (board.step() == 1) running_ = io::begin_record(board);  // it was dealt before we came
+  if (board.step() == 1) running_ = records::begin_record(board);  // it was dealt before we came
 }
 
 void Recorder::see(const rollout::Episode& episode, const game::State& board, const game::Actions* actions,
                    const game::StepResult* result) {
   if (actions == nullptr) {
-    running_ = io::begin_record(board);
+    running_ = records::begin_record(board);
     return;
   }
   if (!running_) return;
-  io::add_step(*running_, *actions, *result, board);
+  records::add_step(*running_, *actions, *result, board);
   if (episode.number / interval_ <= written_) return;  // it goes on, or was not asked for
   written_ = episode.number / interval_;
   running_->names = {name_, std::string(agents::name(episode.opponent))};
   running_->cut_off = !board.done();
   try {
-    io::make_folders(folder_);
-    io::write_file_atomically(fmt::format("{}/episode_{}.json", folder_, model_episode_ + episode.number),
-                              io::game_log_text(*running_));
+    records::make_folders(folder_);
+    records::write_file_atomically(
+        fmt::format("{}/episode_{}.json", folder_, model_episode_ + episode.number),
+        records::game_log_text(*running_));
   } catch (const base::FileError& e) {  // told by who looks; training goes on
     failure_ = e.what();
   }

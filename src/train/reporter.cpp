@@ -46,7 +46,7 @@ void Reporter::push_points() {
 
 void Reporter::begin_files_anew() {
   log_.emplace(folder_ + "/train.log");
-  events_ = io::EventWriter(folder_);
+  events_ = files::EventWriter(folder_);
 }
 
 bool Reporter::due() const { return Clock::now() - last_pace_ >= std::chrono::seconds(1); }
@@ -98,8 +98,8 @@ void Reporter::pace(std::int64_t episode, const Pace& pace, const learners::Upda
   draw_bar(episode);
 }
 
-void Reporter::evaluation(std::int64_t episode, const std::string& opponent, const rollout::MatchResult& r) {
-  const rollout::Interval ci = rollout::wilson_interval(r.wins, r.games);
+void Reporter::evaluation(std::int64_t episode, const std::string& opponent, const play::MatchResult& r) {
+  const play::Interval ci = play::wilson_interval(r.wins, r.games);
   const double games = static_cast<double>(r.games);
   progress_.win_rate = r.win_rate();
   progress_.evaluated = true;

@@ -16,12 +16,13 @@
 #include <sstream>
 #include <string_view>
 
+#include "periodic.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/file_error.hpp"
-#include "snake_ddp/io/json_text.hpp"
-#include "snake_ddp/io/run_folder.hpp"
-#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/files/run_folder.hpp"
+#include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/json_text.hpp"
 #include "weights.hpp"
 
 namespace snake_ddp::train {
@@ -64,11 +65,11 @@ std::int64_t whole_number(const nets::NamedTensors& all, const std::string& name
 }
 
 nets::NamedTensors read_part(const std::string& folder, const std::string& name,
-                             const io::Manifest& manifest) {
-  const io::Seal* seal = manifest.find(name);
+                             const files::Manifest& manifest) {
+  const records::Seal* seal = manifest.find(name);
   if (seal == nullptr) throw FileError(fmt::format("{} names no {}", folder, name));
   const std::string path = folder + "/" + name;
-  return io::read_state_dict(io::read_sealed(path, *seal), path);
+  return files::read_state_dict(records::read_sealed(path, *seal), path);
 }
 
 // A rank's replay as a checkpoint holds it.
@@ -76,11 +77,11 @@ struct StoredRows {
   std::string path;
   std::int64_t rows, capacity, next, appended;
   bool fits;  // the learner's columns are these
-  std::unique_ptr<io::SealedReader> file;
+  std::unique_ptr<records::SealedReader> file;
 };
 
 StoredRows open_rows(const std::string& folder, int rank, const nets::NamedTensors& part,
-                     const io::Manifest& manifest, const replay::Buffer& replay) {
+                     const files::Manifest& manifest, const replay::Buffer& replay) {
   const std::string path = folder + "/" + replay_file(rank);
   StoredRows s{path,
                whole_number(part, "replay.rows", path),
@@ -96,8 +97,8 @@ StoredRows open_rows(const std::string& folder, int rank, const nets::NamedTenso
     s.fits = columns[c].first == own.name && columns[c].second.scalar_type() == at::kLong &&
              at::equal(columns[c].second, at::tensor(own.shape, at::kLong));
   }
-  const io::Seal& seal = *manifest.find(replay_file(rank));
-  s.file = std::make_unique<io::SealedReader>(path, seal);
+  const records::Seal& seal = *manifest.find(replay_file(rank));
+  s.file = std::make_unique<records::SealedReader>(path, seal);
   const auto row_bytes = static_cast<std::uint64_t>(replay.row_floats()) * sizeof(float);
   const bool possible = s.rows >= 0 && s.rows <= s.capacity && s.next >= 0 && s.next < s.capacity &&
                         (s.rows == s.capacity || s.next == s.rows) &&
@@ -159,7 +160,7 @@ struct Taken {
   bool replay_as_it_was = false;          // row for row
 };
 
-Taken take(const std::string& folder, const io::Manifest& manifest, int rank, int world_size,
+Taken take(const std::string& folder, const files::Manifest& manifest, int rank, int world_size,
            replay::Buffer& replay) {
   Taken taken;
   replay.restart();
@@ -207,7 +208,7 @@ std::string changes(const ordered_json& before, const ordered_json& now) {
 
 struct Found {
   std::string folder;
-  io::Manifest manifest;  // empty where this rank does not see the folder
+  files::Manifest manifest;  // empty where this rank does not see the folder
   Taken taken;
 };
 
@@ -247,7 +248,7 @@ std::string nothing_whole(const std::string& run, const std::vector<std::string>
       set_aside.empty()
           ? "none"
           : fmt::format("{}; once mended, one of them is taken up again by its name: --resume {}",
-                        fmt::join(set_aside, ", "), io::checkpoint_folder(run, set_aside.front())));
+                        fmt::join(set_aside, ", "), files::checkpoint_folder(run, set_aside.front())));
 }
 
 // Of a checkpoint that is not damaged, but of no use to some rank.
@@ -259,7 +260,7 @@ FileError cannot_go_on(const std::string& folder, const std::string& why, const 
       older.empty() ? "" : ", or go on from the one before with --resume " + older));
 }
 
-void check_owner(const io::Manifest& manifest, const std::string& identity, const std::string& folder) {
+void check_owner(const files::Manifest& manifest, const std::string& identity, const std::string& folder) {
   if (identity.empty() || manifest.run.empty() || manifest.run == identity) return;
   throw FileError(fmt::format(
       "{} is a checkpoint of another run ({}; this one is {}). Move it out of here; --load_model begins "
@@ -268,28 +269,28 @@ void check_owner(const io::Manifest& manifest, const std::string& identity, cons
 }
 
 // The checkpoint that is named, or the newest that is whole for every rank.
-Found newest_whole(const Origin& origin, const Access& access, const RunState& state,
+Found newest_whole(const Origin& origin, const running::Access& access, const RunState& state,
                    const ordered_json& settings, dist::DistContext& context,
                    std::vector<std::string>& lines) {
   const std::string& run = origin.place.run;
   const bool named = !origin.place.checkpoint.empty();
   std::string listed;
-  if (context.is_main() && !named) listed = fmt::format("{}", fmt::join(io::checkpoints_of(run), " "));
+  if (context.is_main() && !named) listed = fmt::format("{}", fmt::join(files::checkpoints_of(run), " "));
   std::istringstream list(context.broadcast_text(listed, context.deadline()));
   const std::vector<std::int64_t> steps{std::istream_iterator<std::int64_t>(list), {}};
   std::vector<std::string> folders, reasons;
-  if (named) folders.push_back(io::checkpoint_folder(run, origin.place.checkpoint));
-  for (const std::int64_t step : steps) folders.push_back(io::checkpoint_folder(run, step));
+  if (named) folders.push_back(files::checkpoint_folder(run, origin.place.checkpoint));
+  for (const std::int64_t step : steps) folders.push_back(files::checkpoint_folder(run, step));
   for (std::size_t i = 0; i < folders.size(); ++i) {
     Found found{folders[i], {}, {}};
     Failure failure{false, access.unreadable};
     if (access.sees) {
       try {
-        found.manifest = io::read_manifest(found.folder);
+        found.manifest = files::read_manifest(found.folder);
         check_owner(found.manifest, origin.identity, found.folder);
         check_fixed(found.manifest.settings, settings, run);
         found.taken = take(found.folder, found.manifest, context.rank(), context.size(), state.replay);
-      } catch (const io::DamagedFile& e) {
+      } catch (const records::DamagedFile& e) {
         failure = {true, e.what()};
       } catch (const FileError& e) {
         failure = {false, e.what()};
@@ -300,29 +301,27 @@ Found newest_whole(const Origin& origin, const Access& access, const RunState& s
     if (!all.damage) throw cannot_go_on(found.folder, all.why, i + 1 < folders.size() ? folders[i + 1] : "");
     if (named) throw FileError(fmt::format("{} is damaged: {}", found.folder, all.why));
     if (context.is_main()) {
-      const std::string aside = io::set_aside(run, steps[i]);
+      const std::string aside = files::set_aside(run, steps[i]);
       lines.push_back(fmt::format("Checkpoint step {} is damaged: {}{}", steps[i], all.why,
                                   aside.empty() ? "" : "; it is now " + aside));
     }
     reasons.push_back(all.why);
   }
   std::string refusal;
-  if (context.is_main()) refusal = nothing_whole(run, reasons, io::damaged_checkpoints_of(run));
+  if (context.is_main()) refusal = nothing_whole(run, reasons, files::damaged_checkpoints_of(run));
   throw FileError(context.broadcast_text(refusal, context.deadline()));
 }
 
-// Counts of intervals mean nothing in intervals of another length: these count anew from the checkpoint on.
-Counters recounted(Counters counters, const io::Manifest& then, const ordered_json& now) {
-  const auto recount = [&](const char* interval, std::int64_t& count, std::int64_t done) {
-    const auto length = now.at(interval).get<std::int64_t>();
-    if (then.settings.contains(interval) && then.settings[interval] != length)
-      count = length > 0 ? done / length : 0;
-  };
-  recount("eval_interval", counters.evaluations, then.episode);
-  recount("checkpoint_interval", counters.checkpoints, then.episode);
-  recount("league_interval", counters.judgements, then.episode);
-  recount("save_interval", counters.saved, then.episode);
-  recount("check_consistency", counters.checks, counters.updates);
+// Intervals of another length, and of jobs that the checkpoint does not know, are counted anew from the checkpoint on.
+Counters recounted(Counters counters, const files::Manifest& then, const ordered_json& now) {
+  for (const Job& job : jobs()) {
+    const auto length = now.at(job.interval).get<std::int64_t>();
+    const bool is_known = counters.jobs.contains(job.counter) &&
+                          (!then.settings.contains(job.interval) || then.settings[job.interval] == length);
+    if (is_known) continue;
+    const std::int64_t done = job.unit == Job::Unit::kUpdates ? counters.updates : then.episode;
+    counters.jobs[job.counter] = length > 0 ? done / length : 0;
+  }
   return counters;
 }
 
@@ -339,11 +338,11 @@ void share(const Found& found, const RunState& state, const ordered_json& settin
     }
     const Counters then = counters_from(under(found.taken.shared, "counters."), "the checkpoint");
     nets::add_under(small, "counters.", to_state(recounted(then, found.manifest, settings)));
-    counters = io::state_dict_bytes(small);
+    counters = files::state_dict_bytes(small);
   }
   share_weights(state.learner, context);
-  const nets::NamedTensors small =
-      io::read_state_dict(context.broadcast_text(counters, context.deadline()), "the checkpoint's counters");
+  const nets::NamedTensors small = files::read_state_dict(
+      context.broadcast_text(counters, context.deadline()), "the checkpoint's counters");
   state.counters = counters_from(under(small, "counters."), "the checkpoint");
   // A run that had none, or whose mix has none now, goes on with a fresh one.
   const nets::NamedTensors league = under(small, "league.");
@@ -362,7 +361,7 @@ void take_up(const Place& place, std::int64_t step, dist::DistContext& context,
   Failure failure;
   if (context.is_main()) {
     try {
-      const std::vector<std::string> left = io::take_up(place.run, place.checkpoint, step);
+      const std::vector<std::string> left = files::take_up(place.run, place.checkpoint, step);
       if (!left.empty())
         lines.push_back(
             fmt::format("Left behind, and no longer counted as checkpoints: {}", fmt::join(left, ", ")));
@@ -378,9 +377,9 @@ void take_up(const Place& place, std::int64_t step, dist::DistContext& context,
 // Throws  SystemError where it cannot be read.
 std::optional<ordered_json> try_config_of(const std::string& run) {
   try {
-    const ordered_json config = io::parse_ordered_json(io::read_file(run + "/config.json"));
+    const ordered_json config = records::parse_ordered_json(records::read_file(run + "/config.json"));
     if (config.is_object()) return config;
-  } catch (const io::SystemError& e) {
+  } catch (const records::SystemError& e) {
     if (e.is_missing()) return ordered_json::object();
     throw;
   } catch (const FileError&) {  // no JSON
@@ -406,22 +405,22 @@ bool was_launched_by(const Launch& launch, bool with_job, const std::string& run
 }
 
 bool has_checkpoints(const std::string& run) {
-  return !io::checkpoints_of(run).empty() || !io::damaged_checkpoints_of(run).empty();
+  return !files::checkpoints_of(run).empty() || !files::damaged_checkpoints_of(run).empty();
 }
 
 // Whether a folder is nothing of this user's, as opposed to one that cannot be read just now.
-bool is_foreign(const io::SystemError& e) {
+bool is_foreign(const records::SystemError& e) {
   return e.number == EACCES || e.number == EPERM || e.number == ELOOP || e.number == EISDIR;
 }
 
 // The run that this launch began, or the newest one where nothing tells runs apart; empty for a new one.
 std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
                       std::vector<std::string>& lines) {
-  const std::vector<std::string> runs = io::run_folders(o.runs_dir, o.game_name);
+  const std::vector<std::string> runs = files::run_folders(o.runs_dir, o.game_name);
   const auto look_into = [&](const std::string& run, const auto& question) {
     try {
       return question(run);
-    } catch (const io::SystemError& e) {
+    } catch (const records::SystemError& e) {
       if (!is_foreign(e)) throw;
       const std::string line = fmt::format("Passed over {}: {}", run, e.what());
       if ((asked || launch.restarts > 0) && std::find(lines.begin(), lines.end(), line) == lines.end())
@@ -455,9 +454,9 @@ std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
 std::string identity_of(const std::string& run, const ordered_json& config) {
   const ordered_json known = about(config);
   if (known.contains("id") && known["id"].is_string()) return known["id"].get<std::string>();
-  for (const std::int64_t step : io::checkpoints_of(run)) {
+  for (const std::int64_t step : files::checkpoints_of(run)) {
     try {
-      const io::Manifest manifest = io::read_manifest(io::checkpoint_folder(run, step));
+      const files::Manifest manifest = files::read_manifest(files::checkpoint_folder(run, step));
       if (!manifest.run.empty()) return manifest.run;
     } catch (const FileError&) {  // told when it is this one's turn
     }
@@ -476,7 +475,7 @@ Origin chosen(const TrainOptions& o, const Launch& launch) {
       const bool restarted = launch.restarts > 0;
       std::error_code unknown;
       const bool is_there =
-          fs::status(io::checkpoint_folder(run, checkpoint), unknown).type() != fs::file_type::not_found;
+          fs::status(files::checkpoint_folder(run, checkpoint), unknown).type() != fs::file_type::not_found;
       if (was_launched_by(launch, launch.agents.empty() && restarted, run) || (restarted && !is_there)) {
         origin.lines.push_back(fmt::format("{} was taken up by an earlier start of this launch", checkpoint));
         checkpoint.clear();
@@ -487,8 +486,8 @@ Origin chosen(const TrainOptions& o, const Launch& launch) {
     }
   } else if (o.resume != "never" && (asked || !launch.agents.empty())) {
     run = run_meant(o, launch, asked, origin.lines);
-    if (!run.empty() && io::checkpoints_of(run).empty())
-      throw FileError(nothing_whole(run, {}, io::damaged_checkpoints_of(run)));
+    if (!run.empty() && files::checkpoints_of(run).empty())
+      throw FileError(nothing_whole(run, {}, files::damaged_checkpoints_of(run)));
   }
   if (run.empty()) return origin;
   run = fs::absolute(run).lexically_normal().string();
@@ -561,8 +560,9 @@ Origin origin_of(const TrainOptions& o, const Launch& launch, dist::DistContext&
   return origin;
 }
 
-std::vector<std::string> resume_from(const Origin& origin, const Access& access, const RunState& state,
-                                     const ordered_json& settings, dist::DistContext& context) {
+std::vector<std::string> resume_from(const Origin& origin, const running::Access& access,
+                                     const RunState& state, const ordered_json& settings,
+                                     dist::DistContext& context) {
   std::vector<std::string> lines;
   const Found found = newest_whole(origin, access, state, settings, context, lines);
   rollout::GameCount count;

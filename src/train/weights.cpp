@@ -3,16 +3,15 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include "setup.hpp"
 #include "snake_ddp/base/hash.hpp"
-#include "snake_ddp/io/run_folder.hpp"
-#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/files/run_folder.hpp"
+#include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/nets/dense.hpp"
 
 namespace snake_ddp::train {
-FeatureMap::FeatureMap(const TrainOptions& o) : scaled_(o.scale_features) {
+FeatureMap::FeatureMap(const Plan& o) : scaled_(o.scale_features) {
   if (!scaled_) return;
-  const rollout::Sight sight = sight_of(o);
+  const play::Sight sight = o.sight;
   encode::Scaling s = sight.scaling;
   shift_ = at::from_blob(s.shift, {sight.features()}, at::kFloat).clone();
   scale_ = at::from_blob(s.scale, {sight.features()}, at::kFloat).clone();
@@ -29,10 +28,10 @@ nets::NamedTensors FeatureMap::from_file(const nets::NamedTensors& weights) cons
 }
 
 void load_weights(const TrainOptions& o, const FeatureMap& map, learners::Learner& learner) {
-  const io::RunModel files =
-      io::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
+  const files::RunModel files =
+      files::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
   const auto load = [&](const std::string& path, const nets::NamedTensors& views) {
-    const io::NamedTensors raw = io::load_state_dict(path);
+    const files::NamedTensors raw = files::load_state_dict(path);
     nets::copy_state(raw, views, path);  // checks names and shapes before anything is computed from them
     nets::copy_state(map.from_file(raw), views, path);
   };

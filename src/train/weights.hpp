@@ -9,14 +9,14 @@
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/collector.hpp"
-#include "snake_ddp/train/options.hpp"
+#include "snake_ddp/train/plan.hpp"
 
 namespace snake_ddp::train {
 
 /// Weights as files have them read raw features, whatever the learner saw.
 class FeatureMap {
  public:
-  explicit FeatureMap(const TrainOptions& options);
+  explicit FeatureMap(const Plan& plan);
   [[nodiscard]] nets::NamedTensors to_file(const nets::NamedTensors& weights) const;
   [[nodiscard]] nets::NamedTensors from_file(const nets::NamedTensors& weights) const;
 

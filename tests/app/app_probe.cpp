@@ -12,8 +12,8 @@
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/moves.hpp"
-#include "snake_ddp/io/atomic_file.hpp"
-#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
 
 namespace {
 
@@ -21,7 +21,7 @@ using namespace snake_ddp;
 
 std::vector<game::State> read_boards(const std::string& path) {
   std::vector<game::State> boards;
-  const std::string text = io::read_file(path);
+  const std::string text = records::read_file(path);
   for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
     const nlohmann::json line = nlohmann::json::parse(text.substr(at, end - at));
     game::Position p;
@@ -44,7 +44,7 @@ void probe(const std::vector<std::string>& a) {
   for (std::int64_t b = 0; b < n; ++b)
     for (int i = 0; i < game::kSnakes; ++i)
       open[b][i] = static_cast<std::int64_t>(encode::open_moves(boards[static_cast<std::size_t>(b)], i));
-  io::NamedTensors out = {{"open", open}};
+  files::NamedTensors out = {{"open", open}};
   for (std::size_t k = 2; k < a.size(); ++k) {
     std::string spec = a[k];
     constexpr std::string_view kMask = "+mask_fatal";
@@ -65,16 +65,16 @@ void probe(const std::vector<std::string>& a) {
     at::Tensor moves = at::empty({n, game::kSnakes}, at::kLong);
     for (std::int64_t b = 0; b < n; ++b) {
       for (int i = 0; i < game::kSnakes; ++i) {
-        const unsigned may = player.mask_fatal ? encode::open_moves(boards[static_cast<std::size_t>(b)], i)
-                                               : rollout::kAllMoves;
+        const unsigned may =
+            player.mask_fatal ? encode::open_moves(boards[static_cast<std::size_t>(b)], i) : play::kAllMoves;
         moves[b][i] = static_cast<std::int64_t>(
-            rollout::best_move(answers.data_ptr<float>() + (b * game::kSnakes + i) * 4, may));
+            play::best_move(answers.data_ptr<float>() + (b * game::kSnakes + i) * 4, may));
       }
     }
     out.emplace_back("answers" + std::to_string(k - 2), answers);
     out.emplace_back("moves" + std::to_string(k - 2), moves);
   }
-  io::save_state_dict(a.at(1), out);
+  files::save_state_dict(a.at(1), out);
 }
 
 }  // namespace

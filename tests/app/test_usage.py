@@ -89,13 +89,18 @@ USAGE = {
     "mix with nobody": (["--opponent_mix", "level2:0.7,levle1"], ["levle1", "level2:0.7,self:0.3"]),
     "view scaled again": (["--obs", "view", "--scale_features"], ["--scale_features", "--obs 26 and 30"]),
     "values of no actor": (["--algo", "dqn", "--expected_value", "--stored_action", "played"], ["--expected_value", "dqn"]),
-    "n-step returns with pqn": (["--algo", "pqn", "--n_step", "3"], ["--n_step 3", "--algo pqn", "--td_lambda"]),
+    "n-step returns with pqn": (["--algo", "pqn", "--n_step", "3"], ["--n_step 3", "not for --algo pqn", "ddpg, bicnet, dqn"]),
     "a rollout below a batch": (["--algo", "pqn_vdn", "--rollout_steps", "2", "--num_envs", "3", "--batch_size", "7"],
                                 ["--rollout_steps 2", "--num_envs 3", "6 transitions", "--batch_size 7"]),
     "n-step returns in windows": (["--algo", "rqmix", "--n_step", "3"], ["--n_step 3", "--algo rqmix"]),
     "windows above a batch": (["--algo", "rqmix", "--batch_size", "15"], ["--batch_size 15", "--sequence_length 16"]),
     "windows of a burn-in alone": (["--algo", "rqmix", "--burn_in", "16"], ["--burn_in 16", "--sequence_length 16"]),
     "layer norm in a recurrent network": (["--algo", "rqmix", "--layer_norm"], ["--layer_norm", "rqmix"]),
+    "several flags of other learners": (["--algo", "dqn", "--coalesced_update", "--td_lambda", "0.5"],
+                                        ["--coalesced_update on is not for --algo dqn, but for ddpg",
+                                         "--td_lambda 0.5 is not for --algo dqn, but for pqn, pqn_vdn"]),
+    "low precision on the CPU": (["--products", "bf16", "--device", "cpu", "--check_settings"], ["--products bf16", "--device cpu"]),
+    "NCCL on the CPU": (["--dist_backend", "nccl", "--device", "cpu", "--check_settings"], ["--dist_backend nccl", "--device cpu"]),
     "eval without teams": (["eval"], ["--team_a", "--team_b", "--ladder"]),
     "ladder of one": (["eval", "--ladder", "level2"], ["--ladder needs two teams"]),
     "ladder and teams": (["eval", "--ladder", "level1", "level2", "--team_a", "random"], ["--ladder", "without --team_a"]),
@@ -223,6 +228,55 @@ def test_help_of_a_learner_shows_only_what_it_uses(tmp_path):
     assert "--algo dqn; train --help shows all" in call("--algo", "dqn", "--help").stdout
     refused(2, "--algo ppo", "ddpg, bicnet", line=["train", "--algo", "ppo", "--help"])
     refused(4, "nowhere.json", line=["train", "--config", "nowhere.json", "--help"])
+
+
+def test_flags_that_the_learner_does_not_use(tmp_path):
+    config = write(tmp_path / "c.json", '{"algo": "rqmix", "layer_norm": true}')
+    refused(2, "--layer_norm on is not for --algo rqmix, but for ddpg, dqn, qmix, vdn: leave it out",
+            line=["--config", config, "--check_settings"])
+    taken_back = call("--config", config, "--layer_norm=off", "--check_settings")
+    assert taken_back.returncode == 0 and taken_back.stderr == ""
+    # The Python trainer takes these whatever it learns.
+    warned = settings_of(tmp_path, "--algo", "pqn", "--tau", "0.5", "--a_lr", "0.25")
+    assert warned["tau"] == 0.5 and warned["a_lr"] == 0.25
+    line = ["--algo", "pqn", "--tau", "0.5", "--a_lr", "0.25"]
+    for ranks in ([], ["--ddp", "--world_size", "2"]):
+        done = call(*flags(TINY | {"runs_dir": tmp_path / "warned", "max_episodes": 1, "episode_length": 5}), *line, *ranks)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("Warning: --tau 0.5 has no meaning for --algo pqn, but for ddpg, bicnet") == 1, done.stderr
+        assert done.stderr.count("Warning: --a_lr 0.25 has no meaning for --algo pqn, but for ddpg, bicnet") == 1, done.stderr
+    checked = call("train", *line, "--num_envs", "4", "--check_settings")
+    assert checked.returncode == 0 and checked.stderr.count("Warning: ") == 2
+
+
+def test_the_settings_of_a_run_are_no_wishes(tmp_path):
+    settings_of(tmp_path, "--layer_norm", "--n_step", "2")
+    run = next((tmp_path / "runs" / "snakes_3v3").iterdir())
+    done = call("--config", run / "config.json", "--algo", "rqmix", "--check_settings")
+    assert done.returncode == 0 and done.stderr == ""
+    done = call("--resume", run, "--check_settings")
+    assert done.returncode == 0 and done.stderr == ""
+    refused(2, "--rollout_steps 5 is not for --algo ddpg, but for pqn, pqn_vdn",
+            line=["--resume", run, "--rollout_steps", "5", "--check_settings"])
+
+
+def test_files_that_a_run_will_load_are_looked_for_first(tmp_path):
+    for line, words in ((["--load_model", "--load_model_run", "7", "--runs_dir", tmp_path], "run 7"),
+                        (["--algo", "dqn", "--obs", "window", "--view_radius", "3", "--tokens", tmp_path], "tokenizer_best.pth")):
+        refused(4, words, line=["train", *line, "--check_settings"])
+    done = call("--load_model", "--runs_dir", tmp_path, "--resume", "auto", "--check_settings")
+    assert done.returncode == 0, done.stderr  # a run that goes on has weights
+
+
+def test_the_page_of_flags_is_what_the_program_says():
+    page = call("info", "--flags").stdout
+    assert page == (SOURCE / "docs" / "flags.md").read_text(encoding="utf-8"), "./snake_ddp info --flags > docs/flags.md"
+    rows = {row[0].strip("` -"): [cell == "x" for cell in row[1:]]
+            for row in ([cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| "))}
+    learners = only_json(call("info", "--json").stdout)["learners"]
+    for at, learner in enumerate(learners):
+        shown = {name for group in help_groups("--algo", learner).values() for name in group}
+        assert {name for name, used in rows.items() if name != "flag" and used[at]} == shown & set(rows), learner
 
 
 def test_a_run_or_episode_beyond_32_bits_is_no_other_one(tmp_path):

@@ -125,7 +125,7 @@ def test_an_ablation_trains_judges_and_goes_on_where_it_stopped(tmp_path):
     assert [(run["variant"], run["seed"]) for run in runs] == [("base", 1), ("n_step_1", 1)]
     assert all(0 <= run["win_rate"] <= 1 and run["steps"] > 0 and run["updates"] > 0 for run in runs)
     table = (tmp_path / "found.md").read_text()
-    assert table.count("| 1 |") == 2 and "| base | as it is |" in table and "| n_step_1 |" in table
+    assert table.count("| 1 |") == 2 and "| base | the preset |" in table and "| n_step_1 |" in table
     other = script(*line, "base", "--games", "21")
     assert other.returncode == 1 and "another setting" in other.stderr
 

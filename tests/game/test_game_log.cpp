@@ -8,8 +8,8 @@
 
 #include "boards.hpp"
 #include "snake_ddp/agents/opponents.hpp"
-#include "snake_ddp/app/verify_trace.hpp"
-#include "snake_ddp/io/game_log.hpp"
+#include "snake_ddp/play/verify_trace.hpp"
+#include "snake_ddp/records/game_log.hpp"
 #include "test_data.hpp"
 
 using namespace snake_ddp;
@@ -31,11 +31,11 @@ struct Scratch {
 };
 
 /// Random moves, so that there are many deaths and reversals.
-io::RecordedGame random_game(std::uint64_t seed) {
+records::RecordedGame random_game(std::uint64_t seed) {
   game::State state;
   game::PhiloxChance chance(seed, 0);
   game::reset(state, chance);
-  io::RecordedGame record = io::begin_record(state);
+  records::RecordedGame record = records::begin_record(state);
   record.names = {"one", "two"};
   while (!state.done()) {
     game::Actions actions;
@@ -43,14 +43,14 @@ io::RecordedGame random_game(std::uint64_t seed) {
       agents::act(agents::Opponent::kLevel0, state, team, actions, seed, static_cast<std::uint64_t>(team));
     game::PhiloxChance step_chance(seed, 0);
     const game::StepResult result = game::step(state, actions, step_chance);
-    io::add_step(record, actions, result, state);
+    records::add_step(record, actions, result, state);
   }
   return record;
 }
 
-io::RecordedGame only_game(const std::string& path) {
-  std::vector<io::RecordedGame> games;
-  io::read_games(path, [&](const io::RecordedGame& game) { games.push_back(game); });
+records::RecordedGame only_game(const std::string& path) {
+  std::vector<records::RecordedGame> games;
+  records::read_games(path, [&](const records::RecordedGame& game) { games.push_back(game); });
   REQUIRE(games.size() == 1);
   return games.front();
 }
@@ -58,7 +58,7 @@ io::RecordedGame only_game(const std::string& path) {
 std::string refusal(const std::string& text) {
   const Scratch file;
   try {
-    io::read_games(file.write(text), [](const io::RecordedGame&) {});
+    records::read_games(file.write(text), [](const records::RecordedGame&) {});
   } catch (const base::FileError& error) {
     const std::string what = error.what();
     CHECK_THAT(what, Catch::Contains(file.path.string()));
@@ -71,14 +71,14 @@ std::string refusal(const std::string& text) {
 
 TEST_CASE("a log that the reference wrote is played as the reference played it", "[golden]") {
   const std::string path = test_data("reference_log.json.gz");
-  const app::TraceReport report = app::verify_traces({path});
+  const play::TraceReport report = play::verify_traces({path});
   CHECK(report.first_mismatch.empty());
   CHECK(report.games == 1);
   CHECK(report.steps == 200);
   CHECK(report.mismatches == 0);
-  const io::RecordedGame game = only_game(path);
+  const records::RecordedGame game = only_game(path);
   CHECK(game.names == std::array<std::string, 2>{"random", "rl"});
-  CHECK(game.steps.at(0).actions[0] == io::kUntold);  // its run_log.py leaves actions out
+  CHECK(game.steps.at(0).actions[0] == records::kUntold);  // its run_log.py leaves actions out
 }
 
 TEST_CASE("a log of ours has the reference's fields in the reference's shapes", "[golden]") {
@@ -86,11 +86,11 @@ TEST_CASE("a log of ours has the reference's fields in the reference's shapes", 
   {
     // Read once by our reader and written again, the reference's log must come out as it was, but for what it
     // does not tell: actions, and the directions after the last step, which nobody writes.
-    io::RecordedGame game = only_game(test_data("reference_log.json.gz"));
-    for (io::RecordedStep& step : game.steps) step.actions.fill(0);
-    reference = json::parse(io::game_log_text(game));
+    records::RecordedGame game = only_game(test_data("reference_log.json.gz"));
+    for (records::RecordedStep& step : game.steps) step.actions.fill(0);
+    reference = json::parse(records::game_log_text(game));
   }
-  const json ours = json::parse(io::game_log_text(random_game(1)));
+  const json ours = json::parse(records::game_log_text(random_game(1)));
   for (const json* log : std::initializer_list<const json*>{&reference, &ours}) {
     CHECK(log->at("game_name") == "snakes_3v3");
     CHECK(log->at("n_player") == 6);
@@ -125,18 +125,18 @@ TEST_CASE("one step of a log, written out", "[unit]") {
       "........o.oo........\n"
       "...........o.o......\n"
       "..D<<....E<<....F<<.\n");
-  io::RecordedGame record = io::begin_record(state);
+  records::RecordedGame record = records::begin_record(state);
   record.start_time = record.end_time = "then";
   record.names = {"a", "b"};
   game::RecordedChance chance;
   chance.beans = nullptr;
   const game::Actions up{{0, 0, 0, 2, 0, 2}};
   const game::StepResult result = game::step(state, up, chance);
-  io::add_step(record, up, result, state);
+  records::add_step(record, up, result, state);
   record.cut_off = true;
   record.start_time = record.end_time = "then";
   CHECK(
-      io::game_log_text(record) ==
+      records::game_log_text(record) ==
       R"({"game_name":"snakes_3v3","n_player":6,"board_height":10,"board_width":20,"init_info":{)"
       R"("snakes_position":[[[0,0],[0,1],[0,2]],[[1,0],[1,1],[1,2]],[[2,0],[2,1],[2,2]],)"
       R"([[9,2],[9,3],[9,4]],[[9,9],[9,10],[9,11]],[[9,16],[9,17],[9,18]]],)"
@@ -157,14 +157,14 @@ TEST_CASE("games that we record are read back as they were and verify, with acti
           "[property]") {
   int reversed = 0, died = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    const io::RecordedGame game = random_game(seed);
-    json log = json::parse(io::game_log_text(game));
+    const records::RecordedGame game = random_game(seed);
+    json log = json::parse(records::game_log_text(game));
     const Scratch file;
-    const io::RecordedGame back = only_game(file.write(log.dump()));
+    const records::RecordedGame back = only_game(file.write(log.dump()));
     REQUIRE(back.steps.size() == game.steps.size());
     CHECK(back.names == game.names);
     for (std::size_t k = 0; k < game.steps.size(); ++k) {
-      const io::RecordedStep &a = game.steps[k], &b = back.steps[k];
+      const records::RecordedStep &a = game.steps[k], &b = back.steps[k];
       REQUIRE(a.after.snakes == b.after.snakes);
       REQUIRE(a.after.beans == b.after.beans);
       REQUIRE((a.actions == b.actions && a.reward == b.reward && a.hit == b.hit));
@@ -177,7 +177,7 @@ TEST_CASE("games that we record are read back as they were and verify, with acti
     for (const bool with_actions : {true, false}) {
       if (!with_actions)
         for (json& step : log["steps"]) step.erase("joint_action");
-      const app::TraceReport report = app::verify_traces({file.write(log.dump(2))});  // over many lines
+      const play::TraceReport report = play::verify_traces({file.write(log.dump(2))});  // over many lines
       INFO(report.first_mismatch);
       CHECK(report.mismatches == 0);
       CHECK(report.steps == static_cast<std::int64_t>(game.steps.size()));
@@ -188,10 +188,10 @@ TEST_CASE("games that we record are read back as they were and verify, with acti
 }
 
 TEST_CASE("any altered field of a log is found and named", "[unit]") {
-  const json log = json::parse(io::game_log_text(random_game(3)));
+  const json log = json::parse(records::game_log_text(random_game(3)));
   const auto verdict = [](const json& altered) {
     const Scratch file;
-    const app::TraceReport report = app::verify_traces({file.write(altered.dump())});
+    const play::TraceReport report = play::verify_traces({file.write(altered.dump())});
     CHECK(report.mismatches == 1);
     return report.first_mismatch;
   };
@@ -225,11 +225,11 @@ TEST_CASE("any altered field of a log is found and named", "[unit]") {
   cut.erase("n_return");
   cut["truncated"] = true;
   const Scratch file;
-  CHECK(app::verify_traces({file.write(cut.dump())}).mismatches == 0);
+  CHECK(play::verify_traces({file.write(cut.dump())}).mismatches == 0);
 }
 
 TEST_CASE("a file that is no log is refused with the place and the field", "[unit]") {
-  const json log = json::parse(io::game_log_text(random_game(2)));
+  const json log = json::parse(records::game_log_text(random_game(2)));
   const std::string text = log.dump();
   const auto altered = [&log](const char* pointer, const json& value) {
     json other = log;
@@ -288,23 +288,23 @@ TEST_CASE("a file that is no log is refused with the place and the field", "[uni
 }
 
 TEST_CASE("lists that a log holds as texts are read", "[unit]") {
-  const io::RecordedGame game = random_game(5);
-  json log = json::parse(io::game_log_text(game));
+  const records::RecordedGame game = random_game(5);
+  json log = json::parse(records::game_log_text(game));
   log["n_return"] = log["n_return"].dump();
   for (json& step : log["steps"]) {
     step["joint_action"] = step["joint_action"].dump();
     step["reward"] = step["reward"].dump();
   }
   const Scratch file;
-  CHECK(app::verify_traces({file.write(log.dump())}).mismatches == 0);
+  CHECK(play::verify_traces({file.write(log.dump())}).mismatches == 0);
   log["steps"][3]["reward"] = "0, 0";
   CHECK_THAT(refusal(log.dump()), Catch::Contains("step 4: field \"reward\""));
 }
 
 TEST_CASE("a name that is no UTF-8 does not spoil a log", "[unit]") {
-  io::RecordedGame game = random_game(6);
+  records::RecordedGame game = random_game(6);
   game.names = {"a\xff", "</script><b>\"\n"};
   const Scratch file;
-  const io::RecordedGame back = only_game(file.write(io::game_log_text(game)));
+  const records::RecordedGame back = only_game(file.write(records::game_log_text(game)));
   CHECK(back.names == std::array<std::string, 2>{"a\xef\xbf\xbd", "</script><b>\"\n"});
 }

@@ -372,11 +372,20 @@ def cases(*kinds):
         "<testcase/>" if kind == "passed" else f"<testcase><{kind}/></testcase>" for kind in kinds) + "</testsuite></testsuites>"
 
 
+def catch_cases(*successes):
+    return "<Catch><Group>" + "".join(
+        f'<TestCase><Expression success="false"/><OverallResult success="{success}"/></TestCase>' for success in successes) + "</Group></Catch>"
+
+
 GOOD = ("run", cases("passed", "passed"))
 REPORTS = {
     "all is well": ({"game.unit": GOOD, "dist.dist": GOOD}, 0, "4 passed, 0 failed"),
     "a plain command": ({"game.unit": GOOD, "rooms.repo": ("run", None)}, 0, "3 passed, 0 failed"),
     "a failure": ({"game.unit": ("fail", cases("passed", "failure"))}, 1, "1 passed, 1 failed"),
+    "Catch2's report": ({"game.unit": ("run", catch_cases("true", "true")), "dist.dist": GOOD}, 0, "4 passed, 0 failed"),
+    "a failure in Catch2's report": ({"game.unit": ("fail", catch_cases("true", "false"))}, 1, "1 passed, 1 failed"),
+    "a failure in Catch2's report that ctest did not see": ({"game.unit": ("run", catch_cases("false"))}, 1, "0 passed, 1 failed"),
+    "half of Catch2's report": ({"game.unit": ("fail", "<Catch><Group><TestCase>")}, 1, "0 passed, 1 failed"),
     "an error": ({"game.unit": ("fail", cases("passed", "error"))}, 1, "1 passed, 1 failed"),
     "a failure that ctest did not see": ({"game.unit": ("run", cases("passed", "failure"))}, 1, "1 passed, 1 failed"),
     "a crash without a report": ({"dist.dist": GOOD, "game.unit": ("fail", None)}, 1, "2 passed, 1 failed"),

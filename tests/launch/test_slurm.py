@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-from processes import BINARY, SOURCE, TINY, clean_environment, fingerprint, run_folder
+from processes import BINARY, SOURCE, TINY, clean_environment, fingerprint, free_port, run_folder
 
 TOOLS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "scancel")
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
@@ -65,7 +65,7 @@ def free_ports(count):
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for s in sockets:
-            s.bind(("127.0.0.1", 0))
+            s.bind(("127.0.0.1", free_port()))
         return [s.getsockname()[1] for s in sockets]
 
 

@@ -1,11 +1,15 @@
 // What every learner in the registry must be, whatever it learns.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/learners/ddpg.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/nets/policy.hpp"
+#include "snake_ddp/replay/random_batch.hpp"
 
 namespace {
 
@@ -23,21 +27,9 @@ learners::LearnerOptions small(const std::string& algo, bool layer_norm = false)
   return o;
 }
 
-// Made-up transitions in the learner's own columns: inputs in [-1, 1], rewards and discounts in [0, 1].
 replay::Batch random_batch(const learners::Learner& learner, std::int64_t size, std::uint64_t seed) {
   at::manual_seed(seed);
-  replay::Batch batch;
-  for (const replay::Column& column : learner.columns()) {
-    std::vector<std::int64_t> sizes = {size};
-    sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
-    at::Tensor values = at::rand(sizes);
-    if (column.name.find("observation") != std::string::npos) {
-      values.mul_(2).sub_(1);
-      values.select(-1, -1).fill_(1.0F);
-    }
-    batch.columns.push_back(values);
-  }
-  return batch;
+  return replay::random_batch(learner.columns(), size);
 }
 
 nets::NamedTensors copy_of(const nets::NamedTensors& items) {
@@ -55,13 +47,9 @@ void require_same(const nets::NamedTensors& a, const nets::NamedTensors& b) {
   }
 }
 
-bool has_layer_norm(const learners::LearnerEntry& entry) {
-  try {
-    entry.make(small(entry.name, true));
-  } catch (const base::UsageError&) {
-    return false;
-  }
-  return true;
+bool has_flag(const learners::LearnerEntry& entry, const std::string& name) {
+  const config::Fields flags = entry.flags();
+  return std::any_of(flags.begin(), flags.end(), [&](const config::Field& f) { return f.name == name; });
 }
 
 }  // namespace
@@ -85,7 +73,7 @@ TEST_CASE("a learner restored from its state goes on to the same bits", "[confor
 TEST_CASE("a learner fits one batch", "[conformance]") {
   for (const auto& entry : learners::registry()) {
     for (const bool layer_norm : {false, true}) {
-      if (layer_norm && !has_layer_norm(entry)) continue;
+      if (layer_norm && !has_flag(entry, "layer_norm")) continue;
       CAPTURE(entry.name, layer_norm);
       learners::LearnerOptions options = small(entry.name, layer_norm);
       options.a_lr = 0;  // a fixed actor gives the critic a fixed target
@@ -120,7 +108,7 @@ TEST_CASE("the actor climbs what the critic says", "[conformance]") {
 TEST_CASE("every parameter gets a gradient, and targets follow only slowly", "[conformance]") {
   for (const auto& entry : learners::registry()) {
     CAPTURE(entry.name);
-    const auto learner = entry.make(small(entry.name, has_layer_norm(entry)));
+    const auto learner = entry.make(small(entry.name, has_flag(entry, "layer_norm")));
     const nets::NamedTensors before = copy_of(learner->state());
     for (std::uint64_t u = 0; u < 3; ++u) learner->update(random_batch(*learner, 64, u), kAlone);
     for (const auto& [name, old] : before) {
@@ -186,26 +174,28 @@ TEST_CASE("ranks that average their gradients stay equal and do not follow their
   }
 }
 
-TEST_CASE("BiCNet refuses what it cannot do, and says which flag", "[unit]") {
-  learners::LearnerOptions options = small("bicnet", true);
-  CHECK_THROWS_AS(learners::make_learner(options), base::UsageError);
-  CHECK_THROWS_WITH(learners::make_learner(options),
-                    Catch::Contains("--layer_norm") && Catch::Contains("bicnet"));
-  options.layer_norm = false;
-  CHECK(learners::make_learner(options) != nullptr);
-  using Options = learners::LearnerOptions;
-  const std::pair<bool Options::*, std::string> flags[] = {
-      {&Options::expected_value, "--expected_value"},
-      {&Options::clipped_double_critics, "--clipped_double_critics"},
-      {&Options::coalesced_update, "--coalesced_update"}};
-  for (const auto& [option, name] : flags) {
-    options.*option = true;
-    CHECK_THROWS_AS(learners::make_learner(options), base::UsageError);
-    CHECK_THROWS_WITH(learners::make_learner(options), Catch::Contains(name));
-    options.*option = false;
+TEST_CASE("a flag that several learners have is the same flag in all of them", "[unit]") {
+  std::map<std::string, config::Field> known;
+  for (const learners::LearnerEntry& entry : learners::registry()) {
+    for (const config::Field& flag : entry.flags()) {
+      CAPTURE(entry.name, flag.name);
+      const auto [first, added] = known.insert({flag.name, flag});
+      if (added) continue;
+      CHECK(config::value_of(flag) == config::value_of(first->second));
+      CHECK(flag.help == first->second.help);
+      CHECK(flag.group == first->second.group);
+    }
   }
-  for (const auto& entry : learners::registry())
-    CHECK(has_layer_norm(entry) == (entry.name != "bicnet" && entry.name != "rqmix"));
+  CHECK(known.count("burn_in") == 1);
+}
+
+TEST_CASE("a learner's own flags reach it by their names", "[unit]") {
+  learners::LearnerOptions options;
+  options.own = {{"coalesced_update", true}, {"td_lambda", 0.5}};
+  const auto flags = options.read<learners::DdpgFlags>();
+  CHECK((flags.coalesced_update && !flags.expected_value && !flags.clipped_double_critics));
+  options.own["expected_value"] = 1.0;
+  CHECK_THROWS_AS(options.read<learners::DdpgFlags>(), base::Bug);
 }
 
 TEST_CASE("an unknown learner is a usage error that lists the known ones", "[unit]") {
@@ -227,7 +217,7 @@ TEST_CASE("an update without a learning rate changes no weight, a scaled one ano
     learners::LearnerOptions options = small(entry.name);
     options.a_lr = 1e-3;
     options.c_lr = 2e-4;
-    options.clipped_double_critics = entry.name == "ddpg";
+    options.own["clipped_double_critics"] = entry.name == "ddpg";
     const auto full = entry.make(options), none = entry.make(options), again = entry.make(options),
                half = entry.make(options);
     const nets::NamedTensors before = of_networks(*full);
@@ -261,7 +251,7 @@ TEST_CASE("from exported weights each target starts as its network, and the opti
   for (const learners::LearnerEntry& entry : learners::registry()) {
     CAPTURE(entry.name);
     learners::LearnerOptions options = small(entry.name);
-    options.clipped_double_critics = entry.name == "ddpg";
+    options.own["clipped_double_critics"] = entry.name == "ddpg";
     const auto learner = entry.make(options);
     for (std::uint64_t u = 0; u < 3; ++u) learner->update(random_batch(*learner, 16, u), kAlone);
     at::manual_seed(5);

@@ -24,10 +24,11 @@ struct PlainNet : tests::PlainParameters {  // prev w, b; post0 w, b; post2 w, b
 };
 
 void check(const learners::LearnerOptions& options) {
+  const auto own = options.read<learners::DdpgFlags>();
   learners::Ddpg learner(options);
   PlainNet actor(learner.actor()), actor_target(actor);
   std::vector<PlainNet> critics, critic_targets;
-  for (std::size_t i = 0; i < (options.clipped_double_critics ? 2U : 1U); ++i) {
+  for (std::size_t i = 0; i < (own.clipped_double_critics ? 2U : 1U); ++i) {
     critics.emplace_back(learner.critic(i));
     critic_targets.emplace_back(learner.critic(i));
   }
@@ -52,7 +53,7 @@ void check(const learners::LearnerOptions& options) {
         for (std::size_t i = 1; i < all.size(); ++i) least = at::minimum(least, all[i](input));
         return least;
       };
-      if (!options.expected_value) return lesser(at::cat({states, actions}, 1));
+      if (!own.expected_value) return lesser(at::cat({states, actions}, 1));
       at::Tensor sum = at::zeros({states.size(0), 1});
       for (std::int64_t i = 0; i < 4; ++i) {
         const at::Tensor move = at::one_hot(at::full({states.size(0)}, i, at::kLong), 4).to(at::kFloat);
@@ -70,12 +71,12 @@ void check(const learners::LearnerOptions& options) {
         critic.step(options.c_lr, u);
       }
     };
-    if (!options.coalesced_update) learn_critics();
+    if (!own.coalesced_update) learn_critics();
     if (with_actor) {
       actor.clear();
       (-value({critics[0]}, x, actor(x)).mean()).backward();
     }
-    if (options.coalesced_update) learn_critics();
+    if (own.coalesced_update) learn_critics();
     if (!with_actor) continue;
     actor.step(options.a_lr, u / static_cast<int>(options.actor_interval));
     actor_target.follow(actor, options.tau);
@@ -105,9 +106,9 @@ TEST_CASE("twenty updates equal DDPG written with automatic differentiation", "[
               options.output_activation = activation;
               options.layer_norm = layer_norm;
               options.actor_interval = interval;
-              options.expected_value = expected_value;
-              options.clipped_double_critics = two_critics;
-              options.coalesced_update = layer_norm == two_critics;
+              options.own["expected_value"] = expected_value;
+              options.own["clipped_double_critics"] = two_critics;
+              options.own["coalesced_update"] = layer_norm == two_critics;
               options.library_products = by_library;
               check(options);
             }
@@ -123,8 +124,8 @@ TEST_CASE("a coalesced update averages all gradients in one call, the usual one 
     learners::LearnerOptions options;
     options.features = 12;
     options.hidden_size = 64;
-    options.coalesced_update = coalesced;
-    options.clipped_double_critics = true;
+    options.own["coalesced_update"] = coalesced;
+    options.own["clipped_double_critics"] = true;
     learners::Ddpg learner(options);
     const at::Tensor observation = at::ones({4, 3, 13});
     std::vector<std::int64_t> lengths;

@@ -5,7 +5,7 @@
 
 #include "recorded.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/learners/dqn.hpp"
+#include "snake_ddp/learners/learner.hpp"
 #include "test_data.hpp"
 
 namespace {
@@ -19,38 +19,33 @@ using recorded::require_near;
 
 TEST_CASE("five updates of DQN, VDN and QMIX equal those of a plain implementation", "[golden]") {
   const std::string algo = GENERATE("dqn", "vdn", "qmix");
-  const auto recording = io::load_state_dict(test_data(algo + "_updates.pth"));
+  const auto recording = files::load_state_dict(test_data(algo + "_updates.pth"));
   const learners::LearnerOptions options = recorded::dqn_options(algo);
-  learners::Dqn learner(options);
-  nets::copy_state(part(recording, "net0."), learner.net().named(), "net0");
-  nets::copy_state(part(recording, "target0."), learner.target().named(), "target0");
+  const auto learner = learners::make_learner(options);
+  const nets::NamedTensors state = learner->state();
+  nets::copy_state(part(recording, "net0."), part(state, "net."), "net0");
+  nets::copy_state(part(recording, "target0."), part(state, "net_target."), "target0");
   if (algo == "qmix") {
-    nets::copy_state(part(recording, "mixer0."), learner.mixer().named(), "mixer0");
-    nets::copy_state(part(recording, "mixer_target0."), learner.mixer_target().named(), "mixer_target0");
+    nets::copy_state(part(recording, "mixer0."), learner->exported_critic(), "mixer0");
+    nets::copy_state(part(recording, "mixer_target0."), part(state, "target."), "mixer_target0");
   }
-  learner.state_changed();
+  learner->state_changed();
   bool clipped = false;
   for (int u = 0; u < 5; ++u) {
     CAPTURE(u);
     const auto now = part(recording, "update" + std::to_string(u) + ".");
     const auto one = [&](const std::string& name) { return recorded::one(now, name); };
-    learner.update(recorded::dqn_batch(recording, u), [](at::Tensor&) {});
-    const learners::UpdateStats stats = learner.stats();
+    learner->update(recorded::dqn_batch(recording, u), [](at::Tensor&) {});
+    const learners::UpdateStats stats = learner->stats();
     CHECK(stats.critic_loss == Approx(one("loss").item<double>()).epsilon(1e-5));
     CHECK(stats.critic_grad_norm == Approx(one("norm").item<double>()).epsilon(1e-5));
     CHECK(stats.q_mean == Approx(one("q_mean").item<double>()).margin(1e-6));
     clipped = clipped || stats.critic_grad_norm > options.max_grad_norm;
   }
   CHECK(clipped);
-  require_near(learner.net().named(), part(recording, "net5."));
-  require_near(learner.target().named(), part(recording, "target5."));
+  require_near(part(state, "net."), part(recording, "net5."));
+  require_near(part(state, "net_target."), part(recording, "target5."));
   if (algo != "qmix") return;
-  require_near(learner.mixer().named(), part(recording, "mixer5."));
-  require_near(learner.mixer_target().named(), part(recording, "mixer_target5."));
-}
-
-TEST_CASE("DQN refuses an option about actors", "[unit]") {
-  learners::LearnerOptions options;
-  options.expected_value = true;
-  CHECK_THROWS_AS(learners::Dqn(options), base::UsageError);
+  require_near(learner->exported_critic(), part(recording, "mixer5."));
+  require_near(part(state, "target."), part(recording, "mixer_target5."));
 }

@@ -20,7 +20,7 @@ double relative_difference(const at::Tensor& got, const at::Tensor& expected) {
   return ((got - expected).abs().max() / expected.abs().max()).item<double>();
 }
 
-void require_equal_state(const nets::NamedTensors& got, const io::NamedTensors& expected) {
+void require_equal_state(const nets::NamedTensors& got, const files::NamedTensors& expected) {
   REQUIRE(got.size() == expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     CAPTURE(got[i].first);
@@ -37,7 +37,7 @@ void require_equal_state(const nets::NamedTensors& got, const io::NamedTensors& 
 
 template <class Learner>
 void check_recording(const std::string& recording, const std::string& activation) {
-  const auto recorded = io::load_state_dict(test_data(recording));
+  const auto recorded = files::load_state_dict(test_data(recording));
   learners::LearnerOptions options;
   options.hidden_size = 32;
   options.output_activation = activation;

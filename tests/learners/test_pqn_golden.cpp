@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "recorded.hpp"
+#include "snake_ddp/learners/columns.hpp"
+#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/pqn.hpp"
 #include "test_data.hpp"
 
@@ -24,23 +26,23 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
 TEST_CASE("returns and updates of PQN and PQN-VDN equal those of a plain implementation", "[golden]") {
   const std::string algo = GENERATE("pqn", "pqn_vdn");
   CAPTURE(algo);
-  const auto recording = io::load_state_dict(test_data(algo + "_updates.pth"));
+  const auto recording = files::load_state_dict(test_data(algo + "_updates.pth"));
   learners::LearnerOptions options;
   options.algo = algo;
   options.features = 41;
   options.hidden_size = 32;
   options.c_lr = 4e-4;
   options.max_grad_norm = 0.5;
-  options.td_lambda = 0.65;
-  learners::Pqn learner(options);
-  nets::copy_state(part(recording, "net0."), learner.exported_actor(), "net0");
+  options.own["td_lambda"] = 0.65;
+  const auto learner = learners::make_learner(options);
+  nets::copy_state(part(recording, "net0."), learner->exported_actor(), "net0");
 
   const auto rollout = part(recording, "rollout.");
   const auto column = [&](const std::string& name) { return recorded::one(rollout, name).contiguous(); };
   replay::Batch rows{{with_one(column("observation")), column("action"), column("reward"),
                       with_one(column("next_observation")), column("discount"), column("next_moves"),
                       column("back")}};
-  learner.prepare(rows);
+  learner->prepare(rows);
   REQUIRE(rows.columns.size() == 3);
   CHECK(distance(rows.columns[learners::kReward], column("return")) < 1e-5);
 
@@ -51,15 +53,15 @@ TEST_CASE("returns and updates of PQN and PQN-VDN equal those of a plain impleme
     const at::Tensor drawn = recorded::one(now, "rows").to(at::kLong);
     replay::Batch batch;
     for (const at::Tensor& all : rows.columns) batch.columns.push_back(all.index_select(0, drawn));
-    learner.update(batch, [](at::Tensor&) {});
-    const learners::UpdateStats stats = learner.stats();
+    learner->update(batch, [](at::Tensor&) {});
+    const learners::UpdateStats stats = learner->stats();
     CHECK(stats.critic_loss == Approx(recorded::one(now, "loss").item<double>()).epsilon(1e-5));
     CHECK(stats.critic_grad_norm == Approx(recorded::one(now, "norm").item<double>()).epsilon(1e-5));
     CHECK(stats.q_mean == Approx(recorded::one(now, "q_mean").item<double>()).margin(1e-6));
     clipped = clipped || stats.critic_grad_norm > options.max_grad_norm;
   }
   CHECK(clipped);
-  recorded::require_near(learner.exported_actor(), part(recording, "net_after."));
+  recorded::require_near(learner->exported_actor(), part(recording, "net_after."));
 }
 
 TEST_CASE("lambda goes from one step to all that was played", "[unit]") {

@@ -6,7 +6,6 @@
 #include "recorded.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
-#include "snake_ddp/learners/dqn.hpp"
 #include "snake_ddp/nets/precision.hpp"
 #include "test_data.hpp"
 
@@ -26,7 +25,8 @@ struct Chosen {
 // How far weights are from `after`, as a share of how far these are from `before`.
 class Distance {
  public:
-  void add(const nets::NamedTensors& now, const io::NamedTensors& before, const io::NamedTensors& after) {
+  void add(const nets::NamedTensors& now, const files::NamedTensors& before,
+           const files::NamedTensors& after) {
     for (const auto& [name, weights] : now) {
       off_ += (weights - one(after, name)).square().sum().item<double>();
       moved_ += (one(after, name) - one(before, name)).square().sum().item<double>();
@@ -41,23 +41,24 @@ class Distance {
 // Of DQN after the recording's five updates.
 double dqn_off(Precision precision) {
   const Chosen chosen(precision);
-  const auto recording = io::load_state_dict(test_data("dqn_updates.pth"));
+  const auto recording = files::load_state_dict(test_data("dqn_updates.pth"));
   learners::LearnerOptions options = recorded::dqn_options("dqn");
   options.library_products = true;
-  learners::Dqn learner(options);
-  nets::copy_state(part(recording, "net0."), learner.net().named(), "net0");
-  nets::copy_state(part(recording, "target0."), learner.target().named(), "target0");
-  learner.state_changed();
-  for (int u = 0; u < 5; ++u) learner.update(recorded::dqn_batch(recording, u), [](at::Tensor&) {});
+  const auto learner = learners::make_learner(options);
+  const nets::NamedTensors state = learner->state();
+  nets::copy_state(part(recording, "net0."), part(state, "net."), "net0");
+  nets::copy_state(part(recording, "target0."), part(state, "net_target."), "target0");
+  learner->state_changed();
+  for (int u = 0; u < 5; ++u) learner->update(recorded::dqn_batch(recording, u), [](at::Tensor&) {});
   Distance distance;
-  distance.add(learner.net().named(), part(recording, "net0."), part(recording, "net5."));
+  distance.add(part(state, "net."), part(recording, "net0."), part(recording, "net5."));
   return distance.share();
 }
 
 // Of DDPG after the recording's five updates.
 double ddpg_off(Precision precision) {
   const Chosen chosen(precision);
-  const auto recorded = io::load_state_dict(test_data("ddpg_softmax_updates.pth"));
+  const auto recorded = files::load_state_dict(test_data("ddpg_softmax_updates.pth"));
   learners::LearnerOptions options;
   options.hidden_size = 32;
   options.library_products = true;

@@ -216,17 +216,17 @@ TEST_CASE("an actor's file with an LSTM is played as BiCNet, a wrong one is refu
   net.init(1);
   const at::Tensor features = at::randn({5, 3, 26});
   for (const nets::Head head : {nets::Head::kSoftmax, nets::Head::kTanh}) {
-    nets::ActorPolicy actor(net.named(), head, "a.pth");
-    CHECK(actor.features() == 26);
-    CHECK(difference(actor.action_values(with_constant(features)),
+    const auto actor = nets::make_policy(net.named(), head, "a.pth");
+    CHECK(nets::features_of(net.named(), "a.pth") == 26);
+    CHECK(difference(actor->action_values(with_constant(features)),
                      plain_forward(net.named(), head, features)) < 1e-5);
   }
   nets::NamedTensors one_way;
   for (const auto& item : net.named()) {
     if (item.first.find("_reverse") == std::string::npos) one_way.push_back(item);
   }
-  CHECK_THROWS_WITH(nets::ActorPolicy(one_way, nets::Head::kSoftmax, "b.pth"),
+  CHECK_THROWS_WITH(nets::make_policy(one_way, nets::Head::kSoftmax, "b.pth"),
                     Catch::Contains("b.pth has no tensor \"comm_net.lstm.weight_ih_l0_reverse\""));
   nets::BicnetNet critic({30, 8, 1, nets::Head::kIdentity, nets::BicnetRole::kCritic}, at::kCPU, false);
-  CHECK_THROWS_AS(nets::ActorPolicy(critic.named(), nets::Head::kSoftmax, "c.pth"), base::FileError);
+  CHECK_THROWS_AS(nets::make_policy(critic.named(), nets::Head::kSoftmax, "c.pth"), base::FileError);
 }

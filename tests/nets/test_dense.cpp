@@ -105,7 +105,7 @@ TEST_CASE("passes in rows equal the library's passes", "[parity]") {
           nets::Folded folded(shape, at::kCPU);
           folded.refresh(net);
           nets::DenseRows rows_net(shape);
-          rows_net.refresh(net);
+          rows_net.refresh(net.blocks());
           nets::RowScratch scratch(hidden, shape.in);
           nets::FoldedGradient sums(shape, rows_net.width(), at::kCPU), library_sums(shape, hidden, at::kCPU);
           nets::FlatParameters expected = net.parameters().like(), got = net.parameters().like();
@@ -130,7 +130,7 @@ TEST_CASE("passes in rows equal the library's passes", "[parity]") {
               CHECK(difference(d_input, d_columns) < 1e-5);
             }
             nets::backward(rows_net, rows, input.data_ptr<float>(), shape.in + 1, output.data_ptr<float>(),
-                           d_output.data_ptr<float>(), scratch, sums);
+                           d_output.data_ptr<float>(), scratch, sums.blocks());
             if (out == 1 && head == nets::Head::kIdentity) {
               const at::Tensor observation = at::cat({input.narrow(1, 0, 7), input.narrow(1, 11, 1)}, 1);
               at::Tensor expected_values, values = at::empty({rows, 4});
@@ -144,7 +144,7 @@ TEST_CASE("passes in rows equal the library's passes", "[parity]") {
           nets::forward(net, folded, all_input, pass);
           nets::backward_parameters(net, all_input, all_d_output, pass, library_sums);
           nets::unfold(net, library_sums, expected);
-          nets::unfold(net, sums, scratch, got);
+          nets::unfold(shape, net.blocks(), sums.blocks(), scratch, net.blocks(got));
           for (std::size_t i = 0; i < net.named().size(); ++i) {
             CAPTURE(net.named()[i].first);
             CHECK(difference(net.named_views(got)[i].second, net.named_views(expected)[i].second) < 3e-5);
@@ -228,11 +228,11 @@ TEST_CASE("weights of another shape or with other names are refused and nothing 
 TEST_CASE("an actor from a file tells its features and refuses what is none", "[unit]") {
   nets::DenseNet net({26, 8, 4, nets::Head::kSoftmax, false}, at::kCPU);
   net.init(1);
-  nets::ActorPolicy actor(net.named(), nets::Head::kSoftmax, "a.pth");
-  CHECK(actor.features() == 26);
-  const at::Tensor values = actor.action_values(at::ones({5, 3, 27}));
+  const auto actor = nets::make_policy(net.named(), nets::Head::kSoftmax, "a.pth");
+  CHECK(nets::features_of(net.named(), "a.pth") == 26);
+  const at::Tensor values = actor->action_values(at::ones({5, 3, 27}));
   CHECK(values.sizes().vec() == std::vector<std::int64_t>{5, 3, 4});
   CHECK(values.sum(2).sub(1).abs().max().item<float>() < 1e-6F);
-  CHECK_THROWS_AS(nets::ActorPolicy({{"weight", at::zeros({2, 2})}}, nets::Head::kSoftmax, "b.pth"),
+  CHECK_THROWS_AS(nets::make_policy({{"weight", at::zeros({2, 2})}}, nets::Head::kSoftmax, "b.pth"),
                   base::FileError);
 }

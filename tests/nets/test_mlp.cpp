@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/nets/layer_norm.hpp"
+#include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/nets/mlp.hpp"
 
 namespace {
@@ -67,7 +67,7 @@ TEST_CASE("an Mlp's passes equal automatic differentiation", "[parity]") {
 TEST_CASE("a row that does not vary is normalised to nothing, and NaN stays NaN", "[unit]") {
   std::vector<float> z(2 * 20, 3.0F), bias(20, 0.5F), gain(20, 2.0F), shift(20, 0.25F), inverse(2), out(40);
   z[25] = NAN;
-  nets::norm_relu(2, 20, bias.data(), gain.data(), shift.data(), z.data(), inverse.data(), out.data());
+  kernels::norm_relu(2, 20, bias.data(), gain.data(), shift.data(), z.data(), inverse.data(), out.data());
   for (std::size_t j = 0; j < 20; ++j) CHECK(out[j] == Approx(0.25F));
   CHECK(inverse[0] == Approx(1 / std::sqrt(1e-5)));
   CHECK(std::isnan(z[39]));

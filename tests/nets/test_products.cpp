@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "snake_ddp/nets/products.hpp"
+#include "snake_ddp/kernels/products.hpp"
 
 namespace {
 
@@ -25,16 +25,16 @@ TEST_CASE("products equal ATen's at every remainder of the register blocks", "[p
         const at::Tensor expected = at::mm(a, b);
         // Rows of `out` lie further apart than they are long: what is between must stay.
         at::Tensor out = at::full({m, n + 3}, 7.0F);
-        nets::multiply(m, n, p, {a.data_ptr<float>(), p, 1}, {b.data_ptr<float>(), n, 1},
-                       out.data_ptr<float>(), n + 3);
+        kernels::multiply(m, n, p, {a.data_ptr<float>(), p, 1}, {b.data_ptr<float>(), n, 1},
+                          out.data_ptr<float>(), n + 3);
         REQUIRE(difference(out.narrow(1, 0, n), expected) < 1e-5);
         REQUIRE(at::equal(out.narrow(1, n, 3), at::full({m, 3}, 7.0F)));
         const at::Tensor transposed = a.t().contiguous();
-        nets::multiply(m, n, p, {transposed.data_ptr<float>(), 1, m}, {b.data_ptr<float>(), n, 1},
-                       out.data_ptr<float>(), n + 3);
+        kernels::multiply(m, n, p, {transposed.data_ptr<float>(), 1, m}, {b.data_ptr<float>(), n, 1},
+                          out.data_ptr<float>(), n + 3);
         REQUIRE(difference(out.narrow(1, 0, n), expected) < 1e-5);
-        nets::multiply(m, n, p, {a.data_ptr<float>(), p, 1}, {b.data_ptr<float>(), n, 1},
-                       out.data_ptr<float>(), n + 3, /*add=*/true);
+        kernels::multiply(m, n, p, {a.data_ptr<float>(), p, 1}, {b.data_ptr<float>(), n, 1},
+                          out.data_ptr<float>(), n + 3, /*add=*/true);
         REQUIRE(difference(out.narrow(1, 0, n), expected * 2) < 1e-5);
       }
     }

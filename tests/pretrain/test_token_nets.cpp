@@ -2,13 +2,16 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <catch2/catch.hpp>
+#include <tuple>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/adam.hpp"
+#include "snake_ddp/learners/columns.hpp"
 #include "snake_ddp/learners/with_tokens.hpp"
 #include "snake_ddp/nets/mask_predictor.hpp"
 #include "snake_ddp/nets/token_reader.hpp"
 #include "snake_ddp/nets/tokenizer.hpp"
+#include "snake_ddp/replay/random_batch.hpp"
 
 namespace sd = snake_ddp;
 using namespace snake_ddp::nets;
@@ -222,15 +225,10 @@ TEST_CASE("a learner with tokens learns as one that was told the tokens, and lea
     if (k == 2) learner->scale_rates(0.25), told->scale_rates(0.25);
     if (k == 4) learner->start_from_exported(), told->start_from_exported();
     const auto now = observation(), next = observation();
-    sd::replay::Batch seen, as_told;
-    for (const auto& column : learner->columns()) {
-      std::vector<std::int64_t> shape = {kBatch};
-      shape.insert(shape.end(), column.shape.begin(), column.shape.end());
-      const bool is_now = column.name == "observation", is_next = column.name == "next_observation";
-      const at::Tensor any = at::rand(shape, generator, at::kFloat);
-      seen.columns.push_back(is_now ? now.first : is_next ? next.first : any);
-      as_told.columns.push_back(is_now ? now.second : is_next ? next.second : any);
-    }
+    sd::replay::Batch seen = sd::replay::random_batch(learner->columns(), kBatch), as_told = seen;
+    std::tie(seen.columns[sd::learners::kObservation], as_told.columns[sd::learners::kObservation]) = now;
+    std::tie(seen.columns[sd::learners::kNextObservation], as_told.columns[sd::learners::kNextObservation]) =
+        next;
     learner->update(seen, {});
     told->update(as_told, {});
     CHECK(learner->policy().action_values(now.first).equal(told->policy().action_values(now.second)));

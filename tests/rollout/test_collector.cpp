@@ -8,8 +8,7 @@
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/sides.hpp"
-#include "snake_ddp/learners/dqn.hpp"
-#include "snake_ddp/learners/pqn.hpp"
+#include "snake_ddp/learners/columns.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 
 namespace {
@@ -34,16 +33,12 @@ class Fixed final : public nets::Policy {
 };
 
 std::vector<replay::Column> columns(int features) {
-  learners::LearnerOptions options;
-  options.features = features;
-  return rollout::with_boards(learners::Ddpg(options).columns(), {});
+  return rollout::with_boards(learners::columns_up_to(learners::kDiscount, features), {});
 }
 
-std::vector<replay::Column> dqn_columns(const rollout::Sight& sight, bool linked = false) {
-  learners::LearnerOptions options;
-  options.features = sight.features();
-  options.hidden_size = 8;
-  return rollout::with_boards(learners::dqn_columns(options, linked), sight);
+std::vector<replay::Column> dqn_columns(const play::Sight& sight, bool linked = false) {
+  const learners::Column last = linked ? learners::kBack : learners::kNextMoves;
+  return rollout::with_boards(learners::columns_up_to(last, sight.features()), sight);
 }
 
 // A column of the rows in replay, as a batch shows it.
@@ -68,7 +63,7 @@ struct Played {
   std::vector<rollout::Episode> episodes;
 };
 
-Played play(const rollout::CollectorOptions& options, int steps) {
+Played played_by(const rollout::CollectorOptions& options, int steps) {
   replay::Buffer buffer(columns(30), 20000);
   rollout::Collector collector(options, buffer);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
@@ -80,15 +75,15 @@ Played play(const rollout::CollectorOptions& options, int steps) {
 }  // namespace
 
 TEST_CASE("the same seed plays the same games, another rank's seed plays others", "[unit]") {
-  const Played a = play(options_for(5, 1), 300), b = play(options_for(5, 1), 300),
-               c = play(options_for(5, 2), 300);
+  const Played a = played_by(options_for(5, 1), 300), b = played_by(options_for(5, 1), 300),
+               c = played_by(options_for(5, 2), 300);
   CHECK(a.hash == b.hash);
   CHECK(at::equal(a.rewards, b.rewards));
   CHECK(a.hash != c.hash);
 }
 
 TEST_CASE("a game of 200 steps is one episode and its returns are sums of the game's rewards", "[unit]") {
-  const Played p = play(options_for(3), 400);
+  const Played p = played_by(options_for(3), 400);
   REQUIRE(p.episodes.size() == 6);
   std::int64_t number = 0;
   for (const rollout::Episode& e : p.episodes) {
@@ -243,16 +238,16 @@ TEST_CASE("moves are drawn in proportion to positive weights, uniformly where no
   base::RandomStream random(1, 1, base::Purpose::kTest);
   constexpr int kDraws = 40000;
   for (int i = 0; i < kDraws; ++i) {
-    ++count[rollout::sampled_move(weights.data(), random.unit())];
-    ++count_none[rollout::sampled_move(none.data(), random.unit())];
+    ++count[play::sampled_move(weights.data(), random.unit())];
+    ++count_none[play::sampled_move(none.data(), random.unit())];
   }
   CHECK(count[1] == 0);
   CHECK(count[0] == Approx(kDraws / 4).margin(400));
   CHECK(count[2] == Approx(kDraws / 2).margin(400));
   for (const int n : count_none) CHECK(n == Approx(kDraws / 4).margin(400));
   const std::array<float, 4> last_zero = {1, 1, 1, 0};
-  CHECK(rollout::sampled_move(last_zero.data(), 0.99999994F) == 2);
-  CHECK(rollout::best_move(weights.data()) == 2);
+  CHECK(play::sampled_move(last_zero.data(), 0.99999994F) == 2);
+  CHECK(play::best_move(weights.data()) == 2);
 }
 
 TEST_CASE("where moves are masked, what is drawn and what is best is among the open ones", "[property]") {
@@ -262,8 +257,8 @@ TEST_CASE("where moves are masked, what is drawn and what is best is among the o
     std::array<int, 4> drawn{}, uniform{};
     const std::array<float, 4> none{};
     for (int i = 0; i < 4000; ++i) {
-      ++drawn[rollout::sampled_move(weights.data(), random.unit(), open)];
-      ++uniform[rollout::sampled_move(none.data(), random.unit(), open)];
+      ++drawn[play::sampled_move(weights.data(), random.unit(), open)];
+      ++uniform[play::sampled_move(none.data(), random.unit(), open)];
     }
     int count = 0;
     for (unsigned a = 0; a < 4; ++a) count += static_cast<int>(open >> a & 1U);
@@ -273,15 +268,15 @@ TEST_CASE("where moves are masked, what is drawn and what is best is among the o
       CHECK((may || drawn[a] + uniform[a] == 0));
       if (may) CHECK(uniform[a] == Approx(4000.0 / count).margin(250));
     }
-    const std::uint8_t best = rollout::best_move(weights.data(), open);
+    const std::uint8_t best = play::best_move(weights.data(), open);
     CHECK((open >> best & 1U) == 1U);
     for (unsigned a = 0; a < 4; ++a) CHECK(((open >> a & 1U) == 0 || weights[a] <= weights[best]));
-    CHECK(rollout::sampled_move(none.data(), 0.99999994F, open) < 4);
+    CHECK(play::sampled_move(none.data(), 0.99999994F, open) < 4);
   }
 }
 
 TEST_CASE("values are followed, but for masked moves and where a snake explores", "[property]") {
-  const rollout::Sight sight{encode::ObsKind::kWindow, {}};
+  const play::Sight sight{encode::ObsKind::kWindow, {}};
   const std::array<float, 4> values = {-4, -1, -2, -3};  // down, then left, right, up
   for (const double epsilon : {0.0, 1.0}) {
     for (const bool mask : {false, true}) {
@@ -313,7 +308,7 @@ TEST_CASE("values are followed, but for masked moves and where a snake explores"
           REQUIRE(action.sum().item<float>() == 1.0F);  // one-hot, whatever was asked for
           const auto move = static_cast<unsigned>(action.argmax().item<std::int64_t>());
           REQUIRE((open >> move & 1U) == 1U);
-          if (epsilon == 0.0) REQUIRE(move == rollout::best_move(values.data(), open));
+          if (epsilon == 0.0) REQUIRE(move == play::best_move(values.data(), open));
           ++moves[move];
           if (before[t].step() == game::kMaxSteps) continue;
           for (unsigned a = 0; a < 4; ++a) {
@@ -329,7 +324,7 @@ TEST_CASE("values are followed, but for masked moves and where a snake explores"
 }
 
 TEST_CASE("in self-play both teams are remembered, team B as if it were team A", "[property]") {
-  const rollout::Sight sight{encode::ObsKind::kWindow, {}};
+  const play::Sight sight{encode::ObsKind::kWindow, {}};
   rollout::CollectorOptions o = options_for(2);
   o.sight = sight;
   o.self_play = true;
@@ -373,7 +368,7 @@ TEST_CASE("in self-play both teams are remembered, team B as if it were team A",
 }
 
 TEST_CASE("each transition tells where its game's previous one stands", "[property]") {
-  const rollout::Sight sight{encode::ObsKind::kWindow, {}};
+  const play::Sight sight{encode::ObsKind::kWindow, {}};
   const std::int64_t n_step = GENERATE(1, 3);
   rollout::CollectorOptions o = options_for(3);
   o.sight = sight;
@@ -383,10 +378,7 @@ TEST_CASE("each transition tells where its game's previous one stands", "[proper
   o.opponent = [](std::int64_t game) {
     return game % 2 == 1 ? agents::Rival{} : agents::Rival{agents::Opponent::kLevel2};
   };
-  learners::LearnerOptions options;
-  options.features = sight.features();
-  options.hidden_size = 8;
-  replay::Buffer buffer(rollout::with_boards(learners::Pqn(options).columns(), sight), 10000);
+  replay::Buffer buffer(dqn_columns(sight, /*linked=*/true), 10000);
   rollout::Collector collector(o, buffer);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
   std::vector<rollout::Episode> episodes;
@@ -397,8 +389,7 @@ TEST_CASE("each transition tells where its game's previous one stands", "[proper
                      9;
   REQUIRE(buffer.size() == teams * 30);
   const at::Tensor seen = shown(buffer, learners::kObservation),
-                   next = shown(buffer, learners::kNextObservation),
-                   back = shown(buffer, learners::kNextMoves + 1);
+                   next = shown(buffer, learners::kNextObservation), back = shown(buffer, learners::kBack);
   std::int64_t first = 0;
   for (std::int64_t row = 0; row < buffer.size(); ++row) {
     const auto to = static_cast<std::int64_t>(back[row].item<float>());
@@ -512,7 +503,7 @@ TEST_CASE("rewards are shared within the team, and the opponents' taken off, as 
   rollout::CollectorOptions o = options_for(1), team = o, rival = o;
   team.own_reward = 0.25;
   rival.rival_reward = 0.5;
-  const Played own = play(o, 200), shared = play(team, 200), against = play(rival, 200);
+  const Played own = played_by(o, 200), shared = played_by(team, 200), against = played_by(rival, 200);
   const at::Tensor mean = own.rewards.mean(1, true).expand({200, 3});
   CHECK(at::allclose(shared.rewards, 0.25 * own.rewards + 0.75 * mean, 1e-5, 1e-6));
   CHECK_FALSE(at::allclose(shared.rewards, own.rewards));
@@ -527,7 +518,7 @@ TEST_CASE("observations are scaled as the sight says, with the constant 1 last",
   game::PhiloxChance chance(1, 1);
   game::reset(state, chance);
   for (const auto kind : {encode::ObsKind::k26, encode::ObsKind::k30}) {
-    const rollout::Sight plain{kind, encode::no_scaling()}, scaled{kind, encode::feature_scaling(kind)};
+    const play::Sight plain{kind, encode::no_scaling()}, scaled{kind, encode::feature_scaling(kind)};
     const int n = plain.features();
     std::array<float, 93> a{}, b{};
     plain.write(state, 0, a.data());
@@ -547,7 +538,7 @@ TEST_CASE("observations are scaled as the sight says, with the constant 1 last",
 TEST_CASE("100 rollouts have the pinned fingerprint", "[signature]") {
   rollout::CollectorOptions o = options_for(100, 12345);
   o.opponent = [](std::int64_t episode) { return agents::Rival{static_cast<agents::Opponent>(episode % 6)}; };
-  CHECK(play(o, 200).hash == 0x736537dd8f6c2844ULL);
+  CHECK(played_by(o, 200).hash == 0x736537dd8f6c2844ULL);
 }
 
 TEST_CASE("a collector that goes on from a state plays the same games into the same replay", "[unit]") {
@@ -645,7 +636,7 @@ TEST_CASE("what waits for its n-th reward must be boards, and only what waits", 
     const bool waits = (next - 1 - slot % n + 2 * n) % n < size;
     REQUIRE(size == 2);
     const at::Tensor window = part(state, "window");
-    auto* board = reinterpret_cast<std::uint8_t*>(window.data_ptr<float>() + slot * rollout::kWindowWidth);
+    auto* board = reinterpret_cast<std::uint8_t*>(window.data_ptr<float>() + slot * play::kWindowWidth);
     std::fill_n(board, sizeof(game::State), std::uint8_t{0xA5});
     CAPTURE(slot);
     if (waits) {

@@ -6,7 +6,7 @@
 
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/learners/dqn.hpp"
+#include "snake_ddp/learners/columns.hpp"
 #include "snake_ddp/rollout/fleet.hpp"
 
 namespace {
@@ -70,15 +70,13 @@ void compare(const Case& c, at::Device device) {
   CAPTURE(c.what);
   const agents::OpponentPlan plan = plan_of(c);
   const rollout::CollectorOptions options = options_of(c, plan);
-  learners::LearnerOptions l;
-  l.features = options.sight.features();
-  l.hidden_size = 8;
-  const auto columns = rollout::with_boards(learners::Dqn(l).columns(), options.sight);
+  const auto columns = rollout::with_boards(
+      learners::columns_up_to(learners::kNextMoves, options.sight.features()), options.sight);
   replay::Buffer buffer(columns, c.capacity);
   replay::DeviceBuffer device_buffer(columns, c.capacity, device);
   rollout::Collector collector(options, buffer);
   rollout::Fleet fleet(options, plan, device_buffer, 20);
-  Reflex policy(l.features, c.answer);
+  Reflex policy(options.sight.features(), c.answer);
   std::vector<rollout::Episode> expected, told;
   for (std::int64_t t = 0; t < c.steps; ++t) {
     collector.step(policy, expected);
@@ -196,12 +194,13 @@ TEST_CASE("replay that is smaller than a step's rows is refused", "[unit]") {
   const Case small{"", encode::ObsKind::k30, kWeights, 5, 1, 2, 200, 9, 0.0, false, ""};
   const agents::OpponentPlan plan = plan_of(small);
   const rollout::CollectorOptions options = options_of(small, plan);
-  replay::DeviceBuffer buffer(rollout::with_boards(learners::Ddpg({}).columns(), options.sight), 9, at::kCPU);
+  replay::DeviceBuffer buffer(
+      rollout::with_boards(learners::columns_up_to(learners::kDiscount, 30), options.sight), 9, at::kCPU);
   CHECK_THROWS_AS(rollout::Fleet(options, plan, buffer, 20), base::UsageError);
 }
 
 TEST_CASE("wandering boards are consistent and end their games", "[unit]") {
-  const rollout::Sight sight;
+  const play::Sight sight;
   rollout::Wanderers boards(65, 3, &sight, at::kCPU);
   std::int64_t fresh = 0;
   for (int t = 0; t < 450; ++t) {

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "snake_ddp/nets/dense.hpp"
-#include "snake_ddp/rollout/match.hpp"
+#include "snake_ddp/nets/mlp.hpp"
+#include "snake_ddp/nets/policy.hpp"
+#include "snake_ddp/rollout/player.hpp"
 
 namespace {
 
@@ -14,7 +16,7 @@ using namespace snake_ddp;
 
 rollout::Player scripted(agents::Opponent who) { return {who, nullptr, {}, false}; }
 
-void require_equal(const rollout::MatchResult& a, const rollout::MatchResult& b) {
+void require_equal(const play::MatchResult& a, const play::MatchResult& b) {
   CHECK(a.games == b.games);
   CHECK(a.wins == b.wins);
   CHECK(a.draws == b.draws);
@@ -29,15 +31,15 @@ void require_equal(const rollout::MatchResult& a, const rollout::MatchResult& b)
 TEST_CASE("a match adds up to the same numbers however its games are shared", "[unit]") {
   nets::DenseNet net({30, 32, 4, nets::Head::kSoftmax, false}, at::kCPU);
   net.init(1);
-  nets::ActorPolicy actor(net.named(), nets::Head::kSoftmax, "test");
-  const rollout::Player a{std::nullopt, &actor, {}, false};
+  const auto actor = nets::make_policy(net.named(), nets::Head::kSoftmax, "test");
+  const rollout::Player a{std::nullopt, actor.get(), {}, false};
   for (const auto who : {agents::Opponent::kLevel0, agents::Opponent::kLevel2}) {
-    rollout::MatchOptions options{200, 9};
-    const rollout::MatchResult whole = rollout::play_match(a, scripted(who), options);
+    play::MatchOptions options{200, 9};
+    const play::MatchResult whole = rollout::play_match(a, scripted(who), options);
     CHECK(whole.games == 200);
     CHECK(whole.wins + whole.draws + whole.losses == 200);
     for (const std::int64_t parts : {2, 3, 5}) {
-      rollout::MatchResult sum;
+      play::MatchResult sum;
       for (std::int64_t part = 0; part < parts; ++part) {
         options.part = part;
         options.parts = parts;
@@ -50,7 +52,7 @@ TEST_CASE("a match adds up to the same numbers however its games are shared", "[
 
 TEST_CASE("with sides swapped a player wins against itself about as often as it loses", "[property]") {
   for (const auto who : {agents::Opponent::kLevel0, agents::Opponent::kLevel2}) {
-    const rollout::MatchResult r = rollout::play_match(scripted(who), scripted(who), {2000, 3});
+    const play::MatchResult r = rollout::play_match(scripted(who), scripted(who), {2000, 3});
     const double decided = static_cast<double>(r.wins + r.losses);
     REQUIRE(decided > 1000);
     CHECK(static_cast<double>(r.wins) / decided == Approx(0.5).margin(0.06));
@@ -62,12 +64,12 @@ TEST_CASE("the teams of a match and its games draw numbers of their own, whichev
   // The same probabilities wherever a snake is: moves tell the numbers that were drawn.
   nets::DenseNet net({30, 8, 4, nets::Head::kSoftmax, false}, at::kCPU);
   for (auto& [name, tensor] : net.named()) tensor.zero_();
-  nets::ActorPolicy even(net.named(), nets::Head::kSoftmax, "test");
-  const rollout::Player player{std::nullopt, &even, {}, false};
+  const auto even = nets::make_policy(net.named(), nets::Head::kSoftmax, "test");
+  const rollout::Player player{std::nullopt, even.get(), {}, false};
   for (const bool swap_sides : {false, true}) {
     std::int64_t steps = 0, snakes_alike = 0, teams_alike = 0, games_alike = 0;
     std::vector<game::Actions> first_game;
-    rollout::MatchOptions options{2, 5, swap_sides};
+    play::MatchOptions options{2, 5, swap_sides};
     options.on_step = [&](std::int64_t number, const game::Actions& actions, const game::StepResult&,
                           const game::State& after) {
       ++steps;
@@ -91,7 +93,7 @@ TEST_CASE("the teams of a match and its games draw numbers of their own, whichev
 }
 
 TEST_CASE("level 2 beats level 0 nearly always", "[property]") {
-  const rollout::MatchResult r =
+  const play::MatchResult r =
       rollout::play_match(scripted(agents::Opponent::kLevel2), scripted(agents::Opponent::kLevel0), {500, 1});
   CHECK(r.win_rate() > 0.95);
   CHECK(r.score_a > r.score_b);
@@ -101,26 +103,26 @@ TEST_CASE("a Q-network plays its best moves, and none that is certain death wher
           "[unit]") {
   nets::Mlp net({encode::obs_size(encode::ObsKind::kWindow), 16, 4, true}, at::kCPU, nets::kQNetName);
   net.init(1);
-  nets::ValuePolicy policy(net.named(), "test");
-  rollout::Player player{std::nullopt, &policy, {encode::ObsKind::kWindow, {}}, false, false};
+  const auto policy = nets::make_policy(net.named(), nets::Head::kIdentity, "test");
+  rollout::Player player{std::nullopt, policy.get(), {encode::ObsKind::kWindow, {}}, false, false};
   rollout::Player argmax = player, masked = player;
   argmax.argmax = true;
   masked.mask_fatal = true;
-  const rollout::MatchOptions options{100, 4};
+  const play::MatchOptions options{100, 4};
   const auto result = [&](const rollout::Player& p) {
     return rollout::play_match(p, scripted(agents::Opponent::kLevel0), options);
   };
-  const rollout::MatchResult a = result(player), b = result(argmax), c = result(masked);
+  const play::MatchResult a = result(player), b = result(argmax), c = result(masked);
   require_equal(a, b);
   CHECK(c.score_a > a.score_a);  // an untrained net runs into its neck otherwise
 }
 
 TEST_CASE("a match that is asked to stop plays no further", "[unit]") {
-  rollout::MatchOptions options{1000, 3};
+  play::MatchOptions options{1000, 3};
   std::int64_t asked = 0, stepped = 0;
   options.stop = [&] { return ++asked > 300; };  // in the second block
   options.on_step = [&](auto&&...) { stepped += asked > 300; };
-  const rollout::MatchResult r =
+  const play::MatchResult r =
       rollout::play_match(scripted(agents::Opponent::kLevel0), scripted(agents::Opponent::kLevel2), options);
   CHECK(r.games == 64);
   CHECK(stepped == 0);
@@ -128,12 +130,12 @@ TEST_CASE("a match that is asked to stop plays no further", "[unit]") {
 
 TEST_CASE("Wilson's interval is that of his paper", "[unit]") {
   // By hand, z = 1.96: p = 0.5, n = 100.
-  const rollout::Interval half = rollout::wilson_interval(50, 100);
+  const play::Interval half = play::wilson_interval(50, 100);
   CHECK(half.low == Approx(0.40383).margin(1e-4));
   CHECK(half.high == Approx(0.59617).margin(1e-4));
-  const rollout::Interval none = rollout::wilson_interval(0, 10);
+  const play::Interval none = play::wilson_interval(0, 10);
   CHECK(none.low == 0.0);
   CHECK(none.high == Approx(0.27753).margin(1e-4));
-  CHECK(rollout::wilson_interval(10, 10).high == Approx(1.0));
-  CHECK(rollout::wilson_interval(0, 0).high == 1.0);
+  CHECK(play::wilson_interval(10, 10).high == Approx(1.0));
+  CHECK(play::wilson_interval(0, 0).high == 1.0);
 }

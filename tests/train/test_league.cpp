@@ -8,8 +8,8 @@
 #include <map>
 
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/io/state_dict.hpp"
-#include "snake_ddp/train/elo.hpp"
+#include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/play/elo.hpp"
 #include "snake_ddp/train/judge.hpp"
 #include "test_data.hpp"
 
@@ -181,7 +181,7 @@ TEST_CASE("ratings order a weak, a middling and a strong learner among members t
   learners::LearnerOptions with_26;
   with_26.features = 26;
   const auto strong = learners::make_learner(with_26), weak = learners::make_learner(with_26);
-  nets::copy_state(io::load_state_dict(test_data("upstream_actor_2000.pth")), strong->exported_actor(),
+  nets::copy_state(files::load_state_dict(test_data("upstream_actor_2000.pth")), strong->exported_actor(),
                    "the file");
   strong->start_from_exported();
 
@@ -200,7 +200,7 @@ TEST_CASE("ratings order a weak, a middling and a strong learner among members t
   REQUIRE(league.members().size() == 3);
   CHECK(of_strong.against[0].wins > of_strong.against[0].losses);
   for (std::size_t k = 0; k < 2; ++k) {
-    const rollout::MatchResult& r = of_strong.against[k];
+    const play::MatchResult& r = of_strong.against[k];
     const double points = static_cast<double>(r.wins) + 0.5 * static_cast<double>(r.draws);
     CHECK(league.members()[k].hardness == Approx(1 - points / static_cast<double>(r.games)));
   }
@@ -213,20 +213,20 @@ TEST_CASE("ratings order a weak, a middling and a strong learner among members t
   CHECK(row(0, 4) > row(0, 2) + 100);  // territory beats level 0
   CHECK(row(0, 2) + row(0, 3) + row(0, 4) == 200);
   for (std::int64_t k = 0; k < 2; ++k) {
-    const rollout::MatchResult& r = of_strong.against[static_cast<std::size_t>(k)];
+    const play::MatchResult& r = of_strong.against[static_cast<std::size_t>(k)];
     CHECK((row(1 + k, 0) == 2 && row(1 + k, 1) == k));
     CHECK((row(1 + k, 2) == r.wins && row(1 + k, 3) == r.draws && row(1 + k, 4) == r.losses));
   }
 
   // A weak one's rating among all three, made from the same games.
   const Judgement last = judged(league, *weak, 30);
-  std::vector<train::Meeting> meetings;
+  std::vector<play::Meeting> meetings;
   for (std::int64_t r = 0; r < 3; ++r)
     meetings.push_back({static_cast<std::size_t>(row(r, 0)), static_cast<std::size_t>(row(r, 1)), row(r, 2),
                         row(r, 3), row(r, 4)});
   for (std::size_t k = 0; k < 3; ++k)
     meetings.push_back({3, k, last.against[k].wins, last.against[k].draws, last.against[k].losses});
-  const std::vector<train::Rating> ratings = train::fit_elo(4, meetings, 0);
+  const std::vector<play::Rating> ratings = play::fit_elo(4, meetings, 0);
   CHECK(last.rating.elo == Approx(ratings[3].elo));
   CHECK(last.rating.low == Approx(ratings[3].low));
   CHECK(ratings[1].elo > ratings[0].elo + 100);

@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "../io/temporary_folder.hpp"
+#include "../files/temporary_folder.hpp"
+#include "other_value.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/train/options.hpp"
@@ -63,7 +64,7 @@ const Settings kShort = {
 
 // The fingerprint of a short run; "refused" where these settings do not go together.
 std::string outcome(const std::string& algo, const Settings& changes) {
-  const io::TemporaryFolder folder;
+  const files::TemporaryFolder folder;
   Settings settings = changes;
   settings.insert(kShort.begin(), kShort.end());
   settings.insert({"algo", algo});
@@ -91,7 +92,11 @@ bool is_refused(const std::string& algo, Settings settings) {
   settings.insert(kShort.begin(), kShort.end());
   settings.insert({"algo", algo});
   try {
-    train::check_together(options_from(settings));
+    const train::TrainOptions options = options_from(settings);
+    std::vector<std::string> given;
+    for (const auto& [name, value] : settings) given.push_back(name);
+    train::check_given(options, given);
+    train::check_together(options);
     return false;
   } catch (const base::UsageError&) {
     return true;
@@ -104,35 +109,40 @@ struct Change {
   Settings before = {};
 };
 
-const std::vector<Change> kFelt = {{"output_activation", "tanh"},
-                                   {"buffer_size", "16"},
-                                   {"tau", "0.5"},
-                                   {"a_lr", "0.01"},
+const std::vector<Change> kFelt = {{"buffer_size", "16"},
                                    {"updates_per_step", "0.5"},
                                    {"n_step", "3"},
                                    {"rollout_steps", "10"},
                                    {"rollout_epochs", "3"},
-                                   {"td_lambda", "0"},
-                                   {"sequence_length", "4"},
-                                   {"burn_in", "1"},
                                    {"scale_features", "on"},
-                                   {"layer_norm", "on"},
-                                   {"stored_action", "played"},
-                                   {"expected_value", "on", {{"stored_action", "played"}}},
-                                   {"actor_interval", "2"},
-                                   {"clipped_double_critics", "on"},
-                                   {"coalesced_update", "on"},
                                    {"overlap", "on"},
                                    // of all learners
                                    {"gamma", "0.5"},
-                                   {"c_lr", "0.01"},
                                    {"batch_size", "8"},
-                                   {"hidden_size", "9"},
-                                   {"max_grad_norm", "1e-6"},
                                    {"lr_end", "0.5"},
                                    {"reward_scale", "2"},
                                    {"mask_fatal", "on"},
                                    {"epsilon_min", "0.1"}};
+
+// What the others need to be felt.
+const std::map<std::string, Settings> kBefore = {{"expected_value", {{"stored_action", "played"}}}};
+
+// kFelt, and the flags that learners name.
+std::vector<Change> felt() {
+  std::vector<Change> all = kFelt;
+  train::TrainOptions options = options_from(kShort);
+  std::set<std::string> of_learners;
+  for (const learners::LearnerEntry& learner : learners::registry())
+    for (const config::Field& flag : learner.flags()) of_learners.insert(flag.name);
+  for (const config::Field& field : train::fields(options)) {
+    if (of_learners.count(field.name) == 0) continue;
+    config::set(field, other_value(field));
+    const auto before = kBefore.find(field.name);
+    all.push_back(
+        {field.name, config::value_text(field), before == kBefore.end() ? Settings() : before->second});
+  }
+  return all;
+}
 
 // Not to be seen in a run on the CPU: whoever does not use them must refuse them.
 const std::vector<Change> kRefused = {{"boards", "device"},
@@ -167,7 +177,7 @@ TEST_CASE("a setting makes a difference to the learners that it is for, and to n
   std::set<std::string> shown_here;
   for (const learners::LearnerEntry& learner : learners::registry()) {
     std::map<Settings, std::string> before;
-    for (const Change& change : kFelt) {
+    for (const Change& change : felt()) {
       CAPTURE(learner.name, change.name, change.value);
       shown_here.insert(change.name);
       if (before.count(change.before) == 0) before[change.before] = outcome(learner.name, change.before);

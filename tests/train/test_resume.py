@@ -63,14 +63,15 @@ def is_whole(run):
 
 
 # PQN's own returns take the place of n-step ones; a rollout is cut off in the middle.
-ROLLOUT = {"n_step": 1, "rollout_steps": 12, "td_lambda": 0.8}
-WINDOWS = {"n_step": 1, "sequence_length": 6, "burn_in": 2}
-OWN = {"pqn": ROLLOUT, "pqn_vdn": ROLLOUT, "rqmix": WINDOWS}
-GAMES = {algo: {"algo": algo} | OWN.get(algo, {}) for algo in LEARNERS} | {
+NO_ACTOR = {"actor_interval": 1}
+ROLLOUT = NO_ACTOR | {"n_step": 1, "updates_per_step": 1, "rollout_steps": 12, "td_lambda": 0.8}
+WINDOWS = NO_ACTOR | {"n_step": 1, "sequence_length": 6, "burn_in": 2}
+OWN = {"ddpg": {}, "bicnet": {}, "pqn": ROLLOUT, "pqn_vdn": ROLLOUT, "rqmix": WINDOWS}
+GAMES = {algo: {"algo": algo} | OWN.get(algo, NO_ACTOR) for algo in LEARNERS} | {
     "rqmix in a league": WINDOWS | {"algo": "rqmix", "opponent_mix": "level2:0.2,self:0.3,league:0.5", "league_interval": 3,
                                     "league_games": 100, "league_win_rate": 0},
     "pqn against itself": ROLLOUT | {"algo": "pqn", "opponent_mix": "level2:0.5,self:0.5"},
-    "league": {"algo": "dqn", "obs": "view", "mask_fatal": True, "opponent_mix": "territory:0.3,self:0.3,league:0.4",
+    "league": NO_ACTOR | {"algo": "dqn", "obs": "view", "mask_fatal": True, "opponent_mix": "territory:0.3,self:0.3,league:0.4",
                "league_interval": 3, "league_games": 100, "league_win_rate": 0}}
 
 

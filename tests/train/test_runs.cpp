@@ -14,10 +14,10 @@
 #include <sstream>
 #include <string>
 
-#include "../io/temporary_folder.hpp"
-#include "setup.hpp"
-#include "snake_ddp/io/state_dict.hpp"
-#include "snake_ddp/rollout/match.hpp"
+#include "../files/temporary_folder.hpp"
+#include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/rollout/player.hpp"
+#include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/run.hpp"
 #include "spied_learner.hpp"
 
@@ -35,7 +35,7 @@ using namespace snake_ddp;
 using train::TrainOptions;
 namespace fs = std::filesystem;
 
-TrainOptions tiny(const io::TemporaryFolder& folder) {
+TrainOptions tiny(const files::TemporaryFolder& folder) {
   TrainOptions o;
   o.hidden_size = 8;
   o.batch_size = 16;
@@ -64,7 +64,7 @@ SpiedLearner::Notes spied_run(const TrainOptions& o, const train::Watch& watch =
 
 void plain_run(const TrainOptions& o) { REQUIRE(train::run_training(o, dist::World{}) == base::kExitDone); }
 
-fs::path only_run(const io::TemporaryFolder& folder) {
+fs::path only_run(const files::TemporaryFolder& folder) {
   std::vector<fs::path> runs;
   for (const auto& entry : fs::directory_iterator(folder.path() / "snakes_3v3")) runs.push_back(entry.path());
   REQUIRE(runs.size() == 1);
@@ -101,7 +101,7 @@ std::vector<std::string> rows_of(const at::Tensor& column) {
 
 TEST_CASE("a run's learning rates follow the steps that were played", "[unit]") {
   const int boards = GENERATE(1, 2);
-  io::TemporaryFolder folder;
+  files::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.num_envs = boards;
   o.lr_end = 0.25;
@@ -114,14 +114,14 @@ TEST_CASE("a run's learning rates follow the steps that were played", "[unit]") 
     ++moves;
     REQUIRE(progress.steps == moves * boards);
     REQUIRE(notes.rates.size() == static_cast<std::size_t>(moves));
-    REQUIRE(notes.rates.back() == train::rate_factor(o, moves));
+    REQUIRE(notes.rates.back() == train::rate_factor(train::Plan(o), moves));
   });
   g_decorate = {};
   CHECK(notes.rates.back() == Approx(0.25));
 }
 
 TEST_CASE("updates begin when replay holds a batch, and come as often as asked", "[unit]") {
-  io::TemporaryFolder folder;
+  files::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.n_step = 3;
   o.updates_per_step = 0.75;  // one and a half for each move of two boards
@@ -139,7 +139,7 @@ TEST_CASE("updates begin when replay holds a batch, and come as often as asked",
 
 TEST_CASE("each update draws rows of its own, from all that replay holds", "[unit]") {
   const std::string algo = GENERATE("ddpg", "rqmix");
-  io::TemporaryFolder folder;
+  files::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.algo = algo;
   o.sequence_length = 5;
@@ -157,7 +157,7 @@ TEST_CASE("each update draws rows of its own, from all that replay holds", "[uni
 }
 
 TEST_CASE("a rollout is learned from whole, oldest first, and shuffled anew in each epoch", "[unit]") {
-  io::TemporaryFolder folder;
+  files::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.algo = "pqn";
   o.rollout_steps = 15;
@@ -205,7 +205,7 @@ TEST_CASE("a rollout is learned from whole, oldest first, and shuffled anew in e
 
 TEST_CASE("an evaluation is the match that anybody can play with the saved weights", "[unit]") {
   const bool mask = GENERATE(false, true);
-  io::TemporaryFolder folder;
+  files::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.obs = "26";
   o.mask_fatal = mask;
@@ -219,15 +219,15 @@ TEST_CASE("an evaluation is the match that anybody can play with the saved weigh
   same.features = 26;
   same.hidden_size = 8;
   const auto learner = learners::make_learner(same);
-  nets::copy_state(io::load_state_dict(run / "trained_model/actor_6.pth"), learner->exported_actor(),
+  nets::copy_state(files::load_state_dict(run / "trained_model/actor_6.pth"), learner->exported_actor(),
                    "actor_6");
   learner->start_from_exported();
-  const rollout::Player self{std::nullopt, &learner->policy(), train::sight_of(o), false, mask};
+  const rollout::Player self{std::nullopt, &learner->policy(), train::Plan(o).sight, false, mask};
   const rollout::Player rival{agents::Opponent::kLevel1, nullptr, {}, false};
-  rollout::MatchOptions match;
+  play::MatchOptions match;
   match.games = 70;
   match.seed = 12;
-  const rollout::MatchResult r = rollout::play_match(self, rival, match);
+  const play::MatchResult r = rollout::play_match(self, rival, match);
   const std::string log = text_of(run / "train.log");
   CHECK(found(log, R"(Evaluation at episode (\d+)\])") == std::vector<std::string>{"6"});
   CHECK_THAT(log, Catch::Contains(fmt::format("against level1: won {:.1f} %", 100 * r.win_rate())));
@@ -237,7 +237,7 @@ TEST_CASE("an evaluation is the match that anybody can play with the saved weigh
 }
 
 TEST_CASE("a second start does what is due after the first one's intervals, not again", "[unit]") {
-  io::TemporaryFolder folder;
+  files::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.num_envs = 1;
   o.max_episodes = 4;
@@ -282,7 +282,7 @@ TEST_CASE("a second start does what is due after the first one's intervals, not 
 
 TEST_CASE("with other boards a second start counts episodes and shrinks epsilon from where the first one was",
           "[unit]") {
-  io::TemporaryFolder folder;
+  files::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.num_envs = 1;
   o.max_episodes = 4;
@@ -310,7 +310,7 @@ TEST_CASE("with other boards a second start counts episodes and shrinks epsilon 
 }
 
 TEST_CASE("time that a run has had counts when it goes on", "[unit]") {
-  io::TemporaryFolder folder;
+  files::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.max_episodes = 1'000'000;
   o.checkpoint_interval = 1'000'000;
@@ -321,12 +321,12 @@ TEST_CASE("time that a run has had counts when it goes on", "[unit]") {
   o.resume = only_run(folder);
   std::int64_t moves = 0;
   REQUIRE(train::run_training(o, dist::World{}, [&](const train::Progress&) { ++moves; }) == base::kExitDone);
-  CHECK(moves <= train::vote_interval(o));
+  CHECK(moves <= train::vote_interval(train::Plan(o)));
 }
 
 TEST_CASE("an evaluation that just reaches the target ends the run", "[unit]") {
   const auto run = [](double target) {
-    io::TemporaryFolder folder;
+    files::TemporaryFolder folder;
     TrainOptions o = tiny(folder);
     o.eval_interval = 2;
     o.eval_games = 20;

@@ -1,6 +1,4 @@
 // Each setting changes what it is about in the rooms below, and nothing else there.
-#include "setup.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,13 +6,17 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "device_loop.hpp"
+#include "arena.hpp"
+#include "other_value.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/rollout/turn.hpp"
+#include "snake_ddp/play/turn.hpp"
+#include "snake_ddp/running/ranks.hpp"
+#include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace {
@@ -29,9 +31,9 @@ constexpr int kRank = 5, kWorldSize = 9;
 constexpr std::int64_t kMemory = 7;
 constexpr std::int64_t kGames[] = {1, 20000, 40000, 49999, 60000};
 
-// Structured bindings name every member: a new one does not compile here until it has a line.
+// Structured bindings name every member: a new one does not compile here until it has a line. A learner's flags are listed.
 
-void put_sight(Places& out, const std::string& where, const rollout::Sight& s) {
+void put_sight(Places& out, const std::string& where, const play::Sight& s) {
   const auto& [kind, scaling, view_radius, graphs] = s;
   out[where + "kind"] = std::to_string(static_cast<int>(kind));
   out[where + "scaling"] = fmt::format("{} {}", fmt::join(scaling.shift, " "), fmt::join(scaling.scale, " "));
@@ -39,35 +41,21 @@ void put_sight(Places& out, const std::string& where, const rollout::Sight& s) {
   out[where + "graphs"] = fmt::format("{}", graphs);
 }
 
-void put_learner(Places& out, const learners::LearnerOptions& options) {
-  const auto& [algo, features, hidden_size, output_activation, tau, a_lr, c_lr, layer_norm, expected_value,
-               max_grad_norm, actor_interval, clipped_double_critics, coalesced_update, td_lambda,
-               sequence_length, burn_in, library_products, seed, device] = options;
-  const auto put = [&](const char* name, const auto& value) {
-    out[std::string("learner.") + name] = fmt::format("{}", value);
+void put_learner(Places& out, learners::LearnerOptions options) {
+  const auto put = [&](const std::string& name, const auto& value) {
+    out["learner." + name] = fmt::format("{}", value);
   };
-  put("algo", algo);
-  put("features", features);
-  put("hidden_size", hidden_size);
-  put("output_activation", output_activation);
-  put("tau", tau);
-  put("a_lr", a_lr);
-  put("c_lr", c_lr);
-  put("layer_norm", layer_norm);
-  put("expected_value", expected_value);
-  put("max_grad_norm", max_grad_norm);
-  put("actor_interval", actor_interval);
-  put("clipped_double_critics", clipped_double_critics);
-  put("coalesced_update", coalesced_update);
-  put("td_lambda", td_lambda);
-  put("sequence_length", sequence_length);
-  put("burn_in", burn_in);
-  put("library_products", library_products);
-  put("seed", seed);
-  put("device", device.str());
+  for (const config::Field& field : options.shared_fields()) put(field.name, config::value_text(field));
+  for (const auto& [name, value] : options.own)
+    std::visit([&, &name = name](const auto& v) { put(name, v); }, value);
+  put("algo", options.algo);
+  put("features", options.features);
+  put("library_products", options.library_products);
+  put("seed", options.seed);
+  put("device", options.device.str());
 }
 
-void put_turn(Places& out, const rollout::TurnRules& rules) {
+void put_turn(Places& out, const play::TurnRules& rules) {
   const auto& [sight, reward, reward_scale, own_reward, rival_reward, random_low, gamma, mask_fatal,
                store_played, n_step, episode_length, seed] = rules;
   const auto put = [&](const char* name, const auto& value) {
@@ -151,27 +139,28 @@ std::string plan_text(const TrainOptions& o) {
   }
 }
 
-Places everything_from(const TrainOptions& o) {
+Places everything_from(const TrainOptions& options) {
   static const dist::DistContext alone(dist::World{}, dist::Options{});
+  const train::Plan o(options);
   Places out;
   put_learner(out, train::learner_options(o, kWorldSize, at::Device(at::kCUDA, 3)));
   // A mix with a league but where the row is about the mix.
-  TrainOptions mixed = o;
+  TrainOptions mixed = options;
   if (o.opponent_mix.empty()) mixed.opponent_mix = "level4,league";
-  const train::LeagueOptions league_options = train::league_options(mixed);
+  const train::LeagueOptions league_options = train::league_options(train::Plan(mixed));
   put_league(out, league_options);
   const train::League league(league_options);
   const rollout::CollectorOptions collector = train::collector_options(o, kRank, league, kMemory);
   put_collector(out, collector);
   put_turn(out, rollout::rules_of(collector));
-  put_sight(out, "sight.", train::sight_of(o));
+  put_sight(out, "sight.", o.sight);
   out["plan"] = plan_text(o);
   out["vote_interval"] = std::to_string(train::vote_interval(o));
   out["replay_capacity"] = std::to_string(train::replay_capacity(o));
   out["rollout_batches"] = std::to_string(train::rollout_batches(o));
   out["feed"] =
       fmt::format("rollouts {} windows {}", train::learns_from_rollouts(o), train::learns_from_windows(o));
-  out["threads"] = o.threads == 0 ? "a share" : std::to_string(train::threads_of(o, alone));
+  out["threads"] = o.threads == 0 ? "a share" : std::to_string(running::threads(o.threads, alone));
   return out;
 }
 
@@ -212,29 +201,16 @@ const std::vector<Row>& rows() {
       // The learner.
       {SD_SET(algo, "pqn"),
        {{"learner.algo", "pqn"}, {"feed", "rollouts true windows false"}, {"replay_capacity", "32"}}},
-      {SD_SET(hidden_size, 77), {{"learner.hidden_size", "77"}}},
       {SD_SET(output_activation, "tanh"),
        {{"learner.output_activation", "tanh"},
         {"played.random_low", "-1"},
         {"league.head", std::to_string(static_cast<int>(nets::Head::kTanh))}}},
-      {SD_SET(tau, 0.25), {{"learner.tau", "0.25"}}},
-      {SD_SET(a_lr, 0.125), {{"learner.a_lr", "0.125"}}},
-      {SD_SET(c_lr, 0.125), {{"learner.c_lr", "0.125"}}},
       {SD_SET(lr_scaling, "linear"),
        {{"learner.a_lr", "1.125"}, {"learner.c_lr", "2.25"}},
        [](TrainOptions& o) {
          o.a_lr = 0.125;
          o.c_lr = 0.25;
        }},
-      {SD_SET(layer_norm, true), {{"learner.layer_norm", "true"}}},
-      {SD_SET(max_grad_norm, 0.75), {{"learner.max_grad_norm", "0.75"}}},
-      {SD_SET(expected_value, true), {{"learner.expected_value", "true"}}},
-      {SD_SET(actor_interval, 3), {{"learner.actor_interval", "3"}}},
-      {SD_SET(clipped_double_critics, true), {{"learner.clipped_double_critics", "true"}}},
-      {SD_SET(coalesced_update, true), {{"learner.coalesced_update", "true"}}},
-      {SD_SET(td_lambda, 0.375), {{"learner.td_lambda", "0.375"}}},
-      {SD_SET(sequence_length, 21), {{"learner.sequence_length", "21"}}},
-      {SD_SET(burn_in, 3), {{"learner.burn_in", "3"}}},
       // The boards.
       {SD_SET(episode_length, 60), {{"played.episode_length", "60"}}},
       {SD_SET(gamma, 0.875), {{"played.gamma", "0.875"}}},
@@ -246,7 +222,8 @@ const std::vector<Row>& rows() {
       {SD_SET(epsilon, 0.125), {{"collector.epsilon", "0.125"}}},
       {SD_SET(epsilon_speed, 0.75), {{"collector.epsilon_speed", "0.75"}}},
       {SD_SET(epsilon_min, 0.0625), {{"collector.epsilon_min", "0.0625"}}},
-      {SD_SET(stored_action, "played"), {{"played.store_played", "true"}}},
+      {SD_SET(stored_action, "played"),
+       {{"played.store_played", "true"}, {"learner.stored_action", "played"}}},
       {SD_SET(mask_fatal, true), {{"played.mask_fatal", "true"}, {"league.mask_fatal", "true"}}},
       {SD_SET(num_envs, 8), {{"collector.num_envs", "8"}, {"vote_interval", "2"}, {"rollout_batches", "2"}}},
       {SD_SET(seed, 41), {{"learner.seed", "41"}, {"played.seed", "46"}, {"league.seed", "41"}}},
@@ -254,7 +231,9 @@ const std::vector<Row>& rows() {
       {SD_SET(obs, "26"), {{"seen.kind", "0"}, {"learner.features", "26"}}},
       {SD_SET(scale_features, true), {{"seen.scaling", "*"}}},
       {SD_SET(view_radius, 4), {{"seen.view_radius", "4"}}, [](TrainOptions& o) { o.obs = "window"; }},
-      {SD_SET(tokens, "a folder"), {{"seen.graphs", "true"}}, [](TrainOptions& o) { o.obs = "window"; }},
+      {SD_SET(tokens, "a folder"),
+       {{"seen.graphs", "true"}},
+       [](TrainOptions& o) { o.algo = "dqn", o.obs = "window"; }},
       // Opponents. By default level 0 below a tenth of 50,000 episodes, then 1, 2 below 0.6, 3 below 0.85, and 4.
       {SD_SET(max_episodes, 25000),
        {{"collector.opponents", "level0 level3 level4 level4 level4 "},
@@ -320,6 +299,10 @@ const std::vector<Row>& rows() {
   return all;
 }
 
+bool is_row(const std::string& name) {
+  return std::any_of(rows().begin(), rows().end(), [&](const Row& row) { return row.name == name; });
+}
+
 nlohmann::ordered_json json_of(TrainOptions o) { return config::to_json(train::fields(o)); }
 
 }  // namespace
@@ -350,18 +333,66 @@ TEST_CASE("each setting reaches its places in learner, boards and league, and no
   }
 }
 
-TEST_CASE("every setting has a row in the test of where it goes", "[unit]") {
-  std::vector<std::string> listed, known;
-  for (const Row& row : rows()) listed.push_back(row.name);
+TEST_CASE("a learner's flag reaches the learners that have it, and nothing else", "[unit]") {
+  for (const learners::LearnerEntry& entry : learners::registry()) {
+    for (const config::Field& flag : entry.flags()) {
+      if (is_row(flag.name)) continue;
+      CAPTURE(entry.name, flag.name);
+      TrainOptions before, after;
+      before.algo = after.algo = entry.name;
+      for (const config::Field& field : train::fields(after))
+        if (field.name == flag.name) config::set(field, other_value(field));
+      const Places old_places = everything_from(before), new_places = everything_from(after);
+      std::vector<std::string> changed;
+      for (const auto& [place, value] : new_places)
+        if (old_places.count(place) == 0 || value != old_places.at(place)) changed.push_back(place);
+      CHECK(changed == std::vector<std::string>{"learner." + flag.name});
+    }
+  }
+}
+
+TEST_CASE("a flag that the learner does not use is at its default in what is made of it", "[unit]") {
+  for (const learners::LearnerEntry& entry : learners::registry()) {
+    CAPTURE(entry.name);
+    TrainOptions before, after;
+    before.algo = after.algo = entry.name;
+    std::vector<std::string> unused;
+    for (const config::Field& field : train::fields(after)) {
+      if (train::uses(entry.name, field)) continue;
+      config::set(field, field.name == "tokens" ? config::Value("a folder") : other_value(field));
+      unused.push_back(field.name);
+    }
+    CHECK(unused.size() > 5);
+    CHECK(everything_from(before) == everything_from(after));
+    CHECK(train::check_given(after, {"seed"}).empty());
+    const std::vector<std::string> of_python = {"output_activation", "buffer_size", "tau", "a_lr"};
+    for (const std::string& name : unused) {
+      CAPTURE(name);
+      if (std::count(of_python.begin(), of_python.end(), name) > 0)
+        CHECK(train::check_given(after, {name}).size() == 1);
+      else
+        CHECK_THROWS_WITH(train::check_given(after, {name}),
+                          Catch::Contains("--" + name) && Catch::Contains("not for --algo " + entry.name));
+      CHECK(train::check_given(before, {name}).empty());
+    }
+  }
+}
+
+TEST_CASE("every setting but a learner's has a row in the test of where it goes", "[unit]") {
+  std::set<std::string> known, of_learners;
+  for (const learners::LearnerEntry& entry : learners::registry())
+    for (const config::Field& flag : entry.flags()) of_learners.insert(flag.name);
   TrainOptions options;
-  for (const config::Field& field : train::fields(options)) known.push_back(field.name);
-  std::sort(listed.begin(), listed.end());
-  std::sort(known.begin(), known.end());
-  CHECK(listed == known);
+  for (const config::Field& field : train::fields(options)) {
+    CAPTURE(field.name);
+    known.insert(field.name);
+    CHECK(is_row(field.name) + of_learners.count(field.name) >= 1);
+  }
+  for (const Row& row : rows()) CHECK(known.count(row.name) == 1);
 }
 
 TEST_CASE("rank, world size, device and memory reach their places", "[unit]") {
-  const Places p = everything_from(TrainOptions{});
+  const Places p = everything_from(TrainOptions());
   CHECK(p.at("collector.seed") == "6");
   CHECK(p.at("turn.seed") == "6");
   CHECK(p.at("learner.seed") == "1");
@@ -390,7 +421,7 @@ TEST_CASE("learning rates grow with the world size as --lr_scaling says", "[unit
     for (const int ranks : {1, 2, 4, 7, 64}) {
       CAPTURE(mode.name, ranks);
       o.lr_scaling = mode.name;
-      const learners::LearnerOptions l = train::learner_options(o, ranks, at::kCPU);
+      const learners::LearnerOptions l = train::learner_options(train::Plan(o), ranks, at::kCPU);
       CHECK(l.a_lr == Approx(o.a_lr * mode.factor(ranks)));
       CHECK(l.c_lr == Approx(o.c_lr * mode.factor(ranks)));
     }
@@ -406,12 +437,12 @@ TEST_CASE("learning rates fall to --lr_end over the episodes, however many board
     CAPTURE(boards);
     o.num_envs = boards;
     const std::int64_t all = o.max_episodes * o.episode_length / boards;  // steps of each board
-    CHECK(train::rate_factor(o, 0) == 1.0);
-    CHECK(train::rate_factor(o, all / 4) == Approx(0.8125));
-    CHECK(train::rate_factor(o, all / 2) == Approx(0.625));
-    CHECK(train::rate_factor(o, all - 1) > 0.25);
-    CHECK(train::rate_factor(o, all) == Approx(0.25));
-    CHECK(train::rate_factor(o, 3 * all) == Approx(0.25));
+    CHECK(train::rate_factor(train::Plan(o), 0) == 1.0);
+    CHECK(train::rate_factor(train::Plan(o), all / 4) == Approx(0.8125));
+    CHECK(train::rate_factor(train::Plan(o), all / 2) == Approx(0.625));
+    CHECK(train::rate_factor(train::Plan(o), all - 1) > 0.25);
+    CHECK(train::rate_factor(train::Plan(o), all) == Approx(0.25));
+    CHECK(train::rate_factor(train::Plan(o), 3 * all) == Approx(0.25));
   }
 }
 
@@ -421,7 +452,7 @@ TEST_CASE("a league has the mix's scripted opponents, or somebody to begin with,
     TrainOptions o;
     o.opponent_mix = mix;
     Places out;
-    put_league(out, train::league_options(o));
+    put_league(out, train::league_options(train::Plan(o)));
     return out.at("league.scripted");
   };
   CHECK(scripted("league:0.5,territory:0.2,self:0.2,level1:0.1") == "territory level1 ");
@@ -434,13 +465,13 @@ TEST_CASE("games of a mix meet who is drawn by the rank's seed, from the league 
   TrainOptions o;
   o.opponent_mix = "level1:0.3,self:0.2,league:0.5";
   o.seed = 17;
-  train::LeagueOptions members = train::league_options(o);
+  train::LeagueOptions members = train::league_options(train::Plan(o));
   members.scripted = {agents::Opponent::kLevel3, agents::Opponent::kEvasion, agents::Opponent::kLevel4};
   const train::League league(members);
   const agents::Mix mix = agents::parse_mix(o.opponent_mix);
   std::vector<std::string> of_rank[2];
   for (const int rank : {0, 1}) {
-    const rollout::CollectorOptions c = train::collector_options(o, rank, league, 0);
+    const rollout::CollectorOptions c = train::collector_options(train::Plan(o), rank, league, 0);
     CHECK(c.self_play);
     const auto seed = static_cast<std::uint64_t>(17 + rank);
     for (std::uint64_t game = 1; game <= 400; ++game) {
@@ -460,11 +491,11 @@ TEST_CASE("replay of a rollout has room for both teams where the policy plays it
   o.algo = "pqn";
   o.rollout_steps = 10;
   o.num_envs = 6;
-  CHECK(train::replay_capacity(o) == 60);
+  CHECK(train::replay_capacity(train::Plan(o)) == 60);
   o.opponent_mix = "level1,league";
-  CHECK(train::replay_capacity(o) == 60);
+  CHECK(train::replay_capacity(train::Plan(o)) == 60);
   o.opponent_mix = "level1,self";
-  CHECK(train::replay_capacity(o) == 120);
+  CHECK(train::replay_capacity(train::Plan(o)) == 120);
 }
 
 TEST_CASE("settings that only just fit together are taken, the next ones refused", "[unit]") {
@@ -484,7 +515,7 @@ TEST_CASE("settings that only just fit together are taken, the next ones refused
        [](TrainOptions& o) { o.algo = "rqmix", o.sequence_length = 21, o.batch_size = 20; }},
       {"a window with one transition to learn from",
        [](TrainOptions& o) { o.algo = "rqmix", o.sequence_length = 8, o.burn_in = 7; },
-       [](TrainOptions& o) { o.algo = "rqmix", o.sequence_length = o.burn_in = 8; }},
+       [](TrainOptions& o) { o.algo = "rqmix", o.sequence_length = 8, o.burn_in = 8; }},
       {"a ladder of one epsilon", [](TrainOptions& o) { o.epsilon_min = o.epsilon = 0.25; },
        [](TrainOptions& o) { o.epsilon_min = 0.26, o.epsilon = 0.25; }},
       {"the least radius", [](TrainOptions& o) { o.obs = "window", o.view_radius = 3; },
@@ -506,6 +537,6 @@ TEST_CASE("settings that only just fit together are taken, the next ones refused
 }
 
 TEST_CASE("seconds become milliseconds", "[unit]") {
-  CHECK(train::seconds_to_ms(0.1).count() == 100);
-  CHECK(train::seconds_to_ms(2.5).count() == 2500);
+  CHECK(running::seconds_to_ms(0.1).count() == 100);
+  CHECK(running::seconds_to_ms(2.5).count() == 2500);
 }

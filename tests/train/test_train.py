@@ -272,7 +272,7 @@ def test_a_signal_before_all_ranks_are_there_ends_the_wait(start, tmp_path):
     wait_until_listening(port)
     alone.popen.send_signal(signal.SIGTERM)
     assert alone.wait() == 75, alone.text()
-    assert "stopped by a signal before all ranks had joined" in alone.text() and alone.took_s < 30
+    assert "stopped by a signal before all ranks had joined" in alone.text() and alone.took_s < 60
     assert not list(tmp_path.glob("snakes_3v3/*"))
 
 
@@ -343,7 +343,7 @@ def test_a_master_out_of_reach_is_told_within_the_join_timeout(start, tmp_path):
     run = start([BINARY, *flags(TINY | {"runs_dir": tmp_path, "join_timeout": 3})], RANK=1, WORLD_SIZE=2,
                 MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
     assert run.wait() == 3
-    assert run.took_s < 12
+    assert run.took_s < 60
     assert f"rank 1 on {HOST}: " in run.text() and f"nothing answers at 127.0.0.1:{port}" in run.text()
 
 
@@ -359,6 +359,20 @@ def test_weights_that_change_on_one_rank_end_all_at_the_next_comparison(start, t
         at, who = re.search(r"weights after (\d+) updates differs between ranks: (.*)", process.text()).groups()
         assert 70 <= int(at) <= 100 and who.startswith(f"rank {rank} from rank 0"), process.text()
         assert "weights at the end" not in process.text()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_loss_that_is_not_finite_on_one_rank_ends_all_with_one_message(start, tmp_path, rank):
+    settings = ENDLESS | {"runs_dir": tmp_path, "check_consistency": 0, "checkpoint_interval": 0}
+    words = [str(word) for pair in settings.items() for word in pair]
+    port = free_port()
+    ranks = [start([PROBE, "spoil", rank, 70, *words], RANK=r, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+             for r in range(2)]
+    assert [process.wait() for process in ranks] == [1, 1], ranks[0].text() + ranks[1].text()
+    told = [re.findall(r"the critic's loss is not finite after (\d+) updates: training diverged; lower --c_lr or --reward_scale",
+                       process.text()) for process in ranks]
+    assert told[0] == told[1] and len(told[0]) == 1 and 70 < int(told[0][0]) <= 110, ranks[0].text() + ranks[1].text()
+    assert "Error: the critic's loss is not finite" in next(tmp_path.glob("snakes_3v3/*/train.rank1.log")).read_text()
 
 
 def test_world_size_needs_ddp(start, tmp_path):

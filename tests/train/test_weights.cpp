@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <set>
 
-#include "../io/temporary_folder.hpp"
-#include "snake_ddp/io/state_dict.hpp"
+#include "../files/temporary_folder.hpp"
+#include "snake_ddp/files/state_dict.hpp"
 
 namespace {
 
@@ -21,7 +21,7 @@ learners::LearnerOptions small(const std::string& algo, std::uint64_t seed = 1) 
   o.hidden_size = 8;
   o.sequence_length = 4;
   o.burn_in = 1;
-  o.clipped_double_critics = algo == "ddpg";
+  o.own["clipped_double_critics"] = algo == "ddpg";
   o.seed = seed;
   return o;
 }
@@ -71,7 +71,7 @@ TEST_CASE("the hash of a state feels one bit of each tensor of each learner", "[
 TEST_CASE("after --load_model weights are the file's, and each target equals its network", "[unit]") {
   for (const learners::LearnerEntry& entry : learners::registry()) {
     CAPTURE(entry.name);
-    io::TemporaryFolder folder;
+    files::TemporaryFolder folder;
     train::TrainOptions o;
     o.algo = entry.name;
     o.hidden_size = 8;
@@ -81,13 +81,13 @@ TEST_CASE("after --load_model weights are the file's, and each target equals its
     const std::string models = folder / "snakes_3v3/run3_x/trained_model";
     std::filesystem::create_directories(models);
     const auto first = entry.make(small(entry.name, 5)), second = entry.make(small(entry.name, 6));
-    io::save_state_dict(models + "/actor_40.pth", first->exported_actor());
-    io::save_state_dict(models + "/critic_40.pth", first->exported_critic());
+    files::save_state_dict(models + "/actor_40.pth", first->exported_actor());
+    files::save_state_dict(models + "/critic_40.pth", first->exported_critic());
     for (const auto& [name, tensor] : second->state())  // as after updates
       if (name.find("adam.") != std::string::npos) tensor.fill_(0.5);
     second->state_changed();
 
-    train::load_weights(o, train::FeatureMap(o), *second);
+    train::load_weights(o, train::FeatureMap(train::Plan(o)), *second);
     const nets::NamedTensors then = first->state(), now = second->state();
     for (const auto& [name, tensor] : now) {
       CAPTURE(name);

@@ -5,7 +5,7 @@
 //       sends itself SIGTERM, "stall" makes no progress any more, "slow" sleeps a quarter of a second after each step until then
 //   learner SEED HIDDEN OBS OUT   what a fresh learner's policy answers to the same features scaled, as training plays
 //   perturb RANK UPDATES NAME VALUE ...   trains with these settings; on one rank a weight changes by itself after so many
-//                             updates
+//                             updates; "spoil" likewise: it is no number any more
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,9 +23,10 @@
 #include "snake_ddp/config/fields.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/encode/scaling.hpp"
-#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/nets/policy.hpp"
+#include "snake_ddp/replay/random_batch.hpp"
 #include "snake_ddp/train/options.hpp"
 #include "snake_ddp/train/run.hpp"
 #include "spied_learner.hpp"
@@ -51,7 +53,7 @@ at::Tensor with_constant(const at::Tensor& features) {
 }
 
 at::Tensor observations_of(const std::string& path) {
-  for (const auto& [name, tensor] : io::load_state_dict(path)) {
+  for (const auto& [name, tensor] : files::load_state_dict(path)) {
     if (name == "obs") return tensor;
   }
   throw base::FileError(path + " has no obs");
@@ -60,18 +62,9 @@ at::Tensor observations_of(const std::string& path) {
 // The global batch of an update, and of it the rows of one of `parts` ranks.
 replay::Batch share(const learners::Learner& learner, int update, int part, int parts) {
   at::manual_seed(static_cast<std::uint64_t>(update) + 100);
-  replay::Batch batch;
-  for (const replay::Column& column : learner.columns()) {
-    std::vector<std::int64_t> sizes = {kGlobalBatch};
-    sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
-    at::Tensor values = at::rand(sizes);
-    if (column.name.find("observation") != std::string::npos) {
-      values.mul_(2).sub_(1);
-      values.select(-1, -1).fill_(1.0F);
-    }
-    const std::int64_t rows = kGlobalBatch / parts;
-    batch.columns.push_back(values.narrow(0, part * rows, rows).contiguous());
-  }
+  replay::Batch batch = replay::random_batch(learner.columns(), kGlobalBatch);
+  const std::int64_t rows = kGlobalBatch / parts;
+  for (at::Tensor& column : batch.columns) column = column.narrow(0, part * rows, rows).contiguous();
   return batch;
 }
 
@@ -96,14 +89,15 @@ void learn_union(const std::vector<std::string>& a) {
   const int parts = alone ? std::stoi(a.at(5)) : group.size();
   for (int update = 0; update < kUpdates; ++update)
     learner->update(share(*learner, update, part, parts), average);
-  if (group.is_main()) io::save_state_dict(a.at(3), learner->state());
+  if (group.is_main()) files::save_state_dict(a.at(3), learner->state());
   group.barrier("end", group.deadline());
 }
 
 void act(const std::vector<std::string>& a) {
-  nets::ActorPolicy policy(io::load_state_dict(a.at(2)), nets::head_from_name(a.at(1)), a.at(2));
-  io::save_state_dict(a.at(4),
-                      {{"values", policy.action_values(with_constant(observations_of(a.at(3)))).clone()}});
+  const auto policy =
+      nets::make_policy(files::load_state_dict(a.at(2)), nets::head_from_name(a.at(1)), a.at(2));
+  files::save_state_dict(
+      a.at(4), {{"values", policy->action_values(with_constant(observations_of(a.at(3)))).clone()}});
 }
 
 void play_scaled(const std::vector<std::string>& a) {
@@ -115,7 +109,7 @@ void play_scaled(const std::vector<std::string>& a) {
   const at::Tensor shift = at::from_blob(s.shift, {30}, at::kFloat);
   const at::Tensor scale = at::from_blob(s.scale, {30}, at::kFloat);
   const at::Tensor seen = (observations_of(a.at(3)) - shift) * scale;
-  io::save_state_dict(a.at(4), {{"values", learner->policy().action_values(with_constant(seen)).clone()}});
+  files::save_state_dict(a.at(4), {{"values", learner->policy().action_values(with_constant(seen)).clone()}});
 }
 
 // NAME VALUE ..., also with dashes before the name, from a[first] on.
@@ -133,7 +127,7 @@ train::TrainOptions options_from(const std::vector<std::string>& a, std::size_t 
   return options;
 }
 
-int train_perturbed(const std::vector<std::string>& a) {
+int train_perturbed(const std::vector<std::string>& a, double by) {
   const train::TrainOptions options = options_from(a, 3);
   const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });
   learners::Learner* learner = nullptr;
@@ -145,7 +139,7 @@ int train_perturbed(const std::vector<std::string>& a) {
   return train::run_training(options, world, [&](const train::Progress& progress) {
     if (changed || progress.updates < std::stoll(a.at(2))) return;
     changed = true;
-    learner->exported_critic().back().second.view(-1)[0] += 0.5;
+    learner->exported_critic().back().second.view(-1)[0] += by;
   });
 }
 
@@ -168,9 +162,11 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
     const std::string& mode = arguments.at(0);
-    SD_CHECK(mode == "union" || mode == "act" || mode == "learner" || mode == "perturb" || mode == "run",
+    SD_CHECK(mode == "union" || mode == "act" || mode == "learner" || mode == "perturb" || mode == "spoil" ||
+                 mode == "run",
              "unknown mode " + mode);
-    if (mode == "perturb") return train_perturbed(arguments);
+    if (mode == "perturb") return train_perturbed(arguments, 0.5);
+    if (mode == "spoil") return train_perturbed(arguments, std::numeric_limits<double>::quiet_NaN());
     if (mode == "run") return train_with(arguments);
     if (mode == "union") learn_union(arguments);
     if (mode == "act") act(arguments);

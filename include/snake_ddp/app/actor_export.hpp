@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/io/state_dict.hpp"
+#include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/nets/dense.hpp"
 
 namespace snake_ddp::app {
@@ -12,7 +12,7 @@ namespace snake_ddp::app {
 /// An actor that a file holds, known to be one.
 struct ActorFile {
   std::string path;
-  io::NamedTensors weights;
+  files::NamedTensors weights;
   nets::Head head;
   bool argmax = false;
   bool mask_fatal = false;

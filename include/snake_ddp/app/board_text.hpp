@@ -4,17 +4,17 @@
 #include <array>
 #include <string>
 
-#include "snake_ddp/io/game_log.hpp"
+#include "snake_ddp/records/game_log.hpp"
 
 namespace snake_ddp::app {
 
 /// A moment of a game: the board, and what is written around it.
 struct Moment {
-  const io::RecordedBoard& board;
+  const records::RecordedBoard& board;
   const std::array<std::string, 2>& names;
   std::array<int, 2> scores{};  // sums of rewards
   int step = 0;                 // steps played
-  io::PerSnake hit{};           // 1: died in the last one
+  records::PerSnake hit{};      // 1: died in the last one
 };
 
 /// Two characters a cell: heads are a capital letter and where they look, bodies the letter doubled, beans
@@ -26,6 +26,6 @@ std::string board_text(const Moment& moment, bool colour);
 void show_moment(const Moment& moment, double per_second);
 
 /// Shows all of a game, as show_moment does.
-void show_game(const io::RecordedGame& game, double per_second);
+void show_game(const records::RecordedGame& game, double per_second);
 
 }  // namespace snake_ddp::app

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "snake_ddp/nets/policy.hpp"
-#include "snake_ddp/rollout/match.hpp"
+#include "snake_ddp/rollout/player.hpp"
 
 namespace snake_ddp::app {
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,14 +18,39 @@ namespace snake_ddp::config {
 struct Field {
   std::string name;  // as in the flag, with underscores, and in JSON
   std::variant<bool*, std::int64_t*, double*, std::string*> target;
-  std::string help;
+  std::string help = {};
   double least = -std::numeric_limits<double>::infinity();  // numbers only, inclusive
   double most = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices;       // texts only; empty: any
+  std::vector<std::string> choices = {};  // texts only; empty: any
   std::string group = {};                 // heading in --help
   std::vector<std::string> used_by = {};  // learners (--algo) that read it; empty: all
 };
 using Fields = std::vector<Field>;
+
+/// The three kinds of fields. A switched pair of arguments does not compile, or is a Bug when the list is made.
+Field flag(std::string name, bool* target, std::string help);
+Field text(std::string name, std::string* target, std::string help, std::vector<std::string> choices = {});
+Field number(std::string name, std::int64_t* target, std::string help, double least, double most);
+Field number(std::string name, double* target, std::string help, double least, double most);
+
+/// Settings by name.
+using Value = std::variant<bool, std::int64_t, double, std::string>;
+using Values = std::map<std::string, Value>;
+
+/// A heading of --help for all of `fields`.
+Fields under(const std::string& group, Fields fields);
+
+/// The lists one after the other.
+Fields joined(std::initializer_list<Fields> lists);
+
+/// Points the targets into `values`, which must outlive the list. What is missing there is added with its present value.
+Fields over(Fields fields, Values& values);
+
+Value value_of(const Field& field);
+/// Throws  Bug for a value of another type.
+void set(const Field& field, const Value& value);
+/// Sets the fields that `values` names. Others keep their values.
+void set_from_values(const Fields& fields, const Values& values);
 
 /// The value as text, as `--help` and messages show it.
 std::string value_text(const Field& field);
@@ -38,9 +65,10 @@ void set_from_text(const Field& field, const std::string& text);
 void set_from_json(const Fields& fields, const nlohmann::json& object, const std::string& where);
 
 /// Reads a JSON file (comments allowed) and merges it. Keys in `passed_over` are no error and set nothing.
+/// Returns all keys, with underscores.
 /// Throws  FileError when it cannot be read; UsageError as set_from_json, and for text that is not JSON.
-void set_from_file(const Fields& fields, const std::string& path,
-                   const std::vector<std::string>& passed_over = {});
+std::vector<std::string> set_from_file(const Fields& fields, const std::string& path,
+                                       const std::vector<std::string>& passed_over = {});
 
 /// All values, in list order.
 nlohmann::ordered_json to_json(const Fields& fields);

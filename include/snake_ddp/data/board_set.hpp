@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "snake_ddp/game/game.hpp"
-#include "snake_ddp/io/sealed_file.hpp"
+#include "snake_ddp/records/sealed_file.hpp"
 
 namespace snake_ddp::data {
 
@@ -33,7 +33,7 @@ class BoardSetWriter {
   void put(const void* bytes, std::size_t size);
   std::string path_, part_;
   std::int64_t interval_;
-  std::unique_ptr<io::SealedWriter> file_;
+  std::unique_ptr<records::SealedWriter> file_;
   std::vector<std::int64_t> ends_;  // of each game: number of boards up to and with it
   std::string buffer_;
   std::uint32_t crc_ = 0;

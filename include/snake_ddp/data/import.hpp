@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "snake_ddp/game/game.hpp"
-#include "snake_ddp/io/game_log.hpp"
+#include "snake_ddp/records/game_log.hpp"
 
 namespace snake_ddp::data {
 
 /// The boards of a record at steps 0, interval, 2 interval ... that are not done. What directions a record leaves out are
 /// taken from the bodies.
 /// Throws  FileError with `where` for a record whose boards the rules do not allow.
-std::vector<game::State> boards_of(const io::RecordedGame& record, std::int64_t interval,
+std::vector<game::State> boards_of(const records::RecordedGame& record, std::int64_t interval,
                                    const std::string& where);
 
 /// Where records are: files of the folder `path` that end as logs (.json), traces (.jsonl), both also .gz, or sets of

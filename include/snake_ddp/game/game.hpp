@@ -16,7 +16,7 @@
 namespace snake_ddp::game {
 
 inline constexpr int kRows = 10, kCols = 20, kCells = 200;
-inline constexpr int kSnakes = 6, kTeamSize = 3, kBeans = 5, kMaxSteps = 200, kStartLength = 3;
+inline constexpr int kSnakes = 6, kTeamSize = 3, kMoves = 4, kBeans = 5, kMaxSteps = 200, kStartLength = 3;
 
 /// Actions and directions: row - 1, row + 1, column - 1, column + 1. `direction ^ 1` is the opposite one.
 enum : std::uint8_t { kUp, kDown, kLeft, kRight };

@@ -4,65 +4,56 @@
 //          of the game has it: see docs/learners/bicnet.md for the equations and differences.
 #pragma once
 
-#include <optional>
+#include <vector>
 
-#include "snake_ddp/learners/adam.hpp"
-#include "snake_ddp/learners/ddpg.hpp"
+#include "snake_ddp/learners/columns.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/trainee.hpp"
 #include "snake_ddp/nets/bicnet.hpp"
+#include "snake_ddp/nets/net_policies.hpp"
 
 namespace snake_ddp::learners {
 
-/// Batches are those of DDPG, its columns under DdpgColumn.
-class Bicnet final : public Learner, private nets::Policy {
+/// Batches are those of DDPG.
+class Bicnet final : public Learner {
  public:
-  /// Throws  UsageError for layer_norm, expected_value, clipped_double_critics and coalesced_update, which are DDPG's.
-  static void check(const LearnerOptions& options);
-  /// Throws  as `check`.
   explicit Bicnet(const LearnerOptions& options);
 
   [[nodiscard]] std::vector<replay::Column> columns() const override;
-  [[nodiscard]] nets::Policy& policy() override { return *this; }
+  [[nodiscard]] nets::Policy& policy() override { return policy_; }
   void update(const replay::Batch& batch, const Average& average) override;
   void scale_rates(double factor) override;
   [[nodiscard]] at::Tensor measured() const override;
   [[nodiscard]] nets::NamedTensors state() override;
   void state_changed() override;
-  [[nodiscard]] nets::NamedTensors exported_actor() override { return actor_.online.named(); }
-  [[nodiscard]] nets::NamedTensors exported_critic() override { return critic_.online.named(); }
+  [[nodiscard]] nets::NamedTensors exported_actor() override { return actor_.net.named(); }
+  [[nodiscard]] nets::NamedTensors exported_critic() override { return critic_.net.named(); }
   void start_from_exported() override;
 
   /// The four networks, for tests.
-  [[nodiscard]] nets::BicnetNet& actor() { return actor_.online; }
-  [[nodiscard]] nets::BicnetNet& critic() { return critic_.online; }
-  [[nodiscard]] nets::BicnetNet& actor_target() { return actor_.target; }
-  [[nodiscard]] nets::BicnetNet& critic_target() { return critic_.target; }
+  [[nodiscard]] nets::BicnetNet& actor() { return actor_.net; }
+  [[nodiscard]] nets::BicnetNet& critic() { return critic_.net; }
+  [[nodiscard]] nets::BicnetNet& actor_target() { return actor_.target(); }
+  [[nodiscard]] nets::BicnetNet& critic_target() { return critic_.target(); }
 
  private:
-  // A network, its target, and what moves them.
-  struct Pair {
-    Pair(const nets::BicnetShape& shape, double learning_rate, std::uint64_t seed, at::Device device,
-         bool by_library);
+  // With what its passes read.
+  struct Pair : Trainee<nets::BicnetNet> {
+    Pair(const LearnerOptions& options, const nets::BicnetShape& shape, double learning_rate,
+         std::uint64_t seed);
     void refresh();
-    // Adam's step with the gradient's mean over ranks; the target's behind it, unless `tau` is empty.
-    void step(const Average& average, double max_norm, std::optional<double> tau);
+    void step(const Average& average, bool follow);
 
-    nets::BicnetNet online, target;
     nets::BicnetMaps maps, target_maps;
-    nets::FlatParameters gradient;
-    Adam adam;
     nets::BicnetPass pass;
-    at::Tensor norm;  // 0-dim, of the last gradient before clipping
   };
 
-  const at::Tensor& action_values(const at::Tensor& observations) override;
   void critic_gradient(const replay::Batch& batch, const at::Tensor& observation);
   void actor_gradient(const at::Tensor& observation);
 
   LearnerOptions options_;
   Pair actor_, critic_;
-  nets::BicnetPass act_pass_;
-  at::Tensor act_output_;
+  nets::BicnetPolicy policy_;
   at::Tensor critic_input_, d_q_, d_action_;  // [3, B, D + 5], [3, B, 1], [3, B, 4]
   at::Tensor critic_loss_, q_mean_, actor_loss_;
   std::int64_t updates_ = 0;

@@ -6,37 +6,26 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
-#include "snake_ddp/learners/adam.hpp"
+#include "snake_ddp/learners/columns.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/trainee.hpp"
 #include "snake_ddp/nets/dense.hpp"
 #include "snake_ddp/nets/dense_rows.hpp"
+#include "snake_ddp/nets/net_policies.hpp"
 
 namespace snake_ddp::learners {
 
-/// Columns of a batch, by index.
-enum DdpgColumn : std::size_t {
-  kObservation,      // [B, 3, D + 1], the last one constant 1
-  kAction,           // [B, 3, 4]
-  kReward,           // [B, 3], sum of n discounted rewards
-  kNextObservation,  // [B, 3, D + 1], n steps later
-  kDiscount,         // [B, 3], gamma^n, 0 where the game ended
-};
+/// A network that learns, with what its passes read.
+struct DdpgTrainee : Trainee<nets::DenseNet> {
+  DdpgTrainee(const LearnerOptions& options, const nets::DenseShape& shape, double learning_rate,
+              std::uint64_t seed);
+  /// Must be called after weights or targets were written.
+  void refresh();
+  void refresh_target();
 
-inline constexpr std::int64_t kTeam = 3, kActions = 4;
-
-/// A network that learns: weights, target, gradient, optimizer.
-struct Trained {
-  Trained(const nets::DenseShape& shape, at::Device device, double learning_rate, std::uint64_t seed,
-          bool by_library);
-  /// Target from the weights, optimizer from zero.
-  void start();
-  /// Must be called after weights or targets were written from outside.
-  void refresh(bool by_library);
-
-  nets::DenseNet net, target;
-  nets::FlatParameters gradient;
-  Adam adam;
+  bool library;
   // For the library's products, and for our own; only the one in use is kept up to date.
   nets::Folded folded, target_folded;
   nets::DenseRows rows, target_rows;
@@ -46,12 +35,20 @@ struct Trained {
 struct DdpgRows;
 struct DdpgWhole;
 
-class Ddpg final : public Learner, private nets::Policy {
+struct DdpgFlags {
+  bool expected_value = false;  // Q(s, a) = sum over moves of a_i Q(s, e_i) wherever a is an actor's output
+  bool clipped_double_critics =
+      false;                      // targets take the smaller value of two critics (TD3, arXiv:1802.09477)
+  bool coalesced_update = false;  // the actor's gradient from the critic before its step: one average
+  config::Fields fields();
+};
+
+class Ddpg final : public Learner {
  public:
   explicit Ddpg(const LearnerOptions& options);
 
   [[nodiscard]] std::vector<replay::Column> columns() const override;
-  [[nodiscard]] nets::Policy& policy() override { return *this; }
+  [[nodiscard]] nets::Policy& policy() override { return *policy_; }
   void update(const replay::Batch& batch, const Average& average) override;
   /// 1 where the actor learns, too.
   [[nodiscard]] int next_kind() const override {
@@ -69,37 +66,34 @@ class Ddpg final : public Learner, private nets::Policy {
   /// The four networks, for tests: actor, critic, actor target, critic target.
   [[nodiscard]] nets::DenseNet& actor() { return actor_.net; }
   [[nodiscard]] nets::DenseNet& critic(std::size_t i = 0) { return critics_.at(i).net; }
-  [[nodiscard]] nets::DenseNet& actor_target() { return actor_.target; }
-  [[nodiscard]] nets::DenseNet& critic_target(std::size_t i = 0) { return critics_.at(i).target; }
+  [[nodiscard]] nets::DenseNet& actor_target() { return actor_.target(); }
+  [[nodiscard]] nets::DenseNet& critic_target(std::size_t i = 0) { return critics_.at(i).target(); }
 
  private:
-  const at::Tensor& action_values(const at::Tensor& observations) override;
-  void step(Trained& trained, at::Tensor& norm, bool follow);
-  void refresh_target(Trained& trained) const;
+  void step(DdpgTrainee& trainee, bool follow);
 
   // ddpg_rows.cpp: chunks of rows through our own products.
-  DdpgRows& scratch_for_rows();
-  void unfold_in_rows(Trained& trained);
-  void act_in_rows(const at::Tensor& observations);
+  void prepare_rows();
+  void unfold_in_rows(DdpgTrainee& trainee);
   void critic_gradient_in_rows(const replay::Batch& batch);
   void actor_gradient_in_rows(const replay::Batch& batch);
 
   // ddpg_library.cpp: whole batches through the library's, on any device.
-  void act_by_library(const at::Tensor& observations);
   void critic_gradient_by_library(const replay::Batch& batch);
   void actor_gradient_by_library(const replay::Batch& batch);
   [[nodiscard]] at::Tensor next_values_by_library(const at::Tensor& next);
 
   LearnerOptions options_;
+  DdpgFlags own_;
   bool by_library_;
-  Trained actor_;
-  std::vector<Trained> critics_;  // one, or two with clipped double critics
+  DdpgTrainee actor_;
+  std::vector<DdpgTrainee> critics_;  // one, or two with clipped double critics
   // All folded gradients side by side, the critics' first, so that any of them are one average.
   at::Tensor gradients_, critic_gradients_, actor_gradient_;
   std::shared_ptr<DdpgRows> rows_;    // scratch of the one path
   std::shared_ptr<DdpgWhole> whole_;  // or of the other
-  at::Tensor act_output_;
-  at::Tensor critic_loss_, q_mean_, critic_norm_, actor_norm_, actor_loss_;  // 0-dim
+  std::optional<nets::DensePolicy> policy_;
+  at::Tensor critic_loss_, q_mean_, actor_loss_;  // 0-dim
   std::int64_t updates_ = 0;
   at::Tensor updates_tensor_;  // the same as part of the state
 };

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "snake_ddp/learners/flags.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/replay/buffer.hpp"
@@ -43,30 +44,23 @@ class Average {
   Whole whole_;
 };
 
-/// What all learners are told. The loop fills it from the flags.
-struct LearnerOptions {
+/// What a learner is made with. The loop fills it from the settings.
+struct LearnerOptions : SharedFlags {
   std::string algo = "ddpg";
   std::int64_t features = 30;
-  std::int64_t hidden_size = 256;
-  std::string output_activation = "softmax";
-  double tau = 0.01;
-  double a_lr = 3e-4;
-  double c_lr = 3e-4;
-  bool layer_norm = false;
-  bool expected_value = false;  // Q(s, a) = sum over moves of a_i Q(s, e_i) wherever a is an actor's output
-  double max_grad_norm = 1.0;
-  std::int64_t actor_interval = 1;  // critic updates for each update of the actor and the targets
-  bool clipped_double_critics =
-      false;  // a second critic; targets take the lesser value (TD3, arXiv:1802.09477)
-  bool coalesced_update =
-      false;  // the actor's gradient from the critic before its step: one average instead of two
-  double td_lambda = 0.65;            // weight of longer returns: pqn, pqn_vdn
-  std::int64_t sequence_length = 16;  // transitions of a window: rqmix
-  std::int64_t burn_in = 4;           // of them, the first ones that are not learned from
   bool library_products =
       false;               // the plain path of the library's products, on the CPU too: the oracle of tests
   std::uint64_t seed = 1;  // of the initial weights; the same on every rank
   at::Device device = at::kCPU;
+  config::Values own = {};  // flags of one learner alone, by name; what is missing has its default
+
+  /// The own flags of a learner: a struct whose `fields()` lists its members.
+  template <class Flags>
+  [[nodiscard]] Flags read() const {
+    Flags flags;
+    config::set_from_values(flags.fields(), own);
+    return flags;
+  }
 };
 
 /// Numbers of the last update, for reports.
@@ -80,9 +74,6 @@ struct UpdateStats {
 
 /// From what Learner::measured gave, [5] float32 in main memory.
 UpdateStats stats_from(const at::Tensor& measured);
-
-/// Learner::measured of a learner without an actor, from tensors without dimensions.
-at::Tensor measured_values(const at::Tensor& loss, const at::Tensor& norm, const at::Tensor& q_mean);
 
 /// What the loop makes batches of.
 enum class Feed {
@@ -138,21 +129,27 @@ class Learner {
   virtual void start_from_exported() = 0;
 };
 
-/// The registry: one line a learner.
+/// A learner and what it can do. Which flags go with it follows from this.
 struct LearnerEntry {
   std::string name;
   std::unique_ptr<Learner> (*make)(const LearnerOptions&);
-  /// Throws  UsageError for an option that this learner does not have; `make` does so too.
-  void (*check)(const LearnerOptions&) = [](const LearnerOptions&) {};
+  config::Fields (*flags)();  // shared and own ones, over their defaults
   Feed feed = Feed::kReplay;
+  bool actor = false;          // a policy that draws its moves; learns from scaled features, too
+  bool n_step = false;         // takes rewards of several steps in one transition
+  bool device_boards = false;  // learns from boards and replay on its device
+  bool cuda_graphs = false;    // its updates may be recorded
+  bool low_precision = false;  // its products may be tf32 or bf16
+  bool tokens = false;         // may read tokens behind its features
+  /// Throws  UsageError for flags that do not go together.
+  void (*check)(const LearnerOptions&) = [](const LearnerOptions&) {};
 };
 const std::vector<LearnerEntry>& registry();
 
 /// Throws  UsageError for an unknown name, listing the known ones.
 const LearnerEntry& find_learner(const std::string& algo);
 
-/// Throws  UsageError for an unknown options.algo, listing the known ones, and as LearnerEntry::check.
-void check_options(const LearnerOptions& options);
+/// Throws  UsageError for an unknown options.algo, listing the known ones.
 std::unique_ptr<Learner> make_learner(const LearnerOptions& options);
 
 }  // namespace snake_ddp::learners

@@ -11,10 +11,9 @@
 
 #include "snake_ddp/nets/dense.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"
+#include "snake_ddp/nets/team.hpp"
 
 namespace snake_ddp::nets {
-
-constexpr std::int64_t kTeam = 3;  // steps of the LSTM
 
 /// Whose names: the reference's critic names its LSTM before its first layer.
 enum class BicnetRole { kActor, kCritic };

@@ -11,23 +11,10 @@
 #include <cstdint>
 #include <string>
 
+#include "snake_ddp/nets/dense_shape.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"
 
 namespace snake_ddp::nets {
-
-/// What is applied to the last layer's output.
-enum class Head { kIdentity, kSoftmax, kTanh };
-
-/// Throws  UsageError for anything but "softmax" and "tanh".
-Head head_from_name(const std::string& name);
-
-struct DenseShape {
-  std::int64_t in = 0;  // features, without the constant
-  std::int64_t hidden = 256;
-  std::int64_t out = 1;
-  Head head = Head::kIdentity;
-  bool layer_norm = false;  // before the ReLU; ours, off in the reference
-};
 
 /// The parameters of one network. Rows of inputs carry a constant 1 after the features: [R, in + 1].
 class DenseNet {
@@ -47,6 +34,11 @@ class DenseNet {
   [[nodiscard]] NamedTensors named() const { return named_views(parameters_); }
   /// The same names over another tensor of this layout (gradients, moments).
   [[nodiscard]] NamedTensors named_views(const FlatParameters& of) const;
+
+  /// The parameters in main memory. Owner: this network.
+  [[nodiscard]] DenseBlocks blocks() const { return blocks(parameters_); }
+  /// Another tensor of this layout in main memory.
+  [[nodiscard]] DenseBlocks blocks(const FlatParameters& of) const;
 
  private:
   DenseShape shape_;
@@ -71,6 +63,8 @@ struct FoldedGradient {
   /// Puts it over `storage`, so that several networks' gradients lie side by side.
   /// Shapes  storage [flat.numel()] float32 contiguous; it stays the caller's too.
   void lie_over(at::Tensor storage);
+  /// In main memory. Owner: this.
+  [[nodiscard]] FoldedBlocks blocks() const;
 
   DenseShape shape;
   std::int64_t width;

@@ -1,16 +1,31 @@
 // A DenseNet's passes on the CPU, a few dozen rows at a time: what a row needs next is still in the first caches when it
-// is needed, nothing is allocated, and ReLU, layer norm and head ride along with the products. ATen's passes in
-// dense.hpp are the oracle and serve every other device.
+// is needed, nothing is allocated, and ReLU, layer norm and head ride along with the products. Nothing here needs LibTorch.
+// ATen's passes in dense.hpp are the oracle and serve every other device.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <new>
 
-#include "snake_ddp/nets/dense.hpp"
+#include "snake_ddp/nets/dense_shape.hpp"
 
 namespace snake_ddp::nets {
 
 /// Most rows of one call: all that it touches stays within the second cache at 256 hidden units.
 inline constexpr std::int64_t kChunkRows = 96;
+
+/// Floats from the start of a cache line on, zero at first.
+class AlignedFloats {
+ public:
+  explicit AlignedFloats(std::int64_t count);
+  [[nodiscard]] float* data() const { return floats_.get(); }
+
+ private:
+  struct Free {
+    void operator()(float* floats) const { ::operator delete[](floats, std::align_val_t{64}); }
+  };
+  std::unique_ptr<float[], Free> floats_;
+};
 
 /// The parameters as the passes read them: the product of the first two layers as in `Folded`, and everything in rows
 /// padded with zeros to whole vectors. Valid until the parameters change.
@@ -18,7 +33,7 @@ class DenseRows {
  public:
   explicit DenseRows(const DenseShape& shape);
   /// Cost  one [in + 1, hidden] x [hidden, hidden] product.
-  void refresh(const DenseNet& net);
+  void refresh(const DenseBlocks& parameters);
 
   [[nodiscard]] const DenseShape& shape() const { return shape_; }
   [[nodiscard]] std::int64_t width() const { return width_; }  // hidden units with the padding
@@ -32,7 +47,7 @@ class DenseRows {
  private:
   DenseShape shape_;
   std::int64_t width_;
-  at::Tensor storage_;
+  AlignedFloats storage_;
   float *map_, *last_weight_, *last_bias_, *norm_;  // into storage_
 };
 
@@ -42,7 +57,7 @@ struct RowScratch {
   RowScratch(std::int64_t hidden_size, std::int64_t inputs);
   std::int64_t
       stride;  // floats from row to row: not a power of two, which would crowd a few sets of the cache
-  at::Tensor storage;
+  AlignedFloats storage;
   // Into storage: [kChunkRows, stride] each, [kChunkRows], and [padded hidden, inputs + 1] twice.
   float *hidden, *normalised, *d_hidden, *inverse_deviation, *transposed, *d_transposed;
 };
@@ -58,12 +73,13 @@ void forward_all(const DenseRows& net, std::int64_t rows, const float* input, Ro
 /// Adds to `sums` what these rows contribute to the gradients of a scalar loss.
 /// Shapes  input and output as the forward pass had them, d_output [rows, out] = dL/d(output); scratch as it left it.
 void backward(const DenseRows& net, std::int64_t rows, const float* input, std::int64_t input_row,
-              const float* output, const float* d_output, RowScratch& scratch, FoldedGradient& sums);
+              const float* output, const float* d_output, RowScratch& scratch, const FoldedBlocks& sums);
 
 /// The gradient with respect to all parameters, as `unfold` in dense.hpp has it.
-/// Shapes  `folded` has the width of the rows' networks; `gradient` has the network's layout and is overwritten.
+/// Shapes  `folded` has the width of the rows' networks; `gradient` is overwritten.
 /// Cost    two [in + 1, hidden] x [hidden, hidden] products.
-void unfold(const DenseNet& net, const FoldedGradient& folded, RowScratch& scratch, FlatParameters& gradient);
+void unfold(const DenseShape& shape, const DenseBlocks& parameters, const FoldedBlocks& folded,
+            RowScratch& scratch, const DenseBlocks& gradient);
 
 /// The gradient with respect to `count` inputs from `first` on; no parameter gradient is computed.
 /// Shapes  `net` has no head and one output; d_output [rows]; d_input [rows, count].

@@ -15,9 +15,9 @@
 #include "snake_ddp/game/game.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"
 #include "snake_ddp/nets/policy.hpp"
+#include "snake_ddp/play/sight.hpp"
+#include "snake_ddp/play/turn.hpp"
 #include "snake_ddp/replay/buffer.hpp"
-#include "snake_ddp/rollout/sight.hpp"
-#include "snake_ddp/rollout/turn.hpp"
 
 namespace snake_ddp::rollout {
 
@@ -35,7 +35,7 @@ struct Episode {
 struct CollectorOptions {
   std::int64_t num_envs = 1;
   std::int64_t episode_length = game::kMaxSteps;  // a game cut off earlier is truncated, not terminated
-  Sight sight;
+  play::Sight sight;
   encode::RewardRule reward = encode::RewardRule::kV12;
   double reward_scale = 1.0;
   double epsilon = 0.5;
@@ -63,14 +63,14 @@ struct CollectorOptions {
 };
 
 /// What of them boards are played by.
-TurnRules rules_of(const CollectorOptions& options);
+play::TurnRules rules_of(const CollectorOptions& options);
 
 /// A board's own epsilon, where they form a ladder.
 double ladder_epsilon(const CollectorOptions& options, std::int64_t board);
 
 /// A learner's columns as a collector fills them: where a board takes less than half the room of its observation, replay
 /// stores the board, 256 bytes, from which `sight` makes the observation of whichever rows are drawn.
-std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, const Sight& sight);
+std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, const play::Sight& sight);
 
 /// How far a rank's games have come: what outlasts its boards.
 struct GameCount {
@@ -131,7 +131,7 @@ class Collector {
   [[nodiscard]] std::uint64_t stream(std::size_t board) const;
 
   CollectorOptions options_;
-  TurnRules rules_;
+  play::TurnRules rules_;
   replay::Buffer& replay_;
   std::vector<game::State> boards_;
   std::vector<std::uint32_t> games_;  // dealt so far, by board

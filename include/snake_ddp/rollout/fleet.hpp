@@ -61,7 +61,7 @@ class Fleet {
   at::Device device_;
   nets::NamedTensors state_;  // a collector's, on the device
   at::Tensor place_, counts_, sums_, records_, record_epsilon_, observations_, values_;
-  std::int64_t sources_[kSources];  // place of each in replay's columns, -1 where it has none
+  std::int64_t sources_[play::kSources];  // place of each in replay's columns, -1 where it has none
   bool stores_boards_ = false, best_ = false;
   std::int64_t fetched_ = 0, replay_size_ = 0, replay_appended_ = 0;
   double epsilon_;
@@ -71,14 +71,14 @@ class Fleet {
 class Wanderers {
  public:
   /// With `sight` team A's observation is written after each step.
-  Wanderers(std::int64_t boards, std::uint64_t seed, const Sight* sight, at::Device device);
+  Wanderers(std::int64_t boards, std::uint64_t seed, const play::Sight* sight, at::Device device);
   void step();
   /// [boards, 256] bytes, and [boards, 3, features + 1] or undefined.
   [[nodiscard]] const at::Tensor& boards() const { return boards_; }
   [[nodiscard]] const at::Tensor& observations() const { return observations_; }
 
  private:
-  Sight sight_;
+  play::Sight sight_;
   std::uint64_t seed_;
   at::Tensor boards_, games_, observations_;
 };

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/io/checkpoint_folder.hpp"
+#include "snake_ddp/files/checkpoint_folder.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/collector.hpp"
@@ -88,13 +88,13 @@ class Checkpoints {
   enum class Stage { kNone, kParts, kWhole };
   // What a thread gives back.
   struct Written {
-    std::vector<io::CheckpointFile> files;
+    std::vector<files::CheckpointFile> files;
     std::string failure;
   };
 
   Plan plan_;
   Stage stage_ = Stage::kNone;
-  io::Manifest manifest_;
+  files::Manifest manifest_;
   std::chrono::steady_clock::time_point begun_;
   std::string failure_;  // on rank 0: why it cannot become whole
   std::shared_ptr<std::atomic<bool>> stop_ = std::make_shared<std::atomic<bool>>(false);

@@ -1,7 +1,9 @@
 // What ranks played since they started: sums, so that those of all ranks add up.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <vector>
 
 #include "snake_ddp/rollout/collector.hpp"
 
@@ -18,12 +20,15 @@ struct Collected {
   std::int64_t transitions = 0;  // given to replay
   std::int64_t play_us = 0;      // spent playing
 
-  void add(const rollout::Episode& ended) {
-    ++episodes;
-    episode_steps += ended.steps;
-    team_return += ended.team_return[0];
-    rival_return += ended.team_return[1];
-    wins += ended.team_return[0] > ended.team_return[1] ? 1 : 0;
+  void add(const std::vector<rollout::Episode>& ended, std::chrono::steady_clock::duration playing) {
+    for (const rollout::Episode& e : ended) {
+      ++episodes;
+      episode_steps += e.steps;
+      team_return += e.team_return[0];
+      rival_return += e.team_return[1];
+      wins += e.team_return[0] > e.team_return[1] ? 1 : 0;
+    }
+    play_us += std::chrono::duration_cast<std::chrono::microseconds>(playing).count();
   }
 };
 

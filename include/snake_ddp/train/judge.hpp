@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/rollout/match.hpp"
+#include "snake_ddp/rollout/player.hpp"
 
 namespace snake_ddp::train {
 
@@ -21,14 +21,14 @@ struct Pairing {
 /// Returns     nothing, on all ranks, where `stopping` said on any of them that a stop was asked for: within a second.
 /// Waits       for the other ranks as long as this one played, and the group's timeout.
 /// Throws      DistError.
-std::optional<std::vector<rollout::MatchResult>> judge_all(const std::vector<Pairing>& pairings,
-                                                           rollout::MatchOptions options,
-                                                           dist::DistContext& context,
-                                                           const std::function<bool()>& stopping);
+std::optional<std::vector<play::MatchResult>> judge_all(const std::vector<Pairing>& pairings,
+                                                        play::MatchOptions options,
+                                                        dist::DistContext& context,
+                                                        const std::function<bool()>& stopping);
 
 /// The same of one pairing.
-std::optional<rollout::MatchResult> judge(const rollout::Player& a, const rollout::Player& b,
-                                          rollout::MatchOptions options, dist::DistContext& context,
-                                          const std::function<bool()>& stopping);
+std::optional<play::MatchResult> judge(const rollout::Player& a, const rollout::Player& b,
+                                       play::MatchOptions options, dist::DistContext& context,
+                                       const std::function<bool()>& stopping);
 
 }  // namespace snake_ddp::train

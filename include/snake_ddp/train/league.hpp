@@ -12,9 +12,9 @@
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/nets/policy.hpp"
-#include "snake_ddp/rollout/match.hpp"
-#include "snake_ddp/rollout/sight.hpp"
-#include "snake_ddp/train/elo.hpp"
+#include "snake_ddp/play/elo.hpp"
+#include "snake_ddp/play/sight.hpp"
+#include "snake_ddp/rollout/player.hpp"
 
 namespace snake_ddp::train {
 
@@ -24,7 +24,7 @@ struct LeagueOptions {
   std::int64_t games = 2000;               // of a judgement, shared among the members
   double entry = 0.7;                      // share of them that a copy must have won to become a member
   std::uint64_t seed = 1;
-  rollout::Sight sight;
+  play::Sight sight;
   nets::Head head = nets::Head::kSoftmax;
   bool mask_fatal = false;
 };
@@ -39,11 +39,11 @@ struct LeagueMember {
 /// The same on all ranks.
 struct Judgement {
   std::int64_t episode = 0;
-  rollout::MatchResult total;
-  std::vector<rollout::MatchResult> against;  // by member, as they were before it
-  Rating rating;                              // in Elo, the first scripted member having 0
-  std::size_t members = 0;                    // after it
-  bool entered = false;                       // a copy of the learner is now a member
+  play::MatchResult total;
+  std::vector<play::MatchResult> against;  // by member, as they were before it
+  play::Rating rating;                     // in Elo, the first scripted member having 0
+  std::size_t members = 0;                 // after it
+  bool entered = false;                    // a copy of the learner is now a member
 };
 
 class League {
@@ -80,7 +80,7 @@ class League {
   };
 
   [[nodiscard]] rollout::Player player(const LeagueMember& member) const;
-  bool let_members_meet(dist::DistContext& context, const rollout::MatchOptions& options,
+  bool let_members_meet(dist::DistContext& context, const play::MatchOptions& options,
                         const std::function<bool()>& stopping);
   [[nodiscard]] const Met* find_met(const std::string& a, const std::string& b) const;
   [[nodiscard]] std::size_t number_of(const std::string& name) const;

@@ -2,25 +2,26 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "snake_ddp/config/fields.hpp"
+#include "snake_ddp/learners/flags.hpp"
 
 namespace snake_ddp::train {
 
-/// Defaults are those of the Python trainer where it has the flag.
-struct TrainOptions {
+/// Flags as they are given. Defaults are those of the Python trainer where it has the flag.
+struct TrainOptions : learners::SharedFlags {
+  config::Values learners_own;  // flags of one learner alone, by name; filled by `fields`
+
   std::string game_name = "snakes_3v3";
   std::string algo = "ddpg";
   std::int64_t max_episodes = 50000;
   std::int64_t episode_length = 200;
-  std::string output_activation = "softmax";
   std::int64_t buffer_size = 100000;
-  double tau = 0.01;
   double gamma = 0.99;
   std::int64_t seed = 1;
-  double a_lr = 3e-4;
-  double c_lr = 3e-4;
   std::int64_t batch_size = 128;
   double epsilon = 0.5;
   double epsilon_speed = 0.9995;
@@ -40,7 +41,6 @@ struct TrainOptions {
   std::string reward = "v1_2";
   std::int64_t num_envs = 1;
   double updates_per_step = 1.0;
-  std::int64_t hidden_size = 256;
   std::string lr_scaling = "none";
   std::string device = "auto";
   std::string boards = "host";
@@ -68,25 +68,15 @@ struct TrainOptions {
   std::int64_t n_step = 1;
   std::int64_t rollout_steps = 32;
   std::int64_t rollout_epochs = 2;
-  double td_lambda = 0.65;
-  std::int64_t sequence_length = 16;
-  std::int64_t burn_in = 4;
   bool scale_features = false;
   double reward_scale = 1.0;
-  bool layer_norm = false;
   double epsilon_min = 0.0;
-  std::string stored_action = "output";
-  bool expected_value = false;
-  std::int64_t actor_interval = 1;
-  bool clipped_double_critics = false;
-  bool coalesced_update = false;
   double max_minutes = 0;
   std::string opponent_mix;
   std::int64_t league_interval = 10000;
   std::int64_t league_games = 2000;
   double league_win_rate = 0.7;
   bool mask_fatal = false;
-  double max_grad_norm = 1.0;
   double lr_end = 1.0;
   double own_reward = 1.0;
   double rival_reward = 0.0;
@@ -94,11 +84,23 @@ struct TrainOptions {
   std::string tokens;  // folder of what pretraining learned; empty: none
 };
 
-/// The list over `options`, which must outlive it.
+/// The list over `options`, which must outlive it. Flags of learners come from the registry.
 config::Fields fields(TrainOptions& options);
 
-/// Checks what ranges of single fields cannot say.
+/// Does the learner `algo` use this flag?
+bool uses(const std::string& algo, const config::Field& flag);
+
+/// Looks at the flags in `given`, those that the user names, for some that the learner does not use. One at its default is
+/// none of them: that is how a flag of a configuration file is taken back.
+/// Returns  for flags of the Python trainer a line that says so.
+/// Throws   UsageError for others.
+std::vector<std::string> check_given(const TrainOptions& options, const std::vector<std::string>& given);
+
+/// Checks what ranges of single fields cannot say, on the flags that the learner uses.
 /// Throws  UsageError.
 void check_together(const TrainOptions& options);
+
+/// A page: which flag goes with which learner.
+std::string flags_page();
 
 }  // namespace snake_ddp::train

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "snake_ddp/io/game_log.hpp"
+#include "snake_ddp/records/game_log.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/options.hpp"
 
@@ -29,7 +29,7 @@ class Recorder {
   std::string folder_, name_;
   std::int64_t interval_, model_episode_;
   std::int64_t written_;  // intervals that have had their log
-  std::optional<io::RecordedGame> running_;
+  std::optional<records::RecordedGame> running_;
   std::string failure_;
 };
 

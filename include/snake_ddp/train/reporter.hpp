@@ -8,11 +8,11 @@
 #include <string>
 
 #include "snake_ddp/base/console.hpp"
-#include "snake_ddp/io/event_writer.hpp"
-#include "snake_ddp/io/log_file.hpp"
+#include "snake_ddp/files/event_writer.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/play/match.hpp"
+#include "snake_ddp/records/log_file.hpp"
 #include "snake_ddp/rollout/collector.hpp"
-#include "snake_ddp/rollout/match.hpp"
 #include "snake_ddp/train/collected.hpp"
 #include "snake_ddp/train/league.hpp"
 
@@ -64,7 +64,7 @@ class Reporter {
   void pace(std::int64_t episode, const Pace& pace, const learners::UpdateStats* stats, double epsilon,
             int difficulty, std::int64_t replay_size);
 
-  void evaluation(std::int64_t episode, const std::string& opponent, const rollout::MatchResult& result);
+  void evaluation(std::int64_t episode, const std::string& opponent, const play::MatchResult& result);
 
   /// What all ranks have collected, to TensorBoard: sums since the start, means over the games that ended since the last
   /// call.
@@ -89,8 +89,8 @@ class Reporter {
   void draw_bar(std::int64_t episode);
 
   std::string folder_;
-  std::optional<io::LogFile> log_;
-  io::EventWriter events_;
+  std::optional<records::LogFile> log_;
+  files::EventWriter events_;
   base::Console console_{1, "; all are in train.log"};
   bool log_failing_ = false, events_failing_ = false;
   RunProgress progress_;

@@ -8,6 +8,7 @@
 
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/world.hpp"
+#include "snake_ddp/running/folder.hpp"
 #include "snake_ddp/train/checkpoints.hpp"
 #include "snake_ddp/train/options.hpp"
 
@@ -48,19 +49,14 @@ struct Origin {
 /// Throws      FileError where a run that may be meant cannot be read, or holds damaged checkpoints only.
 Origin origin_of(const TrainOptions& options, const Launch& launch, dist::DistContext& context);
 
-/// What a rank has of the run's folder.
-struct Access {
-  bool sees = true;
-  std::string unreadable;  // where it does not: what but a missing file keeps it from reading
-};
-
 /// Puts `state` where the newest whole checkpoint of the run was, or the one that is named. Damaged ones are told, set aside
 /// and passed over.
 /// Collective  every rank calls it; the shared part is the same on all afterwards.
 /// Returns     on rank 0 lines that tell what was done and what changed, beside the origin's.
 /// Throws      FileError if there is no whole checkpoint, or a rank could not read one, or it is another run's; then none
 ///             has another name. UsageError if a setting differs that must not.
-std::vector<std::string> resume_from(const Origin& origin, const Access& access, const RunState& state,
-                                     const nlohmann::ordered_json& settings, dist::DistContext& context);
+std::vector<std::string> resume_from(const Origin& origin, const running::Access& access,
+                                     const RunState& state, const nlohmann::ordered_json& settings,
+                                     dist::DistContext& context);
 
 }  // namespace snake_ddp::train

@@ -8,7 +8,6 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/world.hpp"
-#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/train/options.hpp"
 
 namespace snake_ddp::train {
@@ -31,9 +30,6 @@ using Watch = std::function<void(const Progress&)>;
 /// Throws      base::Error of each kind.
 base::ExitCode run_training(const TrainOptions& options, const dist::World& world, const Watch& watch = {},
                             std::chrono::milliseconds patience = std::chrono::minutes(1));
-
-/// What the run's learner is made with.
-learners::LearnerOptions learner_options(const TrainOptions& options, int world_size, at::Device device);
 
 /// Of the program: version, and what it was built with.
 std::string version_text();

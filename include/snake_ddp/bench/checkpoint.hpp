@@ -1,0 +1,14 @@
+// What a checkpoint costs the training that goes on meanwhile.
+#pragma once
+
+#include <vector>
+
+#include "snake_ddp/bench/game.hpp"
+
+namespace snake_ddp::bench {
+
+/// Of one rank with 100,000 transitions and 256 boards, in the system's folder for temporary files, which it leaves
+/// as it was. The pause is held against the 50 ms that it may take.
+std::vector<Row> measure_checkpoint(double seconds);
+
+}  // namespace snake_ddp::bench

@@ -1,0 +1,61 @@
+// Benches that need processes of their own: this program started again as `bench --job NAME`.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/dist/world.hpp"
+#include "snake_ddp/train/options.hpp"
+
+namespace snake_ddp::bench {
+
+/// A process, or a group of ranks, on cores of its own.
+struct Job {
+  std::string name;
+  nlohmann::json settings;
+  int ranks = 1;
+  std::vector<int> cores = {};  // empty: those of this process
+};
+
+/// What a job's process does. `settings` are the job's; what rank 0 returns is the job's result.
+using JobAction = nlohmann::json (*)(const nlohmann::json& settings, const dist::World& world);
+
+/// Starts all jobs at once, waits for all of them, and returns their results in order. Their console goes nowhere; they
+/// end with this process.
+/// Throws      UsageError inside a group of ranks; Error when a job fails: its own message is on stderr.
+std::vector<nlohmann::json> run_jobs(const std::vector<Job>& jobs);
+
+/// The other side: does the job, or starts its ranks, and leaves rank 0's result in `result_file`. `arguments` are the
+/// whole line, for the ranks.
+int do_job(JobAction action, int ranks, const std::string& settings, const std::string& result_file,
+           const std::vector<std::string>& arguments);
+
+/// The first `count` of the cores that this process may use.
+/// Throws      UsageError when there are fewer.
+std::vector<int> first_cores(int count);
+
+/// A folder for a bench's files, gone with all in it when this is.
+class TemporaryFolder {
+ public:
+  /// Throws      FileError.
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Settings of a run as they travel to a job: the reference's schedule, or those of a configuration file.
+/// Throws      as config::set_from_file.
+nlohmann::json run_settings(const std::string& config_file);
+train::TrainOptions options_from(const nlohmann::json& settings);
+
+/// The middle one; of an even number the mean of the two.
+double median(std::vector<double> values);
+
+}  // namespace snake_ddp::bench

@@ -1,0 +1,17 @@
+// One line of what `bench` prints.
+#pragma once
+
+#include <string>
+
+namespace snake_ddp::bench {
+
+/// `limit` is a bound that the value is held against, `ratio` how the value compares with it.
+struct Row {
+  std::string name;
+  double value;
+  std::string unit;
+  double limit;
+  double ratio;
+};
+
+}  // namespace snake_ddp::bench

@@ -1,0 +1,37 @@
+// Weights files as Python's torch.save and torch.load know them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace snake_ddp::files {
+
+/// Names and values in the file's order. Values are CPU tensors that own their memory, contiguous.
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// Reads a file that Python wrote with torch.save (zip or pre-1.6, pickle protocols 2 to 5) or
+/// save_state_dict did: a dict, OrderedDict or nest of them holding tensors, Parameters and numbers. Inner
+/// dicts and lists are flattened, names joined by dots ("model.fc.weight"); Python's float, int and bool
+/// become 0-dim float64, int64 and bool. Nothing in the file is executed: classes and functions outside a
+/// short list are refused by name.
+/// Cost        the file once in memory, the tensors once more; checksums of zip files are verified.
+/// Throws      FileError if the file is missing, cut short, damaged, not a torch.save file, names a foreign
+///             class, or holds a value that is neither tensor nor number.
+NamedTensors load_state_dict(const std::string& path);
+
+/// The same from memory. `origin` stands for the path in messages.
+NamedTensors read_state_dict(std::string_view bytes, const std::string& origin);
+
+/// Writes a file that torch.load(path, weights_only=True) reads as a dict of tensors; the old file stays
+/// whole until the new one is (write_file_atomically). Views are written without the rest of their storage.
+/// Throws  FileError; Bug if a name comes twice or a tensor is undefined.
+void save_state_dict(const std::string& path, const NamedTensors& items);
+
+/// The bytes that save_state_dict writes.
+std::string state_dict_bytes(const NamedTensors& items);
+
+}  // namespace snake_ddp::files

@@ -1,0 +1,42 @@
+// What follows a matrix product in a layer, in one go over each row: bias, layer norm, ReLU, and a last layer of few
+// outputs; with their backward passes. On the CPU only; ATen's operators are the oracle and serve every other device.
+// Follows  Ba, Kiros and Hinton, "Layer normalization", arXiv:1607.06450.
+#pragma once
+
+#include <cstdint>
+
+namespace snake_ddp::kernels {
+
+inline constexpr double kNormEpsilon = 1e-5;
+
+/// out = max(gain * (z + bias - mean) / sqrt(variance + kNormEpsilon) + shift, 0), mean and variance over each row.
+/// Shapes  z, out [rows, width], contiguous; bias, gain, shift [width]; inverse_deviation [rows]. z is overwritten by
+///         its normalised form, which the backward pass reads, as it does inverse_deviation and out.
+/// Threads the calling one. The result depends on the shapes and values alone.
+void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const float* gain,
+               const float* shift, float* z, float* inverse_deviation, float* out);
+
+/// The gradients of a scalar loss: `d` holds dL/d(out) and is overwritten by dL/dz; d_bias, d_gain, d_shift are
+/// overwritten.
+/// Shapes  as above; `normal` is what norm_relu left in z.
+void norm_relu_backward(std::int64_t rows, std::int64_t width, const float* gain, const float* normal,
+                        const float* inverse_deviation, const float* out, float* d, float* d_bias,
+                        float* d_gain, float* d_shift);
+
+/// The same without the norm: out = max(z + bias, 0) in place of z.
+void bias_relu(std::int64_t rows, std::int64_t width, const float* bias, float* z);
+
+/// `d` holds dL/d(out) and is overwritten by dL/dz; d_bias is overwritten.
+void bias_relu_backward(std::int64_t rows, std::int64_t width, const float* out, float* d, float* d_bias);
+
+/// out = hidden * weight^T + bias, for a handful of outputs.
+/// Shapes  hidden [rows, width], weight [outputs, width], bias [outputs], out [rows, outputs]; all contiguous.
+void few_outputs(std::int64_t rows, std::int64_t width, std::int64_t outputs, const float* hidden,
+                 const float* weight, const float* bias, float* out);
+
+/// d_hidden = d_out * weight, d_weight = d_out^T * hidden, d_bias = the sum of d_out's rows; all overwritten.
+void few_outputs_backward(std::int64_t rows, std::int64_t width, std::int64_t outputs, const float* hidden,
+                          const float* weight, const float* d_out, float* d_hidden, float* d_weight,
+                          float* d_bias);
+
+}  // namespace snake_ddp::kernels

@@ -1,0 +1,85 @@
+// A network that is trained, with all that moves it.
+#pragma once
+
+#include <ATen/ops/zeros_like.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "snake_ddp/learners/adam.hpp"
+#include "snake_ddp/learners/learner.hpp"
+
+namespace snake_ddp::learners {
+
+/// Passes go through the library's products: everywhere but on the CPU, and there where tests ask for it.
+inline bool by_library(const LearnerOptions& options) {
+  return options.library_products || !options.device.is_cpu();
+}
+
+/// `Net` has parameters(), named(), named_views() and init(), as each network in nets/ does.
+template <class Net>
+class Trainee {
+ public:
+  /// Draws the weights from `seed`. `follower` becomes the target; without it there is none.
+  Trainee(const LearnerOptions& options, double learning_rate, std::uint64_t seed, Net fresh,
+          std::optional<Net> follower)
+      : net(std::move(fresh)),
+        gradient(net.parameters().like()),
+        adam(net.parameters(), learning_rate, by_library(options)),
+        norm(at::zeros_like(adam.steps)),
+        target_(std::move(follower)),
+        learning_rate_(learning_rate),
+        max_norm_(options.max_grad_norm),
+        tau_(options.tau) {
+    net.init(seed);
+    start();
+  }
+
+  /// The target becomes the network, the optimizer forgets.
+  void start() {
+    if (target_) target_->parameters().flat().copy_(net.parameters().flat());
+    adam.reset();
+  }
+
+  /// The learning rate becomes `factor` x the first one.
+  void scale_rate(double factor) {
+    adam.learning_rate = factor * learning_rate_;
+    adam.publish_rate();
+  }
+
+  /// Adam's step with the clipped gradient; then the target's, if it is to follow.
+  void descend(bool follow = true) {
+    at::Tensor none;
+    norm = adam.step(net.parameters().flat(), gradient.flat(), max_norm_,
+                     follow && target_ ? target_->parameters().flat() : none, tau_);
+  }
+
+  /// The same with the gradient's mean over all ranks.
+  void step(const Average& average, bool follow = true) {
+    average(gradient.flat());
+    descend(follow);
+  }
+
+  /// Appends what a bit-exact continuation needs, under these prefixes.
+  void add_state(nets::NamedTensors& out, const std::string& weights, const std::string& targets,
+                 const std::string& optimizer) {
+    nets::add_under(out, weights, net.named());
+    if (target_) nets::add_under(out, targets, target_->named());
+    add_adam(out, optimizer, net, adam);
+  }
+
+  [[nodiscard]] bool has_target() const { return target_.has_value(); }
+  [[nodiscard]] Net& target() { return *target_; }
+
+  Net net;
+  nets::FlatParameters gradient;
+  Adam adam;
+  at::Tensor norm;  // 0-dim, of the last gradient before clipping
+
+ private:
+  std::optional<Net> target_;
+  double learning_rate_, max_norm_, tau_;
+};
+
+}  // namespace snake_ddp::learners

@@ -1,0 +1,75 @@
+// Games between two teams, many at a time, for judging.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/game/game.hpp"
+
+namespace snake_ddp::play {
+
+/// What moves the snakes of one team: a script, a network, a search.
+class Mover {
+ public:
+  virtual ~Mover() = default;
+
+  /// Chooses the moves of team `team[k]` on each board k whose game goes on.
+  /// Shapes  boards, team, actions [K]; board k is that of game `first_game` + k. The same boards come with each step of their
+  ///         games, so a mover may keep memory by place.
+  virtual void act(std::span<const game::State> boards, std::span<const std::uint8_t> team,
+                   std::int64_t first_game, std::span<game::Actions> actions) = 0;
+};
+
+/// Makes a mover for games from their start on; `seed` is the match's.
+using MakeMover = std::function<std::unique_ptr<Mover>(std::uint64_t seed)>;
+
+/// The mover of a scripted opponent.
+MakeMover scripted(agents::Opponent opponent);
+
+/// Games are played in blocks of so many; a mover gets at most as many boards.
+inline constexpr std::int64_t kBlock = 64;
+
+struct MatchOptions {
+  std::int64_t games = 200;
+  std::uint64_t seed = 1;
+  bool swap_sides = true;  // player a is team B in every second game
+  // Shares the games over processes: this one plays the blocks with index part mod parts.
+  std::int64_t part = 0;
+  std::int64_t parts = 1;
+  /// Called with the game's number after its deal and after each of its steps, where set.
+  std::function<void(std::int64_t game, const game::State&)> watch = {};
+  /// Called after each step, before `watch`, with what was played, where set.
+  std::function<void(std::int64_t game, const game::Actions&, const game::StepResult&,
+                     const game::State& after)>
+      on_step = {};
+  /// Called before each step, where set; once it returns true, nothing more is played.
+  std::function<bool()> stop = {};
+};
+
+/// Sums over games, so results of several parts add up to the same numbers however the games were shared.
+struct MatchResult {
+  std::int64_t games = 0, wins = 0, draws = 0, losses = 0;  // of player a
+  std::int64_t score_a = 0, score_b = 0;  // sums of the platform's n_return: step rewards of a team
+  std::int64_t steps = 0;
+
+  void add(const MatchResult& other);
+  [[nodiscard]] double win_rate() const;
+};
+
+/// Plays the games. Game k depends on (seed, k) and the movers alone: a game keeps its place in its block, so networks get
+/// the same batch shapes in whichever process it is played.
+/// Returns  the games that ended before options.stop returned true.
+MatchResult play_match(const MakeMover& a, const MakeMover& b, const MatchOptions& options);
+
+struct Interval {
+  double low, high;
+};
+
+/// The Wilson score interval of a proportion.
+/// Follows  Wilson (1927), "Probable inference, the law of succession, and statistical inference".
+Interval wilson_interval(std::int64_t successes, std::int64_t trials, double z = 1.959963984540054);
+
+}  // namespace snake_ddp::play

@@ -1,0 +1,96 @@
+// How a policy looks at a board: which features, scaled or raw.
+#pragma once
+
+#include "snake_ddp/base/host_device.hpp"
+#include "snake_ddp/encode/hidden_view.hpp"
+#include "snake_ddp/encode/observation.hpp"
+#include "snake_ddp/encode/scaling.hpp"
+#include "snake_ddp/encode/snake_graph.hpp"
+#include "snake_ddp/game/game.hpp"
+
+namespace snake_ddp::play {
+
+struct Sight {
+  encode::ObsKind kind = encode::ObsKind::k30;
+  encode::Scaling scaling = encode::no_scaling();
+  int view_radius =
+      0;  // above 0, with the window: cells farther than this from a snake's head are hidden from it
+  bool graphs = false;  // behind the features come the six snakes' graphs, as far as they are seen
+
+  [[nodiscard]] SD_HD int features() const {
+    return encode::obs_size(kind) + (graphs ? encode::kGraphsFloats : 0);
+  }
+
+  /// Writes the rows that networks read.
+  /// Shapes  out [3, features + 1], the constant 1 included.
+  SD_HD void write(const game::State& state, int team, float* out) const {
+    const int n = features();
+    if (encode::is_view(kind)) {
+      encode::view::write(kind, state, team, out, n + 1);
+      for (int snake = 0; snake < game::kTeamSize; ++snake) {
+        float* row = out + snake * (n + 1);
+        row[n] = 1.0F;
+        if (view_radius > 0) encode::hide_far(view_radius, row);
+        if (!graphs) continue;
+        const int head = state.head(team * game::kTeamSize + snake);
+        float hidden[game::kSnakes];  // the graphs tell
+        encode::write_graphs(state, team, {head, view_radius}, row + encode::obs_size(kind), hidden);
+      }
+      return;
+    }
+    write_plain(state, team, out);
+  }
+
+  /// The same for 26 and 30 features.
+  SD_HD void write_plain(const game::State& state, int team, float* out) const {
+    const int n = features();
+    float raw[3 * 30];
+    encode::observe_plain(kind, state, team, raw);
+    for (int snake = 0; snake < game::kTeamSize; ++snake) {
+      float* row = out + snake * (n + 1);
+      const float* from = raw + snake * n;
+      for (int i = 0; i < n; ++i) row[i] = (from[i] - scaling.shift[i]) * scaling.scale[i];
+      row[n] = 1.0F;
+    }
+  }
+};
+
+inline constexpr unsigned kAllMoves = 15;
+
+/// The move drawn from unnormalised probabilities, negative ones counting as 0, among those whose bit is set in `open`;
+/// uniform over these where none is positive. `unit` is in [0, 1); `open` is not 0.
+SD_HD inline std::uint8_t sampled_move(const float* weights, float unit, unsigned open = kAllMoves) {
+  float positive[4];
+  float total = 0.0F;
+  int count = 0;
+  for (unsigned a = 0; a < 4; ++a) {
+    const bool may = (open >> a & 1U) != 0;
+    positive[a] = may && weights[a] > 0.0F ? weights[a] : 0.0F;
+    total += positive[a];
+    count += may;
+  }
+  if (!(total > 0.0F)) {
+    int place = static_cast<int>(unit * static_cast<float>(count));
+    std::uint8_t a = 0;
+    while ((open >> a & 1U) == 0 || place-- > 0) ++a;
+    return a;
+  }
+  float left = unit * total;
+  for (std::uint8_t a = 0; a < 3; ++a) {
+    left -= positive[a];
+    if (left < 0.0F) return a;
+  }
+  // Rounding may leave a rest: the last move with any weight.
+  return positive[3] > 0.0F ? 3 : positive[2] > 0.0F ? 2 : positive[1] > 0.0F ? 1 : 0;
+}
+
+/// The move of largest weight among those in `open`, the lowest on a tie.
+SD_HD inline std::uint8_t best_move(const float* weights, unsigned open = kAllMoves) {
+  std::uint8_t best = 4;
+  for (std::uint8_t a = 0; a < 4; ++a) {
+    if ((open >> a & 1U) != 0 && (best == 4 || weights[a] > weights[best])) best = a;
+  }
+  return best;
+}
+
+}  // namespace snake_ddp::play

@@ -1,0 +1,124 @@
+// What happens to one board in one step, apart from the networks: moves from what a policy answers, rewards, sums of n
+// steps. Compiles for devices; the collector and the fleet both play by it.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "snake_ddp/base/host_device.hpp"
+#include "snake_ddp/base/random.hpp"
+#include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/encode/reward.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/play/sight.hpp"
+
+namespace snake_ddp::play {
+
+inline constexpr std::int64_t kTeam = game::kTeamSize, kActions = game::kMoves,
+                              kActionFloats = kTeam * kActions,
+                              kBoardFloats = sizeof(game::State) / sizeof(float),
+                              // A transition that waits for its n-th reward: board, action, reward.
+    kWindowWidth = kBoardFloats + kActionFloats + kTeam;
+
+/// With this in the step team B draws numbers of its own.
+inline constexpr std::uint32_t kTeamB = 1U << 16;
+
+/// A running game as whole numbers, in this order.
+enum EpisodeField : std::int64_t { kStarted, kReturns, kSteps = kReturns + kTeam, kOpponent, kFields };
+
+/// What replay's columns are filled with, by name.
+enum Source { kObservation, kAction, kReward, kNextObservation, kDiscount, kNextMoves, kBack, kSources };
+inline constexpr const char* kSourceNames[kSources] = {
+    "observation", "action", "reward", "next_observation", "discount", "next_moves", "back"};
+
+/// The part of a collector's options that boards are played by; plain values.
+struct TurnRules {
+  Sight sight;
+  encode::RewardRule reward = encode::RewardRule::kV12;
+  double reward_scale = 1.0, own_reward = 1.0, rival_reward = 0.0, random_low = 0.0, gamma = 0.99;
+  bool mask_fatal = false, store_played = false;
+  std::int64_t n_step = 1, episode_length = game::kMaxSteps;
+  std::uint64_t seed = 1;
+};
+
+/// The stream of random numbers of the `games`-th game of a board.
+SD_HD inline std::uint64_t stream_of(std::int64_t board, std::uint32_t games) {
+  return static_cast<std::uint64_t>(board) << 32 | games;
+}
+
+/// Chooses a team's moves. From weights as the reference has it: with probability epsilon the whole team's action vector
+/// is replaced by random numbers; the moves are sampled from the vector in either case. From values (`best`): each snake
+/// makes its best move, or with probability epsilon any.
+/// Shapes  values, stored [12]: what the policy answered, and what replay stores of it.
+SD_HD inline void choose(const TurnRules& rules, const game::State& state, std::uint64_t stream, int team,
+                         double epsilon, bool best, const float* values, game::Actions& actions,
+                         float* stored) {
+  const auto step = static_cast<std::uint32_t>(state.step());
+  const std::uint32_t side = team == 0 ? 0 : kTeamB;
+  const base::RandomBlock draw = base::random_block(rules.seed, stream, step | side, base::Purpose::kAct);
+  memcpy(stored, values, kActionFloats * sizeof(float));
+  base::RandomStream random(rules.seed, stream, base::Purpose::kExplore, step * 4 | side);
+  if (!best && static_cast<double>(base::unit_float(draw.word[3])) < epsilon) {
+    const auto low = static_cast<float>(rules.random_low);
+    for (std::int64_t i = 0; i < kActionFloats; ++i) stored[i] = low + (1.0F - low) * random.unit();
+  }
+  constexpr float kNone[kActions] = {};
+  for (int snake = 0; snake < kTeam; ++snake) {
+    float* weights = stored + snake * kActions;
+    const int index = team * game::kTeamSize + snake;
+    const unsigned open = rules.mask_fatal ? encode::open_moves(state, index) : kAllMoves;
+    const float unit = base::unit_float(draw.word[snake]);
+    const bool explores = best && static_cast<double>(random.unit()) < epsilon;
+    const std::uint8_t move =
+        best && !explores ? best_move(weights, open) : sampled_move(explores ? kNone : weights, unit, open);
+    actions.of[index] = move;
+    if (rules.store_played || best) {
+      for (std::uint8_t a = 0; a < kActions; ++a) weights[a] = a == move ? 1.0F : 0.0F;
+    }
+  }
+}
+
+/// What a team's snakes are taught for the step that led to `after`.
+/// Shapes  out [3].
+SD_HD inline void team_reward(const TurnRules& rules, const game::State& after,
+                              const game::StepResult& result, int team, float* out) {
+  const int code = encode::score_code(after, team), first = team * game::kTeamSize;
+  float mean = 0.0F, rivals = 0.0F;
+  for (int i = 0; i < game::kTeamSize; ++i) {
+    out[i] = encode::shaped_reward(rules.reward, after, first + i, result.reward[first + i], code);
+    mean += out[i] / game::kTeamSize;
+    rivals += static_cast<float>(result.reward[game::kTeamSize - first + i]) / game::kTeamSize;
+  }
+  const auto own = static_cast<float>(rules.own_reward), rival = static_cast<float>(rules.rival_reward);
+  for (int i = 0; i < game::kTeamSize; ++i) {
+    const float shared = own == 1.0F ? out[i] : own * out[i] + (1.0F - own) * mean;
+    out[i] = (shared - rival * rivals) * static_cast<float>(rules.reward_scale);
+  }
+}
+
+/// A transition over `count` steps, but for its boards.
+struct Summed {
+  float reward[kTeam], discount[kTeam], next_moves[kActionFloats];
+};
+
+/// Sums the rewards of `count` steps from the `oldest` on.
+/// Shapes  window [n_step, kWindowWidth], a ring.
+SD_HD inline Summed summed(const TurnRules& rules, const float* window, std::int64_t oldest,
+                           std::int64_t count, const game::State& after, bool terminated) {
+  Summed s{};
+  double factor = 1.0;
+  for (std::int64_t k = 0; k < count; ++k) {
+    const float* reward = window + (oldest + k) % rules.n_step * kWindowWidth + kBoardFloats + kActionFloats;
+    for (int snake = 0; snake < kTeam; ++snake) s.reward[snake] += static_cast<float>(factor) * reward[snake];
+    factor *= rules.gamma;
+  }
+  for (int snake = 0; snake < kTeam; ++snake) {
+    s.discount[snake] = terminated ? 0.0F : static_cast<float>(factor);
+    const unsigned open = rules.mask_fatal ? encode::open_moves(after, snake) : kAllMoves;
+    for (int a = 0; a < kActions; ++a)
+      s.next_moves[snake * kActions + a] = (open >> a & 1U) != 0 ? 1.0F : 0.0F;
+  }
+  return s;
+}
+
+}  // namespace snake_ddp::play

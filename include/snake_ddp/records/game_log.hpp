@@ -1,0 +1,69 @@
+// Recorded games: the platform's JSON logs, written and read, and traces (JSON lines), read. Both formats are
+// in docs/formats.md.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/game/game.hpp"
+
+namespace snake_ddp::records {
+
+using PerSnake = std::array<int, game::kSnakes>;
+
+/// For an action or direction: the record does not tell.
+inline constexpr int kUntold = -1;
+
+struct RecordedBoard {
+  std::array<std::vector<int>, game::kSnakes> snakes;  // cells, head first; empty: could not come back
+  PerSnake directions{};                               // kUntold of those that died in a log's last step
+  std::vector<int> beans;                              // cells, in list order
+};
+
+struct RecordedStep {
+  PerSnake actions{};  // as chosen; all kUntold where a log lacks joint_action
+  PerSnake turned{};   // the direction each snake took; all kUntold in a log that was read
+  PerSnake reward{};   // of the game
+  PerSnake hit{};      // 1: died in this step
+  RecordedBoard after;
+  std::optional<PerSnake> score;  // only logs tell
+  std::optional<bool> done;       // only traces tell
+  std::int64_t line = 0;          // of the file it was read from
+};
+
+struct RecordedGame {
+  std::array<std::string, 2> names{"team A", "team B"};
+  std::string start_time, end_time;  // local, as text; empty where not told
+  RecordedBoard start;
+  std::vector<RecordedStep> steps;
+  bool cut_off = false;              // the players stopped before the game's own end
+  std::optional<PerSnake> n_return;  // a log's sums of rewards
+  std::int64_t line = 0;
+};
+
+/// The direction in which a snake moved that has this body and lives: from its second cell to its head.
+/// kUntold where they do not touch.
+int direction_of(const std::vector<int>& body);
+
+/// A record of the game that starts on this board, and one step more of it. The time of the call is kept as
+/// the game's start and end.
+RecordedGame begin_record(const game::State& start);
+void add_step(RecordedGame& record, const game::Actions& actions, const game::StepResult& result,
+              const game::State& after);
+
+/// The game as the platform's JSON, in one line with its end. Every step's actions must be told.
+/// Follows  run_log.py and env/snakes.py of jidiai/Competition_3v3snakes.
+std::string game_log_text(const RecordedGame& record);
+
+/// Calls `visit` for each game of a file of logs or of traces, plain or gzip. What is handed over is of the
+/// format: lists of the right lengths, cells on the board, a start that the rules allow. Whether the steps
+/// follow the rules is verify-trace's question.
+/// Throws  FileError with file, line, step and field where a value is not of the format or the file is cut
+///         short.
+void read_games(const std::string& path, const std::function<void(const RecordedGame&)>& visit);
+
+}  // namespace snake_ddp::records

@@ -1,0 +1,23 @@
+// JSON that anybody may have written.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+namespace snake_ddp::records {
+
+/// No file of ours has brackets deeper within brackets, or a seventh as many values (the log of a whole game). The library
+/// takes up to a hundred bytes of memory for a value of two characters, and prints and copies nested ones by recursion.
+inline constexpr int kMostJsonDepth = 32;
+inline constexpr std::size_t kMostJsonValues = std::size_t{1} << 20U;
+
+/// The value that `text` is.
+/// Throws  FileError "not JSON: ..." that says why, where the text is none or beyond the limits above. The caller adds the
+///         file's name.
+nlohmann::json parse_json(std::string_view text);
+
+/// The same, with keys in the file's order.
+nlohmann::ordered_json parse_ordered_json(std::string_view text);
+
+}  // namespace snake_ddp::records

@@ -1,0 +1,66 @@
+// Files whose length and checksum are kept elsewhere, so that a reader knows whether they are whole.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace snake_ddp::records {
+
+/// What tells a whole file from a damaged one.
+struct Seal {
+  std::uint64_t bytes = 0;
+  std::uint32_t crc32 = 0;
+  bool operator==(const Seal&) const = default;
+};
+
+/// Writes a new file piece by piece. Not atomic: for files in a folder that gets its name when it is whole.
+/// Throws   FileError from each function; the file may then be there in part.
+class SealedWriter {
+ public:
+  explicit SealedWriter(std::string path);
+  ~SealedWriter();
+  SealedWriter(const SealedWriter&) = delete;
+  SealedWriter& operator=(const SealedWriter&) = delete;
+
+  void write(std::string_view bytes);
+  /// Makes sure that the bytes are on the disk.
+  Seal close();
+
+ private:
+  std::string path_;
+  int descriptor_;
+  Seal seal_;
+};
+
+/// Reads a file piece by piece and compares it with its seal.
+/// Throws   DamagedFile where it is missing, of another length, or has other bytes; SystemError where it cannot be read.
+class SealedReader {
+ public:
+  SealedReader(std::string path, Seal seal);
+  ~SealedReader();
+  SealedReader(const SealedReader&) = delete;
+  SealedReader& operator=(const SealedReader&) = delete;
+
+  /// Fills `out`; the file must have as much left.
+  void read(std::span<char> out);
+  /// After all bytes were read.
+  void close();
+
+ private:
+  std::string path_;
+  Seal seal_, seen_;
+  std::vector<char> buffer_;  // read ahead: rows are small
+  std::span<const char> ahead_;
+  int descriptor_;
+};
+
+/// Writes `bytes` and makes sure of them.
+Seal write_sealed(const std::string& path, std::string_view bytes);
+
+/// The whole file.
+std::string read_sealed(const std::string& path, Seal seal);
+
+}  // namespace snake_ddp::records

@@ -1,0 +1,28 @@
+// Players of matches: scripted opponents and networks.
+#pragma once
+
+#include <optional>
+
+#include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/nets/policy.hpp"
+#include "snake_ddp/play/match.hpp"
+#include "snake_ddp/play/sight.hpp"
+
+namespace snake_ddp::rollout {
+
+/// A scripted opponent, or a policy and what it sees.
+struct Player {
+  std::optional<agents::Opponent> scripted;
+  nets::Policy* policy = nullptr;  // not owned; used where `scripted` is empty
+  play::Sight sight;
+  bool argmax = false;      // else moves are sampled, as on the platform; values always mean the best move
+  bool mask_fatal = false;  // never makes a move that encode::fatal_moves names; scripted opponents ignore it
+};
+
+/// Throws  Bug for a player without script and policy.
+play::MakeMover mover(const Player& player);
+
+/// As play::play_match.
+play::MatchResult play_match(const Player& a, const Player& b, const play::MatchOptions& options);
+
+}  // namespace snake_ddp::rollout

@@ -1,0 +1,71 @@
+// A run's settings as its parts need them, and what follows from them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "snake_ddp/agents/curriculum.hpp"
+#include "snake_ddp/agents/mix.hpp"
+#include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/encode/reward.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/nets/precision.hpp"
+#include "snake_ddp/rollout/collector.hpp"
+#include "snake_ddp/train/league.hpp"
+#include "snake_ddp/train/options.hpp"
+
+namespace snake_ddp::train {
+
+/// The flags, parsed: numbers as they are, values in place of words. A flag that the learner does not use has its default.
+struct Plan : TrainOptions {
+  /// Throws  UsageError for a word that is none of a flag's.
+  explicit Plan(const TrainOptions& options);
+
+  const learners::LearnerEntry& learner;
+  play::Sight sight;
+  encode::RewardRule reward_rule;
+  nets::Head head;
+  nets::Precision precision;
+  agents::Curriculum curriculum;
+  agents::Mix mix;  // empty: the curriculum decides
+  agents::Opponent judge;
+  bool self_play, league;  // whom the mix has
+  bool on_device;          // boards and replay
+  bool records;            // updates as CUDA graphs, where the learner is on a GPU
+  bool overlaps;           // moves and updates
+  bool keeps_replay;       // in checkpoints
+};
+
+/// All ranks talk about the run's course once in so many steps of their boards: about 20 updates, which is soon
+/// enough for a stop and seldom enough to cost nothing. It follows from the settings alone, so that each rank enters
+/// the same collectives in the same order.
+std::int64_t vote_interval(const Plan& plan);
+
+/// Does its learner learn from whole rollouts, rather than from replay?
+inline bool learns_from_rollouts(const Plan& plan) { return plan.learner.feed == learners::Feed::kRollout; }
+
+/// Does it learn from windows of consecutive transitions?
+inline bool learns_from_windows(const Plan& plan) { return plan.learner.feed == learners::Feed::kWindows; }
+
+/// Batches that a rollout of so many steps is cut into, equal on all ranks; with self-play they are larger.
+std::int64_t rollout_batches(const Plan& plan);
+
+/// Transitions that replay must hold: of --buffer_size, or of one rollout.
+std::int64_t replay_capacity(const Plan& plan);
+
+/// Factor on the learning rates after `steps` steps of each board: 1 at the start, --lr_end once as many steps are played
+/// as max_episodes of full length have. Counted in steps, which are equal on all ranks.
+double rate_factor(const Plan& plan, std::int64_t steps);
+
+/// Looks for what a run on a machine with so many GPUs would miss: a device, files to load.
+/// Throws  UsageError, FileError.
+void check_start(const Plan& plan, const dist::World& world, int gpus);
+
+/// `memory`: floats that the policy remembers of a snake.
+rollout::CollectorOptions collector_options(const Plan& plan, int rank, const League& league,
+                                            std::int64_t memory);
+LeagueOptions league_options(const Plan& plan);
+learners::LearnerOptions learner_options(const Plan& plan, int world_size, at::Device device);
+
+}  // namespace snake_ddp::train

@@ -1,0 +1,156 @@
+#include "snake_ddp/bench/train.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "snake_ddp/bench/jobs.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/replay/random_batch.hpp"
+#include "snake_ddp/train/plan.hpp"
+#include "snake_ddp/train/run.hpp"
+
+namespace snake_ddp::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kWarmUpdates = 20;
+constexpr double kLeastSeconds = 1.0;  // replay must hold a batch first
+
+// What a run did between its first updates and its end.
+struct Pace {
+  double seconds = 0;
+  double steps = 0, updates = 0;
+};
+
+Pace paced_run(const nlohmann::json& settings, double seconds, const std::string& folder,
+               const dist::World& world) {
+  train::TrainOptions options = options_from(settings);
+  options.runs_dir = folder;
+  options.max_minutes = std::max(seconds, kLeastSeconds) / 60;
+  options.max_episodes = 1'000'000'000;
+  options.threads = 1;
+  Clock::time_point begin, end;
+  train::Progress first, last;
+  train::run_training(options, world, [&](const train::Progress& progress) {
+    if (progress.updates < kWarmUpdates) return;
+    end = Clock::now();
+    last = progress;
+    if (first.updates == 0) begin = end, first = progress;
+  });
+  if (last.updates <= first.updates)
+    throw base::Error(base::kExitBug,
+                      fmt::format("a run made {} updates in {:.1f} s, too few to measure: raise --seconds",
+                                  last.updates, options.max_minutes * 60));
+  return {std::chrono::duration<double>(end - begin).count(), static_cast<double>(last.steps - first.steps),
+          static_cast<double>(last.updates - first.updates)};
+}
+
+double update_alone_us(const train::TrainOptions& options, double seconds) {
+  const c10::NoGradGuard no_grad;
+  at::set_num_threads(1);
+  const auto learner = learners::make_learner(train::learner_options(train::Plan(options), 1, at::kCPU));
+  const replay::Batch batch = replay::random_batch(learner->columns(), options.batch_size);
+  const auto update = [&] { learner->update(batch, [](at::Tensor&) {}); };
+  for (std::int64_t i = 0; i < kWarmUpdates; ++i) update();
+  double updates = 0;
+  const auto begin = Clock::now();
+  const auto end = begin + std::chrono::duration<double>(seconds);
+  for (; Clock::now() < end || updates < 10; ++updates) update();
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / updates;
+}
+
+struct Rates {
+  double steps_per_s = 0, updates_per_s = 0;  // of all ranks together
+};
+
+// Jobs that run at once, on a core for each of their ranks.
+Rates measure(const nlohmann::json& run, double seconds, int groups, int ranks) {
+  const TemporaryFolder folder;
+  const std::vector<int> cores = first_cores(groups * ranks);
+  std::vector<Job> jobs;
+  for (int g = 0; g < groups; ++g) {
+    const std::string own = fmt::format("{}/{}", folder.path(), g);
+    jobs.push_back({"run",
+                    {{"run", run}, {"seconds", seconds}, {"folder", own}},
+                    ranks,
+                    {cores.begin() + g * ranks, cores.begin() + (g + 1) * ranks}});
+  }
+  Rates sum;
+  for (const nlohmann::json& result : run_jobs(jobs)) {
+    sum.steps_per_s += result.at("steps").get<double>() / result.at("seconds").get<double>() * ranks;
+    sum.updates_per_s += result.at("updates").get<double>() / result.at("seconds").get<double>() * ranks;
+  }
+  return sum;
+}
+
+}  // namespace
+
+nlohmann::json everything_job(const nlohmann::json& settings, const dist::World& world) {
+  const auto seconds = settings.at("seconds").get<double>();
+  const TemporaryFolder folder;
+  nlohmann::json result = nlohmann::json::array();
+  for (int round = 0; round < settings.at("rounds").get<int>(); ++round) {
+    const Pace pace = paced_run(settings.at("run"), seconds, folder.path(), world);
+    const double alone = update_alone_us(options_from(settings.at("run")), std::max(seconds, 0.2));
+    result.push_back({{"us", pace.seconds * 1e6 / pace.updates}, {"alone_us", alone}});
+  }
+  return result;
+}
+
+nlohmann::json run_job(const nlohmann::json& settings, const dist::World& world) {
+  const Pace pace = paced_run(settings.at("run"), settings.at("seconds"), settings.at("folder"), world);
+  return {{"seconds", pace.seconds}, {"steps", pace.steps}, {"updates", pace.updates}};
+}
+
+std::vector<Row> measure_train(double seconds, int rounds, int ranks, const std::string& config_file) {
+  const nlohmann::json run = run_settings(config_file);
+  const double span = seconds / rounds;
+  const std::vector<int> cores = first_cores(ranks);  // before anything is measured
+  const nlohmann::json everything =
+      run_jobs({{"everything", {{"run", run}, {"seconds", span}, {"rounds", rounds}}, 1, {cores.front()}}})
+          .front();
+  std::vector<double> us, alone, ratios;
+  for (const nlohmann::json& round : everything) {
+    us.push_back(round.at("us"));
+    alone.push_back(round.at("alone_us"));
+    ratios.push_back(us.back() / alone.back());
+  }
+  std::vector<Row> rows = {{"train_one_rank", median(us), "us/update", median(alone), median(ratios)}};
+
+  // In turn, so that what else happens on the machine meets all of them.
+  struct Way {
+    std::string name;
+    int groups, ranks;
+    std::vector<double> steps = {}, updates = {}, steps_ratio = {}, updates_ratio = {};
+  };
+  std::vector<Way> ways = {{"train_{}_1_rank", 1, 1}};
+  if (ranks > 1) {
+    ways.push_back({fmt::format("train_{{}}_{}_ranks", ranks), 1, ranks});
+    ways.push_back({fmt::format("train_{{}}_{}_runs_apart", ranks), ranks, 1});
+  }
+  for (int round = 0; round < rounds; ++round) {
+    for (Way& way : ways) {
+      const Rates rates = measure(run, span, way.groups, way.ranks);
+      way.steps.push_back(rates.steps_per_s);
+      way.updates.push_back(rates.updates_per_s);
+      way.steps_ratio.push_back(rates.steps_per_s / ways.front().steps.back());
+      way.updates_ratio.push_back(rates.updates_per_s / ways.front().updates.back());
+    }
+  }
+  const Way& one = ways.front();
+  for (const Way& way : ways) {
+    rows.push_back({fmt::format(fmt::runtime(way.name), "steps"), median(way.steps), "steps/s",
+                    median(one.steps), median(way.steps_ratio)});
+    rows.push_back({fmt::format(fmt::runtime(way.name), "updates"), median(way.updates), "updates/s",
+                    median(one.updates), median(way.updates_ratio)});
+  }
+  return rows;
+}
+
+}  // namespace snake_ddp::bench

@@ -1,0 +1,323 @@
+#include "snake_ddp/files/checkpoint_folder.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <string_view>
+#include <system_error>
+
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/descriptor.hpp"
+#include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/json_text.hpp"
+
+namespace snake_ddp::files {
+namespace {
+
+namespace fs = std::filesystem;
+using base::FileError;
+using nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+constexpr std::string_view kStep = "step_";
+constexpr std::string_view kDamaged = "damaged_", kLeft = "left_";
+constexpr const char* kManifest = "manifest.json";
+
+fs::path home(const std::string& run) { return fs::path(run) / "checkpoints"; }
+
+std::string name_of(std::int64_t step) { return fmt::format("{}{:012}", kStep, step); }
+
+fs::path unfinished_path(const std::string& run, std::int64_t step) {
+  return home(run) / ("." + name_of(step));
+}
+
+std::uint32_t crc_of(const std::string& text) {
+  return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
+}
+
+void remove_quietly(const fs::path& path) {
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+}
+
+// Out of sight first, so that nobody ever sees half of a folder that is being removed.
+void remove_checkpoint(const std::string& run, std::int64_t step) {
+  const fs::path gone = home(run) / ("." + name_of(step) + ".old");
+  remove_quietly(gone);
+  std::error_code error;
+  fs::rename(checkpoint_folder(run, step), gone, error);
+  if (!error) remove_quietly(gone);
+}
+
+ordered_json to_json(const Manifest& m) {
+  ordered_json files = ordered_json::array();
+  for (const CheckpointFile& f : m.files)
+    files.push_back({{"name", f.name}, {"bytes", f.seal.bytes}, {"crc32", f.seal.crc32}});
+  return {{"format", kFormat},    {"step", m.step},         {"updates", m.updates},
+          {"episode", m.episode}, {"version", m.version},   {"world_size", m.world_size},
+          {"run", m.run},         {"settings", m.settings}, {"files", files}};
+}
+
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.front() != '.' && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+// The library's own conversion of a number that does not fit is undefined.
+template <class Whole>
+Whole whole(const ordered_json& object, const char* name) {
+  const ordered_json& value = object.at(name);
+  if (!value.is_number_unsigned() ||
+      value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<Whole>::max()))
+    throw FileError(fmt::format("\"{}\" is {}", name, value.dump(-1, ' ', true)));
+  return value.get<Whole>();
+}
+
+Manifest from_json(const ordered_json& json) {
+  Manifest m;
+  if (json.at("format") != kFormat) throw FileError("it has no format");
+  m.step = whole<std::int64_t>(json, "step");
+  m.updates = whole<std::int64_t>(json, "updates");
+  m.episode = whole<std::int64_t>(json, "episode");
+  m.version = json.at("version").get<std::string>();
+  m.world_size = whole<int>(json, "world_size");
+  if (json.contains("run")) m.run = json["run"].get<std::string>();
+  m.settings = json.at("settings");
+  if (m.world_size < 1 || !m.settings.is_object()) throw FileError("numbers out of range");
+  for (const ordered_json& file : json.at("files")) {
+    CheckpointFile f{file.at("name").get<std::string>(),
+                     {whole<std::uint64_t>(file, "bytes"), whole<std::uint32_t>(file, "crc32")}};
+    if (!is_plain_name(f.name)) throw FileError(fmt::format("the file name \"{}\" leads elsewhere", f.name));
+    m.files.push_back(std::move(f));
+  }
+  return m;
+}
+
+void sync_folder(const fs::path& folder) {
+  const records::Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!descriptor.open()) throw records::file_error("open folder", folder.string(), errno);
+  if (::fsync(descriptor.get()) != 0 && errno != EINVAL)
+    throw records::file_error("sync", folder.string(), errno);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code error;
+  const bool is = fs::is_directory(path, error);
+  if (error && error.value() != ENOENT) throw records::file_error("look at", path.string(), error.value());
+  return is;
+}
+
+// Names of the folders in a run's checkpoints/ that begin so.
+std::vector<std::string> folders_in_home(const std::string& run, std::string_view beginning) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator it(home(run), error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name.starts_with(beginning) && is_folder(it->path())) names.push_back(name);
+  }
+  if (error && error.value() != ENOENT) throw records::file_error("list", home(run).string(), error.value());
+  return names;
+}
+
+// `name` in a run's checkpoints/, with a number behind it where something has that name already.
+fs::path free_name(const std::string& run, const std::string& name) {
+  std::error_code error;
+  fs::path free = home(run) / name;
+  for (int n = 2; fs::exists(fs::symlink_status(free, error)); ++n)
+    free = home(run) / fmt::format("{}.{}", name, n);
+  return free;
+}
+
+}  // namespace
+
+const records::Seal* Manifest::find(const std::string& name) const {
+  const auto found =
+      std::find_if(files.begin(), files.end(), [&](const CheckpointFile& f) { return f.name == name; });
+  return found == files.end() ? nullptr : &found->seal;
+}
+
+std::string checkpoint_folder(const std::string& run, std::int64_t step) {
+  return checkpoint_folder(run, name_of(step));
+}
+
+std::string checkpoint_folder(const std::string& run, const std::string& name) {
+  return (home(run) / name).string();
+}
+
+std::string unfinished_checkpoint(const std::string& run, std::int64_t step) {
+  const fs::path folder = unfinished_path(run, step);
+  for (const fs::path& path : {home(run), folder}) {
+    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
+      throw records::file_error("make folder", path.string(), errno);
+  }
+  return folder.string();
+}
+
+void finish_checkpoint(const std::string& run, const Manifest& manifest, int keep) {
+  // Somebody may have moved the run's folder away since the files were written, and the run made it anew.
+  const fs::path unfinished = unfinished_path(run, manifest.step);
+  for (const CheckpointFile& f : manifest.files) {
+    const fs::path file = unfinished / f.name;
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(file, error);
+    if (error || bytes != f.seal.bytes)
+      throw FileError(fmt::format("{} was written, but now {}: was the run's folder moved or removed?",
+                                  file.string(),
+                                  error ? "it cannot be read (" + error.message() + ")"
+                                        : fmt::format("has {} of {} bytes", bytes, f.seal.bytes)));
+  }
+  ordered_json json = to_json(manifest);
+  json["checksum"] = crc_of(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  records::write_json((unfinished / kManifest).string(), json);
+  const fs::path folder = checkpoint_folder(run, manifest.step), next_latest = home(run) / ".latest";
+  // All that needs room comes before the name: what has its name is whole, and told so.
+  records::write_file_atomically(next_latest.string(), folder.filename().string() + "\n");
+  if (fs::exists(folder)) remove_checkpoint(run, manifest.step);
+  std::error_code error;
+  fs::rename(unfinished, folder, error);
+  if (error) throw records::file_error("rename", unfinished.string(), error.value());
+  fs::rename(next_latest, home(run) / "latest", error);
+  if (error) throw records::file_error("rename", next_latest.string(), error.value());
+  sync_folder(home(run));
+  int kept = 0;
+  for (const std::int64_t step : checkpoints_of(run)) {
+    if (step != manifest.step && ++kept >= keep) remove_checkpoint(run, step);
+  }
+}
+
+void discard_unfinished(const std::string& run) {
+  std::error_code error;
+  fs::directory_iterator it(home(run), error);
+  std::vector<fs::path> left;
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    if (it->path().filename().string().starts_with("." + std::string(kStep))) left.push_back(it->path());
+  }
+  for (const fs::path& path : left) remove_quietly(path);
+}
+
+std::vector<std::int64_t> checkpoints_of(const std::string& run) {
+  std::vector<std::int64_t> steps;
+  for (const std::string& name : folders_in_home(run, kStep)) {
+    std::int64_t step = -1;
+    const char* end = name.data() + name.size();
+    const auto [stop, failed] = std::from_chars(name.data() + kStep.size(), end, step);
+    if (failed == std::errc() && stop == end && step >= 0 && name == name_of(step)) steps.push_back(step);
+  }
+  std::sort(steps.begin(), steps.end(), std::greater<>());
+  return steps;
+}
+
+std::vector<std::string> damaged_checkpoints_of(const std::string& run) {
+  std::vector<std::string> names = folders_in_home(run, std::string(kDamaged) + std::string(kStep));
+  std::sort(names.begin(), names.end(), std::greater<>());
+  return names;
+}
+
+Manifest read_manifest(const std::string& checkpoint) {
+  const std::string path = (fs::path(checkpoint) / kManifest).string();
+  const auto damaged = [&](const std::string& why) {
+    return records::DamagedFile(fmt::format("{} is damaged: {}", path, why));
+  };
+  std::string text;
+  try {
+    text = records::read_file(path);
+  } catch (const records::SystemError& e) {
+    // A folder that is not there tells nothing: another rank, or a slow network drive, may have it.
+    if (e.number != ENOENT || !is_folder(checkpoint)) throw;
+    throw damaged("it is missing");
+  }
+  ordered_json json;
+  try {
+    json = records::parse_ordered_json(text);
+  } catch (const FileError& e) {
+    throw damaged(e.what());
+  }
+  if (!json.is_object()) throw damaged("not what was written, cut short?");
+  // Before the checksum, which another format may count in another way.
+  if (json.contains("format") && json["format"].is_number_unsigned() && json["format"] != kFormat) {
+    throw FileError(fmt::format(
+        "{} is of format {}, written by {}, and this version reads format {}: use that version", path,
+        json["format"].dump(),
+        json.contains("version") ? json["version"].dump(-1, ' ', true) : "a newer version", kFormat));
+  }
+  if (!json.contains("checksum")) throw damaged("not what was written, cut short?");
+  const ordered_json checksum = json["checksum"];
+  json.erase("checksum");
+  if (checksum != crc_of(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)))
+    throw damaged("its checksum is wrong");
+  try {
+    return from_json(json);
+  } catch (const nlohmann::json::exception& e) {
+    throw FileError(fmt::format("{} cannot be used: {}", path, e.what()));
+  } catch (const FileError& e) {
+    throw FileError(fmt::format("{} cannot be used: {}", path, e.what()));
+  }
+}
+
+Manifest verify_checkpoint(const std::string& checkpoint) {
+  Manifest manifest = read_manifest(checkpoint);
+  std::array<char, 1 << 16> piece;
+  for (const CheckpointFile& f : manifest.files) {
+    records::SealedReader reader((fs::path(checkpoint) / f.name).string(), f.seal);
+    for (std::uint64_t left = f.seal.bytes; left > 0;) {
+      const std::size_t now = std::min<std::uint64_t>(left, piece.size());
+      reader.read({piece.data(), now});
+      left -= now;
+    }
+    reader.close();
+  }
+  return manifest;
+}
+
+std::string set_aside(const std::string& run, std::int64_t step) {
+  const fs::path there = free_name(run, std::string(kDamaged) + name_of(step));
+  std::error_code error;
+  fs::rename(checkpoint_folder(run, step), there, error);
+  return error ? std::string() : there.string();
+}
+
+std::vector<std::string> take_up(const std::string& run, const std::string& name, std::int64_t step) {
+  const auto rename = [](const fs::path& from, const fs::path& to) {
+    std::error_code error;
+    fs::rename(from, to, error);
+    if (error) throw records::file_error("rename", from.string(), error.value());
+  };
+  std::vector<std::string> left;
+  for (const std::int64_t other : checkpoints_of(run)) {
+    const std::string its_name = name_of(other);
+    if (other < step || its_name == name) continue;
+    const fs::path there = free_name(run, std::string(kLeft) + its_name);
+    rename(home(run) / its_name, there);
+    left.push_back(there.filename().string());
+  }
+  if (name != name_of(step)) rename(home(run) / name, checkpoint_folder(run, step));
+  sync_folder(home(run));
+  records::write_file_atomically((home(run) / "latest").string(), name_of(step) + "\n");
+  return left;
+}
+
+void mark_resumable(const std::string& run, bool resumable) {
+  const fs::path marker = home(run) / "resumable";
+  if (!resumable) {
+    remove_quietly(marker);
+    return;
+  }
+  try {
+    records::write_file_atomically(marker.string(), "stopped early; start with --resume " + run + "\n");
+  } catch (const FileError&) {  // an empty one finds a place on most full disks, and says the same
+    const records::Descriptor empty(::open(marker.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!empty.open()) throw;
+  }
+}
+
+}  // namespace snake_ddp::files

@@ -1,0 +1,249 @@
+#include "snake_ddp/files/run_folder.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/file_error.hpp"
+
+namespace snake_ddp::files {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRun = "run";
+constexpr std::string_view kModelFolder = "trained_model";
+
+// The number between `before` and `after`, if `name` is nothing else.
+std::optional<std::int64_t> number_within(std::string_view name, std::string_view before,
+                                          std::string_view after) {
+  if (!name.starts_with(before) || !name.ends_with(after) || name.size() <= before.size() + after.size())
+    return {};
+  const std::string_view digits = name.substr(before.size(), name.size() - before.size() - after.size());
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size()) return {};
+  if (number < 0 || number == std::numeric_limits<std::int64_t>::max()) return {};  // there is a next one
+  return number;
+}
+
+// 12 of "run12" and "run12_20260131_235959".
+std::optional<std::int64_t> run_number(std::string_view name) {
+  return number_within(name.substr(0, name.find('_')), kRun, "");
+}
+
+// A number that somebody is just taking: ".run12".
+std::optional<std::int64_t> claimed_number(std::string_view name) {
+  return name.starts_with('.') ? number_within(name.substr(1), kRun, "") : std::nullopt;
+}
+
+// Names in a folder, sorted; empty where it does not exist.
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator it(folder, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error))
+    names.push_back(it->path().filename().string());
+  if (error && error.value() != ENOENT) throw records::file_error("list", folder.string(), error.value());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string time_stamp() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y%m%d_%H%M%S", &local);
+  return text.data();
+}
+
+std::int64_t highest_number(const fs::path& runs) {
+  std::int64_t highest = 0;
+  for (const std::string& name : names_in(runs)) {
+    highest = std::max({highest, run_number(name).value_or(0), claimed_number(name).value_or(0)});
+  }
+  return highest;
+}
+
+// Something that only has a run's name, as an archive of one.
+bool is_no_folder(const fs::path& entry) {
+  std::error_code error;  // what cannot be looked at is for who looks into it
+  const fs::file_type type = fs::status(entry, error).type();
+  return type != fs::file_type::directory && type != fs::file_type::none;
+}
+
+bool has_run(const fs::path& runs, std::int64_t number) {
+  const auto names = names_in(runs);
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return run_number(name) == number; });
+}
+
+std::string run_text(std::int64_t number) { return std::string(kRun) + std::to_string(number); }
+
+fs::path model_file(const fs::path& run, std::string_view network, std::int64_t episode) {
+  return run / kModelFolder / (std::string(network) + "_" + std::to_string(episode) + ".pth");
+}
+
+std::string joined(const std::vector<std::string>& items, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(items.size(), most); ++i) text += (i == 0 ? "" : ", ") + items[i];
+  if (items.size() > most) text += " and " + std::to_string(items.size() - most) + " more";
+  return text;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code hidden;  // what may not be looked at is of no use
+  return fs::exists(path, hidden);
+}
+
+// "run2_20260131_235959 (episodes 1000, 2000)"
+std::string describe_run(const fs::path& run) {
+  std::vector<std::int64_t> episodes;
+  try {
+    for (const std::string& name : names_in(run / kModelFolder)) {
+      const auto episode = number_within(name, "actor_", ".pth");
+      if (episode && is_there(model_file(run, "critic", *episode))) episodes.push_back(*episode);
+    }
+  } catch (const records::SystemError& e) {
+    return run.filename().string() + " (" + std::strerror(e.number) + ")";
+  }
+  std::sort(episodes.begin(), episodes.end());
+  std::vector<std::string> texts;
+  for (const std::int64_t episode : episodes) texts.push_back(std::to_string(episode));
+  return run.filename().string() +
+         (texts.empty() ? " (no weights)" : " (episodes " + joined(texts, 20) + ")");
+}
+
+std::string describe_runs(const fs::path& runs) {
+  std::vector<std::string> texts;
+  for (const std::string& name : names_in(runs)) {
+    if (run_number(name) && !is_no_folder(runs / name)) texts.push_back(describe_run(runs / name));
+  }
+  return "\n  " + runs.string() + ": " + (texts.empty() ? "no runs" : joined(texts, 20));
+}
+
+// What a start puts into a new run's folder.
+bool is_of_a_start(const fs::path& entry) {
+  std::error_code error;
+  if (fs::is_directory(entry, error)) return fs::is_empty(entry, error);
+  const std::string name = entry.filename().string();
+  return name == "config.json" || name == "train.log" || number_within(name, "train.rank", ".log") ||
+         name.starts_with("events.out.tfevents.");
+}
+
+}  // namespace
+
+RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name) {
+  const fs::path runs = fs::path(runs_dir) / game_name;
+  records::make_folders(runs.string());
+  // The final name holds the time, so two processes could make run3_..58 and run3_..59. Both first make
+  // .run3, which only one can; whoever comes later, with an old listing, finds the renamed folder and tries
+  // the next number.
+  for (;;) {
+    const std::int64_t number = highest_number(runs) + 1;
+    const fs::path claim = runs / (std::string(".") + run_text(number));
+    if (::mkdir(claim.c_str(), 0777) != 0) {
+      if (errno == EEXIST) continue;
+      throw records::file_error("make folder", claim.string(), errno);
+    }
+    if (has_run(runs, number)) {
+      ::rmdir(claim.c_str());
+      continue;
+    }
+    const fs::path models = claim / kModelFolder;
+    const fs::path final_path = runs / (run_text(number) + "_" + time_stamp());
+    if (::mkdir(models.c_str(), 0777) != 0 || ::rename(claim.c_str(), final_path.c_str()) != 0) {
+      const int error = errno;
+      ::rmdir(models.c_str());
+      ::rmdir(claim.c_str());
+      throw records::file_error("make folder", final_path.string(), error);
+    }
+    return {final_path.string(), number};
+  }
+}
+
+NewRun::~NewRun() {
+  if (begun_) return;
+  std::error_code error;
+  fs::directory_iterator it(folder_, error);
+  std::vector<fs::path> entries;
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) entries.push_back(it->path());
+  if (error || !std::all_of(entries.begin(), entries.end(), is_of_a_start)) return;
+  for (const fs::path& entry : entries) fs::remove(entry, error);
+  fs::remove(folder_, error);
+}
+
+std::vector<std::string> run_folders(const std::string& runs_dir, const std::string& game_name) {
+  const fs::path runs = fs::path(runs_dir) / game_name;
+  std::vector<std::string> names = names_in(runs);
+  std::erase_if(names,
+                [&](const std::string& name) { return !run_number(name) || is_no_folder(runs / name); });
+  std::stable_sort(names.begin(), names.end(),
+                   [](const auto& a, const auto& b) { return *run_number(a) > *run_number(b); });
+  for (std::string& name : names) name = (runs / name).string();
+  return names;
+}
+
+// The folder and a file in it: network file systems lock only what is open for writing, which a folder cannot be, and
+// versions before this one hold the folder alone.
+RunClaim::RunClaim(const std::string& folder) : RunClaim() {
+  const auto hold = [&](const std::string& path, int flags) {
+    const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+    if (descriptor < 0) throw records::file_error("open", path, errno);
+    descriptors_.push_back(descriptor);
+    while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno != EWOULDBLOCK) return;
+      throw base::FileError(
+          folder +
+          " is being written by another process: stop that one first, or start a new run with "
+          "--resume never");
+    }
+  };
+  hold(folder, O_RDONLY | O_DIRECTORY);
+  hold(folder + "/train.log", O_RDWR | O_CREAT | O_APPEND);
+}
+
+RunClaim::~RunClaim() {
+  for (const int descriptor : descriptors_) ::close(descriptor);
+}
+
+RunModel find_run_model(const std::string& runs_dir, const std::string& game_name, std::int64_t number,
+                        std::int64_t episode, const std::string& old_models_dir) {
+  const std::array<fs::path, 2> places{fs::path(runs_dir) / game_name, fs::path(old_models_dir) / game_name};
+  for (const fs::path& runs : places) {
+    const auto names = names_in(runs);
+    for (auto name = names.rbegin(); name != names.rend(); ++name) {
+      if (run_number(*name) != number) continue;
+      const fs::path actor = model_file(runs / *name, "actor", episode);
+      const fs::path critic = model_file(runs / *name, "critic", episode);
+      if (is_there(actor) && is_there(critic)) return {actor.string(), critic.string()};
+    }
+  }
+  std::string message = "no weights of run " + std::to_string(number) + ", episode " +
+                        std::to_string(episode) + " (" + std::string(kModelFolder) + "/actor_" +
+                        std::to_string(episode) + ".pth and critic_" + std::to_string(episode) +
+                        ".pth). Looked in:";
+  for (const fs::path& runs : places) message += describe_runs(runs);
+  throw base::FileError(message + "\nChoose others with --load_model_run and --load_model_run_episode.");
+}
+
+}  // namespace snake_ddp::files

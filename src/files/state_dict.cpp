@@ -1,0 +1,321 @@
+#include "snake_ddp/files/state_dict.hpp"
+
+#include <ATen/ATen.h>
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/serialization/pickler.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "byte_reader.hpp"
+#include "pickle.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "zip_directory.hpp"
+
+namespace snake_ddp::files {
+namespace {
+
+constexpr int kMaxDepth = 32;
+constexpr std::uint64_t kValueBytes = 256;  // about what a value of its own costs beside its numbers
+
+using StorageBytes = std::map<std::string_view, std::string_view>;  // key to content
+
+// The root value of a file and where its storages' bytes are.
+struct TorchFile {
+  Pickles pickles;
+  PickleValue root;
+  StorageBytes storages;
+};
+
+std::uint64_t bytes_of(const StorageRef& storage) {
+  return static_cast<std::uint64_t>(storage.numel) * c10::elementSize(storage.type);
+}
+
+// ---- the two containers
+// ------------------------------------------------------------------------------------------
+
+void read_zip_file(std::string_view bytes, TorchFile& file) {
+  constexpr std::string_view kPickleName = "/data.pkl";
+  const ZipDirectory entries = read_zip_directory(bytes);
+  const auto pickle = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) {
+    const std::string_view name = entry.first;
+    return name.size() > kPickleName.size() && name.find('/') == name.size() - kPickleName.size() &&
+           name.substr(name.find('/')) == kPickleName;
+  });
+  if (pickle == entries.end())
+    throw base::FileError("it is a zip archive, but torch.save did not write it (no data.pkl)");
+  const std::string root(pickle->first.substr(0, pickle->first.find('/') + 1));
+  if (entries.contains(root + "constants.pkl")) {
+    throw base::FileError(
+        "it is a TorchScript archive: save the weights alone, torch.save(model.state_dict(), path)");
+  }
+  if (const auto order = entries.find(root + "byteorder");
+      order != entries.end() && checked_bytes(*order) != "little") {
+    throw base::FileError("it was written on a big-endian machine: load it in Python and save it again");
+  }
+  ByteReader in(checked_bytes(*pickle));
+  file.root = file.pickles.read(in);
+  for (const StorageRef& storage : file.pickles.storages()) {
+    if (file.storages.contains(storage.key)) continue;
+    const auto entry = entries.find(root + "data/" + std::string(storage.key));
+    if (entry == entries.end()) throw damaged("storage '" + printable(storage.key) + "' is missing");
+    file.storages.emplace(storage.key, checked_bytes(*entry));
+  }
+}
+
+// Before PyTorch 1.6: pickles of a magic number, the format's version, facts about the machine, the value and
+// the storages' keys, then for each key a count and the bytes.
+bool is_legacy_magic(const PickleValue& value) {
+  constexpr std::string_view kMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
+  const auto* integer = std::get_if<WideInteger>(&value);
+  return integer != nullptr && integer->bytes == kMagic;
+}
+
+void expect_little_endian(const PickleValue& facts) {
+  for (const auto& [key, value] : expect_type<Mapping*>(facts, "facts about the machine")->items) {
+    const auto* name = std::get_if<std::string_view>(&key);
+    if (name != nullptr && *name == "little_endian" && !expect_type<bool>(value, "a truth value")) {
+      throw base::FileError("it was written on a big-endian machine: load it in Python and save it again");
+    }
+  }
+}
+
+void read_legacy_file(std::string_view bytes, TorchFile& file) {
+  ByteReader in(bytes);
+  if (!is_legacy_magic(file.pickles.read(in)))
+    throw base::FileError("it is a pickle, but torch.save did not write it");
+  if (expect_type<std::int64_t>(file.pickles.read(in), "the format's version") != 1001) {
+    throw damaged("unknown version of the format before PyTorch 1.6");
+  }
+  expect_little_endian(file.pickles.read(in));
+  file.root = file.pickles.read(in);
+
+  std::map<std::string_view, const StorageRef*> known;
+  for (const StorageRef& storage : file.pickles.storages()) known.emplace(storage.key, &storage);
+  const PickleValue keys = file.pickles.read(in);
+  for (const PickleValue& item : expect_type<Sequence*>(keys, "the storages' keys")->items) {
+    const auto storage = known.find(expect_type<std::string_view>(item, "a storage's key"));
+    if (storage == known.end()) throw damaged("bytes of a storage that nobody uses");
+    if (in.number<std::int64_t>() != storage->second->numel) throw damaged("a storage of another size");
+    file.storages.emplace(storage->first, in.take(bytes_of(*storage->second)));
+  }
+}
+
+void read_torch_file(std::string_view bytes, TorchFile& file) {
+  if (bytes.empty()) throw base::FileError("it is empty");
+  if (bytes.substr(0, 2) == "PK") return read_zip_file(bytes, file);
+  if (bytes[0] == '\x80') return read_legacy_file(bytes, file);
+  throw base::FileError("it is not a file that torch.save wrote");
+}
+
+// ---- from plans to tensors
+// ---------------------------------------------------------------------------------------
+
+// Elements of a tensor. Every product is kept below 2^62, zeros aside, since LibTorch computes with them too.
+std::int64_t checked_numel(const std::vector<std::int64_t>& sizes) {
+  std::uint64_t product = 1;
+  bool empty = false;
+  for (const std::int64_t size : sizes) {
+    if (size < 0) throw damaged("a tensor of negative size");
+    empty |= size == 0;
+    if (__builtin_mul_overflow(product, static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1)),
+                               &product) ||
+        product >= std::uint64_t{1} << 62) {
+      throw damaged("a tensor of impossible size");
+    }
+  }
+  return empty ? 0 : static_cast<std::int64_t>(product);
+}
+
+// One behind the last element of its storage that a non-empty tensor touches.
+std::uint64_t reach(const TensorPlan& plan) {
+  if (plan.offset < 0) throw damaged("a tensor before its storage");
+  auto last = static_cast<std::uint64_t>(plan.offset);
+  for (std::size_t i = 0; i < plan.sizes.size(); ++i) {
+    std::uint64_t span = 0;
+    if (plan.strides[i] < 0 ||
+        __builtin_mul_overflow(static_cast<std::uint64_t>(plan.sizes[i] - 1),
+                               static_cast<std::uint64_t>(plan.strides[i]), &span) ||
+        __builtin_add_overflow(last, span, &last)) {
+      throw damaged("a tensor with impossible strides");
+    }
+  }
+  return last + 1;
+}
+
+bool is_contiguous(const TensorPlan& plan) {
+  std::int64_t expected = 1;
+  for (std::size_t i = plan.sizes.size(); i-- > 0;) {
+    if (plan.sizes[i] == 1) continue;
+    if (plan.strides[i] != expected) return false;
+    expected *= plan.sizes[i];
+  }
+  return true;
+}
+
+class Flattener {
+ public:
+  Flattener(const TorchFile& file, std::size_t file_bytes)
+      : file_(file), budget_(4 * std::uint64_t{file_bytes} + (16U << 20U)) {}
+
+  NamedTensors run() {
+    if (!std::holds_alternative<Mapping*>(file_.root)) {
+      throw base::FileError(
+          "it holds no dict of names and tensors: torch.save(model.state_dict(), path) writes one");
+    }
+    visit(file_.root, "", 0);
+    return std::move(items_);
+  }
+
+ private:
+  void visit(const PickleValue& value, const std::string& name, int depth) {
+    // Values may be shared and lists may hold themselves: a small file could describe endless ones.
+    if (depth > kMaxDepth) throw base::FileError("'" + printable(name) + "' is nested too deeply");
+    spend(kValueBytes + name.size());
+    if (const auto* mapping = std::get_if<Mapping*>(&value)) {
+      for (const auto& [key, item] : (*mapping)->items) visit(item, join(name, key_text(key)), depth + 1);
+    } else if (const auto* list = std::get_if<Sequence*>(&value)) {
+      for (std::size_t i = 0; i < (*list)->items.size(); ++i) {
+        visit((*list)->items[i], join(name, std::to_string(i)), depth + 1);
+      }
+    } else {
+      if (!names_.insert(name).second)
+        throw base::FileError("two values are named '" + printable(name) + "'");
+      items_.emplace_back(name, leaf(value, name));
+    }
+  }
+
+  at::Tensor leaf(const PickleValue& value, const std::string& name) {
+    if (const auto* plan = std::get_if<const TensorPlan*>(&value)) return materialize(**plan);
+    if (const auto* number = std::get_if<double>(&value)) return at::scalar_tensor(*number, at::kDouble);
+    if (const auto* number = std::get_if<std::int64_t>(&value)) return at::scalar_tensor(*number, at::kLong);
+    if (const auto* truth = std::get_if<bool>(&value)) return at::scalar_tensor(*truth, at::kBool);
+    throw base::FileError("'" + printable(name) + "' is neither a tensor nor a number: save only those");
+  }
+
+  static std::string key_text(const PickleValue& key) {
+    if (const auto* text = std::get_if<std::string_view>(&key)) return std::string(*text);
+    if (const auto* number = std::get_if<std::int64_t>(&key)) return std::to_string(*number);
+    throw base::FileError("a dict in it has a key that is neither text nor an integer: save only those");
+  }
+  static std::string join(const std::string& outer, const std::string& inner) {
+    return outer.empty() ? inner : outer + "." + inner;
+  }
+
+  void spend(std::uint64_t bytes) {
+    if (bytes > budget_) throw damaged("it describes far more than its size can hold");
+    budget_ -= bytes;
+  }
+
+  at::Tensor materialize(const TensorPlan& plan) {
+    const StorageRef& storage = *plan.storage;
+    const auto found = file_.storages.find(storage.key);
+    if (found == file_.storages.end()) throw damaged("storage '" + printable(storage.key) + "' is missing");
+    const std::string_view bytes = found->second;
+    const std::uint64_t item_bytes = c10::elementSize(storage.type);
+    if (bytes.size() / item_bytes != static_cast<std::uint64_t>(storage.numel) ||
+        bytes.size() % item_bytes != 0) {
+      throw damaged("storage '" + printable(storage.key) + "' is not of the size it should be");
+    }
+    if (plan.sizes.size() != plan.strides.size())
+      throw damaged("a tensor with as many strides as it has no sizes");
+    const std::int64_t numel = checked_numel(plan.sizes);
+    if (numel > 0 && reach(plan) > static_cast<std::uint64_t>(storage.numel)) {
+      throw damaged("a tensor reaches outside its storage");
+    }
+    const std::uint64_t tensor_bytes = static_cast<std::uint64_t>(numel) * item_bytes;
+    spend(tensor_bytes);
+    // Truth values are read as bytes: one that is neither 0 nor 1 must not come into a bool.
+    const at::ScalarType type = storage.type == at::kBool ? at::kByte : storage.type;
+    at::Tensor tensor;
+    if (numel == 0 || is_contiguous(plan)) {
+      tensor = at::empty(plan.sizes, type);
+      if (numel > 0) {
+        std::memcpy(tensor.data_ptr(), bytes.data() + static_cast<std::uint64_t>(plan.offset) * item_bytes,
+                    tensor_bytes);
+      }
+    } else {
+      tensor = whole_storage(storage, type, bytes)
+                   .as_strided(plan.sizes, plan.strides, plan.offset)
+                   .clone(at::MemoryFormat::Contiguous);
+    }
+    return storage.type == at::kBool ? tensor.ne(0) : tensor;
+  }
+
+  // Aligned, unlike the bytes in the file; kept, since slices tend to share it.
+  const at::Tensor& whole_storage(const StorageRef& storage, at::ScalarType type, std::string_view bytes) {
+    at::Tensor& whole = whole_[{storage.key, type}];
+    if (!whole.defined()) {
+      spend(bytes.size());
+      whole = at::empty({storage.numel}, type);
+      std::memcpy(whole.data_ptr(), bytes.data(), bytes.size());
+    }
+    return whole;
+  }
+
+  const TorchFile& file_;
+  std::uint64_t budget_;  // bytes of memory that the file may still ask for
+  NamedTensors items_;
+  std::set<std::string> names_;
+  std::map<std::pair<std::string_view, at::ScalarType>, at::Tensor> whole_;
+};
+
+}  // namespace
+
+NamedTensors read_state_dict(std::string_view bytes, const std::string& origin) {
+  try {
+    TorchFile file;
+    read_torch_file(bytes, file);
+    return Flattener(file, bytes.size()).run();
+  } catch (const base::FileError& error) {
+    throw base::FileError("cannot load weights from '" + origin + "': " + error.what() + ".");
+  } catch (const c10::Error& error) {
+    throw base::FileError("cannot load weights from '" + origin + "': " + error.what_without_backtrace() +
+                          ".");
+  }
+}
+
+NamedTensors load_state_dict(const std::string& path) {
+  return read_state_dict(records::read_file(path), path);
+}
+
+std::string state_dict_bytes(const NamedTensors& items) {
+  c10::Dict<std::string, at::Tensor> dict;
+  for (const auto& [name, tensor] : items) {
+    SD_CHECK(tensor.defined(), name);
+    SD_CHECK(!dict.contains(name), "two tensors are named '" + name + "'");
+    at::Tensor value = tensor.detach().cpu().contiguous();
+    if (value.storage().nbytes() != value.nbytes()) value = value.clone();
+    dict.insert(name, value);
+  }
+  std::string pickle;
+  torch::jit::Pickler pickler([&](const char* data, std::size_t n) { pickle.append(data, n); }, nullptr,
+                              nullptr, nullptr, nullptr, /*tag_aggregates=*/false);
+  pickler.protocol();
+  pickler.pushIValue(dict);
+  pickler.stop();
+  // In memory: the writer ends the program if the place it writes to fails, for instance when the disk is
+  // full.
+  std::string bytes;
+  caffe2::serialize::PyTorchStreamWriter writer([&](const void* data, std::size_t n) {
+    bytes.append(static_cast<const char*>(data), n);
+    return n;
+  });
+  writer.writeRecord("data.pkl", pickle.data(), pickle.size());
+  writer.writeRecord("byteorder", "little", 6);
+  std::size_t key = 0;
+  for (const at::Tensor& tensor : pickler.tensorData()) {
+    writer.writeRecord("data/" + std::to_string(key++), tensor.data_ptr(), tensor.nbytes());
+  }
+  writer.writeEndOfFile();
+  return bytes;
+}
+
+void save_state_dict(const std::string& path, const NamedTensors& items) {
+  records::write_file_atomically(path, state_dict_bytes(items));
+}
+
+}  // namespace snake_ddp::files

@@ -1,0 +1,52 @@
+#include "snake_ddp/learners/flags.hpp"
+
+namespace snake_ddp::learners {
+namespace {
+
+using config::flag, config::number, config::text, config::under;
+constexpr const char *kPython = "As in the Python trainer", *kLearning = "Learning";
+
+}  // namespace
+
+config::Fields NetFlags::fields() {
+  return config::joined(
+      {under(kPython, {number("c_lr", &c_lr, "learning rate of the critic or Q-network", 0, 1)}),
+       under(kLearning,
+             {number("hidden_size", &hidden_size, "width of the hidden layers", 1, 65536),
+              number("max_grad_norm", &max_grad_norm, "gradients are clipped to this norm", 1e-6, 1e9)})});
+}
+
+config::Fields TargetFlags::fields() {
+  return under(kPython, {number("tau", &tau, "Polyak averaging rate of the target networks", 0, 1)});
+}
+
+config::Fields LayerNormFlags::fields() {
+  return under(kLearning, {flag("layer_norm", &layer_norm, "layer norm in the critic or Q-network")});
+}
+
+config::Fields ActorFlags::fields() {
+  return config::joined(
+      {under(kPython,
+             {text("output_activation", &output_activation, "last layer of the actor", {"softmax", "tanh"}),
+              number("a_lr", &a_lr, "learning rate of the actor", 0, 1)}),
+       under(kLearning,
+             {text("stored_action", &stored_action,
+                   "action kept in replay: the actor's output, or the move that was played, one-hot",
+                   {"output", "played"}),
+              number("actor_interval", &actor_interval, "critic updates per update of actor and targets", 1,
+                     1000)})});
+}
+
+config::Fields WindowFlags::fields() {
+  return under(kLearning,
+               {number("sequence_length", &sequence_length, "consecutive transitions in a window", 1, 200),
+                number("burn_in", &burn_in,
+                       "transitions at the start of each window that only warm up the memory", 0, 199)});
+}
+
+config::Fields SharedFlags::shared_fields() {
+  return config::joined({NetFlags::fields(), TargetFlags::fields(), LayerNormFlags::fields(),
+                         ActorFlags::fields(), WindowFlags::fields()});
+}
+
+}  // namespace snake_ddp::learners

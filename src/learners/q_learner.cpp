@@ -1,0 +1,85 @@
+#include "q_learner.hpp"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+
+namespace snake_ddp::learners {
+
+Transitions transitions_of(const replay::Batch& batch, at::Device device) {
+  const auto column = [&](Column c, std::int64_t width) {
+    return batch.columns.at(c).view({-1, width}).to(device);
+  };
+  const std::int64_t seen = batch.columns.at(kObservation).size(-1);
+  Transitions t;
+  t.observation = column(kObservation, seen);
+  t.action = column(kAction, kActions);
+  t.reward = column(kReward, 1);
+  if (batch.columns.size() <= kNextMoves) return t;  // returns take the place of what comes next
+  t.discount = column(kDiscount, 1);
+  t.next_observation = column(kNextObservation, seen);
+  t.next_moves = column(kNextMoves, kActions);
+  return t;
+}
+
+nets::Mlp q_net(const LearnerOptions& o, bool layer_norm) {
+  return {{o.features, o.hidden_size, kActions, layer_norm}, o.device, nets::kQNetName, o.library_products};
+}
+
+QLearner::Mixing::Mixing(const LearnerOptions& o)
+    : Trainee(o, o.c_lr, o.seed + 1, nets::Mixer({kTeam * (o.features + 1)}, o.device),
+              nets::Mixer({kTeam * (o.features + 1)}, o.device)) {}
+
+QLearner::QLearner(const LearnerOptions& options, Value value, Column last_column)
+    : options_(options), value_(value), last_column_(last_column) {
+  const auto scalar = at::TensorOptions().dtype(at::kFloat).device(options.device);
+  for (at::Tensor* t : {&loss_, &q_mean_, &norm_}) *t = at::zeros({}, scalar);
+  if (value == Value::kMixed) mixing_.emplace(options);
+}
+
+at::Tensor QLearner::measured() const {
+  const at::Tensor none = at::zeros_like(loss_);
+  return at::stack({none, loss_, none, norm_, q_mean_});
+}
+
+at::Tensor QLearner::of_learned(const at::Tensor& errors) const {
+  return value_ == Value::kSnake ? errors : errors.view({-1, kTeam}).sum(1, true);
+}
+
+at::Tensor QLearner::of_snakes(const at::Tensor& gradient) const {
+  return value_ == Value::kSnake ? gradient : gradient.expand({-1, kTeam}).reshape({-1, 1});
+}
+
+// Value less r + discount * next value: of snakes [R, 1], or of teams [R / 3, 1].
+at::Tensor QLearner::errors(const Transitions& t, const at::Tensor& chosen, const at::Tensor& next) {
+  if (value_ != Value::kMixed) return of_learned(chosen - at::addcmul(t.reward, t.discount, next));
+  const auto by_team = [](const at::Tensor& rows) { return rows.view({-1, kTeam * rows.size(1)}); };
+  nets::forward(mixing_->net, by_team(t.observation), by_team(chosen), mixing_->pass);
+  nets::forward(mixing_->target(), by_team(t.next_observation), by_team(next), mixing_->target_pass);
+  // A team's snakes come to their ends together.
+  return mixing_->pass.output - at::addcmul(by_team(t.reward).sum(1, true),
+                                            by_team(t.discount).narrow(1, 0, 1), mixing_->target_pass.output);
+}
+
+at::Tensor QLearner::double_q_gradient(const Transitions& t, const at::Tensor& values,
+                                       const at::Tensor& next_online, const at::Tensor& next_target,
+                                       const at::Tensor& counts) {
+  // Q'(s', argmax over allowed moves of Q(s')).
+  const at::Tensor choice =
+      next_online.masked_fill(t.next_moves <= 0, -std::numeric_limits<float>::infinity()).argmax(1, true);
+  const at::Tensor next = next_target.gather(1, choice), chosen = (values * t.action).sum(1, true);
+  at::Tensor error = errors(t, chosen, next);
+  if (counts.defined()) error = error * counts;
+  const at::Tensor slope = error.clamp(-1.0, 1.0);  // dHuber/derror
+  // Huber(e) = slope * (e - slope / 2) in both of its parts.
+  loss_ = (slope * (error - slope * 0.5)).mean();
+  q_mean_ = values.mean();
+  at::Tensor d_error = (counts.defined() ? slope * counts : slope) / static_cast<double>(error.size(0));
+  if (value_ != Value::kMixed) return t.action * of_snakes(d_error);
+  const at::Tensor d_chosen =
+      nets::backward(mixing_->net, t.observation.view({-1, kTeam * t.observation.size(1)}),
+                     chosen.view({-1, kTeam}), d_error, mixing_->pass, mixing_->gradient);
+  return t.action * d_chosen.reshape({-1, 1});
+}
+
+}  // namespace snake_ddp::learners

@@ -1,0 +1,128 @@
+// What Q-learners share: columns, acting, double Q-learning's error, reports and state. A variant says which network it has
+// and writes `update`.
+#pragma once
+
+#include <c10/core/GradMode.h>
+
+#include <optional>
+#include <vector>
+
+#include "snake_ddp/learners/columns.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/trainee.hpp"
+#include "snake_ddp/nets/mixer.hpp"
+#include "snake_ddp/nets/mlp.hpp"
+#include "snake_ddp/nets/net_policies.hpp"
+
+namespace snake_ddp::learners {
+
+/// Whose value is learned, and how it is made.
+enum class Value {
+  kSnake,
+  kSum,    // a team's, the sum over its snakes (VDN)
+  kMixed,  // a team's, by a mixing network (QMIX)
+};
+
+/// An update's transitions on the learner's device, a row for each snake, a team's snakes side by side.
+struct Transitions {
+  at::Tensor observation, action;           // [R, D + 1], [R, 4]
+  at::Tensor reward, discount;              // [R, 1]
+  at::Tensor next_observation, next_moves;  // [R, D + 1], [R, 4]
+};
+
+/// Columns as rows of `Transitions`.
+Transitions transitions_of(const replay::Batch& batch, at::Device device);
+
+/// The feed-forward network of these options.
+nets::Mlp q_net(const LearnerOptions& options, bool layer_norm);
+
+/// What does not depend on the kind of network.
+class QLearner : public Learner {
+ public:
+  [[nodiscard]] std::vector<replay::Column> columns() const override {
+    return columns_up_to(last_column_, options_.features);
+  }
+  [[nodiscard]] at::Tensor measured() const override;
+  void state_changed() override {}
+
+ protected:
+  QLearner(const LearnerOptions& options, Value value, Column last_column);
+
+  /// Errors of snakes as those of the values learned: [R, 1] -> [R, 1] or [R / 3, 1]. Not for kMixed.
+  [[nodiscard]] at::Tensor of_learned(const at::Tensor& errors) const;
+  /// Back: a gradient of these as one of snakes' values, [R, 1].
+  [[nodiscard]] at::Tensor of_snakes(const at::Tensor& gradient) const;
+
+  /// Gradient of the mean Huber loss of double Q-learning (van Hasselt et al., arXiv:1509.06461); with a mixing network
+  /// its gradient is written, too. Keeps the loss and the mean value for reports.
+  /// Shapes  values of the observations, [R, 4]; online and target values of the next ones, likewise; `counts` [R / 3, 1]
+  ///         is 0 for teams that are left out of the loss's sum. Returns dL/dvalues [R, 4].
+  at::Tensor double_q_gradient(const Transitions& t, const at::Tensor& values, const at::Tensor& next_online,
+                               const at::Tensor& next_target, const at::Tensor& counts = {});
+
+  /// The mixing network of QMIX.
+  struct Mixing : Trainee<nets::Mixer> {
+    explicit Mixing(const LearnerOptions& options);
+    nets::MixerPass pass, target_pass;
+  };
+
+  LearnerOptions options_;
+  Value value_;
+  std::optional<Mixing> mixing_;
+  at::Tensor loss_, q_mean_, norm_;  // 0-dim
+
+ private:
+  at::Tensor errors(const Transitions& t, const at::Tensor& chosen, const at::Tensor& next);
+
+  Column last_column_;
+};
+
+/// With the network `Net`, played by `NetPolicy`.
+template <class Net, class NetPolicy>
+class QLearnerWith : public QLearner {
+ public:
+  QLearnerWith(const LearnerOptions& options, Value value, Column last_column, Net fresh,
+               std::optional<Net> follower)
+      : QLearner(options, value, last_column),
+        q_(options, options.c_lr, options.seed, std::move(fresh), std::move(follower)),
+        policy_(q_.net) {}
+
+  [[nodiscard]] nets::Policy& policy() override { return policy_; }
+  void scale_rates(double factor) override {
+    q_.scale_rate(factor);
+    if (mixing_) mixing_->scale_rate(factor);
+  }
+  [[nodiscard]] nets::NamedTensors state() override {
+    nets::NamedTensors out;
+    q_.add_state(out, "net.", "net_target.", "adam.");
+    if (mixing_) mixing_->add_state(out, "", "target.", "mixer_adam.");
+    return out;
+  }
+  /// The network; and its mixing network, or else its target, or else the network again.
+  [[nodiscard]] nets::NamedTensors exported_actor() override { return q_.net.named(); }
+  [[nodiscard]] nets::NamedTensors exported_critic() override {
+    if (mixing_) return mixing_->net.named();
+    return q_.has_target() ? q_.target().named() : q_.net.named();
+  }
+  /// Files without a target: it starts as what was read.
+  void start_from_exported() override {
+    const c10::NoGradGuard no_grad;
+    if (!mixing_) return q_.adam.reset();
+    q_.start();
+    mixing_->start();
+  }
+
+ protected:
+  void step(const Average& average) {
+    q_.step(average);
+    norm_ = q_.norm;
+    if (mixing_) mixing_->step(average);
+  }
+
+  Trainee<Net> q_;
+
+ private:
+  NetPolicy policy_;
+};
+
+}  // namespace snake_ddp::learners

@@ -1,0 +1,110 @@
+#include "snake_ddp/play/match.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "snake_ddp/game/chance.hpp"
+
+namespace snake_ddp::play {
+namespace {
+
+class ScriptedMover final : public Mover {
+ public:
+  ScriptedMover(agents::Opponent opponent, std::uint64_t seed) : opponent_(opponent), seed_(seed) {}
+
+  void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
+           std::span<game::Actions> actions) override {
+    for (std::size_t k = 0; k < boards.size(); ++k) {
+      if (!boards[k].done())
+        agents::act(opponent_, boards[k], team[k], actions[k], seed_,
+                    static_cast<std::uint64_t>(first_game) + k);
+    }
+  }
+
+ private:
+  agents::Opponent opponent_;
+  std::uint64_t seed_;
+};
+
+MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOptions& options,
+                       std::int64_t first) {
+  const auto count = static_cast<std::size_t>(std::min(kBlock, options.games - first));
+  std::vector<game::State> boards(count);
+  std::vector<std::uint8_t> team_a(count, 0), team_b(count, 1);
+  std::vector<game::Actions> actions(count);
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::uint64_t id = static_cast<std::uint64_t>(first) + k;
+    game::PhiloxChance chance(options.seed, id);
+    game::reset(boards[k], chance);
+    if (options.watch) options.watch(first + static_cast<std::int64_t>(k), boards[k]);
+    if (options.swap_sides && id % 2 == 1) std::swap(team_a[k], team_b[k]);
+  }
+  const std::unique_ptr<Mover> mover_a = a(options.seed), mover_b = b(options.seed);
+  MatchResult result;
+  std::size_t running = count;
+  while (running > 0 && !(options.stop && options.stop())) {
+    mover_a->act(boards, team_a, first, actions);
+    mover_b->act(boards, team_b, first, actions);
+    for (std::size_t k = 0; k < count; ++k) {
+      if (boards[k].done()) continue;
+      game::PhiloxChance chance(options.seed, static_cast<std::uint64_t>(first) + k);
+      const game::StepResult played = game::step(boards[k], actions[k], chance);
+      if (options.on_step)
+        options.on_step(first + static_cast<std::int64_t>(k), actions[k], played, boards[k]);
+      if (options.watch) options.watch(first + static_cast<std::int64_t>(k), boards[k]);
+      ++result.steps;
+      if (!boards[k].done()) continue;
+      --running;
+      const int score_a = boards[k].team_return(team_a[k]), score_b = boards[k].team_return(team_b[k]);
+      ++result.games;
+      result.wins += score_a > score_b;
+      result.draws += score_a == score_b;
+      result.losses += score_a < score_b;
+      result.score_a += score_a;
+      result.score_b += score_b;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+MakeMover scripted(agents::Opponent opponent) {
+  return [opponent](std::uint64_t seed) { return std::make_unique<ScriptedMover>(opponent, seed); };
+}
+
+void MatchResult::add(const MatchResult& other) {
+  games += other.games;
+  wins += other.wins;
+  draws += other.draws;
+  losses += other.losses;
+  score_a += other.score_a;
+  score_b += other.score_b;
+  steps += other.steps;
+}
+
+double MatchResult::win_rate() const {
+  return games == 0 ? 0.0 : static_cast<double>(wins) / static_cast<double>(games);
+}
+
+MatchResult play_match(const MakeMover& a, const MakeMover& b, const MatchOptions& options) {
+  MatchResult all;
+  for (std::int64_t first = 0; first < options.games; first += kBlock) {
+    if (options.stop && options.stop()) break;
+    if (first / kBlock % options.parts == options.part) all.add(play_block(a, b, options, first));
+  }
+  return all;
+}
+
+Interval wilson_interval(std::int64_t successes, std::int64_t trials, double z) {
+  if (trials == 0) return {0.0, 1.0};
+  const double n = static_cast<double>(trials);
+  const double p = static_cast<double>(successes) / n;
+  const double z2 = z * z;
+  const double centre = (p + z2 / (2 * n)) / (1 + z2 / n);
+  const double half = z / (1 + z2 / n) * std::sqrt(p * (1 - p) / n + z2 / (4 * n * n));
+  return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
+}
+
+}  // namespace snake_ddp::play

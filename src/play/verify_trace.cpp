@@ -1,0 +1,348 @@
+#include "snake_ddp/play/verify_trace.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/encode/observation.hpp"
+#include "snake_ddp/encode/reward.hpp"
+#include "snake_ddp/game/chance.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/records/game_log.hpp"
+#include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/records/lines.hpp"
+
+namespace snake_ddp::play {
+
+namespace {
+
+using game::kSnakes;
+using game::kTeamSize;
+using nlohmann::json;
+using records::PerSnake;
+
+// ---- Replaying.
+
+/// The first field in which engine and record differ; `field` is empty where nothing does.
+struct Difference {
+  std::string field, expected, got;
+};
+
+template <class Expected, class Got>
+bool differ(Difference& difference, const std::string& name, const Expected& expected, const Got& got) {
+  if (std::equal(std::begin(expected), std::end(expected), std::begin(got), std::end(got))) return false;
+  difference = {name, fmt::format("[{}]", fmt::join(expected, ",")),
+                fmt::format("[{}]", fmt::join(got, ","))};
+  return true;
+}
+
+/// What a snake may have chosen, and the direction that it then took.
+struct Move {
+  int action, turned;
+};
+using Moves = std::array<Move, kSnakes>;
+
+/// Steps `state` with these moves and the record's beans, and compares.
+Difference replay(game::State& state, const records::RecordedStep& step, const Moves& moves) {
+  game::Actions actions;
+  game::RecordedChance chance;
+  PerSnake turned{};
+  for (std::size_t i = 0; i < kSnakes; ++i) {
+    actions.of[i] = static_cast<std::uint8_t>(moves[i].action);
+    chance.turned[i] = static_cast<std::uint8_t>(moves[i].turned);
+    turned[i] = moves[i].turned;
+  }
+  chance.beans = step.after.beans.data();
+  chance.n_beans = static_cast<int>(step.after.beans.size());
+  const game::StepResult result = game::step(state, actions, chance);
+  const game::Position position = game::position_of(state);
+  Difference found;
+  if (differ(found, "turned", turned, result.turned)) return found;
+  if (differ(found, "hit", step.hit, result.hit)) return found;
+  if (differ(found, "reward", step.reward, result.reward)) return found;
+  for (std::size_t i = 0; i < kSnakes; ++i)
+    if (differ(found, fmt::format("snakes[{}]", i), step.after.snakes[i], position.snakes[i])) return found;
+  PerSnake directions = step.after.directions;
+  for (std::size_t i = 0; i < kSnakes; ++i)
+    if (directions[i] == records::kUntold) directions[i] = position.directions[i];
+  if (differ(found, "directions", directions, position.directions)) return found;
+  if (chance.illegal != nullptr) {
+    return {"beans", "new beans that the rules allow",
+            fmt::format("{} in [{}]", chance.illegal, fmt::join(step.after.beans, ","))};
+  }
+  if (differ(found, "beans", step.after.beans, position.beans)) return found;
+  if (step.score) {
+    PerSnake score{};
+    for (int i = 0; i < kSnakes; ++i)
+      score[static_cast<std::size_t>(i)] = state.length(i) - game::kStartLength;
+    if (differ(found, "score", *step.score, score)) return found;
+  }
+  if (step.done) differ(found, "done", std::array{*step.done}, std::array{result.done});
+  return found;
+}
+
+/// A trace tells a snake's move. The platform's log does not tell where a reversal was turned to, and may
+/// lack the actions: what a snake that lived did shows in its body; one that died and came back elsewhere may
+/// have taken any of three directions.
+std::vector<Move> possible_moves(const game::State& state, const records::RecordedStep& step, std::size_t i) {
+  const int action = step.actions[i], back = state.direction(static_cast<int>(i)) ^ 1;
+  if (step.turned[i] != records::kUntold) return {{action, step.turned[i]}};
+  if (action != records::kUntold && action != back) return {{action, action}};
+  const int seen = step.hit[i] == 0 ? records::direction_of(step.after.snakes[i]) : records::kUntold;
+  if (seen != records::kUntold) return {{action == records::kUntold ? seen : action, seen}};
+  std::vector<Move> moves;
+  for (int turned = 0; turned < 4; ++turned)
+    if (turned != back) moves.push_back({action == records::kUntold ? turned : action, turned});
+  return moves;
+}
+
+/// Steps `state` as the record says; the first difference where no possible moves lead to what it says.
+Difference replay(game::State& state, const records::RecordedStep& step) {
+  std::array<std::vector<Move>, kSnakes> possible;
+  std::size_t ways = 1;
+  for (std::size_t i = 0; i < kSnakes; ++i) {
+    possible[i] = possible_moves(state, step, i);
+    ways *= possible[i].size();
+  }
+  Difference first;
+  for (std::size_t way = 0; way < ways; ++way) {
+    Moves moves{};
+    std::size_t rest = way;
+    for (std::size_t i = 0; i < kSnakes; ++i) {
+      moves[i] = possible[i][rest % possible[i].size()];
+      rest /= possible[i].size();
+    }
+    game::State after = state;
+    const Difference difference = replay(after, step, moves);
+    if (difference.field.empty()) {
+      state = after;
+      return {};
+    }
+    if (way == 0) first = difference;
+  }
+  return first;
+}
+
+void verify_game(const records::RecordedGame& record, std::int64_t number, const std::string& file,
+                 TraceReport& report) {
+  ++report.games;
+  report.steps += static_cast<std::int64_t>(record.steps.size());
+  const auto mismatch = [&](std::size_t step, std::int64_t line, const Difference& d) {
+    if (++report.mismatches == 1)
+      report.first_mismatch = fmt::format("{}:{}: game {}, step {}, {}: expected {}, got {}", file, line,
+                                          number, step, d.field, d.expected, d.got);
+  };
+  game::Position start;
+  start.snakes = record.start.snakes;
+  start.directions = record.start.directions;
+  start.beans = record.start.beans;
+  game::State state = game::make_state(start);
+  PerSnake sums{};
+  for (std::size_t k = 0; k < record.steps.size(); ++k) {
+    const records::RecordedStep& step = record.steps[k];
+    const Difference difference = state.done()
+                                      ? Difference{"done", "a step after the end", "a game that is over"}
+                                      : replay(state, step);
+    if (!difference.field.empty())  // the boards have parted: what follows says nothing
+      return mismatch(k + 1, step.line, difference);
+    for (std::size_t i = 0; i < kSnakes; ++i) sums[i] += step.reward[i];
+  }
+  const std::int64_t last_line = record.steps.empty() ? record.line : record.steps.back().line;
+  Difference difference;
+  if (!state.done() && !record.cut_off) {
+    difference = {"done", "the end of the record", "a game that goes on"};
+  } else if (record.n_return) {
+    differ(difference, "n_return", *record.n_return, sums);
+  }
+  if (!difference.field.empty()) mismatch(record.steps.size(), last_line, difference);
+}
+
+// ---- Observations, opponents, rewards.
+
+using Key = std::pair<std::int64_t, std::int64_t>;  // game, step
+
+struct Recorded {
+  game::State state;
+  PerSnake reward{};
+};
+
+std::map<Key, Recorded> states_of(const std::string& traces) {
+  std::map<Key, Recorded> states;
+  std::int64_t number = 0;
+  records::read_games(traces, [&](const records::RecordedGame& record) {
+    const auto keep = [&](const records::RecordedBoard& board, game::Position position, std::int64_t line,
+                          const PerSnake& reward) {
+      position.snakes = board.snakes;
+      position.directions = board.directions;
+      position.beans = board.beans;
+      const std::string fault = game::fault_of(position);
+      if (!fault.empty()) throw base::FileError(fmt::format("{}:{}: not a board: {}", traces, line, fault));
+      states[{number, position.step - 1}] = {game::make_state(position), reward};
+    };
+    game::Position position;
+    keep(record.start, position, record.line, {});
+    for (const records::RecordedStep& step : record.steps) {
+      if (!step.done) {
+        throw base::FileError(fmt::format(
+            "{}:{}: a game log does not tell all of a board; --traces takes traces", traces, step.line));
+      }
+      ++position.step;
+      position.done = *step.done;
+      for (std::size_t i = 0; i < kSnakes; ++i) position.returns[i / kTeamSize] += step.reward[i];
+      keep(step.after, position, step.line, step.reward);
+    }
+    ++number;
+  });
+  return states;
+}
+
+// ---- Reading recorded observations: every value is checked, a fault names file, line and field.
+
+/// Where a value stands, for messages.
+struct Place {
+  const records::LineReader& reader;
+  [[noreturn]] void fail(const std::string& what) const {
+    throw base::FileError(fmt::format("{}:{}: {}", reader.path(), reader.line_number(), what));
+  }
+};
+
+json parse(const std::string& line, const Place& place) {
+  json value;
+  try {
+    value = records::parse_json(line);
+  } catch (const base::FileError& e) {
+    place.fail(e.what());
+  }
+  if (!value.is_object()) place.fail("not a JSON object");
+  return value;
+}
+
+const json& field(const json& object, const char* name, const Place& place) {
+  const auto at = object.find(name);
+  if (at == object.end()) place.fail(fmt::format("field \"{}\" is missing", name));
+  return *at;
+}
+
+int integer(const json& value, int low, int high, const char* name, const Place& place) {
+  if (value.is_number_integer() && (!value.is_number_unsigned() || value.get<std::uint64_t>() <= INT32_MAX)) {
+    const auto n = value.get<std::int64_t>();
+    if (n >= low && n <= high) return static_cast<int>(n);
+  }
+  place.fail(fmt::format("field \"{}\": {} is not an integer {}..{}", name, value.dump(), low, high));
+}
+
+std::vector<int> integers(const json& value, std::size_t most, int low, int high, const char* name,
+                          const Place& place) {
+  if (!value.is_array()) place.fail(fmt::format("field \"{}\" is not a list", name));
+  if (value.size() > most)
+    place.fail(fmt::format("field \"{}\" has {} elements, at most {}", name, value.size(), most));
+  std::vector<int> result;
+  for (const json& element : value) result.push_back(integer(element, low, high, name, place));
+  return result;
+}
+
+/// A list of `n_rows` lists of `n_columns` numbers.
+std::vector<double> numbers(const json& value, std::size_t n_rows, std::size_t n_columns, const char* name,
+                            const Place& place) {
+  std::vector<double> result;
+  bool good = value.is_array() && value.size() == n_rows;
+  for (std::size_t r = 0; good && r < n_rows; ++r) {
+    good = value[r].is_array() && value[r].size() == n_columns;
+    for (std::size_t c = 0; good && c < n_columns; ++c) {
+      good = value[r][c].is_number();
+      if (good) result.push_back(value[r][c].get<double>());
+    }
+  }
+  if (!good)
+    place.fail(fmt::format("field \"{}\" is not a list of {} lists of {} numbers", name, n_rows, n_columns));
+  return result;
+}
+
+bool close(double expected, double got) {
+  return std::abs(expected - got) <= 1e-5 * std::max(1.0, std::abs(expected));
+}
+
+}  // namespace
+
+TraceReport verify_traces(const std::vector<std::string>& files) {
+  TraceReport report{};
+  for (const std::string& file : files) {
+    std::int64_t number = 0;
+    records::read_games(
+        file, [&](const records::RecordedGame& record) { verify_game(record, number++, file, report); });
+  }
+  return report;
+}
+
+EncodingReport verify_encodings(const std::string& encodings, const std::string& traces) {
+  const std::map<Key, Recorded> states = states_of(traces);
+  EncodingReport report{};
+  records::LineReader reader(encodings);
+  const Place place{reader};
+  std::string text;
+  while (reader.next(text)) {
+    if (text.empty()) continue;
+    const json line = parse(text, place);
+    const Key key{integer(field(line, "trace_game", place), 0, INT32_MAX, "trace_game", place),
+                  integer(field(line, "step", place), 0, game::kMaxSteps, "step", place)};
+    const auto at = states.find(key);
+    if (at == states.end())
+      place.fail(fmt::format("{} has no game {}, step {}", traces, key.first, key.second));
+    const game::State& state = at->second.state;
+    ++report.states;
+    std::string difference;  // of this state, the first
+    const auto compare = [&difference](const std::string& what, double expected, double got) {
+      if (difference.empty() && !close(expected, got))
+        difference = fmt::format("{}: expected {}, got {}", what, expected, got);
+    };
+
+    for (const auto& [name, kind] :
+         {std::pair{"obs26", encode::ObsKind::k26}, std::pair{"obs30", encode::ObsKind::k30}}) {
+      const auto size = static_cast<std::size_t>(encode::obs_size(kind));
+      const std::vector<double> expected = numbers(field(line, name, place), kTeamSize, size, name, place);
+      std::vector<float> got(kTeamSize * size);
+      encode::observe(kind, state, 0, got.data());
+      for (std::size_t k = 0; k < got.size(); ++k)
+        compare(fmt::format("{}, snake {}, feature {}", name, k / size, k % size), expected[k], got[k]);
+    }
+    for (const char* name : {"level1", "level2", "level3", "level4", "evasion"}) {
+      const std::vector<int> expected = integers(field(line, name, place), kTeamSize, 0, 3, name, place);
+      if (expected.size() != kTeamSize)
+        place.fail(fmt::format("field \"{}\" is not a list of 3 actions", name));
+      game::Actions got{};
+      agents::act(*agents::try_opponent(name), state, 1, got, 0, 0);
+      for (std::size_t i = 0; i < kTeamSize; ++i)
+        compare(fmt::format("{}, snake {}", name, kTeamSize + i), expected[i], got.of[kTeamSize + i]);
+    }
+    if (key.second > 0) {  // no step leads to a start
+      for (const auto& [name, rule] : {std::pair{"shaped_2021", encode::RewardRule::k2021},
+                                       std::pair{"shaped_v1_1", encode::RewardRule::kV11}}) {
+        const std::vector<double> expected = numbers(field(line, name, place), 5, kTeamSize, name, place);
+        for (int k = 0; k < 5 * kTeamSize; ++k) {
+          const int code = k / kTeamSize, snake = k % kTeamSize;
+          compare(fmt::format("{}, score code {}, snake {}", name, code, snake),
+                  expected[static_cast<std::size_t>(k)],
+                  encode::shaped_reward(rule, state, snake,
+                                        at->second.reward[static_cast<std::size_t>(snake)], code));
+        }
+      }
+    }
+    if (difference.empty()) continue;
+    if (++report.mismatches == 1)
+      report.first_mismatch = fmt::format("{}:{}: game {}, step {}, {}", encodings, reader.line_number(),
+                                          key.first, key.second, difference);
+  }
+  if (report.states == 0) place.fail("no state in this file");
+  return report;
+}
+
+}  // namespace snake_ddp::play

@@ -1,0 +1,96 @@
+#include "snake_ddp/records/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "snake_ddp/records/descriptor.hpp"
+#include "snake_ddp/records/file_error.hpp"
+
+namespace snake_ddp::records {
+namespace {
+
+// The name is hidden and ends otherwise than `path`, so that nobody who lists the folder takes it for a file
+// of ours.
+std::string temporary_beside(const std::filesystem::path& path) {
+  static std::atomic<unsigned> next{0};
+  std::string hidden(".");
+  hidden += path.filename().string() + ".tmp-" + std::to_string(::getpid()) + "-" +
+            std::to_string(next.fetch_add(1));
+  return (path.parent_path() / hidden).string();
+}
+
+// Returns 0 or an errno value.
+int write_and_sync(const std::string& path, std::string_view bytes) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file.open()) return errno;
+  int error = write_all(file.get(), bytes);
+  if (error == 0 && ::fsync(file.get()) != 0) error = errno;
+  const int at_close = file.close();
+  return error != 0 ? error : at_close;
+}
+
+// Returns 0 or an errno value. Some file systems cannot sync a folder and say EINVAL.
+int sync_folder(const std::filesystem::path& folder) {
+  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!descriptor.open()) return errno;
+  return ::fsync(descriptor.get()) == 0 || errno == EINVAL ? 0 : errno;
+}
+
+}  // namespace
+
+void write_file_atomically(const std::string& path, std::string_view bytes) {
+  const std::filesystem::path target(path);
+  if (!target.has_filename()) throw file_error("write", path, EISDIR);
+  const std::string temporary = temporary_beside(target);
+  int error = write_and_sync(temporary, bytes);
+  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) {
+    // After EEXIST or a failed open the file is not ours or not there; the name holds our pid and a fresh
+    // number, so removing it harms nobody.
+    ::unlink(temporary.c_str());
+    throw file_error("write", path, error);
+  }
+  const std::filesystem::path folder = target.parent_path();
+  error = sync_folder(folder.empty() ? "." : folder);
+  if (error != 0) throw file_error("sync the folder of", path, error);
+}
+
+void write_json(const std::string& path, const nlohmann::ordered_json& value) {
+  write_file_atomically(path, value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+void make_folders(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw file_error("make folder", path, error.value());
+}
+
+std::string read_file(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.open()) throw file_error("read", path, errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw file_error("read", path, errno);
+  if (S_ISDIR(status.st_mode)) throw file_error("read", path, EISDIR);
+  // One byte more than the size tells the end without another round; pipes and /proc have size 0 and grow.
+  std::string bytes(static_cast<std::size_t>(status.st_size) + 1, '\0');
+  std::size_t used = 0;
+  for (;;) {
+    if (used == bytes.size()) bytes.resize(2 * bytes.size());
+    const ssize_t n = ::read(file.get(), bytes.data() + used, bytes.size() - used);
+    if (n == 0) break;
+    if (n > 0) {
+      used += static_cast<std::size_t>(n);
+    } else if (errno != EINTR) {
+      throw file_error("read", path, errno);
+    }
+  }
+  bytes.resize(used);
+  return bytes;
+}
+
+}  // namespace snake_ddp::records

@@ -1,0 +1,46 @@
+#include "snake_ddp/records/file_error.hpp"
+
+#include <cerrno>
+#include <cstring>
+
+namespace snake_ddp::records {
+namespace {
+
+std::string_view advice(int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      return "Free some space there or name another folder.";
+    case EFBIG:
+      return "A file there may not grow so large: raise the limit (ulimit -f) or name another folder.";
+    case EROFS:
+    case EACCES:
+    case EPERM:
+      return "Give this user the right to it or name another folder.";
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case EEXIST:
+    case ELOOP:
+    case ENAMETOOLONG:
+      return "Check the path.";
+    case EMFILE:
+    case ENFILE:
+      return "Raise the limit on open files (ulimit -n).";
+    default:
+      return "Check the disk or the network file system it is on.";
+  }
+}
+
+}  // namespace
+
+bool SystemError::is_missing() const { return number == ENOENT || number == ENOTDIR; }
+
+SystemError file_error(std::string_view doing, const std::string& path, int error_number) {
+  std::string text("cannot ");
+  text.append(doing).append(" '").append(path).append("': ");
+  text.append(std::strerror(error_number)).append(". ").append(advice(error_number));
+  return {text, error_number};
+}
+
+}  // namespace snake_ddp::records

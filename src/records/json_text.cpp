@@ -1,0 +1,73 @@
+#include "snake_ddp/records/json_text.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "snake_ddp/base/error.hpp"
+
+namespace snake_ddp::records {
+namespace {
+
+// Goes over a text before anything is made of it. The library's own callback, called while it makes the values, takes time in
+// the square of an array's length.
+template <class Json>
+struct Limits {
+  int depth = 0;
+  std::size_t values = 0;
+
+  bool value() {
+    if (++values > kMostJsonValues)
+      throw base::FileError(fmt::format("not JSON: more than {} values", kMostJsonValues));
+    return true;
+  }
+  bool open() {
+    if (++depth > kMostJsonDepth)
+      throw base::FileError(fmt::format("not JSON: brackets more than {} deep", kMostJsonDepth));
+    return value();
+  }
+  bool close() {
+    --depth;
+    return true;
+  }
+
+  // What sax_parse calls.
+  bool null() { return value(); }
+  bool boolean(bool) { return value(); }
+  bool number_integer(typename Json::number_integer_t) { return value(); }
+  bool number_unsigned(typename Json::number_unsigned_t) { return value(); }
+  bool number_float(typename Json::number_float_t, const typename Json::string_t&) { return value(); }
+  bool string(typename Json::string_t&) { return value(); }
+  bool binary(typename Json::binary_t&) { return value(); }
+  bool key(typename Json::string_t&) { return true; }
+  bool start_object(std::size_t) { return open(); }
+  bool start_array(std::size_t) { return open(); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool parse_error(std::size_t, const std::string&, const typename Json::exception&) {
+    return false;  // parse() tells it
+  }
+};
+
+template <class Json>
+Json parse_within_limits(std::string_view text) {
+  Limits<Json> limits;
+  Json::sax_parse(text, &limits);
+  try {
+    return Json::parse(text);
+  } catch (const typename Json::exception& e) {
+    const std::string why = e.what();  // may quote a token as long as the file
+    throw base::FileError("not JSON: " + (why.size() <= 300 ? why : why.substr(0, 300) + "..."));
+  }
+}
+
+}  // namespace
+
+nlohmann::json parse_json(std::string_view text) { return parse_within_limits<nlohmann::json>(text); }
+
+nlohmann::ordered_json parse_ordered_json(std::string_view text) {
+  return parse_within_limits<nlohmann::ordered_json>(text);
+}
+
+}  // namespace snake_ddp::records

@@ -1,0 +1,108 @@
+#include "snake_ddp/records/sealed_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "snake_ddp/records/descriptor.hpp"
+#include "snake_ddp/records/file_error.hpp"
+
+namespace snake_ddp::records {
+namespace {
+
+constexpr std::size_t kBufferBytes = 1 << 16;
+
+std::uint32_t crc_of(std::uint32_t before, std::string_view bytes) {
+  return static_cast<std::uint32_t>(
+      ::crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+}  // namespace
+
+SealedWriter::SealedWriter(std::string path)
+    : path_(std::move(path)),
+      descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+  if (descriptor_ < 0) throw file_error("write", path_, errno);
+}
+
+SealedWriter::~SealedWriter() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void SealedWriter::write(std::string_view bytes) {
+  const int error = write_all(descriptor_, bytes);
+  if (error != 0) throw file_error("write", path_, error);
+  seal_.bytes += bytes.size();
+  seal_.crc32 = crc_of(seal_.crc32, bytes);
+}
+
+Seal SealedWriter::close() {
+  if (::fsync(descriptor_) != 0) throw file_error("write", path_, errno);
+  if (::close(std::exchange(descriptor_, -1)) != 0) throw file_error("write", path_, errno);
+  return seal_;
+}
+
+SealedReader::SealedReader(std::string path, Seal seal)
+    : path_(std::move(path)),
+      seal_(seal),
+      buffer_(kBufferBytes),
+      descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (descriptor_ < 0 && errno == ENOENT)
+    throw DamagedFile(fmt::format("{} is missing: somebody removed it", path_));
+  struct stat status {};
+  int error = descriptor_ < 0 || ::fstat(descriptor_, &status) != 0 ? errno : 0;
+  if (error == 0 && S_ISDIR(status.st_mode)) error = EISDIR;
+  const auto bytes = static_cast<std::uint64_t>(status.st_size);
+  if (error == 0 && bytes == seal_.bytes) return;
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (error != 0) throw file_error("read", path_, error);
+  throw DamagedFile(fmt::format("{} has {} bytes and should have {}: it was cut short or written over", path_,
+                                bytes, seal_.bytes));
+}
+
+SealedReader::~SealedReader() { ::close(descriptor_); }
+
+void SealedReader::read(std::span<char> out) {
+  for (std::span<char> left = out; !left.empty();) {
+    if (ahead_.empty()) {
+      const ssize_t n = ::read(descriptor_, buffer_.data(), buffer_.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) throw file_error("read", path_, errno);
+      if (n == 0) throw DamagedFile(fmt::format("{} ends too early: it is being cut short", path_));
+      ahead_ = {buffer_.data(), static_cast<std::size_t>(n)};
+    }
+    const std::size_t now = std::min(left.size(), ahead_.size());
+    std::memcpy(left.data(), ahead_.data(), now);
+    left = left.subspan(now);
+    ahead_ = ahead_.subspan(now);
+  }
+  seen_.bytes += out.size();
+  seen_.crc32 = crc_of(seen_.crc32, {out.data(), out.size()});
+}
+
+void SealedReader::close() {
+  if (seen_ != seal_)
+    throw DamagedFile(fmt::format("{}: its checksum is {:08x} and should be {:08x}: it is damaged", path_,
+                                  seen_.crc32, seal_.crc32));
+}
+
+Seal write_sealed(const std::string& path, std::string_view bytes) {
+  SealedWriter writer(path);
+  writer.write(bytes);
+  return writer.close();
+}
+
+std::string read_sealed(const std::string& path, Seal seal) {
+  SealedReader reader(path, seal);
+  std::string bytes(seal.bytes, '\0');
+  reader.read(bytes);
+  reader.close();
+  return bytes;
+}
+
+}  // namespace snake_ddp::records

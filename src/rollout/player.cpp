@@ -1,0 +1,62 @@
+#include "snake_ddp/rollout/player.hpp"
+
+#include <ATen/ATen.h>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/random.hpp"
+#include "snake_ddp/encode/moves.hpp"
+
+namespace snake_ddp::rollout {
+namespace {
+
+// Decides for all boards of a block at once.
+class PolicyMover final : public play::Mover {
+ public:
+  PolicyMover(const Player& player, std::uint64_t seed) : player_(player), seed_(seed) {
+    rows_ = at::zeros({play::kBlock, game::kTeamSize, player_.sight.features() + 1}, at::kFloat);
+    memory_ = at::zeros({play::kBlock, game::kTeamSize, player_.policy->memory()}, at::kFloat);
+  }
+
+  void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
+           std::span<game::Actions> actions) override {
+    const std::int64_t width = game::kTeamSize * (player_.sight.features() + 1);
+    for (std::size_t k = 0; k < boards.size(); ++k) {
+      if (boards[k].done()) continue;
+      player_.sight.write(boards[k], team[k], rows_.data_ptr<float>() + static_cast<std::int64_t>(k) * width);
+    }
+    const float* values = player_.policy->action_values_after(rows_, memory_).data_ptr<float>();
+    const bool argmax = player_.argmax || player_.policy->answer() == nets::Policy::Answer::kValues;
+    for (std::size_t k = 0; k < boards.size(); ++k) {
+      if (boards[k].done()) continue;
+      const base::RandomBlock draw =
+          base::random_block(seed_, static_cast<std::uint64_t>(first_game) + k,
+                             static_cast<std::uint32_t>(boards[k].step() * 2 + team[k]), base::Purpose::kAct);
+      for (std::size_t snake = 0; snake < game::kTeamSize; ++snake) {
+        const float* weights = values + (k * game::kTeamSize + snake) * game::kMoves;
+        const auto index = static_cast<int>(team[k] * game::kTeamSize + snake);
+        const unsigned open = player_.mask_fatal ? encode::open_moves(boards[k], index) : play::kAllMoves;
+        actions[k].of[index] = argmax ? play::best_move(weights, open)
+                                      : play::sampled_move(weights, base::unit_float(draw.word[snake]), open);
+      }
+    }
+  }
+
+ private:
+  const Player player_;
+  std::uint64_t seed_;
+  at::Tensor rows_, memory_;
+};
+
+}  // namespace
+
+play::MakeMover mover(const Player& player) {
+  if (player.scripted) return play::scripted(*player.scripted);
+  SD_CHECK(player.policy != nullptr, "a player needs a script or a policy");
+  return [player](std::uint64_t seed) { return std::make_unique<PolicyMover>(player, seed); };
+}
+
+play::MatchResult play_match(const Player& a, const Player& b, const play::MatchOptions& options) {
+  return play::play_match(mover(a), mover(b), options);
+}
+
+}  // namespace snake_ddp::rollout

@@ -1,0 +1,67 @@
+#include "snake_ddp/running/ranks.hpp"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/host.hpp"
+#include "snake_ddp/running/signals.hpp"
+
+namespace snake_ddp::running {
+
+std::chrono::milliseconds seconds_to_ms(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+Ranks::Ranks(const dist::World& world, const RanksOptions& o)
+    : context(world, {o.backend, o.device, seconds_to_ms(o.join_timeout_s), seconds_to_ms(o.timeout_s),
+                      o.build, o.shared_memory, stop_requested}),
+      watchdog(context.rank(), {seconds_to_ms(o.timeout_s) + o.patience, std::chrono::seconds(25)},
+               stop_requested) {}
+
+void check_settings(const nlohmann::ordered_json& settings, dist::DistContext& context) {
+  const auto main =
+      nlohmann::ordered_json::parse(context.broadcast_text(settings.dump(), context.deadline()));
+  std::vector<std::string> differences;
+  for (const auto& [name, value] : settings.items()) {
+    const auto there = main.find(name);
+    if (there == main.end() || *there != value)
+      differences.push_back(fmt::format("--{} {} (rank 0: {})", name, value.dump(),
+                                        there == main.end() ? "no such setting" : there->dump()));
+  }
+  context.check_same("the configuration",
+                     differences.empty() ? "that of rank 0" : fmt::format("{}", fmt::join(differences, ", ")),
+                     context.deadline());
+}
+
+void add_up(at::Tensor& sum, dist::DistContext& context, base::Deadline deadline) {
+  at::Tensor there = sum.to(context.device());  // NCCL adds up what is on its device only
+  context.all_reduce_sum(there, deadline);
+  sum = there.to(at::kCPU);
+}
+
+void check_divergence(std::int64_t ranks, std::string_view loss, std::int64_t updates,
+                      std::string_view remedy) {
+  if (ranks == 0) return;
+  throw base::Error(
+      base::kExitBug,
+      fmt::format("{} is not finite after {} updates: training diverged; lower {}", loss, updates, remedy));
+}
+
+int threads(std::int64_t wanted, const dist::DistContext& context) {
+  return wanted > 0 ? static_cast<int>(wanted) : std::max(1, base::usable_cores() / context.local_size());
+}
+
+double scaled_rate(double rate, std::string_view scaling, int ranks) {
+  if (scaling == "linear") return rate * ranks;
+  if (scaling == "sqrt") return rate * std::sqrt(ranks);
+  return rate;
+}
+
+}  // namespace snake_ddp::running

@@ -1,0 +1,95 @@
+// The algorithm, and the run around it.
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "session.hpp"
+#include "snake_ddp/dist/gpus.hpp"
+#include "snake_ddp/running/signals.hpp"
+#include "snake_ddp/train/plan.hpp"
+
+namespace snake_ddp::train {
+namespace {
+
+// The updates that one step of the boards brings: all of a rollout's once it is complete, or, from the first full batch on,
+// --updates_per_step for each board. Counted in steps, which are equal on all ranks.
+double updates_of_step(const Plan& o, Counters& n) {
+  if (learns_from_rollouts(o)) {
+    if (n.steps - n.empty_at < o.rollout_steps) return 0;
+    n.empty_at = n.steps;
+    return static_cast<double>(o.rollout_epochs * rollout_batches(o));
+  }
+  const bool is_warm = (n.steps - n.empty_at - o.n_step + 1) * o.num_envs >= o.batch_size;
+  return is_warm ? o.updates_per_step * static_cast<double>(o.num_envs) : 0.0;
+}
+
+Progress progress(const Session& s) {
+  return {s.counters.steps * s.o.num_envs, s.counters.updates,
+          s.replay.payload_bytes() / s.replay.capacity() * s.arena->count().replay_size};
+}
+
+// Plays, samples, learns, reports and keeps, step by step, until a vote ends the run.
+void train(Session& s) {
+  const Plan& o = s.o;
+  Counters& n = s.counters;
+  Arena& arena = *s.arena;
+  std::vector<rollout::Episode> ended;
+  const auto learn = [&] {
+    arena.learn(s.average);
+    ++n.updates;
+    n.updates_due -= 1.0;
+    s.watchdog.tick("learning");
+  };
+
+  for (bool go_on = begin_periodic(s); go_on;) {
+    // 1. Play: one move on every board; transitions go to replay. With --overlap the step's first update comes between the
+    // choice of the moves and the moves, so its batch is drawn before.
+    const Clock::time_point begin = Clock::now();
+    ended.clear();
+    if (o.overlaps) n.updates_due += updates_of_step(o, n);
+    const bool is_ahead = o.overlaps && n.updates_due >= 1.0;
+    if (is_ahead) arena.draw(n.updates);
+    arena.decide();
+    if (is_ahead) learn();
+    arena.move(ended);
+    ++n.steps;
+    if (n.steps % s.votes_every == 0) arena.fetch(ended);
+    s.watchdog.tick("playing");
+    s.collected.add(ended, Clock::now() - begin);
+
+    // 2. Sample a batch, as often as updates are due.
+    if (o.lr_end != 1.0) s.learner->scale_rates(rate_factor(o, n.steps));
+    if (!o.overlaps) n.updates_due += updates_of_step(o, n);
+    while (n.updates_due >= 1.0) {
+      arena.draw(n.updates);
+      // 3. Learn from it: gradients are averaged over the ranks.
+      learn();
+    }
+    if (s.watch) s.watch(progress(s));
+
+    // 4. Report. Without this step the weights would be the same.
+    report(s, ended);
+
+    // 5. Keep: save, vote with all ranks whether to go on, compare weights, evaluate, take checkpoints.
+    go_on = keep(s);
+  }
+}
+
+}  // namespace
+
+base::ExitCode run_training(const TrainOptions& options, const dist::World& world, const Watch& watch,
+                            std::chrono::milliseconds patience) {
+  check_together(options);
+  check_start(Plan(options), world, dist::visible_gpus());
+  running::watch_signals();
+  Session session(options, world, watch, patience);
+  try {
+    train(session);
+    return end(session);
+  } catch (const base::Error& e) {
+    session.note(fmt::format("Error: {}", e.what()));
+    throw;
+  }
+}
+
+}  // namespace snake_ddp::train

@@ -1,0 +1,256 @@
+#include "periodic.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "session.hpp"
+#include "snake_ddp/running/signals.hpp"
+#include "snake_ddp/train/judge.hpp"
+#include "snake_ddp/train/plan.hpp"
+#include "weights.hpp"
+
+namespace snake_ddp::train {
+namespace {
+
+bool has_league(const Session& s) { return !s.league.members().empty(); }
+
+std::int64_t done(const Session& s, const Scheduled& j) {
+  if (j.job->unit == Job::Unit::kUpdates) return s.counters.updates;
+  return j.job->when == Job::When::kStep ? s.arena->count().episodes_ended : s.agreed.episode;
+}
+
+bool is_complete(const Session& s, const Scheduled& j) {
+  return j.interval > 0 && done(s, j) / j.interval > *j.behind;
+}
+
+void count(const Session& s, const Scheduled& j) { *j.behind = done(s, j) / j.interval; }
+
+// Returns whether that worked; else the next one may.
+bool save(Session& s, const std::string& name) {
+  try {
+    mend_folder(s);
+    s.keeper->save(*s.learner, name);
+    return true;
+  } catch (const base::FileError& e) {
+    s.reporter->line(fmt::format("actor_{} and critic_{} could not be saved: {} Training continues", name,
+                                 name, e.what()));
+    return false;
+  }
+}
+
+void save_weights(Session& s, Scheduled& j) {
+  count(s, j);
+  save(s, std::to_string(s.o.model_episode + *j.behind * j.interval));
+}
+
+void compare_weights(Session& s, Scheduled& j) {
+  count(s, j);
+  s.context.check_same(fmt::format("weights after {} updates", s.counters.updates), state_hash(*s.learner),
+                       s.context.deadline());
+}
+
+void evaluate(Session& s, Scheduled& j) {
+  s.arena->settle();
+  s.watchdog.tick("evaluating");
+  const auto alive = [&](std::int64_t, const game::State&) { s.watchdog.tick("evaluating"); };
+  const rollout::Player self{std::nullopt, &s.learner->policy(), s.o.sight, false, s.o.mask_fatal};
+  const rollout::Player rival{s.o.judge, nullptr, {}, false};
+  const std::optional<play::MatchResult> played =
+      judge(self, rival, {s.o.eval_games, static_cast<std::uint64_t>(s.o.seed), true, 0, 1, alive}, s.context,
+            running::stop_requested);
+  if (!played) {
+    s.agreed.stop = 1;
+    return;
+  }
+  count(s, j);
+  *j.due = 0;
+  const double win_rate = played->win_rate();
+  if (s.reporter) s.reporter->evaluation(s.agreed.episode, s.o.eval_opponent, *played);
+  s.note(fmt::format("Evaluation at episode {}, step {}: won {} of {}", s.agreed.episode, s.counters.steps,
+                     played->wins, played->games));
+  if (s.keeper && win_rate > s.counters.best_win_rate) save(s, "best");
+  s.counters.best_win_rate = std::max(s.counters.best_win_rate, win_rate);
+  if (s.o.target_win_rate > 0 && win_rate >= s.o.target_win_rate) s.agreed.is_finished = true;
+}
+
+void judge_league(Session& s, Scheduled& j) {
+  const auto alive = [&] { s.watchdog.tick("judging the league"); };
+  alive();
+  const std::vector<LeagueMember> before = s.league.members();
+  const std::optional<Judgement> judgement =
+      s.league.judge(*s.learner, s.agreed.episode, s.context, alive, running::stop_requested);
+  if (!judgement) {
+    s.agreed.stop = 1;
+    return;
+  }
+  count(s, j);
+  *j.due = 0;
+  if (s.reporter) s.reporter->league(before, *judgement);
+}
+
+void report_checkpoint(Session& s, const Checkpoints::Outcome& outcome) {
+  s.note(outcome.failure.empty() ? fmt::format("Wrote this rank's part of checkpoint step {}", outcome.step)
+                                 : fmt::format("Could not write this rank's part of checkpoint step {}: {}",
+                                               outcome.step, outcome.failure));
+  if (!s.reporter) return;
+  s.reporter->line(
+      outcome.failure.empty()
+          ? fmt::format("Checkpoint step {}: {:.1f} MB in {:.1f} s", outcome.step,
+                        static_cast<double>(outcome.bytes) / 1e6, outcome.seconds)
+          : fmt::format("No checkpoint at step {}: {} Training continues; next attempt in {} episodes",
+                        outcome.step, outcome.failure, s.o.checkpoint_interval));
+}
+
+void begin_checkpoint(Session& s) {
+  s.agreed.checkpoint_asked = false;
+  s.counters.jobs["checkpoints"] = s.agreed.episode / s.o.checkpoint_interval;
+  s.counters.seconds = s.seconds();
+  s.watchdog.tick("taking a checkpoint");
+  if (s.keeper) {
+    try {
+      mend_folder(s);
+    } catch (const base::FileError& e) {
+      s.reporter->line(fmt::format("The run folder was removed: {}", e.what()));
+    }
+  }
+  s.arena->save();
+  s.checkpoints->begin(s.state());
+}
+
+// Each rank writes its part beside the training; the whole is made when none is busy any more.
+void keep_checkpoints(Session& s, Scheduled& j) {
+  s.agreed.checkpoint_asked |= s.agreed.save > 0;
+  if (s.checkpoints->under_way()) {
+    if (s.agreed.writing > 0) return;
+    const std::optional<Checkpoints::Outcome> outcome = s.checkpoints->advance(s.context);
+    if (!outcome) return;
+    report_checkpoint(s, *outcome);
+  }
+  if (s.agreed.checkpoint_asked || is_complete(s, j)) begin_checkpoint(s);
+}
+
+using Unit = Job::Unit;
+using When = Job::When;
+
+// In the order in which they are done.
+constexpr Job kJobs[] = {
+    {"saved", "save_interval", Unit::kEpisodes, When::kStep, save_weights},
+    {"checks", "check_consistency", Unit::kUpdates, When::kVote, compare_weights},
+    {"evaluations", "eval_interval", Unit::kEpisodes, When::kGames, evaluate, "evaluation_due", true},
+    {"judgements", "league_interval", Unit::kEpisodes, When::kGames, judge_league, "judgement_due", false,
+     has_league},
+    {"checkpoints", "checkpoint_interval", Unit::kEpisodes, When::kGoingOn, keep_checkpoints},
+};
+
+void run_complete(Session& s, When when) {
+  for (Scheduled& j : s.jobs)
+    if (j.job->when == when && is_complete(s, j)) j.job->run(s, j);
+}
+
+// The numbers of a GPU are those of an earlier vote.
+bool has_diverged(Session& s) {
+  if (s.counters.updates == s.start.updates) return false;
+  s.stats.ask(*s.learner);
+  const learners::UpdateStats* stats = s.stats.newest();
+  return stats != nullptr && !std::isfinite(stats->critic_loss);
+}
+
+void vote(Session& s, const Ballot& ballot) {
+  static_cast<Ballot&>(s.agreed) = running::vote(ballot, s.context);
+  s.agreed.is_finished = s.agreed.finished == s.context.size() || s.agreed.late > 0;
+  running::check_divergence(s.agreed.diverged, "the critic's loss", s.counters.updates,
+                            "--c_lr or --reward_scale");
+}
+
+Collected collected(const Session& s) {
+  Collected all = s.collected;
+  all.env_steps = (s.counters.steps - s.start.steps) * s.o.num_envs;
+  all.transitions = s.arena->count().replay_appended - s.appended_before;
+  return all;
+}
+
+bool is_due(const Scheduled& j) { return j.due != nullptr && *j.due > 0; }
+
+// Games do not keep a stop waiting. Returns whether to go on.
+bool play_due_games(Session& s) {
+  for (Scheduled& j : s.jobs) {
+    if (is_due(j) && j.interval == 0) *j.due = 0;  // an earlier start wanted it
+    if (is_due(j) && s.agreed.stop == 0 && (j.job->at_end || !s.agreed.is_finished)) j.job->run(s, j);
+  }
+  // What is due at the end is a part of the run.
+  for (const Scheduled& j : s.jobs)
+    if (j.job->at_end && is_due(j)) s.agreed.is_finished = false;
+  return s.agreed.stop == 0 && !s.agreed.is_finished;
+}
+
+}  // namespace
+
+std::span<const Job> jobs() { return kJobs; }
+
+std::vector<Scheduled> schedule(Session& s) {
+  std::vector<Scheduled> all;
+  for (const Job& job : kJobs) {
+    const bool wanted = job.wanted == nullptr || job.wanted(s);
+    all.push_back({&job, wanted ? s.settings.at(job.interval).get<std::int64_t>() : 0,
+                   &s.counters.jobs[job.counter], job.due != nullptr ? &s.counters.jobs[job.due] : nullptr});
+  }
+  return all;
+}
+
+bool begin_periodic(Session& s) {
+  if (s.resumed_at < 0) {
+    // The first one, of an empty replay, shows at once whether checkpoints can be written.
+    if (s.o.checkpoint_interval > 0) begin_checkpoint(s);
+    return true;
+  }
+  const std::int64_t episode = s.arena->count().episodes_ended;
+  vote(s, {.finished = episode >= s.o.max_episodes, .episode = s.context.is_main() ? episode : 0});
+  const bool due = std::any_of(s.jobs.begin(), s.jobs.end(), is_due);
+  return due ? play_due_games(s) : !s.agreed.is_finished;
+}
+
+bool keep(Session& s) {
+  if (s.keeper) run_complete(s, When::kStep);
+  if (s.counters.steps % s.votes_every != 0) return true;
+  const std::int64_t episode = s.arena->count().episodes_ended;
+  const bool late = s.o.max_minutes > 0 && s.seconds() > s.o.max_minutes * 60;
+  vote(s, {running::stop_requested(), running::take_save_request(), episode >= s.o.max_episodes, late,
+           has_diverged(s), s.checkpoints->busy(), s.context.is_main() ? episode : 0, collected(s)});
+  if (s.keeper && s.agreed.save > 0 && save(s, std::to_string(s.o.model_episode + episode)))
+    s.reporter->line(fmt::format("Saved at episode {}, requested by a signal", s.o.model_episode + episode));
+  run_complete(s, When::kVote);
+  for (Scheduled& j : s.jobs) {
+    if (j.job->when == When::kGames && j.interval > 0 &&
+        (is_complete(s, j) || (j.job->at_end && s.agreed.is_finished)))
+      *j.due = 1;
+  }
+  if (!play_due_games(s)) return false;
+  for (Scheduled& j : s.jobs)
+    if (j.job->when == When::kGoingOn && j.interval > 0) j.job->run(s, j);
+  return true;
+}
+
+std::string write_last_checkpoint(Session& s) {
+  if (s.o.checkpoint_interval == 0) return {};
+  s.watchdog.tick("writing the last checkpoint");
+  if (s.checkpoints->under_way()) {
+    const Checkpoints::Outcome earlier = s.checkpoints->complete(s.context);
+    report_checkpoint(s, earlier);
+    if (earlier.failure.empty() && earlier.step == s.counters.steps) return {};
+  }
+  if (s.resumed_at == s.counters.steps) return {};
+  begin_checkpoint(s);
+  const Checkpoints::Outcome last = s.checkpoints->complete(s.context);
+  if (last.failure.empty()) report_checkpoint(s, last);
+  return last.failure;
+}
+
+void mend_folder(Session& s) {
+  if (!s.keeper->mend()) return;
+  s.reporter->begin_files_anew();
+  s.reporter->line("The run folder, or part of it, was removed during the run; it has been created again");
+}
+
+}  // namespace snake_ddp::train

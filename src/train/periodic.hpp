@@ -1,0 +1,86 @@
+// What a run does again and again, as a table. A new job is a function and a row in periodic.cpp, and the flag with its
+// interval.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "snake_ddp/train/collected.hpp"
+#include "snake_ddp/train/counters.hpp"
+
+namespace snake_ddp::train {
+
+struct Session;
+struct Scheduled;
+
+struct Job {
+  enum class Unit { kEpisodes, kUpdates };
+  /// When it is done, once an interval is complete.
+  enum class When {
+    kStep,    // after the step, by rank 0 alone: no collectives
+    kVote,    // at the next vote, by all ranks
+    kGames,   // likewise, but not while a stop is wanted: it stays due, and the next start does it first
+    kGoingOn  // called at each vote that does not end the run, and finds out itself whether it is due
+  };
+
+  const char* counter;   // intervals behind it, by this name in checkpoints
+  const char* interval;  // its setting; 0: never
+  Unit unit;
+  When when;
+  void (*run)(Session& s, Scheduled& job);
+  const char* due = nullptr;                   // kGames: the name in checkpoints of 1 for due
+  bool at_end = false;                         // also at the end of the run
+  bool (*wanted)(const Session& s) = nullptr;  // beside the interval; none: always
+};
+
+std::span<const Job> jobs();
+
+/// A job of this run.
+struct Scheduled {
+  const Job* job;
+  std::int64_t interval;
+  std::int64_t* behind;  // its counters
+  std::int64_t* due;
+};
+std::vector<Scheduled> schedule(Session& s);
+
+/// Ballots add up over the ranks.
+struct Ballot {
+  std::int64_t stop = 0;      // asked to stop
+  std::int64_t save = 0;      // asked to save and go on
+  std::int64_t finished = 0;  // has played its episodes
+  std::int64_t late = 0;      // time is up
+  std::int64_t diverged = 0;  // its loss is not finite
+  std::int64_t writing = 0;   // still writes its part of a checkpoint
+  std::int64_t episode = 0;   // rank 0's, the others say 0
+  Collected collected{};
+};
+
+/// What the last vote agreed on, the same on all ranks.
+struct Agreement : Ballot {
+  bool is_finished = false;  // the run: its episodes are played, its time is up, or its target is reached
+  bool checkpoint_asked = false;
+};
+
+/// Before the first step: the first checkpoint, or what the last start left due. Returns whether to go on.
+/// Collective.
+bool begin_periodic(Session& s);
+
+/// Step 5 of the loop. Every `votes_every` steps all ranks vote. Returns whether to go on.
+/// Collective.
+bool keep(Session& s);
+
+/// What a later start goes on from, also after the last episode.
+/// Collective.
+/// Returns     on all ranks why there is none; empty where it is whole.
+std::string write_last_checkpoint(Session& s);
+
+/// Makes the run folder anew where somebody removed it.
+/// Throws  FileError.
+void mend_folder(Session& s);
+
+}  // namespace snake_ddp::train

@@ -1,0 +1,163 @@
+#include "snake_ddp/train/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/files/run_folder.hpp"
+#include "snake_ddp/running/ranks.hpp"
+#include "snake_ddp/train/tokens.hpp"
+
+namespace snake_ddp::train {
+namespace {
+
+TrainOptions used_of(const TrainOptions& given) {
+  TrainOptions used = given, usual;
+  const config::Fields flags = fields(used), defaults = fields(usual);
+  for (std::size_t i = 0; i < flags.size(); ++i)
+    if (!uses(given.algo, flags[i])) config::set(flags[i], config::value_of(defaults[i]));
+  return used;
+}
+
+play::Sight sight_from(const TrainOptions& o) {
+  const auto kind = encode::try_obs_kind(o.obs).value();  // one of the choices of its field
+  return {.kind = kind,
+          .scaling = o.scale_features ? encode::feature_scaling(kind) : encode::no_scaling(),
+          .view_radius = static_cast<int>(o.view_radius),
+          .graphs = !o.tokens.empty()};
+}
+
+bool has_self(const agents::Mix& mix) {
+  return std::any_of(mix.begin(), mix.end(),
+                     [](const auto& share) { return !share.league && share.rival.is_self(); });
+}
+
+bool has_league(const agents::Mix& mix) {
+  return std::any_of(mix.begin(), mix.end(), [](const auto& share) { return share.league; });
+}
+
+}  // namespace
+
+Plan::Plan(const TrainOptions& options)
+    : TrainOptions(used_of(options)),
+      learner(learners::find_learner(algo)),
+      sight(sight_from(*this)),
+      reward_rule(encode::try_reward_rule(reward).value()),
+      head(nets::head_from_name(output_activation)),
+      precision(nets::precision_from_name(products)),
+      curriculum(agents::parse_curriculum(opponent_difficulty_strategy)),
+      mix(agents::parse_mix(opponent_mix)),
+      judge(agents::try_opponent(eval_opponent).value()),
+      self_play(has_self(mix)),
+      league(has_league(mix)),
+      on_device(boards == "device"),
+      records(cuda_graph == "on"),
+      overlaps(overlap == "on"),
+      keeps_replay(checkpoint_replay == "on") {}
+
+std::int64_t vote_interval(const Plan& o) {
+  const double updates_a_step =
+      learns_from_rollouts(o)
+          ? static_cast<double>(o.rollout_epochs * rollout_batches(o)) / static_cast<double>(o.rollout_steps)
+          : o.updates_per_step * static_cast<double>(o.num_envs);
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(20.0 / std::max(updates_a_step, 1.0)), 1, 20);
+}
+
+std::int64_t rollout_batches(const Plan& o) { return o.rollout_steps * o.num_envs / o.batch_size; }
+
+std::int64_t replay_capacity(const Plan& o) {
+  if (!learns_from_rollouts(o)) return o.buffer_size;
+  return o.rollout_steps * o.num_envs * (o.self_play ? 2 : 1);
+}
+
+double rate_factor(const Plan& o, std::int64_t steps) {
+  const double played = static_cast<double>(steps * o.num_envs) / static_cast<double>(o.episode_length);
+  const double progress = std::min(1.0, played / static_cast<double>(o.max_episodes));
+  return 1.0 - (1.0 - o.lr_end) * progress;
+}
+
+void check_start(const Plan& o, const dist::World& world, int gpus) {
+  dist::Options asked;
+  asked.backend = o.dist_backend;
+  asked.device = o.device;
+  const dist::Placement placement = dist::choose_placement(world, asked, gpus);
+  if (o.precision != nets::Precision::kFloat32 && placement.device.is_cpu())
+    throw base::UsageError(fmt::format("--products {} is for GPUs, and this run is on the CPU", o.products));
+  if (o.records && placement.device.is_cuda() && placement.backend == "gloo")
+    throw base::UsageError(
+        "--cuda_graph on: gradients that travel through Gloo cannot be recorded; use --dist_backend nccl, "
+        "with a GPU for each rank, or --cuda_graph off");
+  if (!o.tokens.empty()) token_reader(o.tokens, at::kCPU);
+  const bool may_go_on = o.resume != "never" && (!o.resume.empty() || world.torchrun);
+  if (o.load_model && !may_go_on)
+    files::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
+}
+
+learners::LearnerOptions learner_options(const Plan& o, int world_size, at::Device device) {
+  const double growth = running::scaled_rate(1.0, o.lr_scaling, world_size);
+  learners::LearnerOptions l;
+  static_cast<learners::SharedFlags&>(l) = o;
+  l.algo = o.algo;
+  l.features = encode::obs_size(o.sight.kind);  // --tokens adds its own
+  l.a_lr = o.a_lr * growth;
+  l.c_lr = o.c_lr * growth;
+  l.own = o.learners_own;
+  for (auto& [name, value] : l.own)
+    if (name.ends_with("_lr")) std::get<double>(value) *= growth;
+  l.seed = static_cast<std::uint64_t>(o.seed);
+  l.device = device;
+  return l;
+}
+
+LeagueOptions league_options(const Plan& o) {
+  if (!o.league) return {};
+  std::vector<agents::Opponent> scripted;
+  for (const agents::Share& share : o.mix)
+    if (share.rival.scripted) scripted.push_back(*share.rival.scripted);
+  if (scripted.empty()) scripted.push_back(agents::Opponent::kLevel2);  // somebody to begin with
+  return {.scripted = scripted,
+          .games = o.league_games,
+          .entry = o.league_win_rate,
+          .seed = static_cast<std::uint64_t>(o.seed),
+          .sight = o.sight,
+          .head = o.head,
+          .mask_fatal = o.mask_fatal};
+}
+
+rollout::CollectorOptions collector_options(const Plan& o, int rank, const League& league,
+                                            std::int64_t memory) {
+  const std::uint64_t seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank);
+  const auto opponent = [o, seed, &league](std::int64_t episode) {
+    if (!o.mix.empty()) {
+      const auto game = static_cast<std::uint64_t>(episode);
+      const agents::Share& share = agents::drawn(o.mix, seed, game);
+      return share.league ? league.drawn(seed, game) : share.rival;
+    }
+    return agents::Rival{agents::opponent_at(o.curriculum, std::min(episode, o.max_episodes), o.max_episodes,
+                                             o.enable_opponent_evasion, o.opponent_evasion_start_episode)};
+  };
+  return {.num_envs = o.num_envs,
+          .episode_length = o.episode_length,
+          .sight = o.sight,
+          .reward = o.reward_rule,
+          .reward_scale = o.reward_scale,
+          .epsilon = o.epsilon,
+          .epsilon_speed = o.epsilon_speed,
+          .epsilon_min = o.epsilon_min,
+          .mask_fatal = o.mask_fatal,
+          .own_reward = o.own_reward,
+          .rival_reward = o.rival_reward,
+          .random_low = o.head == nets::Head::kTanh ? -1.0 : 0.0,
+          .store_played = o.stored_action == "played",
+          .n_step = o.n_step,
+          .gamma = o.gamma,
+          .seed = seed,
+          .opponent = opponent,
+          .self_play = o.self_play,
+          .frozen = [&league](int place) { return league.frozen(place); },
+          .memory = memory};
+}
+
+}  // namespace snake_ddp::train

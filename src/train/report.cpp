@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+#ifdef SD_HAVE_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+#endif
+
+#include <algorithm>
+
+#include "session.hpp"
+#include "snake_ddp/agents/curriculum.hpp"
+#include "snake_ddp/train/plan.hpp"
+
+namespace snake_ddp::train {
+namespace {
+
+double gpu_memory_mb(const at::Device& device) {
+#ifdef SD_HAVE_CUDA
+  if (device.is_cuda()) {
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+    return static_cast<double>(stats.allocated_bytes[0].current) / 1048576.0;
+  }
+#endif
+  (void)device;
+  return 0.0;
+}
+
+int difficulty(const Plan& o, std::int64_t episode) {
+  return agents::difficulty_at(o.curriculum, std::clamp<std::int64_t>(episode, 1, o.max_episodes),
+                               o.max_episodes);
+}
+
+void report_first_update(Session& s) {
+  if (s.reported.first_update || s.counters.updates == s.start.updates) return;
+  s.reported.first_update = true;
+  s.reporter->line(fmt::format("First update after {:.1f} s: {} transitions in rank 0's {}",
+                               seconds_since(s.begin), s.arena->pool_size(),
+                               learns_from_rollouts(s.o) ? "rollout" : "replay"));
+}
+
+void report_pace(Session& s, const learners::UpdateStats* stats) {
+  Reported& last = s.reported;
+  const double passed = seconds_since(last.at);
+  const auto rate = [&](std::int64_t count) { return static_cast<double>(count) / passed; };
+  const Pace pace{rate((s.counters.steps - last.steps) * s.o.num_envs * s.context.size()),
+                  rate(s.counters.updates - last.updates),
+                  last.allreduces > 0 ? 1000 * last.allreduce_s / static_cast<double>(last.allreduces) : 0.0,
+                  gpu_memory_mb(s.context.device())};
+  const ArenaCount count = s.arena->count();
+  const int level = s.o.mix.empty() ? difficulty(s.o, count.episodes_ended) : last.level;
+  if (s.agreed.collected.env_steps > 0) s.reporter->collected(count.episodes_ended, s.agreed.collected);
+  s.reporter->pace(count.episodes_ended, pace, stats, count.epsilon, level, count.replay_size);
+  last = {last.first_update, last.level, Clock::now(), s.counters.steps, s.counters.updates, 0, 0};
+}
+
+}  // namespace
+
+void report(Session& s, const std::vector<rollout::Episode>& ended) {
+  if (!s.reporter) return;
+  report_first_update(s);
+  if (ended.empty() && !s.reporter->due()) return;
+  if (s.recorder) {
+    const std::string failure = s.recorder->take_failure();
+    if (!failure.empty()) s.reporter->line(fmt::format("No game log: {} Training continues", failure));
+  }
+  // Numbers on a GPU are asked for once a report and arrive for the next one.
+  const learners::UpdateStats* stats = s.stats.newest();
+  if (s.counters.updates > s.start.updates &&
+      (s.context.device().is_cpu() || stats == nullptr || s.reporter->due())) {
+    s.stats.ask(*s.learner);
+    stats = s.stats.newest();
+  }
+  for (const rollout::Episode& e : ended) {
+    s.reported.level = agents::level_of(e.opponent);
+    s.reporter->episode(e, s.o.mix.empty() ? difficulty(s.o, e.started) : s.reported.level,
+                        e.opponent == agents::Rival{agents::Opponent::kEvasion}, stats);
+  }
+  if (s.reporter->due()) report_pace(s, stats);
+}
+
+}  // namespace snake_ddp::train

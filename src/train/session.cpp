@@ -1,0 +1,274 @@
+#include "session.hpp"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "snake_ddp/base/hash.hpp"
+#include "snake_ddp/dist/gpus.hpp"
+#include "snake_ddp/learners/with_tokens.hpp"
+#include "snake_ddp/nets/precision.hpp"
+#include "snake_ddp/train/plan.hpp"
+#include "snake_ddp/train/resume.hpp"
+#include "snake_ddp/train/tokens.hpp"
+#include "weights.hpp"
+
+namespace snake_ddp::train {
+namespace {
+
+// The settings, after all ranks have compared them.
+nlohmann::ordered_json agreed_settings(const TrainOptions& o, dist::DistContext& context) {
+  TrainOptions shared = o;
+  shared.local_rank = 0;  // the one setting that differs by rank
+  nlohmann::ordered_json settings = config::to_json(fields(shared));
+  running::check_settings(settings, context);
+  return settings;
+}
+
+std::unique_ptr<learners::Learner> new_learner(const Plan& o, const dist::DistContext& context) {
+  at::set_num_threads(running::threads(o.threads, context));
+  nets::set_product_precision(o.precision);
+  const learners::LearnerOptions options = learner_options(o, context.size(), context.device());
+  if (o.tokens.empty()) return learners::make_learner(options);
+  return learners::make_learner_with_tokens(options, token_reader(o.tokens, context.device()));
+}
+
+rollout::CollectorOptions watched(rollout::CollectorOptions options, std::optional<Recorder>& recorder) {
+  options.watch = [&recorder](const auto&... what) {
+    if (recorder) recorder->see(what...);
+  };
+  return options;
+}
+
+learners::Average averaged_by(dist::DistContext& context, Reported& reported) {
+  const auto post = [&context](const at::Tensor& gradient) { context.post_mean(gradient); };
+  const auto average = [&](at::Tensor& gradient) {
+    if (context.size() == 1) return;
+    const auto before = Clock::now();
+    context.all_reduce_mean(gradient, context.deadline());
+    reported.allreduce_s += seconds_since(before);
+    ++reported.allreduces;
+  };
+  return {post, average};
+}
+
+std::string settings_line(const Session& s) {
+  return fmt::format("Settings: {:016x}", base::add_to_hash(base::kHashStart, s.settings.dump()));
+}
+
+std::unique_ptr<Arena> new_arena(Session& s, std::vector<std::string>& lines) {
+  const at::Device device = s.context.device();
+  MakeRecording record;
+  if (s.o.records && device.is_cuda()) {
+    record = cuda_graphs(device);
+  } else if (s.o.records) {
+    lines.push_back("No CUDA graph: the learner is on the CPU");
+  }
+  const ArenaParts parts{
+      s.o,   collector_options(s.o, s.context.rank(), s.league, 0), *s.learner, s.collector, s.replay, device,
+      record};
+  return s.o.on_device ? make_device_arena(parts, s.counters.updates, s.votes_every) : make_host_arena(parts);
+}
+
+// Claims the run's folder, or makes a new one. Returns on rank 0 what to report.
+std::vector<std::string> open_folder(Session& s, const Origin& origin, const Launch& launch) {
+  const bool main = s.context.is_main();
+  if (main) s.keeper.emplace(s.o, origin.place.run, s.settings, launch, s.context, origin.identity);
+  s.folder = main ? std::filesystem::absolute(s.keeper->folder()).lexically_normal().string() : "";
+  s.folder = s.context.broadcast_text(s.folder, s.context.deadline());
+  s.access = running::access_to(s.folder, s.context);
+  s.checkpoints.emplace(Checkpoints::Plan{s.folder, s.context.rank(), s.context.size(), s.access.sees,
+                                          s.o.keeps_replay, static_cast<int>(s.o.keep_checkpoints),
+                                          version_text(), s.settings, main ? s.keeper->identity() : ""});
+  const std::string blind = running::blind_ranks(s.access.sees, s.context);
+  if (blind.empty()) return {};
+  return {
+      fmt::format("Rank(s) {} cannot see the run folder: their boards and replay are not in "
+                  "checkpoints. Put --runs_dir where all machines see it",
+                  blind)};
+}
+
+// Returns on rank 0 what to report. Nothing of the run is written yet: this start may still fail.
+std::vector<std::string> resume(Session& s, const Origin& origin, const Launch& launch) {
+  std::vector<std::string> lines = open_folder(s, origin, launch);
+  for (const std::string& line : resume_from(origin, s.access, s.state(), s.settings, s.context))
+    lines.push_back(line);
+  s.resumed_at = s.counters.steps;
+  if (s.o.lr_end != 1.0) s.learner->scale_rates(rate_factor(s.o, s.counters.steps));
+  if (s.o.checkpoint_interval == 0)
+    lines.push_back(fmt::format(
+        "No more checkpoints (--checkpoint_interval 0): what comes after step {} cannot be resumed",
+        s.resumed_at));
+  return lines;
+}
+
+// Every rank but 0 has a short log beside rank 0's, where it sees the folder.
+void open_rank_log(Session& s) {
+  if (s.context.is_main() || !s.access.sees) return;
+  try {
+    s.rank_log.emplace(fmt::format("{}/train.rank{}.log", s.folder, s.context.rank()));
+  } catch (const base::FileError&) {  // a folder that this rank may only read
+    return;
+  }
+  s.note(fmt::format("{}: rank {} of {} on {}, {}, process {}", version_text(), s.context.rank(),
+                     s.context.size(), s.context.hosts()[static_cast<std::size_t>(s.context.rank())],
+                     s.context.device().str(), getpid()));
+  s.note(settings_line(s));
+  if (s.resumed_at >= 0) s.note(fmt::format("Resumed from checkpoint step {}", s.resumed_at));
+}
+
+// On rank 0: config.json, the reports, game logs.
+void open_reports(Session& s, std::vector<std::string> lines) {
+  if (s.resumed_at >= 0) {
+    files::discard_unfinished(s.folder);  // room for what follows
+    files::mark_resumable(s.folder, false);
+  }
+  const std::string failure = s.keeper->write_settings();
+  if (!failure.empty()) lines.push_back(failure);
+  RunProgress progress;
+  progress.episode = s.collector.episodes_ended();
+  progress.max_episodes = s.o.max_episodes;
+  progress.seconds = s.counters.seconds;
+  progress.max_seconds = s.o.max_minutes * 60;
+  progress.target_win_rate = s.o.target_win_rate;
+  s.reporter.emplace(s.folder, progress, s.o.log_every_episode);
+  if (s.o.record_interval > 0) s.recorder.emplace(s.folder + "/games", s.o, s.collector);
+  s.reporter->line(fmt::format("{}: {} rank(s) on {}, {}, {} thread(s) each", version_text(),
+                               s.context.size(), fmt::join(s.context.hosts(), ", "), s.context.device().str(),
+                               at::get_num_threads()));
+#ifdef SD_HAVE_CUDA
+  if (s.o.device == "auto" && dist::visible_gpus() == 0)
+    s.reporter->line("On the CPU: " + dist::why_no_gpu());
+#endif
+  s.reporter->line("Run folder: " + s.keeper->folder());
+  s.reporter->line(settings_line(s));
+  for (const std::string& line : lines) s.reporter->line(line);
+  s.keeper->has_begun();
+}
+
+// Returns why actor and critic could not be saved; empty if they are.
+std::string save_at_end(Session& s, std::int64_t episode) {
+  try {
+    mend_folder(s);
+    s.keeper->save(*s.learner, std::to_string(s.o.model_episode + episode));
+    return {};
+  } catch (const base::FileError& e) {
+    return fmt::format("actor and critic are not saved: {}", e.what());
+  }
+}
+
+}  // namespace
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+Session::Session(const TrainOptions& options, const dist::World& world_of, const Watch& watch_of,
+                 std::chrono::milliseconds patience)
+    : o(options),
+      world(world_of),
+      watch(watch_of),
+      ranks(world, {o.dist_backend, o.device, o.shared_memory, o.join_timeout, o.dist_timeout, build_text(),
+                    patience}),
+      settings(agreed_settings(options, context)),
+      votes_every(vote_interval(o)),
+      learner(new_learner(o, context)),
+      replay(rollout::with_boards(learner->columns(), o.sight), replay_capacity(o)),
+      league(league_options(o)),
+      collector(watched(collector_options(o, context.rank(), league, learner->policy().memory()), recorder),
+                replay),
+      average(averaged_by(context, reported)),
+      stats(context.device()) {
+#ifdef SD_HAVE_CUDA
+  if (context.device().is_cuda())
+    stream.emplace(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, context.device().index()));
+#endif
+  const Launch launch = launch_of(world, context);
+  const Origin origin = origin_of(o, launch, context);
+  std::vector<std::string> lines = origin.lines;
+  const auto add = [&](const std::vector<std::string>& more) {
+    lines.insert(lines.end(), more.begin(), more.end());
+  };
+  const bool resumes = !origin.place.run.empty();
+  if (resumes) {
+    add(resume(*this, origin, launch));
+  } else {
+    if (o.load_model) load_weights(o, FeatureMap(o), *learner);
+    share_weights(*learner, context);
+  }
+  jobs = schedule(*this);
+  arena = new_arena(*this, lines);
+  // A rank that cannot begin has failed by now. Only then is a new run's folder made, or an old one's written to.
+  context.barrier("the beginning", context.deadline());
+  if (!resumes) add(open_folder(*this, origin, launch));
+  if (keeper) open_reports(*this, lines);
+  open_rank_log(*this);
+  start = counters;
+  appended_before = replay.appended();
+  reported.steps = counters.steps;
+  reported.updates = counters.updates;
+}
+
+void Session::note(const std::string& line) {
+  if (!rank_log) return;
+  try {
+    rank_log->line(line);
+  } catch (const base::FileError&) {  // the disk is full: training goes on without it, as on rank 0
+    rank_log.reset();
+  }
+}
+
+base::ExitCode end(Session& s) {
+  const bool stopped = s.agreed.stop > 0 && !s.agreed.is_finished;
+  const std::int64_t episode = s.arena->count().episodes_ended;
+  if (s.o.check_consistency > 0)
+    s.context.check_same("weights at the end", state_hash(*s.learner), s.context.deadline());
+  const bool resumable = stopped && s.o.checkpoint_interval > 0;
+  // First of all: a full disk may have room for this, and nothing else is as dear.
+  const std::string no_checkpoint = write_last_checkpoint(s);
+  s.note(fmt::format("{} at step {} after {} updates, {} episodes",
+                     stopped ? "Stopped by a signal" : "Finished", s.counters.steps, s.counters.updates,
+                     episode));
+  if (s.keeper && resumable && no_checkpoint.empty()) files::mark_resumable(s.folder, true);
+  const std::string unsaved = s.keeper ? save_at_end(s, episode) : "";
+  if (!no_checkpoint.empty())
+    throw base::FileError(
+        fmt::format("no final checkpoint: {}{}", no_checkpoint, unsaved.empty() ? "" : "; " + unsaved));
+  // A checkpoint holds them, too; a run that is done or keeps none has nothing else to show.
+  if (!unsaved.empty() && !resumable)
+    throw base::FileError(unsaved +
+                          (s.o.checkpoint_interval > 0 ? " --resume " + s.folder + " saves them" : ""));
+  if (s.keeper) {
+    const std::string saved =
+        unsaved.empty() ? "actor and critic are saved in " + s.keeper->folder() : unsaved;
+    const char* how_on = resumable ? "; --resume with this folder goes on from here"
+                                   : "; without checkpoints (--checkpoint_interval 0) the run cannot go on";
+    s.reporter->line(
+        stopped ? fmt::format("Stopped by a signal at episode {}; {}{}", episode, saved, how_on)
+                : fmt::format("Training completed! {} episodes, {} steps, {} updates in {:.1f} min", episode,
+                              s.counters.steps * s.o.num_envs, s.counters.updates, s.seconds() / 60));
+  }
+  s.arena->save();
+  const std::string line = fingerprint_line(*s.learner, s.collector, s.arena->last_batch(), s.context);
+  if (s.reporter) {
+    s.reporter->line(line);
+    if (s.agreed.collected.env_steps > 0) s.reporter->collected(episode, s.agreed.collected);
+    s.reporter->flush();
+  }
+  s.watchdog.tick("leaving");
+  s.context.barrier("end of training", s.context.deadline());
+  if (!stopped) return base::kExitDone;
+  const base::ExitCode code = resumable ? base::kExitResumable : base::kExitFile;
+  if (!s.world.torchrun) return code;
+  // torchrun takes any code but 0 for a failure; launch/torchrun.py reads it here.
+  const char* code_file = std::getenv("SNAKE_DDP_EXIT_CODE_FILE");
+  if (code_file != nullptr && s.context.local_rank() == 0) std::ofstream(code_file) << code;
+  return base::kExitDone;
+}
+
+}  // namespace snake_ddp::train

@@ -1,0 +1,107 @@
+// A run on one rank, put together: what the loop (loop.cpp) and its periodic jobs (periodic.hpp) work with.
+#pragma once
+
+#ifdef SD_HAVE_CUDA
+#include <c10/cuda/CUDAGuard.h>
+#endif
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "arena.hpp"
+#include "keeper.hpp"
+#include "late_stats.hpp"
+#include "periodic.hpp"
+#include "snake_ddp/records/log_file.hpp"
+#include "snake_ddp/running/folder.hpp"
+#include "snake_ddp/running/ranks.hpp"
+#include "snake_ddp/train/checkpoints.hpp"
+#include "snake_ddp/train/league.hpp"
+#include "snake_ddp/train/plan.hpp"
+#include "snake_ddp/train/recorder.hpp"
+#include "snake_ddp/train/reporter.hpp"
+#include "snake_ddp/train/run.hpp"
+
+namespace snake_ddp::train {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin);
+
+/// The last report, and the all-reduces since then.
+struct Reported {
+  bool first_update = false;
+  int level = 0;  // of the last opponent
+  Clock::time_point at = Clock::now();
+  std::int64_t steps = 0, updates = 0, allreduces = 0;
+  double allreduce_s = 0;
+};
+
+struct Session {
+  /// Joins the other ranks and makes a run ready: a new one, or one that is resumed.
+  /// Collective.
+  Session(const TrainOptions& options, const dist::World& world, const Watch& watch,
+          std::chrono::milliseconds patience);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  [[nodiscard]] RunState state() { return {*learner, collector, replay, counters, league}; }
+  /// Of training, earlier starts included.
+  [[nodiscard]] double seconds() const { return start.seconds + seconds_since(begin); }
+  /// A line in train.rank{R}.log, which every rank but 0 has where it sees the folder and may write there.
+  void note(const std::string& line);
+
+  const Plan o;
+  const dist::World world;
+  const Watch watch;
+  running::Ranks ranks;
+  dist::DistContext& context = ranks.context;
+  dist::Watchdog& watchdog = ranks.watchdog;
+  const nlohmann::ordered_json settings;
+  const std::int64_t votes_every;
+
+  const std::unique_ptr<learners::Learner> learner;
+  replay::Buffer replay;
+  std::optional<Recorder> recorder;  // rank 0's
+  League league;
+  rollout::Collector collector;
+  Counters counters;
+#ifdef SD_HAVE_CUDA
+  std::optional<c10::cuda::CUDAStreamGuard> stream;  // the default stream cannot be recorded
+#endif
+  std::unique_ptr<Arena> arena;
+  Reported reported;
+  learners::Average average;
+  LateStats stats;
+
+  std::string folder;  // rank 0 writes it, all ranks know it
+  running::Access access;
+  std::optional<Keeper> keeper;              // rank 0's
+  std::optional<Reporter> reporter;          // rank 0's
+  std::optional<records::LogFile> rank_log;  // of every other rank
+  std::optional<Checkpoints> checkpoints;
+  std::int64_t resumed_at = -1;  // step of the checkpoint
+
+  Counters start;  // as this start found them
+  std::int64_t appended_before = 0;
+  Clock::time_point begin = Clock::now();
+  Collected collected;  // of this rank, less what is counted elsewhere
+  std::vector<Scheduled> jobs;
+  Agreement agreed;
+};
+
+/// Step 4 of the loop, on rank 0: the games that ended, and once a second rates and the learner's numbers.
+void report(Session& s, const std::vector<rollout::Episode>& ended);
+
+/// Ends the run: the last checkpoint, actor and critic, the fingerprint.
+/// Collective.
+/// Returns     as run_training.
+/// Throws      FileError.
+base::ExitCode end(Session& s);
+
+}  // namespace snake_ddp::train

@@ -1,0 +1,336 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <regex>
+#include <utility>
+#include <vector>
+
+#include "refusals.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/files/checkpoint_folder.hpp"
+#include "snake_ddp/files/run_folder.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/file_error.hpp"
+#include "temporary_folder.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+using files::TemporaryFolder;
+namespace fs = std::filesystem;
+
+files::Manifest write_one(const std::string& run, std::int64_t step, int keep) {
+  const std::string folder = files::unfinished_checkpoint(run, step);
+  files::Manifest m;
+  m.step = step;
+  m.world_size = 1;
+  m.settings = {{"gamma", 0.1}, {"name", "caf\xe9"}};
+  m.files.push_back({"part", records::write_sealed(folder + "/part", "some bytes")});
+  files::finish_checkpoint(run, m, keep);
+  return m;
+}
+
+void write_over(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// What reading a checkpoint ends with: "whole", "damaged", an errno value, or "useless".
+std::string verdict_on(const std::string& checkpoint) {
+  try {
+    files::verify_checkpoint(checkpoint);
+    return "whole";
+  } catch (const records::DamagedFile&) {
+    return "damaged";
+  } catch (const records::SystemError& e) {
+    return std::to_string(e.number);
+  } catch (const base::FileError&) {
+    return "useless";
+  }
+}
+
+bool like_a_network_drive = false;
+
+}  // namespace
+
+// Network file systems lock only what is open for writing.
+extern "C" int flock(int descriptor, int operation) noexcept {
+  if (like_a_network_drive && (::fcntl(descriptor, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+    errno = EBADF;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_flock, descriptor, operation));
+}
+
+TEST_CASE("a finished checkpoint is found, whole, and the oldest ones go", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  CHECK(files::checkpoints_of(run).empty());
+  for (const std::int64_t step : {0, 20, 100, 3}) write_one(run, step, 3);
+  CHECK(files::checkpoints_of(run) == std::vector<std::int64_t>{100, 20, 3});
+  CHECK(records::read_file(run + "/checkpoints/latest") == "step_000000000003\n");
+  const files::Manifest m = files::verify_checkpoint(files::checkpoint_folder(run, 100));
+  CHECK(m.step == 100);
+  CHECK(m.settings.at("gamma") == 0.1);
+  CHECK(m.find("part")->bytes == 10);
+  CHECK(m.find("other") == nullptr);
+}
+
+TEST_CASE("a checkpoint of the same step takes the place of the one before", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  write_one(run, 5, 1);
+  write_over(files::checkpoint_folder(run, 5) + "/part", "damaged");
+  write_one(run, 5, 1);
+  CHECK_NOTHROW(files::verify_checkpoint(files::checkpoint_folder(run, 5)));
+}
+
+TEST_CASE("what is unfinished is no checkpoint and can be cleared away", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  write_one(run, 5, 3);
+  records::write_sealed(files::unfinished_checkpoint(run, 6) + "/part", "some");
+  CHECK(files::checkpoints_of(run) == std::vector<std::int64_t>{5});
+  files::discard_unfinished(run);
+  CHECK_FALSE(fs::exists(run + "/checkpoints/.step_000000000006"));
+  CHECK(files::set_aside(run, 5) == run + "/checkpoints/damaged_step_000000000005");
+  CHECK(files::checkpoints_of(run).empty());
+}
+
+TEST_CASE("a checkpoint whose folder or files went away before it was finished is refused", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder / "run", checkpoints = run + "/checkpoints";
+  const std::string unfinished = checkpoints + "/.step_000000000007";
+  struct Case {
+    const char* what;
+    std::function<void()> happens;
+    const char* told;
+  };
+  const std::vector<Case> cases = {
+      {"the run's folder is moved away and made anew",
+       [&] {
+         fs::rename(run, folder / "taken");
+         fs::create_directories(run + "/trained_model");
+       },
+       "part was written"},
+      {"its folder is removed", [&] { fs::remove_all(unfinished); }, "part was written"},
+      {"the folder is made anew, a rank's part is there, another's is not",
+       [&] { fs::rename(unfinished + "/part", folder / "part"); }, "/part was written"},
+      {"a file is cut short", [&] { fs::resize_file(unfinished + "/own", 3); }, "has 3 of 10 bytes"}};
+  for (const Case& c : cases) {
+    CAPTURE(c.what);
+    fs::remove_all(run);
+    fs::remove_all(folder / "taken");
+    fs::create_directories(run);
+    write_one(run, 5, 1);
+    files::Manifest m;
+    m.step = 7;
+    m.world_size = 2;
+    files::unfinished_checkpoint(run, 7);
+    for (const char* name : {"own", "part"})
+      m.files.push_back({name, records::write_sealed(unfinished + "/" + name, "some bytes")});
+    c.happens();
+    CHECK_THROWS_WITH(files::finish_checkpoint(run, m, 1),
+                      Catch::Contains(c.told) || Catch::Contains("own was written"));
+    CHECK_FALSE(fs::exists(files::checkpoint_folder(run, 7)));
+    if (fs::exists(checkpoints)) {
+      CHECK(files::checkpoints_of(run) == std::vector<std::int64_t>{5});
+      CHECK(records::read_file(checkpoints + "/latest") == "step_000000000005\n");
+    }
+  }
+}
+
+TEST_CASE("without room a checkpoint is not finished, and the one before stays the latest", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  write_one(run, 5, 1);
+  files::Manifest m;
+  m.step = 7;
+  m.world_size = 1;
+  m.files.push_back(
+      {"part", records::write_sealed(files::unfinished_checkpoint(run, 7) + "/part", "some bytes")});
+  {
+    const files::FileSizeLimit limit(50);
+    CHECK_THROWS_WITH(files::finish_checkpoint(run, m, 1), Catch::Contains("File too large"));
+    CHECK(files::checkpoints_of(run) == std::vector<std::int64_t>{5});
+    CHECK(records::read_file(run + "/checkpoints/latest") == "step_000000000005\n");
+  }
+  {
+    const files::FileSizeLimit limit(0);  // a disk that takes names only
+    CHECK_NOTHROW(files::mark_resumable(run, true));
+    CHECK(fs::exists(run + "/checkpoints/resumable"));
+  }
+  CHECK_NOTHROW(files::finish_checkpoint(run, m, 1));
+  CHECK(files::checkpoints_of(run) == std::vector<std::int64_t>{7});
+}
+
+TEST_CASE("every flipped bit of a manifest and of a file is noticed", "[property]") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  write_one(run, 5, 3);
+  const std::string there = files::checkpoint_folder(run, 5);
+  for (const std::string& name : {there + "/manifest.json", there + "/part"}) {
+    const std::string whole = records::read_file(name);
+    for (std::size_t byte = 0; byte < whole.size(); ++byte) {
+      std::string damaged = whole;
+      damaged[byte] = static_cast<char>(damaged[byte] ^ 4);
+      write_over(name, damaged);
+      // Blanks between the values mean nothing.
+      const bool blank = name.ends_with(".json") && (whole[byte] == ' ' || whole[byte] == '\n');
+      CAPTURE(name, byte);
+      if (!blank) REQUIRE_THROWS_AS(files::verify_checkpoint(there), base::FileError);
+    }
+    for (std::size_t length = 0; length + 2 < whole.size(); ++length) {
+      write_over(name, whole.substr(0, length));
+      REQUIRE_THROWS_AS(files::verify_checkpoint(there), base::FileError);
+    }
+    write_over(name, whole);
+  }
+  CHECK_NOTHROW(files::verify_checkpoint(there));
+}
+
+TEST_CASE("manifests that nobody wrote are refused", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  write_one(run, 5, 1);
+  const std::string manifest = files::checkpoint_folder(run, 5) + "/manifest.json";
+  for (const char* name : {"../part", "/part", ".part", ""}) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(records::read_file(manifest));
+    json.erase("checksum");
+    json["files"][0]["name"] = name;
+    json["checksum"] = records::write_sealed(folder / "text", json.dump()).crc32;
+    records::write_json(manifest, json);
+    CHECK_THROWS_WITH(files::read_manifest(files::checkpoint_folder(run, 5)),
+                      Catch::Contains("leads elsewhere"));
+  }
+  for (const std::string& text :
+       {std::string("[]"), std::string("{}"), std::string("{\"checksum\": 1, \"format\": \"x\"}"),
+        std::string(1000000, '['),
+        "{\"checksum\":0,\"a\":" + std::string(100000, '[') + std::string(100000, ']') + "}"}) {
+    write_over(manifest, text);
+    CHECK_THROWS_AS(files::read_manifest(files::checkpoint_folder(run, 5)), base::FileError);
+  }
+}
+
+TEST_CASE("only what was read and is not what was written is damaged", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  const fs::path there = files::checkpoint_folder(run, 5);
+  const fs::path manifest = there / "manifest.json", part = there / "part";
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    write_over(manifest, std::regex_replace(records::read_file(manifest), std::regex(from), to));
+  };
+  const auto loop = [](const fs::path& path) {
+    fs::remove(path);
+    fs::create_symlink(path, path);
+  };
+  const auto make_folder = [](const fs::path& path) {
+    fs::remove(path);
+    fs::create_directory(path);
+  };
+  const auto keep = [] {};
+  const std::vector<std::tuple<std::string, std::function<void()>, std::string>> cases = {
+      {"nothing happened", keep, "whole"},
+      {"a part is missing", [&] { fs::remove(part); }, "damaged"},
+      {"a part is short", [&] { fs::resize_file(part, 9); }, "damaged"},
+      {"a part is long", [&] { fs::resize_file(part, 11); }, "damaged"},
+      {"a part has other bytes", [&] { write_over(part, "same bytes"); }, "damaged"},
+      {"a part cannot be opened", [&] { loop(part); }, std::to_string(ELOOP)},
+      {"a part cannot be read", [&] { make_folder(part); }, std::to_string(EISDIR)},
+      {"no manifest", [&] { fs::remove(manifest); }, "damaged"},
+      {"an empty manifest", [&] { write_over(manifest, ""); }, "damaged"},
+      {"a manifest with another number", [&] { replace("\"step\": 5", "\"step\": 6"); }, "damaged"},
+      {"a manifest that cannot be opened", [&] { loop(manifest); }, std::to_string(ELOOP)},
+      {"a manifest that cannot be read", [&] { make_folder(manifest); }, std::to_string(EISDIR)},
+      {"no folder", [&] { fs::remove_all(there); }, std::to_string(ENOENT)},
+      {"another format", [&] { replace("\"format\": 1", "\"format\": 2"); }, "useless"},
+      {"another format, and no checksum",
+       [&] {
+         replace("\"format\": 1", "\"format\": 2");
+         replace("\"checksum\"", "\"other\"");
+       },
+       "useless"}};
+  for (const auto& [what, happens, expected] : cases) {
+    fs::remove_all(there);
+    write_one(run, 5, 1);
+    happens();
+    INFO(what);
+    CHECK(verdict_on(there) == expected);
+  }
+  CHECK_THAT(
+      files::file_error_of([&] { files::read_manifest(there); }),
+      Catch::Contains("manifest.json is of format 2, written by \"\", and this version reads format 1"));
+}
+
+TEST_CASE("without descriptors left a checkpoint is not damaged", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  write_one(run, 5, 1);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{3, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const std::string verdict = verdict_on(files::checkpoint_folder(run, 5));
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(verdict == std::to_string(EMFILE));
+}
+
+TEST_CASE("only folders with a checkpoint's own name are checkpoints", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  write_one(run, 5, 3);
+  const fs::path home = fs::path(run) / "checkpoints";
+  write_over(home / "step_000000000009", "a file");
+  fs::create_directory_symlink(home / "nowhere", home / "step_000000000010");
+  fs::create_directory(home / "step_11");
+  fs::create_directory(home / "step_000000000012.copy");
+  fs::create_directories(folder.path() / "elsewhere");
+  fs::create_directory_symlink(folder.path() / "elsewhere", home / "step_000000000013");
+  CHECK(files::checkpoints_of(run) == std::vector<std::int64_t>{13, 5});
+}
+
+TEST_CASE("nothing that was set aside is overwritten, and each can be taken up by its name", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string();
+  for (const std::int64_t episode : {1, 2, 3}) {
+    const std::string unfinished = files::unfinished_checkpoint(run, 7);
+    files::Manifest m;
+    m.step = 7;
+    m.world_size = 1;
+    m.episode = episode;
+    m.files.push_back({"part", records::write_sealed(unfinished + "/part", "some bytes")});
+    files::finish_checkpoint(run, m, 5);
+    if (episode < 3) files::set_aside(run, 7);
+  }
+  for (const std::int64_t step : {4, 9}) write_one(run, step, 5);
+  const std::string first = "damaged_step_000000000007", second = first + ".2";
+  CHECK(files::damaged_checkpoints_of(run) == std::vector<std::string>{second, first});
+  CHECK(files::take_up(run, first, 7) ==
+        std::vector<std::string>{"left_step_000000000009", "left_step_000000000007"});
+  CHECK(files::checkpoints_of(run) == std::vector<std::int64_t>{7, 4});
+  CHECK(files::verify_checkpoint(files::checkpoint_folder(run, 7)).episode == 1);
+  CHECK(files::verify_checkpoint(files::checkpoint_folder(run, "left_step_000000000007")).episode == 3);
+  CHECK(records::read_file(run + "/checkpoints/latest") == "step_000000000007\n");
+  CHECK(files::take_up(run, "step_000000000007", 7).empty());
+  CHECK(files::take_up(run, "left_step_000000000009", 9).empty());
+  CHECK(files::checkpoints_of(run) == std::vector<std::int64_t>{9, 7, 4});
+}
+
+TEST_CASE("a run's folder is held by one process", "[unit]") {
+  like_a_network_drive = GENERATE(false, true);
+  const TemporaryFolder folder;
+  {
+    const files::RunClaim claim(folder.path().string());
+    CHECK_THROWS_WITH(files::RunClaim(folder.path().string()),
+                      Catch::Contains("being written by another process"));
+  }
+  CHECK_NOTHROW(files::RunClaim(folder.path().string()));
+  like_a_network_drive = false;
+}

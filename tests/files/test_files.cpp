@@ -1,0 +1,154 @@
+// Whole files, logs and what is said when the system refuses.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "refusals.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/log_file.hpp"
+#include "temporary_folder.hpp"
+
+namespace snake_ddp::files {
+namespace {
+
+using Catch::Matchers::Contains;
+
+TEST_CASE("a file is read back as it was written, zero bytes included", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string bytes("a\0b\n\xff", 5);
+  records::write_file_atomically(folder / "x", bytes);
+  CHECK(records::read_file(folder / "x") == bytes);
+  records::write_file_atomically(folder / "x", "");
+  CHECK(records::read_file(folder / "x").empty());
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("a file without a size is read to its end", "[unit]") {
+  CHECK_THAT(records::read_file("/proc/self/status"), Contains("Name:"));
+}
+
+TEST_CASE("a full disk leaves the old file and no temporary one", "[unit]") {
+  const TemporaryFolder folder;
+  records::write_file_atomically(folder / "x", "old");
+  {
+    const FileSizeLimit limit(4096);
+    CHECK_THAT(
+        file_error_of([&] { records::write_file_atomically(folder / "x", std::string(10'000, 'n')); }),
+        Contains("cannot write '" + folder / "x") && Contains("File too large") && Contains("ulimit -f"));
+  }
+  CHECK(records::read_file(folder / "x") == "old");
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("a read-only folder keeps its old file and the message says what to do", "[unit]") {
+  const TemporaryFolder folder;
+  records::write_file_atomically(folder / "x", "old");
+  std::string message;
+  {
+    const ReadOnly read_only(folder.path());
+    message = file_error_of([&] { records::write_file_atomically(folder / "x", "new"); });
+  }
+  CHECK_THAT(message, Contains("Permission denied") && Contains("name another folder"));
+  CHECK(records::read_file(folder / "x") == "old");
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("a missing folder, a file for a folder, and a folder for a file are refused", "[unit]") {
+  const TemporaryFolder folder;
+  records::write_file_atomically(folder / "x", "plain");
+  CHECK_THAT(file_error_of([&] { records::write_file_atomically(folder / "none/x", ""); }),
+             Contains("No such file"));
+  CHECK_THAT(file_error_of([&] { records::write_file_atomically(folder / "x/y", ""); }),
+             Contains("Not a directory"));
+  std::filesystem::create_directory(folder / "d");
+  CHECK_THAT(file_error_of([&] { records::write_file_atomically(folder / "d", ""); }),
+             Contains("Is a directory"));
+  CHECK_THAT(file_error_of([&] { records::write_file_atomically(folder / "d/", ""); }),
+             Contains("Is a directory"));
+  CHECK_THAT(file_error_of([&] { records::read_file(folder / "d"); }), Contains("Is a directory"));
+  CHECK_THAT(file_error_of([&] { records::read_file(folder / "none"); }),
+             Contains("cannot read") && Contains("No such file"));
+  CHECK(folder.entries() == 2);
+}
+
+TEST_CASE("whoever reads while others write sees a whole file", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x";
+  records::write_file_atomically(path, std::string(50'000, 'a'));
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> writers;
+  for (const char letter : {'a', 'b', 'c'}) {
+    writers.emplace_back([&, letter] {
+      while (!stop) records::write_file_atomically(path, std::string(50'000, letter));
+    });
+  }
+  std::size_t torn = 0;
+  for (int i = 0; i < 200; ++i) {
+    const std::string bytes = records::read_file(path);
+    torn += bytes != std::string(50'000, bytes.at(0));
+  }
+  stop = true;
+  for (auto& writer : writers) writer.join();
+  CHECK(torn == 0);
+  CHECK(folder.entries() == 1);
+}
+
+TEST_CASE("JSON is indented, ends its line, and survives a name that is not UTF-8", "[unit]") {
+  const TemporaryFolder folder;
+  records::write_json(folder / "x.json", {{"host", "h\xff"}, {"steps", 3}});
+  CHECK(records::read_file(folder / "x.json") == "{\n  \"host\": \"h\xef\xbf\xbd\",\n  \"steps\": 3\n}\n");
+}
+
+TEST_CASE("a log keeps its earlier lines and starts each with the time", "[unit]") {
+  const TemporaryFolder folder;
+  records::LogFile(folder / "train.log").line("first");
+  records::LogFile log(folder / "train.log");
+  log.line("second\n\tand more");
+  const std::string text = records::read_file(folder / "train.log");
+  REQUIRE(text.size() == 2 * 24 + std::string("first\nsecond\n\tand more\n").size());
+  CHECK_THAT(text.substr(0, 24), Catch::Matchers::Matches(R"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} )"));
+  CHECK(text.substr(24, 6) == "first\n");
+  CHECK(text.substr(54) == "second\n\tand more\n");
+}
+
+TEST_CASE("lines of several threads do not mix", "[unit]") {
+  const TemporaryFolder folder;
+  {
+    records::LogFile log(folder / "train.log");
+    std::vector<std::thread> threads;
+    for (const char letter : {'a', 'b', 'c', 'd'}) {
+      threads.emplace_back([&, letter] {
+        for (int i = 0; i < 200; ++i) log.line(std::string(300, letter));
+      });
+    }
+    for (auto& thread : threads) thread.join();
+  }
+  const std::string text = records::read_file(folder / "train.log");
+  REQUIRE(text.size() == 800 * 325);
+  std::size_t mixed = 0;
+  for (std::size_t at = 0; at < text.size(); at += 325) {
+    mixed += text.substr(at + 24, 301) != std::string(300, text[at + 24]) + "\n";
+  }
+  CHECK(mixed == 0);
+}
+
+TEST_CASE("a log on a full disk says so", "[unit]") {
+  records::LogFile log("/dev/full");
+  CHECK_THAT(file_error_of([&] { log.line("text"); }),
+             Contains("No space left") && Contains("Free some space"));
+  CHECK_THAT(file_error_of([&] { records::LogFile("/nowhere/train.log"); }),
+             Contains("cannot open '/nowhere/train.log'"));
+}
+
+TEST_CASE("a refusal of the system names the action, the path, the reason and the way out", "[unit]") {
+  CHECK(std::string(records::file_error("write", "a/b", ENOSPC).what()) ==
+        "cannot write 'a/b': No space left on device. Free some space there or name another folder.");
+  CHECK(records::file_error("write", "a/b", EROFS).exit_code() == base::kExitFile);
+}
+
+}  // namespace
+}  // namespace snake_ddp::files
