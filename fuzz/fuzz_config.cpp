@@ -1,4 +1,6 @@
 // Settings, as --config and a run's config.json have them.
+#include <nlohmann/json.hpp>
+
 #include "fuzz.hpp"
 #include "snake_ddp/config/fields.hpp"
 
