@@ -24,7 +24,8 @@ TrainOptions used_of(const TrainOptions& given) {
 play::Sight sight_from(const TrainOptions& o) {
   const auto kind = encode::try_obs_kind(o.obs).value();  // one of the choices of its field
   return {.kind = kind,
-          .scaling = o.scale_features ? encode::feature_scaling(kind) : encode::no_scaling(),
+          .scaling = o.scale_features && !encode::is_view(kind) ? encode::feature_scaling(kind)
+                                                                : encode::no_scaling(),
           .view_radius = static_cast<int>(o.view_radius),
           .graphs = !o.tokens.empty()};
 }

@@ -89,12 +89,12 @@ std::string outcome(const std::string& algo, const Settings& changes) {
 }
 
 bool is_refused(const std::string& algo, Settings settings) {
+  std::vector<std::string> given;
+  for (const auto& [name, value] : settings) given.push_back(name);
   settings.insert(kShort.begin(), kShort.end());
   settings.insert({"algo", algo});
   try {
     const train::TrainOptions options = options_from(settings);
-    std::vector<std::string> given;
-    for (const auto& [name, value] : settings) given.push_back(name);
     train::check_given(options, given);
     train::check_together(options);
     return false;
