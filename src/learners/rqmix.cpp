@@ -1,5 +1,5 @@
-// QMIX with agents that remember: a recurrent Q-network shared by the three snakes, learned from windows of consecutive
-// transitions, its values mixed to the team's by a network that rises in each of them.
+// QMIX with recurrent agents: a recurrent Q-network shared by the three snakes, learned from windows of consecutive
+// transitions, its values mixed into the team's by a monotonic network.
 // Follows  Rashid et al., "QMIX", arXiv:1803.11485; windows and their burn-in: Kapturowski et al., "Recurrent experience
 //          replay in distributed reinforcement learning" (R2D2), ICLR 2019. See docs/learners/qmix.md for the equations
 //          and differences.

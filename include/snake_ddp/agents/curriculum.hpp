@@ -1,4 +1,4 @@
-// Which opponent an episode meets.
+// The opponent of each episode.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace snake_ddp::agents {
 struct Curriculum {
   enum class Kind { kCurriculum, kLinear, kExponential, kFixed };
   Kind kind = Kind::kCurriculum;
-  Opponent fixed = Opponent::kLevel0;  // read for kFixed only
+  Opponent fixed = Opponent::kLevel0;  // used for kFixed only
 
   bool operator==(const Curriculum&) const = default;
 };
 
-/// What LEVEL may be in "fixed:LEVEL": the number of a level, or the name of an opponent that has none.
+/// The possible LEVELs in "fixed:LEVEL": the number of a level, or the name of an opponent that is not a level.
 std::vector<std::string> fixed_levels();
 
 /// "curriculum", "linear", "exponential" or "fixed:LEVEL".
@@ -28,10 +28,10 @@ std::string to_string(const Curriculum& curriculum);
 /// The level 0..4 by progress p = episode / max_episodes, episodes counted from 1: linear floor(4 p),
 /// exponential floor(4 p^1.5), curriculum 0 below 0.10, 1 below 0.30, 2 below 0.60, 3 below 0.85, then 4. A
 /// fixed level is itself; fixed evasion counts as 5.
-/// Throws      Bug where max_episodes or episode is below 1.
+/// Throws      Bug if max_episodes or episode is below 1.
 int difficulty_at(const Curriculum& curriculum, std::int64_t episode, std::int64_t max_episodes);
 
-/// The opponent of that difficulty; evasion from `evasion_start_episode` on where it is enabled.
+/// The opponent of that difficulty; evasion from `evasion_start_episode` on, if enabled.
 Opponent opponent_at(const Curriculum& curriculum, std::int64_t episode, std::int64_t max_episodes,
                      bool evasion_enabled, std::int64_t evasion_start_episode);
 

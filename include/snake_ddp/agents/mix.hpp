@@ -1,4 +1,4 @@
-// Several opponents at once: which of them a game meets is drawn.
+// Several opponents at once: each game draws one of them.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace snake_ddp::agents {
 /// Who plays team B.
 struct Rival {
   std::optional<Opponent> scripted;
-  int frozen = kNobody;  // place of a frozen team of a league
+  int frozen = kNobody;  // index of a frozen team of a league
 
   static constexpr int kNobody = -1;
   [[nodiscard]] bool is_frozen() const { return frozen != kNobody; }
-  /// Whoever plays team A, as it is now.
+  /// The policy that plays team A, in its current state.
   [[nodiscard]] bool is_self() const { return !scripted.has_value() && !is_frozen(); }
   bool operator==(const Rival&) const = default;
 };
 
 struct Share {
-  Rival rival;  // where it is not drawn from a league
+  Rival rival;  // unless drawn from a league
   bool league = false;
   double weight = 1.0;  // above 0; shares are weights over their sum
 };
@@ -35,18 +35,18 @@ using Mix = std::vector<Share>;
 /// Throws  UsageError with the allowed forms.
 Mix parse_mix(const std::string& text);
 
-/// The share that game number `game` falls to: a function of these arguments alone.
+/// The share of game number `game`: a function of these arguments alone.
 /// Throws  Bug for an empty mix.
 const Share& drawn(const Mix& mix, std::uint64_t seed, std::uint64_t game);
 
-/// The place of the weight that `unit`, in [0, 1), falls to.
-/// Throws  Bug where no weight is above 0.
+/// The index of the weight that contains `unit`, which is in [0, 1).
+/// Throws  Bug if no weight is above 0.
 std::size_t place_of(double unit, const std::vector<double>& weights);
 
 /// The scripted opponent's name, "self", or "frozen".
 std::string_view name(const Rival& rival);
 
-/// For reports: 0 to 4, 5 for evasion, 6 for territory, 7 for oneself, 8 for a frozen team.
+/// For reports: 0 to 4, 5 for evasion, 6 for territory, 7 for self, 8 for a frozen team.
 int level_of(const Rival& rival);
 
 }  // namespace snake_ddp::agents

@@ -16,7 +16,7 @@ namespace snake_ddp::agents {
 
 enum class Opponent : std::uint8_t { kLevel0, kLevel1, kLevel2, kLevel3, kLevel4, kEvasion, kTerritory };
 
-/// The one list of them. Flags, help, error messages and checks read it; `act` has the rules.
+/// The only list of opponents. Flags, help, error messages and checks read it; `act` has the rules.
 struct OpponentEntry {
   Opponent opponent;
   std::string_view name;  // on the command line and in reports
@@ -43,16 +43,16 @@ static_assert(
     }(),
     "kOpponents is in the order of Opponent");
 
-/// Writes the actions of the team's three snakes, the others stay. Level 0 draws from (seed, stream,
-/// state.step()); the others do not look at seed and stream.
+/// Writes the actions of the team's three snakes and leaves the others. Level 0 draws from (seed, stream,
+/// state.step()); the other opponents ignore seed and stream.
 /// Follows     the reference's rules, ties included. Distances are Euclidean and not on the torus, a move's
-///             next cell is on the torus, a cell is blocked where a snake is. Without a bean all distances
-///             are equal. Territory is ours: toward beans that it reaches before anybody else, away from cells that others
-///             reach first and from places with less room than it is long; distances are steps around bodies, on the torus.
+///             next cell is on the torus, a cell with a snake is blocked. Without a bean all distances
+///             are equal. Territory is ours: towards beans that it reaches first, away from cells that others
+///             reach first and from places with less room than its length; distances are steps around bodies, on the torus.
 SD_HD inline void act(Opponent opponent, const game::State& state, int team, game::Actions& out,
                       std::uint64_t seed, std::uint64_t stream);
 
-/// None for a name that is not in the list.
+/// None for an unknown name.
 std::optional<Opponent> try_opponent(std::string_view name);
 std::string_view name(Opponent opponent);
 /// All names, in the order of the list.

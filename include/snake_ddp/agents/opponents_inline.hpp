@@ -1,4 +1,4 @@
-// The moves behind opponents.hpp. Included by it, at its end.
+// The moves behind opponents.hpp. Included at its end.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@ namespace snake_ddp::agents {
 
 namespace moves {
 
-// Choices are minima over "score, then index", free of branches: which move is best is as good as random to a
+// Choices are minima over "score, then index", without branches: the best move is unpredictable for a
 // branch predictor.
 
 inline constexpr int kNever = 1 << 20;  // above every squared distance
@@ -22,7 +22,7 @@ SD_HD inline int squared_distance(int a, int b) {
   return dy * dy + dx * dx;
 }
 
-/// The first nearest bean's place in the list among those not in the bit set `taken`; -1 where there is none.
+/// The list index of the first nearest bean that is not in the bit set `taken`; -1 if there is none.
 SD_HD inline int nearest_bean(const game::State& state, int head, int taken) {
   const int missing = (-1 << state.bean_count()) | taken;
   int best = kNever * 8;
@@ -33,7 +33,7 @@ SD_HD inline int nearest_bean(const game::State& state, int head, int taken) {
   return best < kNever * 8 ? best % 8 : -1;
 }
 
-/// What the four moves of a snake lead to: squared distances to the target (0 without one), and which are
+/// The outcomes of a snake's four moves: squared distances to the target (0 without one), and which are
 /// blocked.
 struct Outlook {
   int cell[4];
@@ -52,7 +52,7 @@ SD_HD inline Outlook look(const game::State& state, int head, int target_bean) {
   return o;
 }
 
-/// The lowest score's first place; scores are not negative and below 2^29.
+/// The index of the first lowest score; scores are not negative and below 2^29.
 SD_HD inline std::uint8_t lowest(const int (&score)[4]) {
   int best = score[0] * 4;
   for (int d = 1; d < 4; ++d) best = smaller(best, score[d] * 4 + d);
@@ -79,7 +79,7 @@ SD_HD inline std::uint8_t nearest_with_penalty(const Outlook& o) {
   return lowest(score);
 }
 
-/// Evasion: the moves that begin a walk of two unblocked cells, each second cell counting for the walk that
+/// Evasion: the moves that begin a walk over two unblocked cells; each second cell counts for the walk that
 /// reaches it first. Two different first moves reach the same second cell only around a corner.
 SD_HD inline std::uint8_t nearest_with_a_way_on(const game::State& state, const Outlook& o) {
   int score[4], ways = 0;
@@ -87,7 +87,7 @@ SD_HD inline std::uint8_t nearest_with_a_way_on(const game::State& state, const 
     int way_on = 0;
     for (int e = 0; e < 4; ++e) {
       if (e == (d ^ 1)) continue;  // back onto the head, which is blocked
-      // Around a corner the earlier first move e has been there already, if it could be made at all.
+      // Around a corner, the earlier first move e has already been there, if it was possible.
       const int seen = (e >> 1) != (d >> 1) && e < d ? 1 - o.blocked[e] : 0;
       way_on |= (1 - seen) & (state.code(game::follow(o.cell[d], e)) <= 1 ? 1 : 0);
     }
@@ -128,7 +128,7 @@ SD_HD inline void act(Opponent opponent, const game::State& state, int team, gam
         out.of[i] = moves::nearest_with_penalty(outlook);
         break;
       // Level 4 scales the distance by a positive factor, adds a term that is the same for all moves, and
-      // puts blocked moves above all others: the order is that of the unblocked distances.
+      // puts blocked moves after all others: the order is that of the unblocked distances.
       case Opponent::kLevel4:
         out.of[i] = moves::nearest_unblocked(outlook);
         break;

@@ -1,4 +1,4 @@
-// Which scripted opponent a game meets, as a plain value that devices can read.
+// The scripted opponent of each game, as a plain value that devices can read.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ namespace snake_ddp::agents {
 struct OpponentPlan {
   static constexpr int kMost = static_cast<int>(kOpponents.size());
   int count = 0;
-  bool is_drawn = false;        // by weight for each game; else by the game's number
-  std::uint64_t seed = 0;       // of the draws
+  bool is_drawn = false;        // by weight for each game; otherwise by the game's number
+  std::uint64_t seed = 0;       // seed of the draws
   std::int64_t first[kMost]{};  // number of the first game against each, ascending
   double weight[kMost]{};
   Opponent opponent[kMost]{};
 
-  /// The opponent of the game with this number, from 1.
+  /// The opponent of this game; games are numbered from 1.
   SD_HD Opponent of(std::int64_t game) const {
     int place = count - 1;
     if (!is_drawn) {
@@ -40,12 +40,12 @@ struct OpponentPlan {
   }
 };
 
-/// The plan of a schedule: `opponent_at` is asked for numbers from 1 to `last`, and stays as it is there; each opponent's
-/// games must be one stretch.
+/// The plan of a schedule: calls `opponent_at` for numbers from 1 to `last`; later games keep the last opponent. Each opponent's
+/// games must be consecutive.
 OpponentPlan plan_of_schedule(const std::function<Opponent(std::int64_t)>& opponent_at, std::int64_t last);
 
 /// The plan of a mix: the same draws as `drawn`.
-/// Throws  UsageError where the mix has somebody who is not scripted.
+/// Throws  UsageError if the mix has an opponent that is not scripted.
 OpponentPlan plan_of_mix(const Mix& mix, std::uint64_t seed);
 
 }  // namespace snake_ddp::agents

@@ -6,16 +6,17 @@
 
 namespace snake_ddp::agents::territory {
 
-// What the parts of a move's score weigh; found by matches against the other scripted opponents.
+// Weights of the parts of a move's score; found by matches against the other scripted opponents.
 struct Weights {
-  int own_bean = 9;      // for each step that a bean which it reaches first is nearer than the horizon
+  int own_bean = 9;      // per step by which a bean that it reaches first is nearer than the horizon
   int bean = 2;          // the same for any bean
-  int territory = 1;     // for each cell that it reaches first
-  int cramped = 40;      // off, for each cell of its length that the room ahead lacks
-  int caution = 42;      // off, where a foe's head may come, too
-  int head_on_foe = 45;  // and for each point that this would cost more than it costs the foe
-  int head_on_mate = 8;  // off, for each point, where the head of a mate that has yet to choose may come
-  int tail = 40;         // off, for a tail's cell whose snake may eat and stay
+  int territory = 1;     // per cell that it reaches first
+  int cramped = 40;      // subtracted, per cell of its length that the room ahead lacks
+  int caution = 42;      // subtracted, if a foe's head may come there too
+  int head_on_foe = 45;  // and per point that this would cost more than it costs the foe
+  int head_on_mate =
+      8;          // subtracted, per point, if the head of a mate that has not chosen yet may come there
+  int tail = 40;  // subtracted, for a tail's cell whose snake may eat and stay
   int tail_points = 25;  // and for each point
 };
 
@@ -28,7 +29,7 @@ SD_HD inline int foe_at(const game::State& state, const game::Reach& reach, int 
   return longest;
 }
 
-/// Does a segment leave `cell` in the next step, unless its snake eats, which it may?
+/// Does a segment leave `cell` in the next step, unless its snake eats (which it may)?
 SD_HD inline bool tail_may_stay(const game::State& state, const game::Reach& reach, int cell) {
   const int owner = state.code(cell) - 2;
   return owner >= 0 && meet(reach.by[owner][1], reach.beans);
@@ -53,7 +54,7 @@ SD_HD_APART inline void act(const game::State& state, int team, game::Actions& o
                             const Weights& weights = {}) {
   const game::Reach reach = game::reach_of(state);
   const int first = team * game::kTeamSize;
-  game::CellSet chosen{};  // by the mates that came before
+  game::CellSet chosen{};  // by the mates that chose before
   SD_ROLLED for (int i = first; i < first + game::kTeamSize; ++i) {
     game::Outlook outlook[4];
     game::look_ahead(state, reach, i, outlook);

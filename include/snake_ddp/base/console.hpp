@@ -1,4 +1,4 @@
-// The standard descriptors: lines for a person, errors, and what a command was asked for.
+// The standard descriptors: console lines, errors, and the output of commands.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace snake_ddp::base {
 
-/// Opens those of descriptors 0, 1 and 2 that are closed on /dev/null: otherwise the first file that is opened gets the number
-/// and everything that is printed. From then on writing to a pipe without a reader is an error, not the process's death.
+/// Opens descriptors 0, 1 and 2 on /dev/null if they are closed; otherwise the first opened file gets one of these numbers and
+/// receives everything that is printed. Afterwards, writing to a pipe without a reader is an error and does not kill the process.
 void hold_standard_descriptors();
 
-/// Lines for a person who watches. A thread writes them, so that a reader that stopped reading (Ctrl-S, a pager) makes nobody
-/// wait: lines beyond those that may wait are dropped, and their number is said when the reader goes on. Nor is a
-/// descriptor that cannot be written an error.
+/// Lines for a person who watches. A thread writes them, so that a reader that stopped reading (Ctrl-S, a pager) blocks
+/// nobody: lines beyond the queue's capacity are dropped, and their number is reported when the reader continues. A
+/// descriptor that cannot be written is not an error either.
 /// Threads  may be called from several at once.
 class Console {
  public:
-  /// `elsewhere` ends the sentence that tells how many lines were dropped, for example "; all are in train.log".
+  /// `elsewhere` ends the sentence that reports the number of dropped lines, for example "; all are in train.log".
   explicit Console(int descriptor, std::string elsewhere = "");
   /// Waits  for the reader, five seconds at most.
   ~Console();
@@ -31,33 +31,33 @@ class Console {
 
   void line(std::string_view text);
 
-  /// Of the terminal now: people resize it. 80 where there is none.
+  /// Of the terminal now: people resize it. 80 without a terminal.
   [[nodiscard]] int columns() const;
 
-  /// A line below all others, in place of the last bar. Only on a terminal, from the first line on, and once all lines are
+  /// A status line below all others, replacing the last one. Only on a terminal, from the first line on, and once all lines are
   /// written. A dumb terminal (TERM) gets no escape codes.
   void bar(std::string_view text);
-  /// Takes the bar off the terminal.
+  /// Removes the bar from the terminal.
   void clear_bar();
 
-  /// Waits    until everything is written, or could not be, or `deadline`.
+  /// Waits    until everything is written or has failed, or until `deadline`.
   /// Returns  false at the deadline.
   bool drain(Deadline deadline);
 
-  /// Lines that did not reach the descriptor so far.
+  /// Lines that have not reached the descriptor so far.
   [[nodiscard]] std::int64_t dropped() const;
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // shared with the thread, which may be stuck in the descriptor for ever
+  std::shared_ptr<State> state_;  // shared with the thread, which may be blocked on the descriptor forever
 };
 
-/// A line on stderr, by a console of the whole process.
-/// Waits  for the reader, two seconds at most, and no more once one did not come back in that time.
+/// Prints a line on stderr, through one console for the whole process.
+/// Waits  for the reader, two seconds at most, and not at all once a reader missed that limit.
 void tell_error(std::string_view line) noexcept;
 
-/// Text on stdout that a command was asked for. Waits for the reader, as filters do; one that has gone is no error.
-/// Throws  FileError: no room, say.
+/// Prints a command's output on stdout. Waits for the reader, as filters do; a reader that has gone is not an error.
+/// Throws  FileError, for example if the disk is full.
 void print_result(std::string_view text);
 
 }  // namespace snake_ddp::base

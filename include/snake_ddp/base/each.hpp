@@ -1,4 +1,4 @@
-// One piece of work for each of many indices: in a loop on the host, a thread each on a device. A piece is a plain value
+// One piece of work per index: in a loop on the host, one thread each on a device. A piece is a plain value
 // with `SD_HD void operator()(std::int64_t i) const`, so that host tests run every line that the device runs.
 #pragma once
 
@@ -20,8 +20,8 @@ __global__ void run(std::int64_t count, Work work) {
 }
 }  // namespace each
 
-/// Queues the work on a stream, `block` threads a block.
-/// Returns  cudaSuccess, or why it could not be started; what goes wrong while it runs shows at a later call.
+/// Queues the work on a stream, `block` threads per block.
+/// Returns  cudaSuccess, or why it could not be started; errors during the run show at a later call.
 template <class Work>
 cudaError_t each_on_device(std::int64_t count, const Work& work, cudaStream_t stream, int block) {
   if (count == 0) return cudaSuccess;

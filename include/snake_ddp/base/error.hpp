@@ -1,5 +1,5 @@
-// The kinds of failure and their exit codes. Nobody catches them but `main`, thread entries, and code
-// that can add what it knows and throw again.
+// The kinds of failure and their exit codes. Only `main`, thread entries, and code that adds information and
+// rethrows catch them.
 #pragma once
 
 #include <stdexcept>
@@ -27,13 +27,12 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// A flag, key, value or variable that the user can mend.
+/// A flag, key, value or variable that the user can fix.
 struct UsageError : Error {
   explicit UsageError(const std::string& message) : Error(kExitUsage, message) {}
 };
 
-/// A rank lost, late, or in disagreement. `peer_only` tells that this rank merely noticed another one's
-/// death.
+/// A rank lost, late, or in disagreement. `peer_only`: this rank only noticed that another one died.
 struct DistError : Error {
   explicit DistError(const std::string& message, bool peer_only_ = false)
       : Error(kExitDist, message), peer_only(peer_only_) {}
@@ -45,12 +44,12 @@ struct FileError : Error {
   explicit FileError(const std::string& message) : Error(kExitFile, message) {}
 };
 
-/// Asked to stop before there was anything to lose.
+/// A stop was requested before there was anything to lose.
 struct Stopped : Error {
   explicit Stopped(const std::string& message) : Error(kExitResumable, message) {}
 };
 
-/// An invariant of ours does not hold.
+/// One of our invariants does not hold.
 struct Bug : Error {
   explicit Bug(const std::string& message) : Error(kExitBug, message) {}
 };

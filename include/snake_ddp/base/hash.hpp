@@ -1,4 +1,4 @@
-// FNV-1a (Fowler, Noll, Vo), to tell whether two things are the same. No defence against somebody who wants them to seem so.
+// FNV-1a (Fowler, Noll, Vo), to compare things by hash. It does not protect against deliberate collisions.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace snake_ddp::base {
 
 inline constexpr std::uint64_t kHashStart = 14695981039346656037ULL;
 
-/// `hash` of what came before, and then `word`.
+/// The hash of `hash`'s input followed by `word`.
 constexpr std::uint64_t add_to_hash(std::uint64_t hash, std::uint64_t word) {
   return (hash ^ word) * 1099511628211ULL;
 }

@@ -5,7 +5,7 @@
 
 namespace snake_ddp::base {
 
-/// This machine's host name; "unknown-host" where the system does not tell.
+/// This machine's host name; "unknown-host" if the system does not provide it.
 std::string host_name();
 
 /// Cores that this process may run on, at least 1.

@@ -1,5 +1,5 @@
 // SD_HD marks functions that compile for the host and, under nvcc, for the device. SD_HD_APART marks large ones, which a
-// device calls rather than inlines, and SD_ROLLED loops that it does not unroll: nvcc would be at it for minutes.
+// device calls instead of inlining, and SD_ROLLED loops that it does not unroll: otherwise nvcc takes minutes.
 #pragma once
 
 #ifdef __CUDACC__

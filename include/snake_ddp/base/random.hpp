@@ -15,8 +15,8 @@
 
 namespace snake_ddp::base {
 
-/// What a draw is for. Each purpose is a stream of its own; values are part of reproducibility, never
-/// renumber.
+/// What a draw is for. Each purpose has its own stream; the values are part of reproducibility: never
+/// renumber them.
 enum class Purpose : std::uint32_t {
   kReset = 1,     // first positions and beans of a game
   kStep = 2,      // replaced reversals and new beans
@@ -28,8 +28,8 @@ enum class Purpose : std::uint32_t {
   kTest = 8,      // tests and benches
   kRival = 9,     // which opponent of a mix a game meets
   kShuffle = 20,  // the order of an epoch
-  kMask = 21,     // which snakes are masked, and who looks
-  kRevive = 22,   // where codes that nobody used are put
+  kMask = 21,     // which snakes are masked, and which one observes
+  kRevive = 22,   // where unused codes are moved
 };
 
 struct RandomBlock {

@@ -1,4 +1,4 @@
-// The signals that are requests to a run: to stop, and SIGUSR2 to save and go on.
+// The signals that are requests to a run: to stop, and SIGUSR2 to save and continue.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ inline sigset_t run_signals() {
   return set;
 }
 
-/// Blocks them: they wait until someone releases them. A program keeps this across exec, and threads that start later
+/// Blocks them: they wait until they are released. A program keeps this across exec, and threads that start later
 /// inherit it.
 /// Threads  the calling one.
 inline void hold_run_signals() {
@@ -23,7 +23,7 @@ inline void hold_run_signals() {
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-/// Lets them through, those that waited at once.
+/// Unblocks them; pending ones arrive at once.
 /// Threads  the calling one.
 inline void release_run_signals() {
   const sigset_t set = run_signals();

@@ -1,4 +1,4 @@
-// A vector of floats as wide as the machine that is compiled for, in the compiler's own vector types.
+// A vector of floats as wide as the target machine's, in the compiler's own vector types.
 #pragma once
 
 #include <cstdint>
@@ -59,16 +59,16 @@ inline Vector4 sums_of(Vector a, Vector b, Vector c, Vector d) {
   return __builtin_shufflevector(ab, cd, 0, 2, 4, 6) + __builtin_shufflevector(ab, cd, 1, 3, 5, 7);
 }
 
-/// e^x to about two units in the last place; inputs beyond +-87 are taken as +-87.
+/// e^x to about two units in the last place; inputs are clamped to +-87.
 inline Vector exp_of(Vector x) {
   x = min(max(x, all_lanes(-87.0F)), all_lanes(87.0F));
   // x = n ln 2 + r with |r| <= ln 2 / 2; adding and taking away 1.5 * 2^23 rounds to the nearest whole number.
   const Vector kRound = all_lanes(12582912.0F);
   Vector n = x * all_lanes(1.44269504F) + kRound;
-  // An optimiser that took sums as exact would remove the rounding; the compiler is not told so.
+  // An optimiser allowed to reorder sums would remove the rounding; this one is not allowed to.
   n = n - kRound;
   const Vector r = (x - n * all_lanes(0.693359375F)) - n * all_lanes(-2.12194440e-4F);
-  // Taylor's series to the sixth power leaves 1e-8 of an error at the ends.
+  // Taylor's series to the sixth power leaves an error of 1e-8 at the ends.
   Vector sum = all_lanes(1.0F / 720);
   for (const float c : {1.0F / 120, 1.0F / 24, 1.0F / 6, 0.5F, 1.0F, 1.0F}) sum = sum * r + all_lanes(c);
   const IntVector power = (__builtin_convertvector(n, IntVector) + 127) << 23;

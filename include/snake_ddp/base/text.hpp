@@ -1,4 +1,4 @@
-// Text that comes from outside: arguments, names, what the system says.
+// Text from outside: arguments, names, system messages.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace snake_ddp::base {
 
-/// Whether `text` is UTF-8, as JSON wants it.
+/// Whether `text` is UTF-8, as JSON requires.
 bool is_utf8(std::string_view text);
 
-/// `text` with \xe9, say, in the place of each byte that is no part of UTF-8.
+/// `text` with each byte that is not part of UTF-8 replaced by an escape such as \xe9.
 std::string as_utf8(std::string_view text);
 
 }  // namespace snake_ddp::base

@@ -1,4 +1,4 @@
-// Boards of recorded games in one file that is mapped into memory: what pretraining reads. docs/formats.md has the layout.
+// Boards of recorded games in one memory-mapped file: the input of pretraining. docs/formats.md has the layout.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace snake_ddp::data {
 
 inline constexpr std::string_view kBoardSetEnding = ".boards";
 
-/// Writes a set game by game. The file gets its name when it is whole.
+/// Writes a set game by game. The file gets its name once it is complete.
 /// Throws  FileError from each function.
 class BoardSetWriter {
  public:
@@ -26,7 +26,7 @@ class BoardSetWriter {
   BoardSetWriter& operator=(const BoardSetWriter&) = delete;
 
   void add_game(std::span<const game::State> boards);
-  /// Makes the set whole.
+  /// Completes the set.
   void finish();
 
  private:
@@ -34,18 +34,18 @@ class BoardSetWriter {
   std::string path_, part_;
   std::int64_t interval_;
   std::unique_ptr<records::SealedWriter> file_;
-  std::vector<std::int64_t> ends_;  // of each game: number of boards up to and with it
+  std::vector<std::int64_t> ends_;  // for each game: number of boards up to and including it
   std::string buffer_;
   std::uint32_t crc_ = 0;
 };
 
-/// A set that was opened.
+/// An open set.
 /// Owner    the mapping, until the set is gone; boards refer to it.
-/// Threads  any number may read.
+/// Threads  any number may read at once.
 class BoardSet {
  public:
   /// Reads the whole file once, for its checksum.
-  /// Throws  FileError: missing, cut short, damaged, of another version.
+  /// Throws  FileError: missing, truncated, damaged, of another version.
   explicit BoardSet(const std::string& path);
   ~BoardSet();
   BoardSet(const BoardSet&) = delete;
@@ -68,13 +68,13 @@ class BoardSet {
   std::uint32_t crc_ = 0;
 };
 
-/// Board numbers to learn from and to be judged by.
+/// Board numbers for training and validation.
 struct Split {
   std::vector<std::int64_t> training, held_out;
 };
 
-/// Whole games go to either side: of each 1 / share games in a row one is held out.
-/// Throws  UsageError where a side would be empty.
+/// Splits by whole games: of every 1 / share consecutive games one is held out.
+/// Throws  UsageError if a side would be empty.
 Split split_by_games(const BoardSet& set, double held_out_share);
 
 }  // namespace snake_ddp::data

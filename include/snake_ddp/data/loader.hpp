@@ -1,4 +1,4 @@
-// Batches of a set of boards, made ahead of their use by threads, in one order however many there are.
+// Batches of a set of boards, prepared ahead by threads, in the same order for any number of threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,37 +16,36 @@
 
 namespace snake_ddp::data {
 
-/// What a sample is made of beside its board. Draws are functions of seed, epoch and the board's number.
+/// What a sample contains besides its board. Draws are functions of seed, epoch and the board's number.
 struct SampleOptions {
   std::uint64_t seed = 1;
   std::int64_t epoch = 0;
-  double mask_ratio = 0;         // share of the six snakes that are masked, at least one; 0: none
-  std::int64_t view_radius = 0;  // above 0: what one of the six sees; those that it does not see are masked
-  bool also_unhidden = false;    // with a view: one sample in seven is seen whole
+  double mask_ratio = 0;         // share of the six snakes that is masked, at least one; 0: none
+  std::int64_t view_radius = 0;  // above 0: the view of one of the six; the snakes outside it are masked
+  bool also_unhidden = false;    // with a view: one sample in seven is the whole board
 };
 
 struct Batch {
-  at::Tensor
-      seen;  // [B, 6, nodes, features] float32, as encode::write_graphs has them, as far as they are seen
-  at::Tensor whole;   // the same, all seen; undefined without a view
+  at::Tensor seen;  // [B, 6, nodes, features] float32, as in encode::write_graphs, as far as they are visible
+  at::Tensor whole;   // the same, with everything visible; undefined without a view
   at::Tensor masked;  // [B, 6] float32: 1 for the snakes to predict
-  at::Tensor hidden;  // [B, 6] float32: 1 for snakes that are not seen, or not on the board
-  at::Tensor weight;  // [B] float32: 1, or 0 for a place without a sample, whose other values are zeros
+  at::Tensor hidden;  // [B, 6] float32: 1 for snakes that are not visible, or not on the board
+  at::Tensor weight;  // [B] float32: 1, or 0 for a position without a sample, whose other values are zeros
 };
 
-/// Makes one batch.
+/// Builds one batch.
 /// Shapes  rows [B]: board numbers or kNoSample.
 Batch make_batch(const BoardSet& set, const std::vector<std::int64_t>& rows, const SampleOptions& options,
                  bool pinned);
 
 struct LoaderOptions {
-  int threads = 0;   // 0: batches are made when they are asked for
-  int prefetch = 4;  // batches that may wait
+  int threads = 0;   // 0: batches are built on demand
+  int prefetch = 4;  // batches prepared ahead
   bool pinned = false;
 };
 
 /// Owner    its threads, which end in the destructor. `set` must outlive it.
-/// Threads  one asks for batches.
+/// Threads  only one thread takes batches.
 class Loader {
  public:
   /// `rows(k)`: the board numbers of batch k, 0 <= k < count; called from any thread.
@@ -57,7 +56,7 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   /// The next batch; `count` of them.
-  /// Throws  what a thread threw.
+  /// Throws  any exception of a thread.
   Batch next();
 
  private:

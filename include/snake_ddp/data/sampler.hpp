@@ -1,4 +1,4 @@
-// Which rank learns from which sample when: functions of seed and epoch alone.
+// Which rank learns from which sample, and when: functions of seed and epoch alone.
 #pragma once
 
 #include <cstdint>
@@ -6,23 +6,23 @@
 
 namespace snake_ddp::data {
 
-/// Stands in a batch for a sample that is not there.
+/// Marks a position in a batch without a sample.
 inline constexpr std::int64_t kNoSample = -1;
 
 /// 0..n-1 in the order of this epoch: a Fisher-Yates shuffle.
 std::vector<std::int64_t> epoch_order(std::int64_t n, std::uint64_t seed, std::int64_t epoch);
 
-/// How a sequence of samples is dealt out: batches of all ranks follow each other, and in each of them those of the ranks,
+/// How a sequence of samples is divided: into batches of all ranks, each divided into the ranks' parts,
 /// so that one rank with a batch of `batch` x `ranks` gets the same samples in the same updates.
 struct Deal {
   int rank = 0;
   int ranks = 1;
-  std::int64_t batch = 1;  // of a rank
+  std::int64_t batch = 1;  // per rank
   bool drop_last =
-      false;  // of what does not fill a batch of all ranks: leave it out, or fill it up with kNoSample
+      false;  // what to do with samples that do not fill a batch of all ranks: drop them, or pad with kNoSample
 };
 
-/// Batches of all ranks from position `begin` of n samples on: the same number on each rank.
+/// Batches of all ranks from position `begin` of n samples on: equally many on each rank.
 std::int64_t batch_count(std::int64_t n, std::int64_t begin, const Deal& deal);
 
 /// This rank's part of batch number `k` from position `begin` on.

@@ -1,5 +1,5 @@
-// The process group of a run: joining, collectives with deadlines, and errors that name the ranks that are
-// missing.
+// The process group of a run: joining, collectives with deadlines, and errors that name the missing
+// ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,34 +22,34 @@ struct Options {
   std::string device = "auto";   // auto, cpu, cuda
   std::chrono::milliseconds join_timeout{300'000};
   std::chrono::milliseconds timeout{600'000};
-  std::string fingerprint;           // of the build; ranks with different ones are refused
-  bool shared_memory = true;         // sum floats through it where Gloo's ranks are all on one machine
-  std::function<bool()> stopping{};  // whether a stop was asked for; joining ends soon after
+  std::string fingerprint;           // of the build; ranks with different builds are rejected
+  bool shared_memory = true;         // sum floats through it if Gloo's ranks are all on one machine
+  std::function<bool()> stopping{};  // whether a stop was requested; joining then ends soon
 };
 
-/// What a rank computes on and talks through.
+/// What a rank computes on and communicates through.
 struct Placement {
   std::string backend;  // "nccl", "gloo", or "none" for one rank
   at::Device device;
 };
 
-/// Settles the two "auto"s. With NCCL or CUDA each rank takes GPU `local_rank` of those it sees, or its
+/// Resolves both "auto"s. With NCCL or CUDA each rank takes GPU `local_rank` of those it sees, or its
 /// only one.
-/// Throws      UsageError: an unknown name, or CUDA or NCCL where there is none (says which part is
+/// Throws      UsageError: an unknown name, or CUDA or NCCL is not available (the message says which part is
 ///             missing).
 Placement choose_placement(const World& world, const Options& options, int gpu_count);
 
-/// The GPUs that this process can use; 0 in a build without CUDA or where no driver answers.
+/// The GPUs that this process can use; 0 in a build without CUDA or without a responding driver.
 int visible_gpus();
 
-/// Knows soon whether any rank was asked to stop, from watch_for_stop on.
+/// Learns soon whether any rank got a stop request, after watch_for_stop.
 class StopWatch {
  public:
   ~StopWatch();
   StopWatch(const StopWatch&) = delete;
   StopWatch& operator=(const StopWatch&) = delete;
 
-  /// Whether this rank was asked to stop, or another one half a second ago.
+  /// Whether this rank got a stop request, or another one half a second ago.
   [[nodiscard]] bool stops() const;
 
  private:
@@ -61,17 +61,17 @@ class StopWatch {
 
 /// Membership in the group. With one rank there is no group and no store, and every call returns at once.
 /// Owner       joins in the constructor, leaves in the destructor; a rank 0 that hosts the store leaves last.
-/// Threads     one thread calls it.
+/// Threads     only one thread calls it.
 /// Collective  each member function that takes a Deadline: each rank calls it as often and in the same order.
 /// Waits       until the given deadline, then throws and names the ranks that are missing.
 /// Throws      DistError, `peer_only` set if this rank merely noticed that another one was lost; the group is
-///             unusable then, and every later call throws as well.
+///             unusable then, and every later call also throws.
 class DistContext {
  public:
-  /// Waits    until all ranks are there, at most `options.join_timeout`.
+  /// Waits    until all ranks have joined, at most `options.join_timeout`.
   /// Throws   DistError: ranks missing, a rank claimed twice, another world size or build, port taken, master
-  ///          out of reach. UsageError: from choose_placement, or two ranks on one GPU with NCCL. Stopped:
-  ///          `options.stopping`, and the others did not come within five seconds.
+  ///          unreachable. UsageError: from choose_placement, or two ranks on one GPU with NCCL. Stopped:
+  ///          `options.stopping`, and the others did not join within five seconds.
   DistContext(World world, Options options);
   ~DistContext();
   DistContext(const DistContext&) = delete;
@@ -91,32 +91,32 @@ class DistContext {
 
   /// Replaces `tensor` by its sum over all ranks: the same bits on each.
   /// Shapes   same length and type on each rank, contiguous; written in place.
-  /// Waits    Gloo: until the result is there. NCCL: not at all, the sum is ordered on the current stream (so
+  /// Waits    Gloo: for the result. NCCL: not at all, the sum is queued on the current stream (so
   ///          that a CUDA graph can capture it); the group's timeout and the Watchdog end a rank whose peers
-  ///          do not come.
+  ///          do not arrive.
   void all_reduce_sum(at::Tensor& tensor, base::Deadline deadline);
 
-  /// The sum, then divided by the number of ranks. Otherwise as all_reduce_sum.
+  /// The sum divided by the number of ranks. Otherwise like all_reduce_sum.
   void all_reduce_mean(at::Tensor& tensor, base::Deadline deadline);
 
-  /// Lets the other ranks see `tensor` ahead of its all_reduce_mean, which must be the next collective: work between the
-  /// two hides how far ranks are apart. Does something in shared memory only.
+  /// Announces `tensor` to the other ranks before its all_reduce_mean, which must be the next collective: work between the
+  /// two hides how far ranks are apart. Has an effect only in shared memory.
   void post_mean(const at::Tensor& tensor);
 
-  /// Replaces `tensor` by that of rank `root`. Otherwise as all_reduce_sum.
+  /// Replaces `tensor` by rank `root`'s. Otherwise like all_reduce_sum.
   void broadcast(at::Tensor& tensor, int root, base::Deadline deadline);
 
-  /// Returns when all ranks are here. `where` goes into the error's text.
+  /// Returns once all ranks have arrived. `where` is used in the error's text.
   void barrier(std::string_view where, base::Deadline deadline);
 
   /// All ranks' records in rank order on rank 0, an empty list on the others. For small texts; any bytes.
   std::vector<std::string> gather(const std::string& record, base::Deadline deadline);
 
-  /// Rank 0's text on all ranks.
+  /// Returns rank 0's text on all ranks.
   std::string broadcast_text(const std::string& text, base::Deadline deadline);
 
-  /// For work without a collective that takes long; `stopping` tells whether this rank was asked to stop, and is called from
-  /// another thread, too. A store that is lost meanwhile shows at the next collective.
+  /// For long work without collectives. `stopping` reports whether this rank got a stop request, and is also called from
+  /// another thread. A store that is lost meanwhile is detected at the next collective.
   [[nodiscard]] StopWatch watch_for_stop(std::function<bool()> stopping);
 
   /// Compares `value` (or a hash of it) with rank 0's.

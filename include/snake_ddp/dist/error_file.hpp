@@ -1,18 +1,18 @@
-// Tells the launcher why this process dies: TORCHELASTIC_ERROR_FILE, which torchrun shows in its summary.
+// Reports to the launcher why this process dies: TORCHELASTIC_ERROR_FILE, which torchrun shows in its summary.
 #pragma once
 
 #include <string>
 
 namespace snake_ddp::dist {
 
-/// Writes `message` to TORCHELASTIC_ERROR_FILE, whole or not at all; the first error of a process stays.
-/// `peer_only` moves the time stamp five seconds back in line, so that torchrun names the rank that failed
+/// Writes `message` to TORCHELASTIC_ERROR_FILE, completely or not at all; the first error of a process stays.
+/// `peer_only` makes the time stamp five seconds later, so that torchrun names the rank that failed
 /// first.
-/// Returns     false if the variable is unset, the file is there already, or it cannot be written.
+/// Returns     false if the variable is unset, the file exists already, or it cannot be written.
 bool write_error_file(const std::string& message, int exit_code, bool peer_only = false);
 
-/// Reports exceptions that end a library's thread, aborts and fatal signals the same way. A failure of the
-/// process group that a library's thread throws ends the process with kExitDist. Call it first in `main`.
+/// Reports exceptions that end a library's thread, aborts and fatal signals in the same way. If a library's thread
+/// throws because the process group failed, the process exits with kExitDist. Call it first in `main`.
 void install_failure_handlers();
 
 }  // namespace snake_ddp::dist

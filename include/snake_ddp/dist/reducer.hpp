@@ -1,6 +1,6 @@
 // Averages a large flat gradient over ranks while the backward pass still fills it.
 // Follows  Li et al., "PyTorch distributed: experiences on accelerating data parallel training", arXiv:2006.15704: buckets
-//          in the reverse order of the parameters, each averaged as soon as its last gradient is there.
+//          in the reverse order of the parameters, each averaged once its last gradient is complete.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,11 +18,11 @@
 namespace snake_ddp::dist {
 
 /// Owner       a thread, which ends in the destructor; hooks on the leaves, which must not outlive the reducer's use.
-/// Threads     one calls it, the one that calls `context`; between begin() and finish() nobody else may call `context`.
+/// Threads     only the thread that calls `context` uses it; between begin() and finish() no other may call `context`.
 class Reducer {
  public:
-  /// `leaves`: parameters whose gradients are views of `flat`, one behind the other in their order. On a GPU, and with
-  /// one rank, there is no bucket: finish() averages all at once.
+  /// `leaves`: parameters whose gradients are consecutive views of `flat`, in their order. On a GPU, and with
+  /// one rank, there are no buckets: finish() averages everything at once.
   Reducer(const std::vector<at::Tensor>& leaves, at::Tensor flat, DistContext& context,
           std::int64_t bucket_bytes);
   ~Reducer();
@@ -32,10 +32,10 @@ class Reducer {
   /// Before the backward pass.
   void begin();
 
-  /// After it: waits until every bucket is averaged. One that lacks the gradient of a parameter that the pass did not
-  /// reach is averaged here, as it is.
-  /// Collective  each rank calls it as often; buckets are averaged in one order, whatever a rank's pass reached.
-  /// Throws      DistError, as DistContext::all_reduce_mean.
+  /// After it: waits until every bucket is averaged. A bucket that lacks the gradient of an unreached parameter
+  /// is averaged here, as it is.
+  /// Collective  each rank calls it equally often; buckets are averaged in one order, whatever a rank's pass reached.
+  /// Throws      DistError, like DistContext::all_reduce_mean.
   void finish();
 
   [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }
@@ -44,7 +44,7 @@ class Reducer {
   struct Bucket {
     at::Tensor gradient;       // view of the flat one
     std::int64_t leaves = 0;   // in it
-    std::int64_t missing = 0;  // of these, gradients that are not there yet
+    std::int64_t missing = 0;  // of these, gradients still missing
   };
   struct Hooks;  // on the leaves
   void ready(std::size_t bucket);
@@ -52,7 +52,7 @@ class Reducer {
 
   at::Tensor flat_;
   DistContext& context_;
-  std::vector<Bucket> buckets_;  // in the order in which they are averaged
+  std::vector<Bucket> buckets_;  // in averaging order
   std::unique_ptr<Hooks> hooks_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,5 +1,5 @@
 // Ends a rank whose main thread makes no progress. Nothing else does: collectives replayed from a CUDA graph
-// have no timeout, and a stop signal's flag is never looked at while the main thread sits in a dead
+// have no timeout, and the stop flag is never checked while the main thread is blocked in a dead
 // collective.
 #pragma once
 
@@ -15,13 +15,13 @@ namespace snake_ddp::dist {
 class Watchdog {
  public:
   struct Limits {
-    // Between two ticks. More than the collectives' timeout: their errors say more.
+    // Between two ticks. Longer than the collectives' timeout, because their errors are more specific.
     std::chrono::milliseconds step{600'000};
     // From a stop request to the end; torchrun kills after 30 s.
     std::chrono::milliseconds stop{25'000};
   };
 
-  /// Starts the watch. `stopping` tells whether a stop was requested (empty: never) and is asked from
+  /// Starts the watch. `stopping` reports whether a stop was requested (empty: never) and is called from
   /// another thread.
   /// Owner       the watch's thread ends in the destructor.
   Watchdog(int rank, Limits limits, std::function<bool()> stopping = {});
@@ -29,7 +29,7 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Progress. If no other tick comes within the limit, the process ends with kExitDist, `where` and the
+  /// Reports progress. If no other tick follows within the limit, the process exits with kExitDist, with `where` and the
   /// number of ticks in its message and error file, and without destructors: they would wait for the dead
   /// collective.
   /// Threads     any.

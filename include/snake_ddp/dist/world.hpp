@@ -1,4 +1,4 @@
-// The environment contract: who this process is among its fellows, as torchrun, srun or a person says it.
+// The environment contract: this process's place among the ranks, according to torchrun, srun or the user.
 #pragma once
 
 #include <cstdint>
@@ -19,28 +19,28 @@ struct World {
   int size = 1;
   int local_rank = 0;  // among the ranks of this machine
   int local_size = 1;
-  int restart_count = 0;     // of the launcher; may differ between machines, so no key is built from it
+  int restart_count = 0;     // the launcher's; may differ between machines, so no key is built from it
   bool agent_store = false;  // torchrun's agent hosts the store; otherwise rank 0 does
   Launcher launcher = Launcher::kSingle;
   std::string master_addr = "127.0.0.1";  // without the brackets of [::1]
   std::uint16_t master_port = 29500;
-  bool torchrun = false;  // started by it; it hides exit codes and starts ranks anew
-  std::string job;        // SLURM's number of the job, the same when it is requeued; empty outside of SLURM
+  bool torchrun = false;  // started by torchrun; it hides exit codes and restarts ranks
+  std::string job;        // SLURM's job number, the same when it is requeued; empty outside of SLURM
   int store_fd = -1;      // a listening socket at master_port inherited from launch_local_ranks; rank 0 only
 };
 
-/// Looks up a variable, null if unset; empty counts as unset. `std::getenv` fits.
+/// Looks up a variable, null if unset; empty counts as unset. `std::getenv` works.
 using Environment = std::function<const char*(const char*)>;
 
 /// Reads the world from the environment. RANK and its family first, then SLURM's variables (only inside an
 /// srun step: a batch shell has SLURM_PROCID as well), else one process.
-/// Throws      UsageError: some variables set and others not (lists both), no number, a rank outside of its
+/// Throws      UsageError: some variables set and others not (lists both), not a number, a rank outside of its
 ///             world.
-/// Follows     torchrun 2.11; SLURM 22.05; MASTER_ADDR and MASTER_PORT win over what SLURM's variables say.
+/// Follows     torchrun 2.11; SLURM 22.05; MASTER_ADDR and MASTER_PORT override SLURM's variables.
 World world_from_env(const Environment& env);
 
-/// The process that started this one, in a way that tells it from every other one: "host process start-time". It
-/// stays the same when torchrun's agent starts its ranks anew.
+/// The process that started this one, uniquely identified: "host process start-time". It
+/// stays the same when torchrun's agent restarts its ranks.
 std::string agent_identity();
 
 /// The first host of a SLURM node list: "n[03-05,7]-ib,login" begins with n03-ib.

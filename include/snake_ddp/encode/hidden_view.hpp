@@ -1,20 +1,20 @@
-// A view that ends somewhere: what lies farther from the head than its radius is taken out of the window's features.
+// A limited view: what is farther from the head than its radius is removed from the window's features.
 #pragma once
 
 #include "snake_ddp/encode/observation.hpp"
 
 namespace snake_ddp::encode {
 
-/// The least radius: what the window itself shows.
+/// The least radius: that of the window itself.
 inline constexpr int kLeastRadius = view::kReach;
 
-/// Takes beans and snakes' heads more than `radius` rows or columns away out of the features of one snake, as if they
-/// were not there: dx, dy and the difference in length become 0, where nothing that is seen can be.
+/// Removes beans and snakes' heads more than `radius` rows or columns away from the features of one snake, as if they
+/// were missing: dx, dy and the difference in length become 0, a place where nothing visible can be.
 /// Shapes  row [obs_size(ObsKind::kWindow)], in place.
 SD_HD inline void hide_far(int radius, float* row) {
   const auto hide = [&](int first, int count, int width) {
     for (float* at = row + first; count > 0; --count, at += width) {
-      // Offsets are whole numbers x 0.2.
+      // Offsets are integers x 0.2.
       const float most = (static_cast<float>(radius) + 0.5F) * 0.2F;
       if (std::fabs(at[0]) <= most && std::fabs(at[1]) <= most) continue;
       for (int k = 0; k < width; ++k) at[k] = 0.0F;

@@ -1,4 +1,4 @@
-// Which moves need no learning to be refused.
+// Moves that are refused without learning.
 #pragma once
 
 #include "snake_ddp/base/host_device.hpp"
@@ -6,10 +6,10 @@
 
 namespace snake_ddp::encode {
 
-/// Bit d is set where moving in direction d leads into a segment that will certainly be there after the step: any but
-/// a tail, of any snake. The snake then dies, whatever the others do. A tail's cell is free again unless its
-/// snake eats in this very step, and a cell that is free now may be another head's: neither is certain, neither is
-/// set. The reversal's bit is set too: it is no move, the game replaces it by a random one.
+/// Bit d is set if moving in direction d leads into a segment that will certainly be there after the step: any but
+/// a tail, of any snake. The snake then dies, whatever the others do. A tail's cell becomes free unless its
+/// snake eats in this step, and a free cell may be entered by another head: neither is certain, so neither is
+/// set. The reversal's bit is also set, because the game replaces it by a random move.
 SD_HD inline unsigned fatal_moves(const game::State& state, int snake) {
   const int head = state.head(snake);
   unsigned bits = 1U << (state.direction(snake) ^ 1);
@@ -21,7 +21,7 @@ SD_HD inline unsigned fatal_moves(const game::State& state, int snake) {
   return bits;
 }
 
-/// The moves left to a snake that makes no fatal one; all four where every move is fatal. Never 0.
+/// The moves left to a snake that makes no fatal one; all four if every move is fatal. Never 0.
 SD_HD inline unsigned open_moves(const game::State& state, int snake) {
   const unsigned open = ~fatal_moves(state, snake) & 15U;
   return open != 0 ? open : 15U;

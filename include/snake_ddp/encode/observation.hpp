@@ -1,4 +1,4 @@
-// What a team sees of a board.
+// What a team observes of a board.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace snake_ddp::encode {
 
 /// The reference's 26 features (heads and beans, absolute), its later variant's 30, and ours: a window around the
-/// head with all that lies in it.
+/// head and everything in it.
 enum class ObsKind { k26, k30, kWindow, kView };
 
 SD_HD constexpr int obs_size(ObsKind kind) {
@@ -20,7 +20,7 @@ SD_HD constexpr int obs_size(ObsKind kind) {
 }
 inline constexpr int kMaxObsSize = 309;
 
-/// Scaled as it is, and seen from the head?
+/// Already scaled, and relative to the head?
 SD_HD constexpr bool is_view(ObsKind kind) { return kind == ObsKind::kWindow || kind == ObsKind::kView; }
 
 /// "26", "30", "view".
@@ -31,11 +31,10 @@ std::optional<ObsKind> try_obs_kind(std::int64_t features);
 /// Writes the features of the team's three snakes.
 /// Shapes   out [3, obs_size(kind)] float32, row-major; every element is written.
 /// Follows  for 26 and 30 the feature lists of the reference, unscaled. Team 1 (B) sees the board as if it were team A: its
-/// own
-///          snakes have codes 2..4, the opponents 5..7, and "the other snakes in index order" are those of
+///          own snakes have codes 2..4, the opponents 5..7, and "the other snakes in index order" are those of
 ///          the relabelled board, so team mates come first. Missing beans are 0 0 (0 0 40 in the distance
-///          features of the 30); an empty snake stands at cell 0 with length 0.
-///          The view is near -1..1 as it is, and the same for all shifts of the board and orders of beans, team
+///          features of the 30); an empty snake is at cell 0 with length 0.
+///          The view is already near -1..1, and the same for all shifts of the board and orders of beans, team
 ///          mates and opponents.
 SD_HD inline void observe(ObsKind kind, const game::State& state, int team, float* out);
 

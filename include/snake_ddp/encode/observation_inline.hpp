@@ -1,4 +1,4 @@
-// The features behind observation.hpp. Included by it, at its end.
+// The features behind observation.hpp. Included at its end.
 #pragma once
 
 #include "snake_ddp/encode/observation.hpp"
@@ -8,11 +8,10 @@ namespace snake_ddp::encode {
 
 namespace features {
 
-// Which bean is nearest changes from board to board, so branches on it would be guessed wrongly half of the
-// time: what follows selects and takes minima instead.
+// Which bean is nearest changes from board to board, so branches on it would be mispredicted half of the
+// time: the code below uses selects and minima instead.
 
-/// A difference of coordinates on a circle: at most half the side stays as it is, a larger one has the side
-/// taken off.
+/// A difference of coordinates on a circle: the side is subtracted if it exceeds half the side.
 SD_HD constexpr int around(int difference, int side) {
   return difference - side * static_cast<int>(difference > side / 2) +
          side * static_cast<int>(difference < -(side / 2));
@@ -20,19 +19,19 @@ SD_HD constexpr int around(int difference, int side) {
 
 SD_HD constexpr int smaller(int a, int b) { return b < a ? b : a; }
 
-inline constexpr int kLanes = 8;  // beans and then places that are never filled, for vector instructions
+inline constexpr int kLanes = 8;          // beans, then padding for vector instructions
 inline constexpr int kFarSquared = 1600;  // a missing bean is at distance 40
 
-/// The beans of a board, the same for all who look.
+/// The beans of a board, shared by all observers.
 struct Beans {
   int row[kLanes], column[kLanes], there[kLanes];
-  float at[2 * game::kBeans];  // row, column in list order, zeros where one is missing
+  float at[2 * game::kBeans];  // row, column in list order, zeros if one is missing
 };
 
 SD_HD inline Beans beans_of(const game::State& state) {
   Beans beans;
   for (int b = 0; b < kLanes; ++b) {
-    const int cell = b < game::kBeans ? state.beans[b] : 0;  // cell 0, row 0, column 0 where one is missing
+    const int cell = b < game::kBeans ? state.beans[b] : 0;  // cell 0, row 0, column 0 if one is missing
     beans.row[b] = game::row_of(cell);
     beans.column[b] = game::column_of(cell);
     beans.there[b] = b < state.bean_count() ? 1 : 0;
@@ -44,8 +43,8 @@ SD_HD inline Beans beans_of(const game::State& state) {
   return beans;
 }
 
-/// Writes dx, dy, distance of the nearest and of the second nearest bean, the first in list order where they
-/// tie.
+/// Writes dx, dy, distance of the nearest and of the second nearest bean; ties go to the first in list
+/// order.
 SD_HD inline void two_nearest(const Beans& beans, int row, int column, float* out) {
   int dx[kLanes], dy[kLanes], key[kLanes];  // key: the squared distance, then the place in the list
   for (int b = 0; b < kLanes; ++b) {
@@ -79,7 +78,7 @@ SD_HD_APART inline void observe_plain(ObsKind kind, const game::State& state, in
   using game::kSnakes;
   using game::kTeamSize;
 
-  // What a code looks like from team A and from team B.
+  // A code as seen by team A and by team B.
   constexpr float kSeen[2][8] = {{0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 5, 6, 7, 2, 3, 4}};
   const int size = obs_size(kind), shift = team * kTeamSize;
   const features::Beans beans = features::beans_of(state);
@@ -89,7 +88,7 @@ SD_HD_APART inline void observe_plain(ObsKind kind, const game::State& state, in
     row[i] = game::row_of(head);
     column[i] = game::column_of(head);
   }
-  // How near the team mates are to each other: of snakes 0 1, 0 2, 1 2.
+  // Distances between the team mates: of snakes 0 1, 0 2, 1 2.
   float nearness[kTeamSize];
   for (int pair = 0; pair < kTeamSize; ++pair) {
     const int a = pair / 2, b = pair == 0 ? 1 : 2;

@@ -1,4 +1,4 @@
-// What a team is taught: shaped rewards made of the game's rewards.
+// What a team is trained for: shaped rewards derived from the game's rewards.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace snake_ddp::encode {
 
 /// k2021  the reference: score, beans, distance to the nearest bean, deaths.
 /// kV11   its later variant as it runs: living costs 50 a step and dying pays 0.1. For comparison only.
-/// kV12   what that variant's text intends: living pays 0.1, dying costs 50.
+/// kV12   what that variant's text says: living pays 0.1, dying costs 50.
 /// kScore the game's own reward.
 enum class RewardRule { k2021, kV11, kV12, kScore };
 
@@ -21,7 +21,7 @@ enum class RewardRule { k2021, kV11, kV12, kScore };
 std::optional<RewardRule> try_reward_rule(std::string_view name);
 std::string_view name(RewardRule rule);
 
-/// How the team stands by the running sums of game rewards: at the end 1 won, 2 lost, 0 drawn; before, 3
+/// The team's standing by the running sums of game rewards: at the end 1 won, 2 lost, 0 drawn; before, 3
 /// ahead, 4 behind, 0 level.
 SD_HD inline int score_code(const game::State& after, int team) {
   const int lead = after.team_return(team) - after.team_return(1 - team);
@@ -31,7 +31,7 @@ SD_HD inline int score_code(const game::State& after, int team) {
 }
 
 /// The shaped reward of one snake for the step that led to `after`.
-/// `game_reward` is that step's reward of the snake, `score_code` what the function above says for its team.
+/// `game_reward` is the snake's reward of that step, `score_code` the value of the function above for its team.
 SD_HD inline float shaped_reward(RewardRule rule, const game::State& after, int snake, int game_reward,
                                  int score_code) {
   constexpr float kScore2021[5] = {0.0F, 50.0F, -25.0F, 10.0F, -5.0F};

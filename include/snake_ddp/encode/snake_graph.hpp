@@ -1,4 +1,4 @@
-// A snake and what lies around it as the nodes of a graph, for the tokenizer; docs/learners/pretrain.md has the layout.
+// A snake and its surroundings as the nodes of a graph, for the tokenizer; docs/learners/pretrain.md has the layout.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@ namespace snake_ddp::encode {
 
 /// Nodes of one snake's graph: its first cells from the head, then beans, team mates' heads and opponents' heads, each by
 /// distance. A node is `present, dx, dy, length`: columns and rows from the snake's head on the torus, x 0.1 and x 0.2;
-/// for heads the snake's length x 0.1. A node that is not there is four zeros.
+/// for heads the snake's length x 0.1. A missing node is four zeros.
 inline constexpr int kBodyNodes = 8, kBeanNodes = game::kBeans, kMateNodes = game::kTeamSize - 1,
                      kFoeNodes = game::kTeamSize;
 inline constexpr int kGraphNodes = kBodyNodes + kBeanNodes + kMateNodes + kFoeNodes, kNodeFeatures = 4;
 inline constexpr int kGraphFloats = kGraphNodes * kNodeFeatures, kGraphsFloats = game::kSnakes * kGraphFloats;
 inline constexpr float kColumnScale = 0.1F, kRowScale = 0.2F, kLengthScale = 0.1F;
 
-/// Who looks, and how far: cells at most `radius` rows and columns from `cell` on the torus are seen. With radius 0 all
-/// are.
+/// The observer's position and range: cells at most `radius` rows and columns from `cell` on the torus are visible. With
+/// radius 0 all are.
 struct Eye {
   int cell = 0;
   int radius = 0;
@@ -31,9 +31,9 @@ struct Eye {
   }
 };
 
-/// The six snakes' graphs as `eye` sees them, those of `team` first, else in index order. A snake whose head is not seen
+/// The six snakes' graphs as `eye` sees them, those of `team` first, otherwise in index order. A snake whose head is not visible
 /// has no node.
-/// Shapes   out [6, kGraphNodes, kNodeFeatures], every element is written; `hidden` [6]: 1 where the head is not seen,
+/// Shapes   out [6, kGraphNodes, kNodeFeatures], every element is written; `hidden` [6]: 1 if the head is not visible,
 ///          or the snake is not on the board.
 SD_HD_APART inline void write_graphs(const game::State& state, int team, Eye eye, float* out, float* hidden) {
   const auto put = [](float* node, int dx, int dy, float length) {

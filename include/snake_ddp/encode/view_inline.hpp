@@ -1,5 +1,5 @@
-// The view: what lies around a snake's head, and where the beans and the other snakes are from there. Included by
-// observation.hpp, at its end; docs/formats.md lists the features.
+// The view: the surroundings of a snake's head, and the positions of beans and other snakes relative to it. Included at the
+// end of observation.hpp; docs/formats.md lists the features.
 #pragma once
 
 #include "snake_ddp/encode/moves.hpp"
@@ -10,7 +10,7 @@ namespace snake_ddp::encode::view {
 
 inline constexpr int kReach = 3, kSide = 2 * kReach + 1, kWindow = kSide * kSide;
 
-// Places of the features.
+// Positions of the features.
 inline constexpr int kBody = 0, kAge = kBody + kWindow, kBean = kAge + kWindow, kMate = kBean + kWindow,
                      kFoe = kMate + kWindow, kBeans = kFoe + kWindow, kMates = kBeans + 2 * game::kBeans,
                      kFoes = kMates + 3 * (game::kTeamSize - 1), kHeading = kFoes + 3 * game::kTeamSize,
@@ -23,24 +23,24 @@ SD_HD constexpr int turned(int difference, int side) {
   return wrapped - side * static_cast<int>(wrapped > side / 2);
 }
 
-/// Where something is, seen from a head, in one number whose order is by distance, then by place, so that the order in
-/// which things are listed does not count.
+/// A position relative to a head as one number, ordered by distance and then by place, so that the order in
+/// which things are listed does not matter.
 SD_HD constexpr int key_of(int dx, int dy) {
   return ((dx * dx + dy * dy) << 10) | ((dy + 16) << 5) | (dx + 16);
 }
 SD_HD constexpr int dx_of(int key) { return (key & 31) - 16; }
 SD_HD constexpr int dy_of(int key) { return ((key >> 5) & 31) - 16; }
-inline constexpr int kMissing = (1 << 20) | (16 << 5) | 16;  // behind all others, at dx 0, dy 0
+inline constexpr int kMissing = (1 << 20) | (16 << 5) | 16;  // after all others, at dx 0, dy 0
 
-/// The board's cells with three more at each border, which repeat those on the other side.
+/// The board's cells with three more at each border, copies of those on the other side.
 struct Surroundings {
-  static constexpr int kWidth = 32;  // more than is needed: rows are read eight cells at a time
+  static constexpr int kWidth = 32;  // more than needed: rows are read eight cells at a time
   static constexpr int kHeight = game::kRows + 2 * kReach;
   std::uint8_t age[kHeight][kWidth];   // steps until a segment's cell is free again; 0 without a segment
   std::uint8_t kind[kHeight][kWidth];  // 1 bean, 2 a head of team A, 3 of team B
 };
 
-/// Repeats the opposite side's cells around the board that lies from (kReach, kReach) on.
+/// Copies the opposite side's cells around the board, which starts at (kReach, kReach).
 SD_HD inline void repeat_borders(std::uint8_t (&cells)[Surroundings::kHeight][Surroundings::kWidth]) {
   for (int r = kReach; r < kReach + game::kRows; ++r) {
     memcpy(cells[r], cells[r] + game::kCols, kReach);
@@ -69,7 +69,7 @@ SD_HD_APART inline Surroundings surroundings_of(const game::State& state, const 
   return s;
 }
 
-/// Puts keys in ascending order.
+/// Sorts keys in ascending order.
 template <int kCount>
 SD_HD inline void sort(int (&key)[kCount]) {
   for (int i = 1; i < kCount; ++i) {
@@ -107,7 +107,7 @@ SD_HD_APART inline void write_one(const game::State& state, const Surroundings& 
                                   float* out) {
   const int row = game::row_of(state.head(snake)), column = game::column_of(state.head(snake));
   const std::uint8_t mate = team == 0 ? 2 : 3, foe = team == 0 ? 3 : 2;
-  // Eight cells a row: the last one is overwritten by the next row, or by the features behind the window.
+  // Eight cells per row: the last one is overwritten by the next row, or by the features after the window.
   constexpr int kRead = kSide + 1;
   SD_ROLLED for (int r = 0; r < kSide; ++r) {
     std::uint8_t age[kRead], kind[kRead];
@@ -120,7 +120,7 @@ SD_HD_APART inline void write_one(const game::State& state, const Surroundings& 
     for (int k = 0; k < kRead; ++k) to[kMate + k] = kind[k] == mate ? 1.0F : 0.0F;
     for (int k = 0; k < kRead; ++k) to[kFoe + k] = kind[k] == foe ? 1.0F : 0.0F;
   }
-  // Each window's last row reached one feature into the next window.
+  // Each window's last row wrote one feature into the next window.
   for (int plane = 0; plane < 4; ++plane) {
     const std::uint8_t age = around.age[row][column], kind = around.kind[row][column];
     const float first[4] = {static_cast<float>(age) * 0.1F, kind == 1 ? 1.0F : 0.0F,
@@ -157,7 +157,7 @@ SD_HD_APART inline void write_one(const game::State& state, const Surroundings& 
 inline constexpr int kOutlook = 8;  // features of a move
 static_assert(kFeatures + 4 * kOutlook == obs_size(ObsKind::kView));
 
-/// What each of the four moves of a snake leads to.
+/// Where each of the four moves of a snake leads.
 SD_HD_APART inline void write_outlooks(const game::State& state, const game::Reach& reach, int snake,
                                        float* out) {
   game::Outlook outlook[4];

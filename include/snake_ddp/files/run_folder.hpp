@@ -1,4 +1,4 @@
-// Where a run keeps its files, and where an earlier run left its weights.
+// Where a run keeps its files, and where an earlier run's weights are.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ struct RunFolder {
   std::int64_t number = 0;
 };
 
-/// Makes the folder of a new run, with trained_model/ in it, and the folders above it where missing. The
-/// number is the highest in <runs_dir>/<game_name> plus one, plain run{N} of older programs included.
-/// Processes that start together get different numbers, on network file systems too: mkdir decides. Throws
+/// Creates the folder of a new run, with trained_model/ in it, and missing parent folders. The
+/// number is the highest in <runs_dir>/<game_name> plus one, including plain run{N} of older programs.
+/// Processes that start at the same time get different numbers, also on network file systems, because mkdir decides. Throws
 /// FileError if the place is read-only, full, or not a folder.
 RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name);
 
-/// The folder of a run that is about to begin. Unless it has begun, the destructor removes the folder again; one that
-/// holds anything but what a start puts there stays as it is.
+/// The folder of a run that is about to begin. Unless the run has begun, the destructor removes the folder again, if it
+/// contains only what a start puts there.
 class NewRun {
  public:
   explicit NewRun(std::string folder) : folder_(std::move(folder)) {}
@@ -35,13 +35,13 @@ class NewRun {
   bool begun_ = false;
 };
 
-/// Folders of the runs in <runs_dir>/<game_name>, the one of the highest number first. Files with such a name are none.
-/// Throws  SystemError where the place cannot be listed; one that does not exist has none.
+/// Folders of the runs in <runs_dir>/<game_name>, the highest number first. Files with such a name do not count.
+/// Throws  SystemError if the place cannot be listed; a missing place has none.
 std::vector<std::string> run_folders(const std::string& runs_dir, const std::string& game_name);
 
-/// Holds a run's folder for this process until it is gone, so that no two write into it. Makes train.log where it is
-/// missing: network file systems lock files only.
-/// Throws  FileError if another process holds it. A file system without locks lets everybody in.
+/// Locks a run's folder for this process, so that no two write into it. Creates train.log if
+/// missing: network file systems lock only files.
+/// Throws  FileError if another process holds the lock. A file system without locks lets every process in.
 class RunClaim {
  public:
   explicit RunClaim(const std::string& folder);
@@ -61,9 +61,9 @@ struct RunModel {
 };
 
 /// Finds trained_model/actor_{episode}.pth and critic_{episode}.pth of run `number`: a folder run{number}
-/// or run{number}_*, first in <runs_dir>/<game_name>, then in <old_models_dir>/<game_name>; of several that
-/// have both files, the latest by name in the first place.
-/// Throws      FileError that lists the places, the runs there and their episodes.
+/// or run{number}_*, first in <runs_dir>/<game_name>, then in <old_models_dir>/<game_name>; if several
+/// have both files, the last by name in the first place.
+/// Throws      FileError that lists the places searched, the runs there and their episodes.
 RunModel find_run_model(const std::string& runs_dir, const std::string& game_name, std::int64_t number,
                         std::int64_t episode, const std::string& old_models_dir = "rl_trainer/models");
 

@@ -1,4 +1,4 @@
-// Weights files as Python's torch.save and torch.load know them.
+// Weights files in the format of Python's torch.save and torch.load.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,13 +13,13 @@ namespace snake_ddp::files {
 /// Names and values in the file's order. Values are CPU tensors that own their memory, contiguous.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// Reads a file that Python wrote with torch.save (zip or pre-1.6, pickle protocols 2 to 5) or
-/// save_state_dict did: a dict, OrderedDict or nest of them holding tensors, Parameters and numbers. Inner
+/// Reads a file written by Python's torch.save (zip or pre-1.6, pickle protocols 2 to 5) or by
+/// save_state_dict: a dict, OrderedDict or nest of them with tensors, Parameters and numbers. Inner
 /// dicts and lists are flattened, names joined by dots ("model.fc.weight"); Python's float, int and bool
 /// become 0-dim float64, int64 and bool. Nothing in the file is executed: classes and functions outside a
-/// short list are refused by name.
+/// short list are rejected by name.
 /// Cost        the file once in memory, the tensors once more; checksums of zip files are verified.
-/// Throws      FileError if the file is missing, cut short, damaged, not a torch.save file, names a foreign
+/// Throws      FileError if the file is missing, truncated, damaged, not a torch.save file, names a foreign
 ///             class, or holds a value that is neither tensor nor number.
 NamedTensors load_state_dict(const std::string& path);
 
@@ -27,8 +27,8 @@ NamedTensors load_state_dict(const std::string& path);
 NamedTensors read_state_dict(std::string_view bytes, const std::string& origin);
 
 /// Writes a file that torch.load(path, weights_only=True) reads as a dict of tensors; the old file stays
-/// whole until the new one is (write_file_atomically). Views are written without the rest of their storage.
-/// Throws  FileError; Bug if a name comes twice or a tensor is undefined.
+/// intact until the new one is complete (write_file_atomically). Views are written without the rest of their storage.
+/// Throws  FileError; Bug if a name occurs twice or a tensor is undefined.
 void save_state_dict(const std::string& path, const NamedTensors& items);
 
 /// The bytes that save_state_dict writes.

@@ -1,10 +1,10 @@
-// Sets of cells as bits, and how they spread over the torus: a step of a flood fill is a dozen instructions for the
+// Sets of cells as bits, and how they spread over the torus: one step of a flood fill is a dozen instructions for the
 // whole board.
 #pragma once
 
 #include <cstdint>
 
-// Devices have no vector types of ours, so there is a plain way, which the host takes with SD_PLAIN_CELL_SETS, for tests.
+// Devices lack our vector types, so there is a plain version, which the host uses with SD_PLAIN_CELL_SETS, for tests.
 #if defined(__CUDACC__) && !defined(SD_PLAIN_CELL_SETS)
 #define SD_PLAIN_CELL_SETS
 #endif
@@ -75,7 +75,7 @@ SD_HD inline int count(const CellSet& a) {
   }
   return sum;
 }
-/// Have they a cell in common?
+/// Do they share a cell?
 SD_HD inline bool meet(const CellSet& a, const CellSet& b) {
   std::uint32_t all = 0;
   for (int r = 0; r < kRows; ++r) all |= a.row[r] & b.row[r];
@@ -95,7 +95,7 @@ inline CellSet operator|(const CellSet& a, const CellSet& b) { return {a.row | b
 inline CellSet operator&(const CellSet& a, const CellSet& b) { return {a.row & b.row}; }
 inline CellSet without(const CellSet& a, const CellSet& b) { return {a.row & ~b.row}; }
 
-// Without a word being written on its own: reading the whole set right after that would have to wait.
+// No single word is written: reading the whole set right after that would stall.
 inline CellSet only(int cell) {
   constexpr CellSet::Rows kRow = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   const auto there = kRow == static_cast<std::uint32_t>(row_of(cell));

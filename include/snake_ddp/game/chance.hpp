@@ -1,6 +1,6 @@
-// Sources of chance for the game. A Chance offers, in the order in which the rules ask:
+// Sources of chance for the game. A Chance provides, in the order in which the rules ask:
 //   void  begin_reset()            a new board is dealt
-//   Start start(state, snake)      a tail cell and a direction to grow in; asked again while they don't fit
+//   Start start(state, snake)      a tail cell and a direction to grow in; asked again until they fit
 //   void  begin_step(state)        a step begins
 //   uint8 turn(snake, forbidden)   a direction other than `forbidden`; asked for every snake, used only where the
 //                                  snake's action is a reversal
@@ -19,8 +19,8 @@ struct Start {
   std::uint8_t direction;
 };
 
-/// Counter-based chance: the draws are a pure function of (seed, stream, state.step(), purpose), whatever was
-/// drawn before. `stream` names one game. May be made anew for every step.
+/// Counter-based chance: draws are a pure function of (seed, stream, state.step(), purpose), independent of
+/// earlier draws. `stream` identifies one game. A new one may be constructed for every step.
 class PhiloxChance {
  public:
   SD_HD PhiloxChance(std::uint64_t seed, std::uint64_t stream) : seed_(seed), stream_(stream) {}
@@ -68,15 +68,15 @@ class PhiloxChance {
   base::RandomBlock block_{};
 };
 
-/// Chance that was written down, for one step: the directions taken and the list of beans after the step, at
-/// whose end the new ones are. What the rules do not allow (a bean on a taken cell or outside, too few beans)
+/// Recorded chance for one step: the directions taken, and the list of beans after the step, with the new ones
+/// at its end. Anything that the rules forbid (a bean on a taken cell or outside, too few beans)
 /// is noted in `illegal` and replaced, as is a direction that is a reversal or above 3, so that the step ends
-/// lawfully; the caller sees replaced directions by comparing `turned` with the step's result.
+/// legally; the caller detects replaced directions by comparing `turned` with the step's result.
 struct RecordedChance {
   std::uint8_t turned[kSnakes] = {};
   const int* beans = nullptr;
   int n_beans = 0;
-  const char* illegal = nullptr;  // what was wrong first; null where nothing was
+  const char* illegal = nullptr;  // the first violation; null if there was none
 
   void begin_step(const State&) {}
   std::uint8_t turn(int snake, std::uint8_t forbidden) const;

@@ -1,6 +1,6 @@
 // The rules of snakes 3v3: one board, one step. A torus of 10 x 20 cells, cell = row * 20 + column; snakes
-// 0..2 are team A (team 0), 3..5 team B (team 1). Chance is an argument: see chance.hpp for what a `Chance`
-// must offer.
+// 0..2 are team A (team 0), 3..5 team B (team 1). Chance is an argument: chance.hpp lists what a `Chance`
+// must provide.
 #pragma once
 
 #include <array>
@@ -29,11 +29,11 @@ struct Actions {
 SD_HD constexpr int row_of(int cell) { return static_cast<int>(static_cast<unsigned>(cell) / kCols); }
 SD_HD constexpr int column_of(int cell) { return static_cast<int>(static_cast<unsigned>(cell) % kCols); }
 
-/// A segment's link tells where the next segment towards the head lies: one of the four directions, or one of
-/// the two gaps that a snake may have when it comes back (its head is then between its other two cells).
+/// A segment's link points to the next segment towards the head: one of the four directions, or one of
+/// the two gaps that a snake may have after it respawns (its head is then between its other two cells).
 enum : std::uint8_t { kTwoRight = 4, kTwoDown = 5, kLinks = 6 };
 
-/// The cell that `link` leads to, on the torus.
+/// The cell that `link` points to, on the torus.
 SD_HD constexpr int follow_slowly(int cell, int link) {
   const int row = row_of(cell), column = column_of(cell);
   switch (link) {
@@ -76,10 +76,10 @@ SD_HD inline int follow(int cell, int link) {
 
 /// A board. Trivially copyable, 256 bytes; use the functions, the fields are the layout.
 /// A body is a chain of links from tail to head, so a move touches three cells however long the snake is.
-/// A snake that could not come back (then the game is done) has length 0 and stands, for features, at cell 0.
+/// A snake that could not respawn (then the game is done) has length 0 and, for features, is at cell 0.
 struct alignas(64) State {
   std::uint8_t cells[kCells];   // code | link << 3; 0 is a free cell, 1 a bean; a head's link is 0
-  std::uint8_t heads[kSnakes];  // 0 where the snake is empty, as are tails, lengths
+  std::uint8_t heads[kSnakes];  // 0 for an empty snake, as are tails, lengths
   std::uint8_t tails[kSnakes];
   std::uint8_t lengths[kSnakes];
   std::uint8_t directions[kSnakes];
@@ -96,7 +96,7 @@ struct alignas(64) State {
   SD_HD int bean(int i) const { return beans[i]; }
   /// 0 empty, 1 bean, 2..7 snake 0..5.
   SD_HD int code(int cell) const { return cells[cell] & 7; }
-  /// 1 after reset; the number of the step that comes next.
+  /// 1 after reset; the number of the next step.
   SD_HD int step() const { return steps; }
   SD_HD bool done() const { return is_done; }
   /// Sum of the step rewards of the team's snakes since reset.
@@ -131,7 +131,7 @@ struct alignas(64) State {
 };
 static_assert(sizeof(State) == 256);
 
-/// What a step did. `turned` is the direction each snake really took, `hit` is 1 where it died in this step.
+/// What a step did. `turned` is the direction that each snake took; `hit` is 1 if it died in this step.
 struct StepResult {
   std::int16_t reward[kSnakes];
   std::uint8_t hit[kSnakes];
@@ -139,12 +139,12 @@ struct StepResult {
   bool done;
 };
 
-/// Deals a new board.
+/// Starts a new board.
 template <class Chance>
 SD_HD void reset(State& state, Chance& chance);
 
-/// Plays one step. A board that is done stays as it is, with rewards 0.
-/// Throws  Bug where an action is above 3 (host).
+/// Plays one step. A finished board stays unchanged, with rewards 0.
+/// Throws  Bug if an action is above 3 (host).
 template <class Chance>
 SD_HD StepResult step(State& state, const Actions& actions, Chance& chance);
 
@@ -158,30 +158,30 @@ struct Position {
   bool done = false;
 };
 
-/// What keeps `position` from being a board, empty where nothing does: cells outside the board or taken
-/// twice, bodies that do not hang together, a wrong direction, too many beans, a snake too short (or empty on
-/// a board not done).
+/// Why `position` is not a board, empty if it is one: cells outside the board or taken
+/// twice, disconnected bodies, a wrong direction, too many beans, a snake too short (or empty on
+/// a board that is not done).
 std::string fault_of(const Position& position);
 
-/// The state that shows `position`.
-/// Throws  Bug where it has a fault.
+/// The state of `position`.
+/// Throws  Bug if it has a fault.
 State make_state(const Position& position);
 Position position_of(const State& state);
 
 /// The board as text: `.` free, `o` bean, heads `A`..`F`, other segments an arrow `^v<>` to the next segment
-/// towards the head (`r` and `d`: over a gap, two to the right or two down); then what a drawing does not
-/// show.
+/// towards the head (`r` and `d`: across a gap, two to the right or two down); then the values that a drawing
+/// does not contain.
 std::string picture(const State& state);
 
-/// The state of a drawing as `picture` makes it. Of the lines below the board each may be missing: a head
-/// then looks away from its neck, beans are listed in reading order, the step is 1.
-/// Throws      Bug where the drawing cannot be understood.
+/// The state of a drawing as `picture` makes it. Any line below the board may be missing: a head
+/// then faces away from its neck, beans are listed in reading order, the step is 1.
+/// Throws      Bug if the drawing cannot be parsed.
 State drawn(std::string_view picture);
 
-/// A fingerprint of all that the functions of State tell, independent of the layout.
+/// A fingerprint of everything that the functions of State return, independent of the layout.
 std::uint64_t hash(const State& state);
 
-/// Throws  Bug with the picture where cells, bodies, beans and counters contradict each other.
+/// Throws  Bug with the picture if cells, bodies, beans and counters contradict each other.
 void check_consistency(const State& state);
 
 }  // namespace snake_ddp::game

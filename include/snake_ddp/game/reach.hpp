@@ -1,5 +1,5 @@
-// Who can be where, and when: bodies give cells free as their tails move on, heads spread over the free cells, and each
-// cell belongs to who is there first.
+// Who can be where, and when: bodies free cells as their tails move on, heads spread over the free cells, and each
+// cell belongs to whoever gets there first.
 #pragma once
 
 #include "snake_ddp/game/cell_set.hpp"
@@ -7,10 +7,10 @@
 
 namespace snake_ddp::game {
 
-/// Steps that are looked ahead: of the 15 that two cells of an empty board are apart at most.
+/// Steps looked ahead; two cells of an empty board are at most 15 apart.
 inline constexpr int kHorizon = 10;
 
-/// Nobody eats, and whoever moves on leaves a free cell behind: so the picture is a little too friendly.
+/// Assumes that nobody eats and that moving on frees a cell, so it is slightly optimistic.
 struct Reach {
   CellSet beans;
   CellSet blocked[kHorizon + 1];  // [t]: segments that are still there t steps from now
@@ -22,7 +22,7 @@ struct Reach {
 struct Segment {
   std::uint8_t cell;
   std::uint8_t
-      age;  // steps until all behind it are gone: 1 for a tail, as many as the snake is long for a head
+      age;  // steps until all segments behind it are gone: 1 for a tail, the snake's length for a head
 };
 
 /// All bodies, each from its tail on.
@@ -69,24 +69,24 @@ SD_HD_APART inline Reach reach_of(const State& state, const Segments& segments) 
 
 SD_HD inline Reach reach_of(const State& state) { return reach_of(state, segments_of(state)); }
 
-/// What others have before a snake gets there in `t` steps: cells that a foe reaches by then, or a mate sooner.
+/// What others hold before a snake gets there in `t` steps: cells that a foe reaches by then, or a mate earlier.
 SD_HD inline CellSet claims_against(const Reach& reach, const int (&mates)[2], int first_foe, int t) {
   return reach.by[first_foe][t] | reach.by[first_foe + 1][t] | reach.by[first_foe + 2][t] |
          reach.by[mates[0]][t - 1] | reach.by[mates[1]][t - 1];
 }
 
-/// What a move leads to, up to the horizon.
+/// Where a move leads, up to the horizon.
 struct Outlook {
-  int room = 0;                          // cells that can be reached, whoever else comes
+  int room = 0;                          // cells that can be reached, ignoring other snakes' claims
   int territory = 0;                     // of these, those reached before anybody else
   int beans = 0;                         // in the territory
-  int bean_distance = kHorizon + 1;      // steps to the nearest bean; one more than the horizon without one
+  int bean_distance = kHorizon + 1;      // steps to the nearest bean; horizon + 1 without one
   int own_bean_distance = kHorizon + 1;  // the same in the territory
   bool foe_may_enter = false;            // the move's cell, in the same step
   bool mate_may_enter = false;
 };
 
-/// A flood from one cell, with the steps at which it came to some target.
+/// A flood from one cell, recording the steps at which it reached a target.
 struct Flood {
   CellSet reached;
   std::uint32_t met = 0;  // bit t: some target is reached within t steps
@@ -99,7 +99,7 @@ struct Flood {
   SD_HD int first() const { return lowest_bit(met | 1U << (kHorizon + 1)); }
 };
 
-/// Of the four moves of a snake. A move back, or into what is still there in the next step, leads to nothing.
+/// For the four moves of a snake. A move back, or into a cell that is still taken in the next step, leads nowhere.
 SD_HD_APART inline void look_ahead(const State& state, const Reach& reach, int snake, Outlook (&out)[4]) {
   const int team = snake / kTeamSize, foe = (1 - team) * kTeamSize, own = team * kTeamSize;
   const int mates[2] = {snake == own ? own + 1 : own, snake == own + 2 ? own + 1 : own + 2};

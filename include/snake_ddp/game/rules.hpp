@@ -1,4 +1,4 @@
-// The rules behind game.hpp's reset and step. Included by game.hpp, at its end.
+// The rules behind game.hpp's reset and step. Included at the end of game.hpp.
 #pragma once
 
 #include "snake_ddp/game/game.hpp"
@@ -37,7 +37,7 @@ SD_HD constexpr std::uint8_t linked(int snake, int link) {
   return static_cast<std::uint8_t>((snake + 2) | (link << 3));
 }
 
-/// Takes the first bean on `cell` off the list, the later ones move up.
+/// Removes the first bean on `cell` from the list; later ones move up.
 SD_HD_APART inline void take_bean(State& s, int cell) {
   int i = 0;
   while (s.beans[i] != cell) ++i;
@@ -57,7 +57,7 @@ SD_HD inline void deal_beans(State& s, Chance& chance) {
   }
 }
 
-/// Takes a dead snake's segments off the board. Its head was not put down yet.
+/// Removes a dead snake's segments from the board. Its head has not been placed yet.
 SD_HD_APART inline void clear_body(State& s, int snake) {
   int c = s.tails[snake];
   for (int k = s.lengths[snake] - 1; k > 0; --k) {
@@ -67,7 +67,7 @@ SD_HD_APART inline void clear_body(State& s, int snake) {
   }
 }
 
-/// Puts three cells down, head first; the links are given by those who know how the cells lie.
+/// Places three cells, head first; the caller knows their layout and provides the links.
 SD_HD inline void put_three(State& s, int snake, int head, int neck, int tail, int tail_link, int neck_link,
                             std::uint8_t direction) {
   s.cells[tail] = linked(snake, tail_link);
@@ -79,10 +79,10 @@ SD_HD inline void put_three(State& s, int snake, int head, int neck, int tail, i
   s.directions[snake] = direction;
 }
 
-/// Brings a dead snake back on the first free cell, row by row, from which three free cells can be collected
-/// breadth-first (right, down, up, left). A search fails only where fewer than three free cells hang
-/// together, so the cells that it marks could not have served a later search of this snake either, and need
-/// no marks. Returns false where there is no room; the snake is then empty.
+/// Respawns a dead snake on the first free cell, row by row, from which three free cells can be collected
+/// breadth-first (right, down, up, left). A search fails only if fewer than three free cells are connected,
+/// so the cells that it visits could not serve a later search for this snake either, and need
+/// no marks. Returns false if there is no room; the snake is then empty.
 SD_HD_APART inline bool come_back(State& s, int snake) {
   constexpr std::uint8_t kOrder[4] = {kRight, kDown, kUp, kLeft};
   for (int c = 0; c < kCells; ++c) {
@@ -167,7 +167,7 @@ SD_HD inline StepResult step(State& s, const Actions& actions, Chance& chance) {
 #endif
   chance.begin_step(static_cast<const State&>(s));
 
-  // 1 Move, in index order. Heads are put down later: a cell holds at most one segment that is no head.
+  // 1 Move, in index order. Heads are placed later: a cell holds at most one segment that is not a head.
   for (int i = 0; i < kSnakes; ++i) {
     const auto back = static_cast<std::uint8_t>(s.directions[i] ^ 1);
     const std::uint8_t instead = chance.turn(i, back);
@@ -200,7 +200,7 @@ SD_HD inline StepResult step(State& s, const Actions& actions, Chance& chance) {
   if (dead == 0) {
     for (int i = 0; i < kSnakes; ++i) s.cells[s.heads[i]] = rules::code_of(i);
   } else {
-    // 3 Die: all leave the board before any comes back.
+    // 3 Die: all leave the board before any respawns.
     for (int i = 0; i < kSnakes; ++i) {
       if (((dead >> i) & 1) == 0) continue;
       result.hit[i] = 1;
@@ -209,7 +209,7 @@ SD_HD inline StepResult step(State& s, const Actions& actions, Chance& chance) {
     }
     for (int i = 0; i < kSnakes; ++i)
       if (((dead >> i) & 1) == 0) s.cells[s.heads[i]] = rules::code_of(i);
-    // 4 Come back, in index order. A dead snake has no length until it is back.
+    // 4 Respawn, in index order. A dead snake has no length until it is back.
     for (int i = 0; i < kSnakes; ++i)
       if (((dead >> i) & 1) != 0) s.lengths[i] = 0;
     for (int i = 0; i < kSnakes; ++i)
@@ -219,7 +219,7 @@ SD_HD inline StepResult step(State& s, const Actions& actions, Chance& chance) {
   // 5 Beans.
   if (s.n_beans < kBeans) rules::deal_beans(s, chance);
 
-  // 6 Count, and see whether the game is over.
+  // 6 Count, and check whether the game is over.
   ++s.steps;
   for (int i = 0; i < kSnakes; ++i) s.returns[i / kTeamSize] += result.reward[i];
   s.is_done = s.steps > kMaxSteps || kBeans + s.segments() > kCells || no_room;

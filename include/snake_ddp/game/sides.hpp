@@ -1,14 +1,14 @@
-// The two teams' names for one board.
+// The two teams' views of one board.
 #pragma once
 
 #include "snake_ddp/game/game.hpp"
 
 namespace snake_ddp::game {
 
-/// The board as the other team names it: snake i is snake (i + 3) mod 6 there, team 0 is team 1. Twice is the board
-/// itself. What is seen, rewarded or forbidden for team 1 is what it is for team 0 of the result.
-/// The rules go through snakes in index order, so that a step does not commute with this where two of them
-/// want one bean.
+/// The board with sides swapped: snake i becomes snake (i + 3) mod 6, team 0 becomes team 1. Swapping twice gives the board
+/// itself. Observations, rewards and forbidden moves of team 1 are those of team 0 on the result.
+/// The rules process snakes in index order, so a step does not commute with this if two of them
+/// want the same bean.
 SD_HD inline State with_sides_swapped(const State& state) {
   State swapped = state;
   for (int c = 0; c < kCells; ++c) {

@@ -1,4 +1,4 @@
-// What follows a matrix product in a layer, in one go over each row: bias, layer norm, ReLU, and a last layer of few
+// The parts of a layer after its matrix product, in one sweep over each row: bias, layer norm, ReLU, and a last layer with few
 // outputs; with their backward passes. On the CPU only; ATen's operators are the oracle and serve every other device.
 // Follows  Ba, Kiros and Hinton, "Layer normalization", arXiv:1607.06450.
 #pragma once
@@ -12,13 +12,13 @@ inline constexpr double kNormEpsilon = 1e-5;
 /// out = max(gain * (z + bias - mean) / sqrt(variance + kNormEpsilon) + shift, 0), mean and variance over each row.
 /// Shapes  z, out [rows, width], contiguous; bias, gain, shift [width]; inverse_deviation [rows]. z is overwritten by
 ///         its normalised form, which the backward pass reads, as it does inverse_deviation and out.
-/// Threads the calling one. The result depends on the shapes and values alone.
+/// Threads the calling one. The result depends only on shapes and values.
 void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const float* gain,
                const float* shift, float* z, float* inverse_deviation, float* out);
 
 /// The gradients of a scalar loss: `d` holds dL/d(out) and is overwritten by dL/dz; d_bias, d_gain, d_shift are
 /// overwritten.
-/// Shapes  as above; `normal` is what norm_relu left in z.
+/// Shapes  as above; `normal` is z after norm_relu.
 void norm_relu_backward(std::int64_t rows, std::int64_t width, const float* gain, const float* normal,
                         const float* inverse_deviation, const float* out, float* d, float* d_bias,
                         float* d_gain, float* d_shift);

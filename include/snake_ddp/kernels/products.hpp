@@ -1,4 +1,4 @@
-// Matrix products at the shapes of small networks, where a general library leaves half of the machine's speed: one side
+// Matrix products at the shapes of small networks, where a general library reaches half of the machine's speed: one side
 // is 26 to 36 features wide. On the CPU only; ATen's products are the oracle and serve every other device.
 #pragma once
 
@@ -12,9 +12,9 @@ struct MatrixView {
   std::int64_t row, column;
 };
 
-/// out[i][j] = sum over k of a(i, k) * b(k, j), for i < m, j < n, k < p; with `add` on top of what is there.
-/// Shapes  b's columns lie side by side (b.column == 1); out is [m, n] with rows `out_row` apart.
-/// Threads the calling one. The result depends on the shapes and values alone.
+/// out[i][j] = sum over k of a(i, k) * b(k, j), for i < m, j < n, k < p; with `add`, added to out's contents.
+/// Shapes  b's columns are adjacent (b.column == 1); out is [m, n] with rows `out_row` apart.
+/// Threads the calling one. The result depends only on shapes and values.
 /// Cost    2 m n p operations near the speed of the vector units; scratch of 64 KiB on the stack.
 void multiply(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b, float* out,
               std::int64_t out_row, bool add = false);

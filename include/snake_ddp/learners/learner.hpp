@@ -1,4 +1,4 @@
-// What every learner is to the training loop. A learner knows batches and gradients; it never sees games or
+// The interface between learners and the training loop. A learner knows batches and gradients, but no games or
 // ranks.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace snake_ddp::learners {
 
-/// Replaces a flat gradient by its mean over all ranks; lent by the training loop. With one rank it does nothing.
+/// Replaces a flat gradient by its mean over all ranks; passed in by the training loop. With one rank it does nothing.
 class Average {
  public:
   using Whole = std::function<void(at::Tensor& flat_gradient)>;
@@ -31,7 +31,7 @@ class Average {
       : whole_(std::move(whole)) {}  // NOLINT(google-explicit-constructor): a call is one
   Average(Post post, Whole whole) : post_(std::move(post)), whole_(std::move(whole)) {}
 
-  /// Hands a gradient over early; the call with the same tensor must follow. What lies between need not wait for others.
+  /// Announces a gradient early; the call with the same tensor must follow. Work in between need not wait for others.
   void post(const at::Tensor& flat_gradient) const {
     if (post_) post_(flat_gradient);
   }
@@ -75,7 +75,7 @@ struct UpdateStats {
 /// From what Learner::measured gave, [5] float32 in main memory.
 UpdateStats stats_from(const at::Tensor& measured);
 
-/// What the loop makes batches of.
+/// The source of the loop's batches.
 enum class Feed {
   kReplay,   // transitions drawn from replay
   kWindows,  // windows of a game's consecutive transitions, drawn from replay
@@ -100,8 +100,8 @@ class Learner {
   /// Collective  calls `average` the same number of times on every rank.
   virtual void update(const replay::Batch& batch, const Average& average) = 0;
 
-  /// Updates that queue the same work on a device have the same number; this is the next one's. Recordings of one kind are
-  /// replayed for each other.
+  /// Updates that queue the same work on a device have the same number; this is the next one's. Recordings with equal numbers
+  /// are interchangeable.
   [[nodiscard]] virtual int next_kind() const { return 0; }
   /// A recording was replayed in place of `update`.
   virtual void count_update() {}

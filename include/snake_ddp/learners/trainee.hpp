@@ -36,7 +36,7 @@ class Trainee {
     start();
   }
 
-  /// The target becomes the network, the optimizer forgets.
+  /// The target becomes the network, the optimizer is reset.
   void start() {
     if (target_) target_->parameters().flat().copy_(net.parameters().flat());
     adam.reset();

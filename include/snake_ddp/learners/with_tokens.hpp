@@ -1,5 +1,5 @@
-// A learner whose observations go through a frozen token reader first: what replay and rollout hand over ends in the graphs
-// that a snake sees; what the learner inside sees ends in tokens.
+// A learner whose observations go through a frozen token reader first: rows from replay and rollout end with the graphs
+// that a snake sees; the inner learner's rows end with tokens.
 #pragma once
 
 #include <cstdint>

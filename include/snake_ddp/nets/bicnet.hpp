@@ -1,8 +1,8 @@
 // The reference's BiCNet actor and critic: Linear(in, H), an LSTM in both directions along the three snakes,
 // Linear(2 H, H), ReLU, Linear(H, out), head. So each snake's output sees the whole team. There is no activation between
 // the first layer and the LSTM's gates, so these are one linear map here, as the first two layers of DenseNet.
-// Follows  Peng et al., "Multiagent bidirectionally-coordinated nets", arXiv:1703.10069, as the reference has it: see
-//          docs/learners/bicnet.md.
+// Follows  Peng et al., "Multiagent bidirectionally-coordinated nets", arXiv:1703.10069, as implemented in the reference:
+//          see docs/learners/bicnet.md.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@
 
 namespace snake_ddp::nets {
 
-/// Whose names: the reference's critic names its LSTM before its first layer.
+/// Whose names to use: the reference's critic names its LSTM before its first layer.
 enum class BicnetRole { kActor, kCritic };
 
 struct BicnetShape {
@@ -53,7 +53,7 @@ class BicnetNet {
   FlatParameters parameters_;
 };
 
-/// What is computed from the parameters once, and used until they change.
+/// Computed from the parameters once, and valid until they change.
 struct BicnetMaps {
   /// Cost  one [in + 1, H] x [H, 8 H] product; `with_backward` three transposed copies more.
   void refresh(const BicnetNet& net, bool with_backward);

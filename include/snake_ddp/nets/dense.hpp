@@ -54,14 +54,14 @@ class Folded {
   at::Tensor map;  // [in + 1, hidden]; the last row is the bias
 };
 
-/// A gradient as the backward pass makes it: of the folded map, the last layer and the norm. For given weights the
-/// gradient of all parameters is linear in it, and it is an eighth as long at 256 hidden units: so this is what ranks
-/// average.
+/// A gradient as the backward pass computes it: of the folded map, the last layer and the norm. For given weights the
+/// gradient of all parameters is linear in it, and it is an eighth as long at 256 hidden units, so ranks
+/// average it.
 struct FoldedGradient {
-  /// Shapes  rows are `width` >= hidden floats long; what is beyond `hidden` has no meaning.
+  /// Shapes  rows are `width` >= hidden floats long; floats beyond `hidden` are unused.
   FoldedGradient(const DenseShape& shape, std::int64_t width, at::Device device);
-  /// Puts it over `storage`, so that several networks' gradients lie side by side.
-  /// Shapes  storage [flat.numel()] float32 contiguous; it stays the caller's too.
+  /// Places it on `storage`, so that several networks' gradients are adjacent.
+  /// Shapes  storage [flat.numel()] float32 contiguous; the caller keeps it too.
   void lie_over(at::Tensor storage);
   /// In main memory. Owner: this.
   [[nodiscard]] FoldedBlocks blocks() const;
@@ -108,7 +108,7 @@ void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& 
                    std::int64_t moves, Pass& pass, at::Tensor& values);
 
 /// Folds x' = (x - shift) * scale of the first n input features into the first layer, so that a network
-/// trained on scaled features answers the same on raw ones.
+/// trained on scaled features gives the same outputs for raw ones.
 /// Shapes      shift, scale [n]; returns the tensors under the same names, not aliasing `scaled`.
 NamedTensors fold_input_scale(const NamedTensors& scaled, const at::Tensor& shift, const at::Tensor& scale);
 

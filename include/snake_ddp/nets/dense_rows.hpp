@@ -11,7 +11,7 @@
 
 namespace snake_ddp::nets {
 
-/// Most rows of one call: all that it touches stays within the second cache at 256 hidden units.
+/// Maximum rows per call: everything that it touches fits into the second-level cache at 256 hidden units.
 inline constexpr std::int64_t kChunkRows = 96;
 
 /// Floats from the start of a cache line on, zero at first.

@@ -19,7 +19,7 @@ struct Block {
   std::int64_t columns;
 };
 
-/// Blocks laid out one after the other, each aligned to 64 bytes; what lies between is zero and stays zero.
+/// Blocks laid out one after the other, each aligned to 64 bytes; the gaps are zero and stay zero.
 class FlatParameters {
  public:
   /// Shapes  flat [n] float32, zeroed.

@@ -1,4 +1,4 @@
-// A network that remembers: Linear, ReLU, a gated recurrent unit along time, Linear. The agent of QMIX.
+// A network with memory: Linear, ReLU, a gated recurrent unit along time, Linear. The agent of QMIX.
 // Follows  Rashid et al., "QMIX", arXiv:1803.11485, appendix; the unit: Cho et al., arXiv:1406.1078, as torch.nn.GRUCell
 //          has it, gates in its order: reset, update, new.
 #pragma once
@@ -50,7 +50,7 @@ class GruNet {
 bool is_gru_net(const NamedTensors& weights);
 
 /// The shape of a network from a file under that name.
-/// Throws  FileError where the tensors are none of ours. `what` names the source.
+/// Throws  FileError if the tensors are not of this network. `what` names the source.
 GruShape gru_shape_of(const NamedTensors& weights, const std::string& name, const std::string& what);
 
 /// A forward pass over steps, and what its backward pass needs.
@@ -71,7 +71,7 @@ struct GruPass {
 void forward(const GruNet& net, const at::Tensor& input, const at::Tensor& state, const at::Tensor& there,
              GruPass& pass);
 
-/// One step of acting: `pass.output` is [1, B n, out].
+/// One step of play: `pass.output` is [1, B n, out].
 /// Shapes  observations [B, n, in + 1] on the network's device; memory [B, n, hidden] in main memory, the state, which
 ///         is overwritten.
 void step(const GruNet& net, const at::Tensor& observations, at::Tensor& memory, GruPass& pass);

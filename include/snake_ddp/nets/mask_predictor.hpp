@@ -1,4 +1,4 @@
-// A transformer that says the tokens of masked places from those of the others.
+// A transformer that predicts the tokens of masked places from those of the others.
 // Follows  Vaswani et al., "Attention is all you need", arXiv:1706.03762, with layer norm before each part, as Xiong et
 //          al., "On layer normalization in the transformer architecture", arXiv:2002.04745; no dropout. The encoder reads
 //          visible places only, as He et al., "Masked autoencoders are scalable vision learners", arXiv:2111.06377.
@@ -25,13 +25,13 @@ struct MaskPredictorShape {
 
 /// The shape as files hold it, [7] int64.
 at::Tensor shape_tensor(const MaskPredictorShape& shape);
-/// Throws  FileError that starts with `what` for a tensor that is none, or numbers that cannot be.
+/// Throws  FileError that starts with `what` if the tensor is not a shape, or its numbers are impossible.
 MaskPredictorShape mask_predictor_shape_from(const at::Tensor& tensor, const std::string& what);
 
 std::vector<NamedBlock> mask_predictor_blocks(const MaskPredictorShape& shape);
 
-/// Logits of all tokens. A place's input is the sum of its tokens' vectors and of its own; the decoder's input are the
-/// places' questions alone.
+/// Logits of all tokens. A place's input is the sum of its tokens' embeddings and its own; the decoder's inputs are only the
+/// places' queries.
 /// Shapes  tokens [N, places, tokens] int64; unseen [N, places] float32, 1 where a place must not be looked at (in no row
 ///         all of them); returns [N, places, tokens, codes].
 at::Tensor predict_tokens(const MaskPredictorShape& shape, const Weights& weights, const at::Tensor& tokens,

@@ -1,4 +1,4 @@
-// A mixing network: the value of a team from those of its snakes, rising in each of them.
+// A mixing network: a team's value as an increasing function of its snakes' values.
 // Follows  Rashid et al., "QMIX: monotonic value function factorisation for deep multi-agent reinforcement learning",
 //          arXiv:1803.11485.
 #pragma once
@@ -12,7 +12,7 @@
 namespace snake_ddp::nets {
 
 struct MixerShape {
-  std::int64_t state = 0;   // numbers that tell the state, a constant among them
+  std::int64_t state = 0;   // size of the state, including a constant
   std::int64_t agents = 3;  // n
   std::int64_t embed = 32;  // e
 };

@@ -52,7 +52,7 @@ class Mlp {
 };
 
 /// The shape of a network from a file under that name.
-/// Throws  FileError where the tensors are none of ours. `what` names the source.
+/// Throws  FileError if the tensors are not of this network. `what` names the source.
 MlpShape mlp_shape_of(const NamedTensors& weights, const std::string& name, const std::string& what);
 
 /// One forward pass and what its backward pass needs. Reused from call to call: no allocation while the number of rows

@@ -1,4 +1,4 @@
-// How exactly the library's matrix products of dense networks are computed.
+// The precision of the library's matrix products in dense networks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,9 +7,9 @@
 
 namespace snake_ddp::nets {
 
-/// kFloat32  as they are.
-/// kTf32     factors rounded to 10 bits behind the point, sums in float32. On the CPU the rounding is imitated.
-/// kBf16     factors and results rounded to 7 bits behind the point, sums in float32.
+/// kFloat32  full float32.
+/// kTf32     factors rounded to 10 bits after the point, sums in float32. On the CPU the rounding is emulated.
+/// kBf16     factors and results rounded to 7 bits after the point, sums in float32.
 enum class Precision { kFloat32, kTf32, kBf16 };
 
 /// Throws  UsageError for anything but "float32", "tf32", "bf16".

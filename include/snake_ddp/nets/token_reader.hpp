@@ -1,4 +1,4 @@
-// A trained tokenizer and mask predictor that read graphs and are not learned any more.
+// A trained tokenizer and mask predictor that read graphs and are frozen.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace snake_ddp::nets {
 
-/// What starts the names of a stage's parameters in its files; "model.shape" is the shape.
+/// Prefix of the names of a stage's parameters in its files; "model.shape" is the shape.
 inline constexpr const char* kModelPrefix = "model.";
 
 /// A frozen tokenizer.
@@ -24,7 +24,7 @@ struct FrozenTokenizer {
   [[nodiscard]] at::Tensor tokens(const at::Tensor& graphs) const;
 };
 
-/// Throws  FileError where `file` holds none. `what` names the source.
+/// Throws  FileError if `file` has none. `what` names the source.
 FrozenTokenizer frozen_tokenizer(const NamedTensors& file, at::Device device, const std::string& what);
 
 struct FrozenMaskPredictor {
@@ -33,15 +33,15 @@ struct FrozenMaskPredictor {
   Weights weights;
 };
 
-/// Throws  FileError where `file` holds none.
+/// Throws  FileError if `file` has none.
 FrozenMaskPredictor frozen_mask_predictor(const NamedTensors& file, at::Device device,
                                           const std::string& what);
 
-/// What an agent may be told of the snakes that it does not see: of each snake the vectors of its codes; of one that is
-/// seen those of its tokens, of one that is not the mean over the predicted distribution of each token.
+/// What an agent may observe of the snakes: for each snake the vectors of its codes. For a visible
+/// snake those of its tokens, for an unseen one the mean over the predicted distribution of each token.
 class TokenReader {
  public:
-  /// Throws  FileError where the two do not fit each other. `what` names the source.
+  /// Throws  FileError if the two do not match. `what` names the source.
   TokenReader(FrozenTokenizer tokenizer, FrozenMaskPredictor predictor, const std::string& what);
 
   /// Floats of the graphs that one agent sees, and of what is made of them.

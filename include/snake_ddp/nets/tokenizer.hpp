@@ -1,4 +1,4 @@
-// A vector-quantised autoencoder of small graphs: what lies around a snake becomes a few discrete tokens.
+// A vector-quantised autoencoder of small graphs: a snake's surroundings become a few discrete tokens.
 // Follows  van den Oord, Vinyals, Kavukcuoglu, "Neural discrete representation learning", arXiv:1711.00937; the layers are
 //          Hamilton, Ying, Leskovec, "Inductive representation learning on large graphs", arXiv:1706.02216, with the mean.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace snake_ddp::nets {
 
-/// The torus on which nodes lie, and what dx and dy are multiplied by to be cells.
+/// The torus that nodes are on, and the factors that turn dx and dy into cells.
 inline constexpr double kTorusColumns = 20, kTorusRows = 10, kColumnsPerUnit = 10, kRowsPerUnit = 5;
 
 struct TokenizerShape {
@@ -27,7 +27,7 @@ struct TokenizerShape {
 
 /// The shape as files hold it, [6] int64.
 at::Tensor shape_tensor(const TokenizerShape& shape);
-/// Throws  FileError that starts with `what` for a tensor that is none, or numbers that cannot be.
+/// Throws  FileError that starts with `what` if the tensor is not a shape, or its numbers are impossible.
 TokenizerShape tokenizer_shape_from(const at::Tensor& tensor, const std::string& what);
 
 /// The parameters by name, in the order of Weights.

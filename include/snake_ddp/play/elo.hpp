@@ -1,4 +1,4 @@
-// Ratings of players who all met each other.
+// Ratings of players who have all played each other.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace snake_ddp::play {
 
-/// What came of the games between players `a` and `b`, seen from `a`.
+/// The result of the games between players `a` and `b`, from `a`'s side.
 struct Meeting {
   std::size_t a = 0, b = 0;
   std::int64_t wins = 0, draws = 0, losses = 0;
@@ -19,13 +19,13 @@ struct Rating {
   double elo = 0, low = 0, high = 0;
 };
 
-/// The ratings under which the results are likeliest: a beats b with probability 1 / (1 + 10^((b - a) / 400)), a draw
-/// being half a win and half a loss. Each meeting is given one draw that was not played, so a player who won or lost
-/// all games has a finite rating. The intervals follow from the information matrix; a draw counts there like any other
-/// game, which makes them a little too wide. With `anchor` that player has 0 and no interval, without one the mean is 0.
-/// Shapes   one rating a player, in their order; each two players are in `meetings` once.
+/// The maximum-likelihood ratings: a beats b with probability 1 / (1 + 10^((b - a) / 400)), a draw
+/// counts as half a win and half a loss. Each meeting gets one extra draw, so a player who won or lost
+/// all games still has a finite rating. The intervals follow from the information matrix; a draw counts there like any other
+/// game, which makes them slightly too wide. With `anchor` that player has 0 and no interval; without one the mean is 0.
+/// Shapes   one rating per player, in their order; each pair of players is in `meetings` once.
 /// Cost     a few solutions of a system with as many unknowns as players.
-/// Throws   Bug where two players never met.
+/// Throws   Bug if two players never met.
 /// Follows  Bradley and Terry (1952), "Rank analysis of incomplete block designs", by Newton's method.
 std::vector<Rating> fit_elo(std::size_t players, const std::vector<Meeting>& meetings,
                             std::optional<std::size_t> anchor);

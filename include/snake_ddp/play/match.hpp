@@ -1,4 +1,4 @@
-// Games between two teams, many at a time, for judging.
+// Games between two teams, many at a time, for evaluation.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace snake_ddp::play {
 
-/// What moves the snakes of one team: a script, a network, a search.
+/// Chooses the moves of one team: a script, a network, a search.
 class Mover {
  public:
   virtual ~Mover() = default;
 
-  /// Chooses the moves of team `team[k]` on each board k whose game goes on.
+  /// Chooses the moves of team `team[k]` on each board k whose game is still running.
   /// Shapes  boards, team, actions [K]; board k is that of game `first_game` + k. The same boards come with each step of their
   ///         games, so a mover may keep memory by place.
   virtual void act(std::span<const game::State> boards, std::span<const std::uint8_t> team,
@@ -29,23 +29,23 @@ using MakeMover = std::function<std::unique_ptr<Mover>(std::uint64_t seed)>;
 /// The mover of a scripted opponent.
 MakeMover scripted(agents::Opponent opponent);
 
-/// Games are played in blocks of so many; a mover gets at most as many boards.
+/// Games are played in blocks of this size; a mover gets at most this many boards.
 inline constexpr std::int64_t kBlock = 64;
 
 struct MatchOptions {
   std::int64_t games = 200;
   std::uint64_t seed = 1;
   bool swap_sides = true;  // player a is team B in every second game
-  // Shares the games over processes: this one plays the blocks with index part mod parts.
+  // Shares the games among processes: this one plays the blocks with index part mod parts.
   std::int64_t part = 0;
   std::int64_t parts = 1;
-  /// Called with the game's number after its deal and after each of its steps, where set.
+  /// Called, if set, with the game's number after its start and after each of its steps.
   std::function<void(std::int64_t game, const game::State&)> watch = {};
-  /// Called after each step, before `watch`, with what was played, where set.
+  /// Called, if set, after each step and before `watch`, with the actions.
   std::function<void(std::int64_t game, const game::Actions&, const game::StepResult&,
                      const game::State& after)>
       on_step = {};
-  /// Called before each step, where set; once it returns true, nothing more is played.
+  /// Called, if set, before each step; once it returns true, play ends.
   std::function<bool()> stop = {};
 };
 
@@ -59,7 +59,7 @@ struct MatchResult {
   [[nodiscard]] double win_rate() const;
 };
 
-/// Plays the games. Game k depends on (seed, k) and the movers alone: a game keeps its place in its block, so networks get
+/// Plays the games. Game k depends only on (seed, k) and the movers: a game keeps its place in its block, so networks get
 /// the same batch shapes in whichever process it is played.
 /// Returns  the games that ended before options.stop returned true.
 MatchResult play_match(const MakeMover& a, const MakeMover& b, const MatchOptions& options);

@@ -1,4 +1,4 @@
-// How a policy looks at a board: which features, scaled or raw.
+// How a policy observes a board: which features, scaled or raw.
 #pragma once
 
 #include "snake_ddp/base/host_device.hpp"
@@ -15,13 +15,13 @@ struct Sight {
   encode::Scaling scaling = encode::no_scaling();
   int view_radius =
       0;  // above 0, with the window: cells farther than this from a snake's head are hidden from it
-  bool graphs = false;  // behind the features come the six snakes' graphs, as far as they are seen
+  bool graphs = false;  // the features are followed by the six snakes' graphs, as far as they are visible
 
   [[nodiscard]] SD_HD int features() const {
     return encode::obs_size(kind) + (graphs ? encode::kGraphsFloats : 0);
   }
 
-  /// Writes the rows that networks read.
+  /// Writes the rows that networks take.
   /// Shapes  out [3, features + 1], the constant 1 included.
   SD_HD void write(const game::State& state, int team, float* out) const {
     const int n = features();
@@ -33,7 +33,7 @@ struct Sight {
         if (view_radius > 0) encode::hide_far(view_radius, row);
         if (!graphs) continue;
         const int head = state.head(team * game::kTeamSize + snake);
-        float hidden[game::kSnakes];  // the graphs tell
+        float hidden[game::kSnakes];  // taken from the graphs
         encode::write_graphs(state, team, {head, view_radius}, row + encode::obs_size(kind), hidden);
       }
       return;
@@ -58,7 +58,7 @@ struct Sight {
 inline constexpr unsigned kAllMoves = 15;
 
 /// The move drawn from unnormalised probabilities, negative ones counting as 0, among those whose bit is set in `open`;
-/// uniform over these where none is positive. `unit` is in [0, 1); `open` is not 0.
+/// uniform over these if none is positive. `unit` is in [0, 1); `open` is not 0.
 SD_HD inline std::uint8_t sampled_move(const float* weights, float unit, unsigned open = kAllMoves) {
   float positive[4];
   float total = 0.0F;
@@ -80,11 +80,11 @@ SD_HD inline std::uint8_t sampled_move(const float* weights, float unit, unsigne
     left -= positive[a];
     if (left < 0.0F) return a;
   }
-  // Rounding may leave a rest: the last move with any weight.
+  // Rounding may leave a remainder: the last move with any weight.
   return positive[3] > 0.0F ? 3 : positive[2] > 0.0F ? 2 : positive[1] > 0.0F ? 1 : 0;
 }
 
-/// The move of largest weight among those in `open`, the lowest on a tie.
+/// The move with the largest weight among those in `open`, the lowest on a tie.
 SD_HD inline std::uint8_t best_move(const float* weights, unsigned open = kAllMoves) {
   std::uint8_t best = 4;
   for (std::uint8_t a = 0; a < 4; ++a) {

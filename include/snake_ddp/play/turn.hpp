@@ -1,5 +1,5 @@
-// What happens to one board in one step, apart from the networks: moves from what a policy answers, rewards, sums of n
-// steps. Compiles for devices; the collector and the fleet both play by it.
+// What happens to one board in one step, apart from the networks: moves from a policy's outputs, rewards, n-step
+// sums. Compiles for devices; both collector and fleet use it.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ inline constexpr std::int64_t kTeam = game::kTeamSize, kActions = game::kMoves,
                               // A transition that waits for its n-th reward: board, action, reward.
     kWindowWidth = kBoardFloats + kActionFloats + kTeam;
 
-/// With this in the step team B draws numbers of its own.
+/// Added to the step so that team B draws its own random numbers.
 inline constexpr std::uint32_t kTeamB = 1U << 16;
 
-/// A running game as whole numbers, in this order.
+/// A running game as integers, in this order.
 enum EpisodeField : std::int64_t { kStarted, kReturns, kSteps = kReturns + kTeam, kOpponent, kFields };
 
-/// What replay's columns are filled with, by name.
+/// Sources of replay's columns, by name.
 enum Source { kObservation, kAction, kReward, kNextObservation, kDiscount, kNextMoves, kBack, kSources };
 inline constexpr const char* kSourceNames[kSources] = {
     "observation", "action", "reward", "next_observation", "discount", "next_moves", "back"};
 
-/// The part of a collector's options that boards are played by; plain values.
+/// The part of a collector's options that affects play; plain values.
 struct TurnRules {
   Sight sight;
   encode::RewardRule reward = encode::RewardRule::kV12;
@@ -46,10 +46,10 @@ SD_HD inline std::uint64_t stream_of(std::int64_t board, std::uint32_t games) {
   return static_cast<std::uint64_t>(board) << 32 | games;
 }
 
-/// Chooses a team's moves. From weights as the reference has it: with probability epsilon the whole team's action vector
-/// is replaced by random numbers; the moves are sampled from the vector in either case. From values (`best`): each snake
+/// Chooses a team's moves. From weights, as in the reference: with probability epsilon the whole team's action vector
+/// is replaced by random numbers; in either case moves are sampled from the vector. From values (`best`): each snake
 /// makes its best move, or with probability epsilon any.
-/// Shapes  values, stored [12]: what the policy answered, and what replay stores of it.
+/// Shapes  values, stored [12]: the policy's outputs, and what replay stores of them.
 SD_HD inline void choose(const TurnRules& rules, const game::State& state, std::uint64_t stream, int team,
                          double epsilon, bool best, const float* values, game::Actions& actions,
                          float* stored) {
@@ -78,7 +78,7 @@ SD_HD inline void choose(const TurnRules& rules, const game::State& state, std::
   }
 }
 
-/// What a team's snakes are taught for the step that led to `after`.
+/// The training rewards of a team's snakes for the step that led to `after`.
 /// Shapes  out [3].
 SD_HD inline void team_reward(const TurnRules& rules, const game::State& after,
                               const game::StepResult& result, int team, float* out) {
@@ -96,12 +96,12 @@ SD_HD inline void team_reward(const TurnRules& rules, const game::State& after,
   }
 }
 
-/// A transition over `count` steps, but for its boards.
+/// A transition over `count` steps, without its boards.
 struct Summed {
   float reward[kTeam], discount[kTeam], next_moves[kActionFloats];
 };
 
-/// Sums the rewards of `count` steps from the `oldest` on.
+/// Sums the rewards of `count` steps from `oldest` on.
 /// Shapes  window [n_step, kWindowWidth], a ring.
 SD_HD inline Summed summed(const TurnRules& rules, const float* window, std::int64_t oldest,
                            std::int64_t count, const game::State& after, bool terminated) {

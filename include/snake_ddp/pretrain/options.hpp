@@ -56,7 +56,7 @@ struct PretrainOptions {
 /// The list over `options`, which must outlive it.
 config::Fields fields(PretrainOptions& options);
 
-/// Checks what ranges of single fields cannot say.
+/// Checks conditions that ranges of single fields cannot express.
 /// Throws  UsageError.
 void check_together(const PretrainOptions& options);
 

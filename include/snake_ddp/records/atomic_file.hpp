@@ -1,4 +1,4 @@
-// Whole files: read at once, or replaced so that nobody ever sees half of one; and folders for them.
+// Complete files: read at once, or replaced so that no reader sees a partial one; and folders for them.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,13 +10,13 @@ namespace snake_ddp::records {
 /// Replaces `path` by `bytes`: a temporary file in the same folder, fsync, rename, fsync of the folder. On
 /// an error the old file is intact and no temporary file is left.
 /// Threads     may be called from several at once; the last rename wins.
-/// Throws      FileError, with what to do about a full disk, a read-only or a missing folder.
+/// Throws      FileError, with advice for a full disk, a read-only or a missing folder.
 void write_file_atomically(const std::string& path, std::string_view bytes);
 
-/// Indented JSON and a line end, written by write_file_atomically. Bytes that are not UTF-8 become U+FFFD.
+/// Indented JSON with a final line break, written by write_file_atomically. Bytes that are not UTF-8 become U+FFFD.
 void write_json(const std::string& path, const nlohmann::ordered_json& value);
 
-/// Makes the folder, and those above it, where they are missing.
+/// Creates the folder and its missing parents.
 /// Throws  FileError.
 void make_folders(const std::string& path);
 

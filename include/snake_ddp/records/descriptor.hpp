@@ -31,7 +31,7 @@ class Descriptor {
   int fd_;
 };
 
-/// Returns 0 or an errno value; then a part may have been written.
+/// Returns 0 or an errno value; in that case a part may have been written.
 inline int write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());

@@ -15,29 +15,29 @@ namespace snake_ddp::records {
 
 using PerSnake = std::array<int, game::kSnakes>;
 
-/// For an action or direction: the record does not tell.
+/// For an action or direction that the record does not contain.
 inline constexpr int kUntold = -1;
 
 struct RecordedBoard {
-  std::array<std::vector<int>, game::kSnakes> snakes;  // cells, head first; empty: could not come back
-  PerSnake directions{};                               // kUntold of those that died in a log's last step
+  std::array<std::vector<int>, game::kSnakes> snakes;  // cells, head first; empty: could not respawn
+  PerSnake directions{};                               // kUntold for snakes that died in a log's last step
   std::vector<int> beans;                              // cells, in list order
 };
 
 struct RecordedStep {
-  PerSnake actions{};  // as chosen; all kUntold where a log lacks joint_action
-  PerSnake turned{};   // the direction each snake took; all kUntold in a log that was read
+  PerSnake actions{};  // as chosen; all kUntold if a log lacks joint_action
+  PerSnake turned{};   // the direction each snake took; all kUntold in a log read from a file
   PerSnake reward{};   // of the game
   PerSnake hit{};      // 1: died in this step
   RecordedBoard after;
-  std::optional<PerSnake> score;  // only logs tell
-  std::optional<bool> done;       // only traces tell
-  std::int64_t line = 0;          // of the file it was read from
+  std::optional<PerSnake> score;  // only in logs
+  std::optional<bool> done;       // only in traces
+  std::int64_t line = 0;          // of the source file
 };
 
 struct RecordedGame {
   std::array<std::string, 2> names{"team A", "team B"};
-  std::string start_time, end_time;  // local, as text; empty where not told
+  std::string start_time, end_time;  // local, as text; empty if unknown
   RecordedBoard start;
   std::vector<RecordedStep> steps;
   bool cut_off = false;              // the players stopped before the game's own end
@@ -45,25 +45,25 @@ struct RecordedGame {
   std::int64_t line = 0;
 };
 
-/// The direction in which a snake moved that has this body and lives: from its second cell to its head.
-/// kUntold where they do not touch.
+/// The direction in which a living snake with this body moved: from its second cell to its head.
+/// kUntold if they do not touch.
 int direction_of(const std::vector<int>& body);
 
-/// A record of the game that starts on this board, and one step more of it. The time of the call is kept as
+/// A record of the game that starts on this board, and one more step of it. The time of the call is stored as
 /// the game's start and end.
 RecordedGame begin_record(const game::State& start);
 void add_step(RecordedGame& record, const game::Actions& actions, const game::StepResult& result,
               const game::State& after);
 
-/// The game as the platform's JSON, in one line with its end. Every step's actions must be told.
+/// The game as the platform's JSON, on one line with a line break. Every step's actions must be known.
 /// Follows  run_log.py and env/snakes.py of jidiai/Competition_3v3snakes.
 std::string game_log_text(const RecordedGame& record);
 
-/// Calls `visit` for each game of a file of logs or of traces, plain or gzip. What is handed over is of the
+/// Calls `visit` for each game of a file of logs or of traces, plain or gzip. The games have a valid
 /// format: lists of the right lengths, cells on the board, a start that the rules allow. Whether the steps
-/// follow the rules is verify-trace's question.
-/// Throws  FileError with file, line, step and field where a value is not of the format or the file is cut
-///         short.
+/// follow the rules is checked by verify-trace.
+/// Throws  FileError with file, line, step and field if a value has the wrong format or the file is
+///         truncated.
 void read_games(const std::string& path, const std::function<void(const RecordedGame&)>& visit);
 
 }  // namespace snake_ddp::records

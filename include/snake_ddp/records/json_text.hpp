@@ -1,4 +1,4 @@
-// JSON that anybody may have written.
+// JSON from untrusted sources.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 
 namespace snake_ddp::records {
 
-/// No file of ours has brackets deeper within brackets, or a seventh as many values (the log of a whole game). The library
-/// takes up to a hundred bytes of memory for a value of two characters, and prints and copies nested ones by recursion.
+/// Our own files have less nesting, and at most a seventh as many values (the log of a whole game). The library
+/// takes up to a hundred bytes of memory for a two-character value, and prints and copies nested ones by recursion.
 inline constexpr int kMostJsonDepth = 32;
 inline constexpr std::size_t kMostJsonValues = std::size_t{1} << 20U;
 
-/// The value that `text` is.
-/// Throws  FileError "not JSON: ..." that says why, where the text is none or beyond the limits above. The caller adds the
+/// Parses `text`.
+/// Throws  FileError "not JSON: ..." with the reason, if the text is invalid or exceeds the limits above. The caller adds the
 ///         file's name.
 nlohmann::json parse_json(std::string_view text);
 

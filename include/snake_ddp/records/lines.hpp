@@ -10,7 +10,7 @@ struct gzFile_s;
 namespace snake_ddp::records {
 
 /// Reads a file line by line; line ends (\n or \r\n) are taken off, a last line without one counts.
-/// Throws  FileError where the file is missing, unreadable, a torn or corrupt gzip, or has a line above 16
+/// Throws  FileError if the file is missing, unreadable, a truncated or corrupt gzip, or has a line above 16
 /// MiB.
 class LineReader {
  public:
@@ -21,7 +21,7 @@ class LineReader {
 
   /// The next line into `line`; false at the end of the file.
   bool next(std::string& line);
-  /// The number of the line that `next` gave last, from 1.
+  /// The number of the line that `next` returned last, from 1.
   [[nodiscard]] std::int64_t line_number() const { return line_number_; }
   [[nodiscard]] const std::string& path() const { return path_; }
 

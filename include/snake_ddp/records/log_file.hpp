@@ -1,4 +1,4 @@
-// train.log: what the console said, with the time of day.
+// train.log: the console's lines, with the time of day.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace snake_ddp::records {
 
-/// Appends lines to a file; each is handed to the system at once, so a killed process loses none.
+/// Appends lines to a file; each is passed to the system at once, so a killed process loses none.
 /// Threads  may be called from several at once; lines do not mix.
 class LogFile {
  public:
-  /// Opens `path` for appending; creates it where missing.
+  /// Opens `path` for appending; creates it if missing.
   /// Throws  FileError.
   explicit LogFile(std::string path);
   LogFile(const LogFile&) = delete;

@@ -1,4 +1,4 @@
-// Files whose length and checksum are kept elsewhere, so that a reader knows whether they are whole.
+// Files whose length and checksum are stored elsewhere, so that a reader can verify that they are complete.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace snake_ddp::records {
 
-/// What tells a whole file from a damaged one.
+/// Distinguishes a complete file from a damaged one.
 struct Seal {
   std::uint64_t bytes = 0;
   std::uint32_t crc32 = 0;
   bool operator==(const Seal&) const = default;
 };
 
-/// Writes a new file piece by piece. Not atomic: for files in a folder that gets its name when it is whole.
-/// Throws   FileError from each function; the file may then be there in part.
+/// Writes a new file piece by piece. Not atomic: for files in a folder that is renamed once it is complete.
+/// Throws   FileError from each function; the file may then exist in part.
 class SealedWriter {
  public:
   explicit SealedWriter(std::string path);
@@ -26,7 +26,7 @@ class SealedWriter {
   SealedWriter& operator=(const SealedWriter&) = delete;
 
   void write(std::string_view bytes);
-  /// Makes sure that the bytes are on the disk.
+  /// Ensures that the bytes are on the disk.
   Seal close();
 
  private:
@@ -36,7 +36,7 @@ class SealedWriter {
 };
 
 /// Reads a file piece by piece and compares it with its seal.
-/// Throws   DamagedFile where it is missing, of another length, or has other bytes; SystemError where it cannot be read.
+/// Throws   DamagedFile if it is missing or has another length or other bytes; SystemError if it cannot be read.
 class SealedReader {
  public:
   SealedReader(std::string path, Seal seal);
@@ -44,7 +44,7 @@ class SealedReader {
   SealedReader(const SealedReader&) = delete;
   SealedReader& operator=(const SealedReader&) = delete;
 
-  /// Fills `out`; the file must have as much left.
+  /// Fills `out`; the file must have that much left.
   void read(std::span<char> out);
   /// After all bytes were read.
   void close();
@@ -57,7 +57,7 @@ class SealedReader {
   int descriptor_;
 };
 
-/// Writes `bytes` and makes sure of them.
+/// Writes `bytes` and ensures that they are on the disk.
 Seal write_sealed(const std::string& path, std::string_view bytes);
 
 /// The whole file.

@@ -1,4 +1,4 @@
-// How replay on a device is counted. Without tensors, for kernels.
+// The counters of replay on a device. Without tensors, for kernels.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Many boards stepped together: the policy plays team A on all of them in one batch; a scripted opponent, a frozen
-// policy or the policy itself plays team B; and what happened to the policy's teams goes into replay.
+// policy or the policy itself plays team B. The policy's transitions go into replay.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,10 +21,10 @@
 
 namespace snake_ddp::rollout {
 
-/// A game, as far as it was played.
+/// A game so far.
 struct Episode {
-  std::int64_t number = 0;                 // of this rank, from 1, in the order of ending; 0 before its end
-  std::int64_t started = 0;                // number by the order of starting, the one that chose the opponent
+  std::int64_t number = 0;   // of this rank, from 1, in the order in which games end; 0 before its end
+  std::int64_t started = 0;  // number in the order in which games start, which chose the opponent
   int snake_return[game::kTeamSize] = {};  // sums of the game's own rewards
   int team_return[2] = {};
   int steps = 0;
@@ -39,12 +39,12 @@ struct CollectorOptions {
   encode::RewardRule reward = encode::RewardRule::kV12;
   double reward_scale = 1.0;
   double epsilon = 0.5;
-  double epsilon_speed = 0.9995;  // factor on epsilon at every choice of one board
+  double epsilon_speed = 0.9995;  // factor on epsilon at every decision of one board
   double epsilon_min =
       0.0;  // > 0: no decay; the boards' epsilons form a geometric ladder from this to epsilon
-  bool mask_fatal = false;    // neither plays nor explores a move that encode::fatal_moves names
-  double own_reward = 1.0;    // a snake's share of its own reward; the rest is the mean of its team's
-  double rival_reward = 0.0;  // factor on the mean game reward of the opponents, which is taken off
+  bool mask_fatal = false;    // neither plays nor explores moves in encode::fatal_moves
+  double own_reward = 1.0;    // weight of a snake's own reward; the rest is the mean of its team's
+  double rival_reward = 0.0;  // weight of the opponents' mean game reward, which is subtracted
   double random_low = 0.0;    // exploring action vectors are uniform in (random_low, 1)
   bool store_played = false;  // the action stored is the played move, one-hot, instead of the actor's output
   std::int64_t n_step = 1;
@@ -52,27 +52,27 @@ struct CollectorOptions {
   std::uint64_t seed = 1;  // rank included
   /// The opponent of the n-th game that this rank starts, from 1.
   std::function<agents::Rival(std::int64_t)> opponent;
-  /// Called for the first board, where set: after a deal, without actions and result, and after each step.
+  /// Called for the first board, if set: after a new game starts, without actions and result, and after each step.
   std::function<void(const Episode&, const game::State&, const game::Actions*, const game::StepResult*)>
       watch = {};
-  bool self_play = false;  // may `opponent` be the policy itself? its team B then learns, too
-  /// The frozen team at a place, null where there is none; needed where `opponent` may name one. It sees as the policy
-  /// does and explores nothing.
+  bool self_play = false;  // can `opponent` be the policy itself? then its team B learns too
+  /// The frozen team at an index, null if there is none; needed if `opponent` may name one. It observes like the policy
+  /// and does not explore.
   std::function<nets::Policy*(int place)> frozen = {};
-  std::int64_t memory = 0;  // floats that the policy, and each frozen one, remembers of a snake
+  std::int64_t memory = 0;  // floats of memory per snake, of the policy and of each frozen one
 };
 
-/// What of them boards are played by.
+/// The options that boards are played by.
 play::TurnRules rules_of(const CollectorOptions& options);
 
-/// A board's own epsilon, where they form a ladder.
+/// A board's own epsilon, if they form a ladder.
 double ladder_epsilon(const CollectorOptions& options, std::int64_t board);
 
-/// A learner's columns as a collector fills them: where a board takes less than half the room of its observation, replay
-/// stores the board, 256 bytes, from which `sight` makes the observation of whichever rows are drawn.
+/// A learner's columns as a collector fills them: if a board takes less than half the size of its observation, replay
+/// stores the board, 256 bytes, and `sight` recomputes the observation for the rows that are drawn.
 std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, const play::Sight& sight);
 
-/// How far a rank's games have come: what outlasts its boards.
+/// A rank's progress in games, which outlives its boards.
 struct GameCount {
   std::int64_t started = 0, ended = 0;
   double epsilon = 0;
@@ -80,17 +80,17 @@ struct GameCount {
 
 class Collector {
  public:
-  /// `replay` has columns as with_boards makes them, of the names observation, action, reward, next_observation,
-  /// discount, next_moves (1 where a move may be made, else 0), back (how many rows before it the same team's previous
-  /// transition of that game was appended, 0 at its first), in any order; it must outlive the collector.
-  /// Throws  Bug for a column of another name.
+  /// `replay` has columns as with_boards makes them, named observation, action, reward, next_observation,
+  /// discount, next_moves (1 if a move is allowed, else 0), back (the distance in rows to the same team's previous
+  /// transition of that game, 0 at its first), in any order; it must outlive the collector.
+  /// Throws  Bug for a column with another name.
   Collector(CollectorOptions options, replay::Buffer& replay);
 
-  /// One move on every board. Boards whose game ended are dealt anew.
-  /// Shapes  appends a transition for each team that the policy plays, less those still waiting for their n-th
-  ///         reward; ended games go to the end of `episodes`.
+  /// One move on every board. Finished boards start a new game.
+  /// Shapes  appends a transition for each team that the policy plays, except those still waiting for their n-th
+  ///         reward; finished games are appended to `episodes`.
   void step(nets::Policy& policy, std::vector<Episode>& episodes);
-  /// The two halves of `step`: what everybody answers, and the move that follows from it. `policy` may learn between.
+  /// The two halves of `step`: everybody's decisions, and the move that follows. `policy` may learn in between.
   void decide(nets::Policy& policy);
   void move(std::vector<Episode>& episodes);
 
@@ -102,17 +102,17 @@ class Collector {
 
   [[nodiscard]] GameCount count() const { return {started_, ended_, epsilon_}; }
 
-  /// Everything that a bit-exact continuation needs: boards, running games, windows of n steps, counters.
+  /// Everything that a bit-exact continuation needs: boards, running games, n-step windows, counters.
   /// Copies; Owner: the caller.
   [[nodiscard]] nets::NamedTensors state() const;
 
-  /// Goes on from a state of a collector with the same options, and returns true; false, with nothing changed,
-  /// where that one had other numbers of boards or steps, another layout, or games against frozen teams that there are
-  /// no more.
-  /// Throws  FileError that starts with `what` where the values cannot be.
+  /// Restores the state of a collector with the same options and returns true. Returns false, with nothing changed,
+  /// if that collector had other numbers of boards or steps, another layout, or games against frozen teams that no longer
+  /// exist.
+  /// Throws  FileError that starts with `what` if the values are impossible.
   bool restore(const nets::NamedTensors& state, const std::string& what);
 
-  /// Fresh boards, none of which was dealt before the count came so far.
+  /// New boards, none of which was dealt before.
   void deal_anew(const GameCount& count);
 
  private:
@@ -144,7 +144,7 @@ class Collector {
   std::vector<Seat> seats_;  // taken in this step
   std::size_t sides_;
   at::Tensor observations_;  // [seats taken or more, 3, D + 1]
-  // Boards against frozen teams, those against the same one next to each other, and what these answered.
+  // Boards against frozen teams, grouped by team, and these teams' outputs.
   std::vector<std::size_t> frozen_boards_;
   at::Tensor frozen_observations_;           // [boards or more, 3, D + 1]
   std::vector<game::Actions> frozen_moves_;  // by board
@@ -152,14 +152,15 @@ class Collector {
   std::vector<float> window_;
   std::vector<std::int64_t> window_size_, window_next_;
   std::vector<std::int64_t> asked_;  // teams, by number 2 * board + team
-  std::vector<float> values_;        // answers of this step, by seat
-  bool best_ = false;                // of them the highest is played
-  at::Tensor memory_;  // [boards, 2, 3, memory], of who plays the team and remembers; zeros at a game's start
-  // By seat: what replay's count of appended rows was at its game's last one; kNoRow before the first.
+  std::vector<float> values_;        // outputs of this step, by seat
+  bool best_ = false;                // play the move with the highest output
+  at::Tensor
+      memory_;  // [boards, 2, 3, memory], of a policy with memory that plays the team; zeros at a game's start
+  // By seat: replay's count of appended rows at its game's last row; kNoRow before the first.
   std::vector<std::int64_t> last_row_;
   static constexpr std::int64_t kNoRow = std::numeric_limits<std::int64_t>::min();
   bool linked_ = false;       // replay has a column `back`
-  std::vector<int> sources_;  // what each column of replay is filled with
+  std::vector<int> sources_;  // source of each column of replay
   bool packed_ = false;       // observations are stored as boards
   std::vector<float> row_, next_row_;
   double epsilon_;

@@ -1,5 +1,5 @@
 // Many boards on one device, stepped by kernels: the same games as the collector's, bit for bit, for scripted opponents.
-// What it plays goes into replay on that device; the host queues work and is told of ended games when it asks. On the
+// Transitions go into replay on that device; the host queues work and fetches finished games on request. On the
 // CPU the same pieces of work run in a loop.
 #pragma once
 
@@ -18,16 +18,16 @@ namespace snake_ddp::rollout {
 
 class Fleet {
  public:
-  /// Deals as a collector with the same options, in which `opponent`, `watch`, `self_play` and `frozen` are not read.
-  /// `replay` has a collector's columns, and must outlive the fleet. `fetch_interval`: steps between two fetches at most.
-  /// Throws  UsageError where replay is smaller than what one step may store.
+  /// Starts games like a collector with the same options; `opponent`, `watch`, `self_play` and `frozen` are ignored.
+  /// `replay` has a collector's columns, and must outlive the fleet. `fetch_interval`: maximum number of steps between fetches.
+  /// Throws  UsageError if replay is smaller than what one step may store.
   Fleet(const CollectorOptions& options, const agents::OpponentPlan& opponents, replay::DeviceBuffer& replay,
         std::int64_t fetch_interval);
 
-  /// Queues one move on every board; boards whose game ended are dealt anew. What the policy answers is copied to the
-  /// device where it is not there.
+  /// Queues one move on every board; finished boards start a new game. The policy's outputs are copied to the
+  /// device if necessary.
   void step(nets::Policy& policy);
-  /// The two halves of `step`: what `policy` answers, and the move. `policy` may learn between.
+  /// The two halves of `step`: the outputs of `policy`, and the move. `policy` may learn in between.
   void decide(nets::Policy& policy);
   void move();
 
@@ -37,16 +37,16 @@ class Fleet {
   // As of the last fetch.
   [[nodiscard]] std::int64_t episodes_ended() const { return fetched_; }
   [[nodiscard]] double epsilon() const { return epsilon_; }
-  /// Rows in replay, and ever given to it.
+  /// Rows in replay, and rows ever appended.
   [[nodiscard]] std::int64_t replay_size() const { return replay_size_; }
   [[nodiscard]] std::int64_t replay_appended() const { return replay_appended_; }
 
-  /// Makes `collector`, with the same options, as this fleet: it goes on with the same games. Waits for the device.
+  /// Copies this fleet into `collector`, which has the same options and continues the same games. Waits for the device.
   void copy_to(Collector& collector) const;
-  /// Makes this as `collector`, which may not be in a game against anybody but scripted opponents.
+  /// Copies `collector` into this; all its games must be against scripted opponents.
   void copy_from(const Collector& collector);
 
-  /// What is seen of the boards, [num_envs, 3, features + 1].
+  /// The observations of the boards, [num_envs, 3, features + 1].
   [[nodiscard]] const at::Tensor& observations() const { return observations_; }
 
  private:
@@ -61,13 +61,13 @@ class Fleet {
   at::Device device_;
   nets::NamedTensors state_;  // a collector's, on the device
   at::Tensor place_, counts_, sums_, records_, record_epsilon_, observations_, values_;
-  std::int64_t sources_[play::kSources];  // place of each in replay's columns, -1 where it has none
+  std::int64_t sources_[play::kSources];  // the index of each in replay's columns, -1 if there is none
   bool stores_boards_ = false, best_ = false;
   std::int64_t fetched_ = 0, replay_size_ = 0, replay_appended_ = 0;
   double epsilon_;
 };
 
-/// Boards that are played with random moves and dealt anew at their end, for measuring: each call is one step of all.
+/// Boards played with random moves and restarted at their end, for benchmarks: each call is one step of all.
 class Wanderers {
  public:
   /// With `sight` team A's observation is written after each step.
@@ -83,7 +83,7 @@ class Wanderers {
   at::Tensor boards_, games_, observations_;
 };
 
-/// Was this program built with kernels of its own?
+/// Does this build contain kernels?
 bool have_kernels();
 
 }  // namespace snake_ddp::rollout

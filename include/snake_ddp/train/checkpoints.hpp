@@ -1,5 +1,5 @@
-// Full-state checkpoints, written while training goes on. The shared part comes from rank 0, a part from each rank;
-// docs/formats.md tells what is in them.
+// Full-state checkpoints, written while training continues. The shared part comes from rank 0, a part from each rank;
+// docs/formats.md describes their contents.
 #pragma once
 
 #include <atomic>
@@ -50,7 +50,7 @@ class Checkpoints {
     std::string identity;  // of the run; rank 0's counts
   };
 
-  /// What became of a checkpoint; on other ranks than 0 of this rank's part of it.
+  /// The outcome of a checkpoint; on ranks other than 0, of this rank's part.
   struct Outcome {
     std::string failure;  // empty: it is whole
     std::int64_t step = 0;
@@ -59,27 +59,27 @@ class Checkpoints {
   };
 
   explicit Checkpoints(Plan plan) : plan_(std::move(plan)) {}
-  /// Stops a write that is under way; what it wrote is no checkpoint.
+  /// Stops a write in progress; the partial checkpoint does not count.
   ~Checkpoints();
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
 
-  /// Takes the state as it is and goes on writing it in another thread.
+  /// Takes the state as it is and writes it in another thread.
   /// Collective  every rank begins at the same step; none may be under way.
   /// Cost        a copy of the learner's and the collector's state; none of replay.
   void begin(const RunState& state);
 
-  /// Whether one is under way: the same on all ranks.
+  /// Whether a checkpoint is in progress: the same on all ranks.
   [[nodiscard]] bool under_way() const { return stage_ != Stage::kNone; }
 
   /// Whether this rank's thread is still busy.
   [[nodiscard]] bool busy() const;
 
-  /// One step on, when no rank is busy: parts, then the whole. Tells what became of it at the second one.
-  /// Collective  every rank calls it when all agree that none is busy.
+  /// Advances by one stage when no rank is busy: parts, then the whole. Returns the outcome after the second stage.
+  /// Collective  every rank calls it once all agree that none is busy.
   std::optional<Outcome> advance(dist::DistContext& context);
 
-  /// Waits for the one under way.
+  /// Waits for the checkpoint in progress.
   /// Collective  every rank calls it.
   /// Returns     its failure on all ranks.
   Outcome complete(dist::DistContext& context);

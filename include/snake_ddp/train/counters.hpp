@@ -1,4 +1,4 @@
-// How far a run has come: the loop's own counters, equal on all ranks but where said.
+// A run's progress: the loop's own counters, equal on all ranks unless noted.
 #pragma once
 
 #include <cstdint>

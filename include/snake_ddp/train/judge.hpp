@@ -16,17 +16,18 @@ struct Pairing {
   const rollout::Player* b;
 };
 
-/// Plays options.games games of each pairing, the same deals for all, each rank its share, and sums the results.
+/// Plays options.games games of each pairing, with the same starting boards for all, split among the
+/// ranks, and sums the results.
 /// Collective  the same results on each rank, for any number of ranks; options.part, parts and stop are set here.
-/// Returns     nothing, on all ranks, where `stopping` said on any of them that a stop was asked for: within a second.
-/// Waits       for the other ranks as long as this one played, and the group's timeout.
+/// Returns     nothing, on all ranks, if `stopping` reported a stop request on any of them: within a second.
+/// Waits       for the other ranks as long as this one played, plus the group's timeout.
 /// Throws      DistError.
 std::optional<std::vector<play::MatchResult>> judge_all(const std::vector<Pairing>& pairings,
                                                         play::MatchOptions options,
                                                         dist::DistContext& context,
                                                         const std::function<bool()>& stopping);
 
-/// The same of one pairing.
+/// The same for one pairing.
 std::optional<play::MatchResult> judge(const rollout::Player& a, const rollout::Player& b,
                                        play::MatchOptions options, dist::DistContext& context,
                                        const std::function<bool()>& stopping);

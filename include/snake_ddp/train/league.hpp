@@ -1,4 +1,4 @@
-// The teams that a learner meets beside itself: scripted ones and frozen copies of what it was.
+// The opponents of a learner besides itself: scripted ones and frozen copies of earlier versions.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,19 @@ namespace snake_ddp::train {
 struct LeagueOptions {
   std::vector<agents::Opponent> scripted;  // members from the start
   int places = 8;                          // for frozen teams
-  std::int64_t games = 2000;               // of a judgement, shared among the members
-  double entry = 0.7;                      // share of them that a copy must have won to become a member
+  std::int64_t games = 2000;               // of a match, shared among the members
+  double entry = 0.7;                      // win rate at which a copy becomes a member
   std::uint64_t seed = 1;
   play::Sight sight;
   nets::Head head = nets::Head::kSoftmax;
   bool mask_fatal = false;
 };
 
-/// A member, and how the learner fared against it last.
+/// A member, and the learner's last result against it.
 struct LeagueMember {
-  agents::Rival rival;       // its place, if it is frozen
+  agents::Rival rival;       // its index, if it is frozen
   std::int64_t episode = 0;  // rank 0's when it became a member
-  double hardness = 1;       // share of points that the learner did not make
+  double hardness = 1;       // share of points that the learner did not score
 };
 
 /// The same on all ranks.
@@ -52,28 +52,28 @@ class League {
 
   [[nodiscard]] const std::vector<LeagueMember>& members() const { return members_; }
 
-  /// The opponent of game number `game`: a member, drawn by hardness, which counts 5 % at least.
+  /// The opponent of game number `game`: a member, drawn by difficulty, which counts at least 5 %.
   [[nodiscard]] agents::Rival drawn(std::uint64_t seed, std::uint64_t game) const;
 
-  /// The frozen team at a place, null where there is none. Owner: the league, until another one takes its place.
+  /// The frozen team at an index, null if there is none. Owner: the league, until another team replaces it.
   [[nodiscard]] nets::Policy* frozen(int place) const;
 
-  /// The learner plays its games against all members, greedily as in evaluation. If it wins as many as it must, a copy of
-  /// it becomes a member, in the place of the frozen one that is easiest by now when all places are taken.
+  /// The learner plays its games against all members, greedily as in evaluation. If it wins enough, a copy of
+  /// it becomes a member and, if all places are taken, replaces the frozen one that is now easiest.
   /// Collective  the same on all ranks, whose weights are equal; `alive` is called between steps.
-  /// Returns     nothing where `stopping` said on any rank that a stop was asked for; a later call then plays the same games.
+  /// Returns     nothing if `stopping` reported a stop request on any rank; a later call then plays the same games.
   std::optional<Judgement> judge(learners::Learner& learner, std::int64_t episode, dist::DistContext& context,
                                  const std::function<void()>& alive, const std::function<bool()>& stopping);
 
   /// Everything that a bit-exact continuation needs. Copies; Owner: the caller.
   [[nodiscard]] nets::NamedTensors state() const;
 
-  /// Goes on from a state. Scripted members are those of the options, whatever they were then.
-  /// Throws  FileError that starts with `what` where the values cannot be.
+  /// Restores a state. Scripted members are those of the options, whatever they were before.
+  /// Throws  FileError that starts with `what` if the values are impossible.
   void restore(const nets::NamedTensors& state, const std::string& what);
 
  private:
-  // What is known of two members' games, by their names.
+  // Known results of games between two members, by their names.
   struct Met {
     std::string a, b;
     std::int64_t wins, draws, losses;
@@ -97,7 +97,7 @@ class League {
   std::int64_t judgements_ = 0;
 };
 
-/// As reports call it: "level2", or "#40000" for the copy that became a member at that episode.
+/// The name in reports: "level2", or "#40000" for the copy that became a member at that episode.
 std::string name_of(const LeagueMember& member);
 
 }  // namespace snake_ddp::train

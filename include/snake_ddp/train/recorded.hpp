@@ -1,5 +1,5 @@
 // Work on a device that is the same each time: recorded once as a CUDA graph, then replayed, so that the host queues one
-// thing instead of dozens.
+// operation instead of dozens.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@ namespace snake_ddp::train {
 class Recording {
  public:
   virtual ~Recording() = default;
-  /// What is queued between the two is recorded and not done.
+  /// What is queued between the two calls is recorded, not executed.
   virtual void begin() = 0;
   virtual void end() = 0;
   virtual void replay() = 0;
@@ -28,13 +28,13 @@ MakeRecording cuda_graphs(at::Device device);
 
 class Recorded {
  public:
-  /// The first `warm_up` calls of each kind are done as they are: libraries allocate and choose by them. Without `make`
-  /// all calls are.
+  /// The first `warm_up` calls of each kind run normally: libraries allocate and tune during them. Without `make`,
+  /// all calls do.
   /// Follows  PyTorch's and NCCL's advice of 11 calls before a recording.
   explicit Recorded(MakeRecording make, int warm_up = 11) : make_(std::move(make)), warm_up_(warm_up) {}
 
-  /// Does `work`. Its host code runs only where this returns true; where it returns false a recording of an earlier call
-  /// with the same `kind` was replayed. So what it queues may differ between calls in the contents of tensors alone.
+  /// Runs `work`. Its host code runs only if this returns true; if it returns false, a recording of an earlier call
+  /// with the same `kind` was replayed. So what it queues may differ between calls only in the contents of tensors.
   bool run(int kind, const std::function<void()>& work);
 
  private:

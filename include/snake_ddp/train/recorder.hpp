@@ -1,4 +1,4 @@
-// Game logs of a training run: now and then a game of rank 0's first board.
+// Game logs of a training run: from time to time, a game of rank 0's first board.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a person sees of a run: console, progress bar, train.log, TensorBoard. Rank 0 only.
+// A run's reports: console, progress bar, train.log, TensorBoard. Rank 0 only.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ struct Pace {
   double gpu_memory_mb = 0;
 };
 
-/// Where a run is and what will end it, as the progress bar shows it. All counts include what was done before a --resume.
+/// A run's progress and its limits, for the progress bar. All counts include what was done before a --resume.
 struct RunProgress {
   std::int64_t episode = 0, max_episodes = 1;  // of this rank
   double episodes_per_s = 0;                   // 0: not known yet
@@ -37,16 +37,16 @@ struct RunProgress {
   std::optional<double> steps_per_s;
 };
 
-/// The progress bar, fewer than `columns` characters: the share done and the time left by the bound that will end the run
+/// The progress bar, fewer than `columns` characters: progress and time left by the limit that will end the run
 /// first, win rate and speed, as far as they are known and fit.
 std::string bar_text(const RunProgress& progress, int columns);
 
-/// A file that cannot be written is reported on the console once, and once more when it can be written again; training
-/// goes on.
+/// A file that cannot be written is reported on the console once, and again when it can be written; training
+/// continues.
 class Reporter {
  public:
-  /// `begin` holds what will end the run, and the episodes and seconds that it already used.
-  /// Throws  FileError when the run folder cannot be written.
+  /// `begin` holds the limits of the run, and the episodes and seconds already used.
+  /// Throws  FileError if the run folder cannot be written.
   Reporter(const std::string& folder, const RunProgress& begin, bool every_episode);
 
   /// A line on the console and in train.log.
