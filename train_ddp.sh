@@ -7,7 +7,7 @@
 #                                        NODE_RANK=0 on the first and 1 on the second: launch/two_nodes.md
 set -euo pipefail
 # Finished set-up is kept. Set-up in progress finishes first, unless it gets the signal too.
-trap 'echo "== stopped by a signal before training began; nothing was begun" >&2; exit 75' TERM INT HUP USR1
+trap 'echo "== stopped by a signal before training began; nothing was started" >&2; exit 75' TERM INT HUP USR1
 trap : USR2
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . launch/setup.sh

@@ -26,7 +26,7 @@ def say(text):
 
 
 def stop_early(_number, _frame):
-    say("stopped by a signal before training began; nothing was begun")
+    say("stopped by a signal before training began; nothing was started")
     os._exit(75)
 
 

@@ -133,10 +133,10 @@ std::string quoted(const std::string& text) {
 
 void refuse_memory(const ActorFile& actor, const char* format) {
   if (nets::is_gru_net(actor.weights))
-    throw base::UsageError(
-        fmt::format("--format {}: {} is a recurrent Q-network, whose moves depend on earlier steps, which "
-                    "this format cannot carry; eval plays it, and --format safetensors has its weights",
-                    format, actor.path));
+    throw base::UsageError(fmt::format(
+        "--format {}: {} is a recurrent Q-network, whose moves depend on earlier steps, which "
+        "this format cannot represent; eval plays it, and --format safetensors exports its weights",
+        format, actor.path));
 }
 
 void write_submission(const ActorFile& actor, const std::string& output) {
@@ -185,8 +185,8 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
   actor.weights = files::load_state_dict(actor.path);
   if (nets::is_q_net(actor.weights)) {
     if (!head.empty())
-      throw base::UsageError(
-          fmt::format("--output_activation {}: {} is a Q-network, which has none", head, actor.path));
+      throw base::UsageError(fmt::format(
+          "--output_activation {}: {} is a Q-network, which has no output activation", head, actor.path));
     actor.argmax = true;
     return actor;
   }

@@ -239,7 +239,7 @@ Action add_eval(CLI::App& command) {
     if (!line->record_boards.empty()) boards = record_boards(*line, context.rank(), match);
     const std::optional<play::MatchResult> played =
         train::judge(a.player, b.player, match, context, running::stop_requested);
-    if (!played) throw base::Stopped("stopped by a signal before all games were played; nothing was counted");
+    if (!played) throw base::Stopped("stopped by a signal before all games were played; there is no result");
     const play::MatchResult& result = *played;
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (boards) boards->finish();

@@ -38,7 +38,7 @@ Action add_export(CLI::App& command) {
   };
   const auto line = std::make_shared<Line>();
   command.add_option("--actor", line->actor,
-                     "an actor_*.pth, or PATH:argmax for a submission that plays its likeliest moves");
+                     "an actor_*.pth, or PATH:argmax for a submission that plays the most probable moves");
   command.add_option("--format", line->format, fmt::format("{}", fmt::join(format_names(), "|")));
   command.add_option(
       "--output", line->output,

@@ -102,7 +102,7 @@ ordered_json about_run(const fs::path& path) {
   try {
     settings = records::parse_ordered_json(records::read_file(config));
   } catch (const base::FileError& e) {
-    throw base::FileError(config + ": " + e.what() + "; was it cut short?");
+    throw base::FileError(config + ": " + e.what() + "; is it truncated?");
   }
   std::vector<std::string> models, broken;
   std::error_code none;

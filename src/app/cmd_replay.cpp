@@ -28,7 +28,7 @@ records::RecordedGame nth_game(const std::string& file, std::int64_t n) {
     if (count++ == n) wanted = game;
   });
   if (!wanted)
-    throw base::UsageError(fmt::format("--game {}: {} holds {} game(s), counted from 0", n, file, count));
+    throw base::UsageError(fmt::format("--game {}: {} contains {} game(s), counted from 0", n, file, count));
   return *wanted;
 }
 
@@ -37,7 +37,7 @@ records::RecordedGame nth_game(const std::string& file, std::int64_t n) {
 Action add_replay(CLI::App& command) {
   const auto line = std::make_shared<Line>();
   command.add_option("file", line->file, "a game log, or a file of traces, plain or gzip");
-  command.add_option("--html", line->html, "write a page for a browser to this file");
+  command.add_option("--html", line->html, "write an HTML page to this file");
   command.add_flag("--text", line->text, "play it in the terminal");
   command.add_option("--game", line->game, "number of the game in the file, from 0")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))

@@ -64,7 +64,7 @@ std::optional<std::size_t> checked_anchor(const LadderOptions& options) {
   const auto anchor = std::find(teams.begin(), teams.end(), options.anchor);
   if (anchor == teams.end()) {
     const std::string near = config::nearest_name(options.anchor, teams);
-    throw base::UsageError(fmt::format("--anchor {} is none of the ladder's teams{}", options.anchor,
+    throw base::UsageError(fmt::format("--anchor {} is not one of the ladder's teams{}", options.anchor,
                                        near.empty() ? "" : fmt::format("; did you mean {}?", near)));
   }
   return static_cast<std::size_t>(anchor - teams.begin());
@@ -171,7 +171,7 @@ void play_ladder(const LadderOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const auto results = train::judge_all(pairings, {options.games, options.seed, options.swap_sides, 0, 1, {}},
                                         context, running::stop_requested);
-  if (!results) throw base::Stopped("stopped by a signal before all games were played; nothing was counted");
+  if (!results) throw base::Stopped("stopped by a signal before all games were played; there is no result");
   const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   context.barrier("end of eval", context.deadline());
   if (context.is_main()) {  // the others need not wait for whoever reads this

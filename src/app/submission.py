@@ -349,7 +349,7 @@ try:
     if hasattr(gc, "freeze"):  # from Python 3.7 on
         gc.freeze()  # a full collection would go through all that torch made at import: 100 ms in the middle of a move
 except Exception as error:
-    tell("no network from %s, so snakes only go to the nearest bean, not back and not into a body" % ACTOR_FILE, error)
+    tell("no network in %s: snakes only go to the nearest bean, not back and not into a body" % ACTOR_FILE, error)
 
 LAST = None  # what was shown last
 RANDOM = random.Random()  # its own: the platform draws its beans from the common one
@@ -418,10 +418,10 @@ def chances(observation, snake):
             try:
                 return by_network(board, snake % TEAM)
             except Exception as error:
-                tell("the network does not answer, so the snake goes to the nearest bean", error)
+                tell("the network failed: the snake goes to the nearest bean", error)
         return to_nearest_bean(board, snake % TEAM)
     except Exception as error:
-        tell("cannot read what the platform shows, so the move is up", error)
+        tell("cannot read the platform's observation: the move is up", error)
         return certain(UP)
 
 

@@ -31,8 +31,8 @@ struct RunSettings {
     try {
       return values.value(name, otherwise);
     } catch (const nlohmann::json::exception&) {
-      throw base::FileError(
-          fmt::format("{}: {} is not a {}", file, name, std::is_same_v<T, std::string> ? "text" : "number"));
+      throw base::FileError(fmt::format("{}: {} is not a {}", file, name,
+                                        std::is_same_v<T, std::string> ? "string" : "number"));
     }
   }
 };
@@ -43,11 +43,12 @@ RunSettings settings_beside(const std::string& actor) {
   try {
     run.values = records::parse_json(records::read_file(run.file));
   } catch (const base::Error& e) {
-    throw base::FileError(fmt::format("{}, which says how {} was trained: {}", run.file, actor, e.what()));
+    throw base::FileError(
+        fmt::format("{}, which describes the training of {}: {}", run.file, actor, e.what()));
   }
   if (!run.values.is_object())
     throw base::FileError(
-        fmt::format("{}, which says how {} was trained: not one JSON object", run.file, actor));
+        fmt::format("{}, which describes the training of {}: not one JSON object", run.file, actor));
   return run;
 }
 
@@ -79,8 +80,7 @@ nets::Head head_of_run(const std::string& actor) {
   try {
     return nets::head_from_name(run.get<std::string>("output_activation", "softmax"));
   } catch (const base::UsageError& e) {
-    throw base::FileError(
-        fmt::format("{}, which says what the last layer of {} is: {}", run.file, actor, e.what()));
+    throw base::FileError(fmt::format("{}, which names the last layer of {}: {}", run.file, actor, e.what()));
   }
 }
 

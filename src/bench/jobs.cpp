@@ -98,7 +98,7 @@ struct Started {
 
 std::vector<nlohmann::json> run_jobs(const std::vector<Job>& jobs) {
   if (this_world().launcher != dist::Launcher::kSingle)
-    throw base::UsageError("this bench starts ranks of its own: call it without torchrun or srun");
+    throw base::UsageError("this bench starts its own ranks: call it without torchrun or srun");
   const TemporaryFolder folder;
   const auto result_file = [&](std::size_t k) { return fmt::format("{}/result{}.json", folder.path(), k); };
   Started started;

@@ -92,7 +92,7 @@ std::string shown(const nlohmann::json& value) {
 // Settings are one object of plain values. The library prints nested ones by recursion: a file of brackets alone
 // would use up the stack.
 bool is_flat(int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-  if (depth > kMostDepth) throw UsageError("nested deeper than settings are");
+  if (depth > kMostDepth) throw UsageError("nested too deeply for settings");
   return true;
 }
 
@@ -121,7 +121,7 @@ void set_one_from_json(const Field& f, const nlohmann::json& value, const std::s
       **real = value.get<double>();
     } else {
       // A text field also takes a bare number, so that "obs": 30 works as --obs 30 does.
-      if (!value.is_string() && !value.is_number()) throw wrong_type("a text");
+      if (!value.is_string() && !value.is_number()) throw wrong_type("a string");
       const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
       check_choice(f, text);
       *std::get<std::string*>(f.target) = text;

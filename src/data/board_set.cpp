@@ -110,10 +110,10 @@ BoardSet::BoardSet(const std::string& path) {
   const Head expected;
   Head head;
   Foot foot;
-  if (bytes_ < sizeof head) throw refuse("cut short: a set of boards is never that small. Record it again");
+  if (bytes_ < sizeof head) throw refuse("truncated: too small for a set of boards. Record it again");
   std::memcpy(&head, map_, sizeof head);
   if (std::memcmp(head.magic, expected.magic, sizeof head.magic) != 0)
-    throw refuse("not a set of boards: it does not begin like one");
+    throw refuse("not a set of boards: wrong header");
   if (head.version != kVersion || head.board_bytes != sizeof(game::State)) {
     throw refuse(fmt::format(
         "a set of boards of version {} with {} bytes per board; this program reads version {} with {}. "
@@ -128,13 +128,12 @@ BoardSet::BoardSet(const std::string& path) {
       sizeof head + static_cast<std::size_t>(foot.boards) * sizeof(game::State) +
               static_cast<std::size_t>(foot.games) * sizeof(std::int64_t) !=
           content) {
-    throw refuse(
-        fmt::format("cut short: its {} bytes do not end like a set of boards. Record it again", bytes_));
+    throw refuse(fmt::format("truncated: no end marker after its {} bytes. Record it again", bytes_));
   }
   const std::uint32_t seen = crc_of(0, map_, content);
   if (seen != foot.crc32) {
-    throw refuse(fmt::format("damaged: its checksum is {:08x} and should be {:08x}. Record it again", seen,
-                             foot.crc32));
+    throw refuse(
+        fmt::format("damaged: its checksum is {:08x}, expected {:08x}. Record it again", seen, foot.crc32));
   }
   games_ = foot.games;
   boards_ = foot.boards;

@@ -31,7 +31,7 @@ std::vector<std::vector<game::State>> games_of(const std::string& path, std::int
     games.push_back(boards_of(record, interval, fmt::format("{}:{}", path, record.line)));
   });
   if (games.empty())
-    throw base::FileError(path + ": holds no game. Remove it from the folder, or record it again");
+    throw base::FileError(path + ": contains no game. Remove it from the folder, or record it again");
   return games;
 }
 
@@ -86,10 +86,10 @@ std::vector<std::string> record_files(const std::string& path) {
   }
   if (error) throw records::file_error("list", path, error.value());
   if (files.empty()) {
-    throw base::FileError(
-        fmt::format("{} holds no recorded games (*.json, *.jsonl, the same with .gz, *.boards): record some "
-                    "with snake_ddp eval --record_boards",
-                    path));
+    throw base::FileError(fmt::format(
+        "{} contains no recorded games (*.json, *.jsonl, the same with .gz, *.boards): record some "
+        "with snake_ddp eval --record_boards",
+        path));
   }
   std::sort(files.begin(), files.end());
   return files;

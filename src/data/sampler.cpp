@@ -9,7 +9,7 @@
 namespace snake_ddp::data {
 
 std::vector<std::int64_t> epoch_order(std::int64_t n, std::uint64_t seed, std::int64_t epoch) {
-  SD_CHECK(n <= std::int64_t{UINT32_MAX}, "so many samples have no random order");
+  SD_CHECK(n <= std::int64_t{UINT32_MAX}, "too many samples to shuffle");
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), 0);
   base::RandomStream random(seed, static_cast<std::uint64_t>(epoch), base::Purpose::kShuffle);

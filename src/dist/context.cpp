@@ -101,14 +101,14 @@ Findings hear_survivors(c10d::Store& store, const std::vector<Hello>& members, i
   std::vector<std::string> parts;
   for (const Hello& m : members) {
     if (leavers.contains(m.rank))
-      parts.push_back(fmt::format("{} had left {}", m.describe(), leavers[m.rank]));
+      parts.push_back(fmt::format("{} had already left {}", m.describe(), leavers[m.rank]));
     else if (!reports.contains(m.rank))
       parts.push_back(fmt::format("no word from {}", describe(m)));
     else if (reports[m.rank] != call)
       parts.push_back(fmt::format("{} was in {}", m.describe(), reports[m.rank]));
     if (!reports.contains(m.rank)) f.lost.push_back(m.rank);
   }
-  f.text = parts.empty() ? "every rank is alive and in the same call: look at the network between the hosts"
+  f.text = parts.empty() ? "every rank is alive and in the same call: check the network between the hosts"
                          : fmt::format("{}", fmt::join(parts, "; "));
   return f;
 }
@@ -178,7 +178,7 @@ bool DistContext::Group::joins_by(Deadline deadline, Work work) {
   };
   if (finishes_by(deadline, std::move(work), give_up)) return true;
   if (stops_at && stops_at->passed())
-    throw base::Stopped(self() + ": stopped by a signal before all ranks had joined; nothing was begun");
+    throw base::Stopped(self() + ": stopped by a signal before all ranks had joined; nothing was started");
   return false;
 }
 
@@ -217,7 +217,7 @@ void DistContext::Group::connect(Deadline deadline) {
   };
   if (!joins_by(Deadline::in(deadline.left() + kMoment), work))
     throw DistError(
-        "all ranks met, but the connections between them did not come up. If the machines have several "
+        "all ranks joined, but could not connect to each other. If the machines have several "
         "networks, set GLOO_SOCKET_IFNAME");
   gloo = *made;
   if (options.shared_memory && placement.backend == "gloo") share_memory(deadline);
@@ -242,7 +242,7 @@ void DistContext::Group::connect(Deadline deadline) {
   };
   if (!joins_by(deadline, work_nccl))
     throw DistError(
-        "NCCL's connections did not come up. If the machines have several networks, set NCCL_SOCKET_IFNAME; "
+        "NCCL could not connect the ranks. If the machines have several networks, set NCCL_SOCKET_IFNAME; "
         "NCCL_DEBUG=INFO shows more");
   nccl = *made_nccl;
 #endif
@@ -453,7 +453,7 @@ void DistContext::Group::fail(const std::string& what, Clock::time_point begun, 
   }
   lost = findings->lost;
   failure = fmt::format("{}: {}.{} The library says: {}", head, findings->text,
-                        lost.empty() ? "" : " Look at the missing ranks' own output first.", library_text);
+                        lost.empty() ? "" : " Check the missing ranks' own output first.", library_text);
   if (too_late) {  // where a connection broke, the message says enough
     base::tell_error(head + ". Its threads:");
     print_stacks();

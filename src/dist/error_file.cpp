@@ -95,14 +95,14 @@ LastWords last_words() {
   } catch (const std::exception& error) {
     return {error.what(), is_of_gloo(typeid(error)) ? base::kExitDist : base::kExitBug};
   } catch (...) {
-    return {"an exception that is no std::exception", base::kExitBug};
+    return {"an exception not derived from std::exception", base::kExitBug};
   }
 }
 
 [[noreturn]] void on_terminate() {
   const auto [text, code] = last_words();
   const char* rank = std::getenv("RANK");
-  const std::string message = fmt::format("rank {}: ended by an exception outside of the main program: {}",
+  const std::string message = fmt::format("rank {}: ended by an exception outside the main program: {}",
                                           rank == nullptr ? "0" : rank, text);
   write_error_file(message, code);
   base::tell_error(message);

@@ -19,7 +19,7 @@ using base::UsageError;
 
 void check_known(const char* flag, const std::string& value, std::initializer_list<const char*> names) {
   if (std::find(names.begin(), names.end(), value) == names.end())
-    throw UsageError(fmt::format("{} '{}' is none of: {}", flag, value, fmt::join(names, ", ")));
+    throw UsageError(fmt::format("{} '{}' is not one of: {}", flag, value, fmt::join(names, ", ")));
 }
 
 }  // namespace
@@ -27,13 +27,13 @@ void check_known(const char* flag, const std::string& value, std::initializer_li
 std::string why_no_gpu(int driver, int runtime) {
   const auto text = [](int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); };
   if (runtime == 0) return "this build has no CUDA: the PyTorch it was built with is for CPUs.";
-  if (driver == 0) return "no GPU is visible: no NVIDIA driver answers. Does nvidia-smi work?";
+  if (driver == 0) return "no GPU is visible: no NVIDIA driver responds. Does nvidia-smi work?";
   if (driver / 1000 < runtime / 1000)
     return fmt::format(
         "no GPU is visible: the NVIDIA driver serves CUDA up to {}, this build needs {}. Install a newer "
         "driver.",
         text(driver), text(runtime));
-  return "no GPU is visible, although a driver answers: what does CUDA_VISIBLE_DEVICES hold?";
+  return "no GPU is visible, although a driver responds: what is CUDA_VISIBLE_DEVICES set to?";
 }
 
 std::string why_no_gpu() {

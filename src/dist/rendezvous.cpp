@@ -99,7 +99,7 @@ class Host {
       const std::string missing = rank_list(roll.missing);
       if (roll.refusal.empty() && deadline.passed())
         roll.refusal = fmt::format(
-            "{} of {} ranks did not join within {:.0f} s: rank {}. Look at their output; the others are: {}",
+            "{} of {} ranks did not join within {:.0f} s: rank {}. Check their output; the others are: {}",
             roll.missing.size(), self_.size, seconds(limit), missing, describe(roll.members));
       if (!roll.refusal.empty()) {
         announce({id_, false, roll.refusal, {}});
@@ -195,7 +195,7 @@ Announcement join_host(c10d::Store& store, const Hello& self, const std::string&
       if (!before.empty()) {
         const Announcement last = decode_announcement(before);
         if (last.go && self.rank < static_cast<int>(last.members.size()))
-          hint = fmt::format("the group that formed here before has {} ranks, with {}", last.members.size(),
+          hint = fmt::format("an earlier group here has {} ranks, led by {}", last.members.size(),
                              last.members[static_cast<std::size_t>(self.rank)].describe());
       }
       throw DistError(fmt::format("rank 0 did not answer at the store {} within {:.0f} s: {}", where,
@@ -232,7 +232,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, const std::string
     throw DistError(fmt::format("the store at {}:{} cannot be opened: {}", address, world.master_port, text));
   } catch (const c10::Error& error) {
     throw DistError(fmt::format(
-        "what listens at {}:{} is not the store of a process group{}: {}", address, world.master_port,
+        "the program listening at {}:{} is not a process group's store{}: {}", address, world.master_port,
         hosting ? " of this process; is MASTER_ADDR this machine?" : "", error.what_without_backtrace()));
   }
 }

@@ -39,7 +39,7 @@ Hello decode_hello(std::string_view text) {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc() || end != digits.data() + digits.size())
       throw base::DistError(
-          fmt::format("the store holds a greeting that is not ours ('{}'): is another program at "
+          fmt::format("the store contains an unknown greeting ('{}'): is another program at "
                       "this port?",
                       digits));
   };
@@ -51,7 +51,7 @@ Hello decode_hello(std::string_view text) {
   number(h.pid);
   h.fingerprint = word();
   if (h.rank < 0 || h.rank >= h.size)
-    throw base::DistError(fmt::format("{} greets from a world of {}", h.describe(), h.size));
+    throw base::DistError(fmt::format("{} reports a world size of {}", h.describe(), h.size));
   return h;
 }
 
@@ -62,7 +62,7 @@ Roll call_roll(const Hello& rank_zero, const std::vector<Hello>& answered) {
   for (const Hello& h : answered) {
     if (h.size != rank_zero.size)
       roll.refusal =
-          fmt::format("the world's size differs: {} was started with WORLD_SIZE={}, {} with WORLD_SIZE={}",
+          fmt::format("the world sizes differ: {} was started with WORLD_SIZE={}, {} with WORLD_SIZE={}",
                       h.describe(), h.size, rank_zero.describe(), rank_zero.size);
     else if (std::optional<Hello>& place = places[static_cast<std::size_t>(h.rank)]; place)
       roll.refusal = fmt::format(

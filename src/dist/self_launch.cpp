@@ -189,7 +189,7 @@ class Ranks {
 
 int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
                        const std::vector<std::string>& arguments, std::chrono::milliseconds kill_after) {
-  if (world_size < 1) throw base::UsageError(fmt::format("--world_size {} starts no rank", world_size));
+  if (world_size < 1) throw base::UsageError(fmt::format("--world_size {}: must be at least 1", world_size));
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   std::uint16_t store_port = port.value_or(0);
   const int store_fd = listen_at("127.0.0.1", store_port);

@@ -130,10 +130,10 @@ void SharedSum::await_others(std::uint64_t round, const std::vector<long>& pids,
         if (process_has_ended(pids[r]) &&
             layout_->counters()[r].value.load(std::memory_order_acquire) < round) {
           throw std::runtime_error(
-              fmt::format("rank {} (pid {}) ended before it sent its numbers", r, pids[r]));
+              fmt::format("rank {} (pid {}) ended before sending its values", r, pids[r]));
         }
       }
-      if (deadline.passed()) throw std::runtime_error(fmt::format("rank {} sent no numbers", rank));
+      if (deadline.passed()) throw std::runtime_error(fmt::format("rank {} sent no values", rank));
       // Not a moment of imbalance any more: leave the processor to whoever is late.
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
@@ -169,7 +169,7 @@ void SharedSum::sum(Number* values, std::size_t count, Number divisor, const std
       const std::uint64_t left = layout_->counters()[rank].left[round_ % 2].load(std::memory_order_relaxed);
       if (left != count - first) {
         throw std::runtime_error(
-            fmt::format("rank {} sums {} values where this rank sums {}", rank, left + first, count));
+            fmt::format("rank {} sums {} values, but this rank sums {}", rank, left + first, count));
       }
     }
     const Number* zeroth = numbers(0);

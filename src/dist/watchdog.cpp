@@ -57,7 +57,8 @@ void Watchdog::watch() {
 
 void Watchdog::end_process(const char* reason, Clock::duration waited) const {
   const std::string message = fmt::format(
-      "rank {} on {}: {} for {:.1f} s after {} (tick {}). Other ranks' messages tell whether it waited for "
+      "rank {} on {}: {} for {:.1f} s after {} (tick {}). Other ranks' messages show whether it was waiting "
+      "for "
       "them",
       rank_, base::host_name(), reason, std::chrono::duration<double>(waited).count(), where_.load(),
       ticks_.load());

@@ -60,7 +60,7 @@ void check_ranks(const World& w, const char* rank_name, const char* size_name) {
                                  w.rank, size_name, w.size));
   if (w.local_rank >= w.local_size)
     throw UsageError(
-        fmt::format("local rank {} does not fit the {} local ranks of rank {}; look at LOCAL_RANK and "
+        fmt::format("local rank {} does not fit the {} local ranks of rank {}; check LOCAL_RANK and "
                     "LOCAL_WORLD_SIZE",
                     w.local_rank, w.local_size, w.rank));
 }
@@ -153,7 +153,7 @@ std::string slurm_first_host(std::string_view list) {
     i = close;
   }
   if (host.empty())
-    throw UsageError(fmt::format("the SLURM node list '{}' names no host; set MASTER_ADDR", list));
+    throw UsageError(fmt::format("the SLURM node list '{}' contains no host; set MASTER_ADDR", list));
   return host;
 }
 

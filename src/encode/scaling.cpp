@@ -40,7 +40,7 @@ Scaling no_scaling() {
 }
 
 Scaling feature_scaling(ObsKind kind) {
-  SD_CHECK(!is_view(kind), "the view is scaled as it is");
+  SD_CHECK(!is_view(kind), "the view is already scaled");
   Scaling s = no_scaling();
   put_cells(s, 0, 1);
   for (int i = 2; i < 6; ++i) put(s, i, kCode);

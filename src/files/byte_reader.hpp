@@ -13,7 +13,7 @@ namespace snake_ddp::files {
 
 /// The error for bytes that no whole file can hold. The reader of the file adds its path.
 inline base::FileError damaged(const std::string& what) {
-  return base::FileError("the file is cut short or damaged (" + what + "): copy it again or use another one");
+  return base::FileError("the file is truncated or damaged (" + what + "): copy it again or use another one");
 }
 
 /// The beginning of what a file calls something, fit for a terminal.
@@ -33,7 +33,7 @@ class ByteReader {
   [[nodiscard]] std::size_t left() const { return bytes_.size() - position_; }
 
   void seek(std::uint64_t position) {
-    if (position > bytes_.size()) throw damaged("points behind the end");
+    if (position > bytes_.size()) throw damaged("points past the end");
     position_ = static_cast<std::size_t>(position);
   }
   std::string_view take(std::uint64_t count) {

@@ -96,7 +96,8 @@ Manifest from_json(const ordered_json& json) {
   for (const ordered_json& file : json.at("files")) {
     CheckpointFile f{file.at("name").get<std::string>(),
                      {whole<std::uint64_t>(file, "bytes"), whole<std::uint32_t>(file, "crc32")}};
-    if (!is_plain_name(f.name)) throw FileError(fmt::format("the file name \"{}\" leads elsewhere", f.name));
+    if (!is_plain_name(f.name))
+      throw FileError(fmt::format("the file name \"{}\" points outside the folder", f.name));
     m.files.push_back(std::move(f));
   }
   return m;
@@ -242,7 +243,7 @@ Manifest read_manifest(const std::string& checkpoint) {
   } catch (const FileError& e) {
     throw damaged(e.what());
   }
-  if (!json.is_object()) throw damaged("not what was written, cut short?");
+  if (!json.is_object()) throw damaged("not what was written; truncated?");
   // Before the checksum, which another format may count in another way.
   if (json.contains("format") && json["format"].is_number_unsigned() && json["format"] != kFormat) {
     throw FileError(fmt::format(
@@ -250,7 +251,7 @@ Manifest read_manifest(const std::string& checkpoint) {
         json["format"].dump(),
         json.contains("version") ? json["version"].dump(-1, ' ', true) : "a newer version", kFormat));
   }
-  if (!json.contains("checksum")) throw damaged("not what was written, cut short?");
+  if (!json.contains("checksum")) throw damaged("not what was written; truncated?");
   const ordered_json checksum = json["checksum"];
   json.erase("checksum");
   if (checksum != crc_of(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)))

@@ -42,9 +42,10 @@ const KnownName* known_name(std::string_view module, std::string_view name) {
   for (const KnownName& known : kKnownNames) {
     if (known.module == module && known.name == name) return &known;
   }
-  throw base::FileError("it holds '" + printable(module) + "." + printable(name) +
-                        "', which no weights file needs; none of it was executed. Save the weights alone: "
-                        "torch.save(model.state_dict(), path)");
+  throw base::FileError(
+      "it holds '" + printable(module) + "." + printable(name) +
+      "', which a weights file does not need; nothing in it was executed. Save only the weights: "
+      "torch.save(model.state_dict(), path)");
 }
 
 // Python's pickle opcodes, as far as torch.save uses them (names as in pickletools).
@@ -269,7 +270,7 @@ class Pickles::Machine {
   }
 
   PickleValue& top() {
-    if (stack_.empty()) throw damaged("pickle takes more than it gave");
+    if (stack_.empty()) throw damaged("pickle stack underflow");
     return stack_.back();
   }
   PickleValue pop() {
@@ -283,11 +284,11 @@ class Pickles::Machine {
     return items;
   }
   std::vector<PickleValue> pop_last(std::size_t n) {
-    if (stack_.size() < n) throw damaged("pickle takes more than it gave");
+    if (stack_.size() < n) throw damaged("pickle stack underflow");
     return pop_from(stack_.size() - n);
   }
   std::vector<PickleValue> pop_to_mark() {
-    if (marks_.empty() || marks_.back() > stack_.size()) throw damaged("pickle without the mark it asks for");
+    if (marks_.empty() || marks_.back() > stack_.size()) throw damaged("pickle without the expected mark");
     const std::size_t mark = marks_.back();
     marks_.pop_back();
     return pop_from(mark);
@@ -307,7 +308,7 @@ class Pickles::Machine {
   }
   void recall(std::uint32_t index) {
     const auto found = memo_.find(index);
-    if (found == memo_.end()) throw damaged("pickle recalls what it never stored");
+    if (found == memo_.end()) throw damaged("pickle refers to a value it never stored");
     push(found->second);
   }
 

@@ -50,7 +50,7 @@ void read_zip_file(std::string_view bytes, TorchFile& file) {
   const std::string root(pickle->first.substr(0, pickle->first.find('/') + 1));
   if (entries.contains(root + "constants.pkl")) {
     throw base::FileError(
-        "it is a TorchScript archive: save the weights alone, torch.save(model.state_dict(), path)");
+        "it is a TorchScript archive: save only the weights, torch.save(model.state_dict(), path)");
   }
   if (const auto order = entries.find(root + "byteorder");
       order != entries.end() && checked_bytes(*order) != "little") {
@@ -66,7 +66,7 @@ void read_zip_file(std::string_view bytes, TorchFile& file) {
   }
 }
 
-// Before PyTorch 1.6: pickles of a magic number, the format's version, facts about the machine, the value and
+// Before PyTorch 1.6: pickles of a magic number, the format's version, machine information, the value and
 // the storages' keys, then for each key a count and the bytes.
 bool is_legacy_magic(const PickleValue& value) {
   constexpr std::string_view kMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
@@ -75,7 +75,7 @@ bool is_legacy_magic(const PickleValue& value) {
 }
 
 void expect_little_endian(const PickleValue& facts) {
-  for (const auto& [key, value] : expect_type<Mapping*>(facts, "facts about the machine")->items) {
+  for (const auto& [key, value] : expect_type<Mapping*>(facts, "machine information")->items) {
     const auto* name = std::get_if<std::string_view>(&key);
     if (name != nullptr && *name == "little_endian" && !expect_type<bool>(value, "a truth value")) {
       throw base::FileError("it was written on a big-endian machine: load it in Python and save it again");
@@ -98,7 +98,7 @@ void read_legacy_file(std::string_view bytes, TorchFile& file) {
   const PickleValue keys = file.pickles.read(in);
   for (const PickleValue& item : expect_type<Sequence*>(keys, "the storages' keys")->items) {
     const auto storage = known.find(expect_type<std::string_view>(item, "a storage's key"));
-    if (storage == known.end()) throw damaged("bytes of a storage that nobody uses");
+    if (storage == known.end()) throw damaged("unused storage bytes");
     if (in.number<std::int64_t>() != storage->second->numel) throw damaged("a storage of another size");
     file.storages.emplace(storage->first, in.take(bytes_of(*storage->second)));
   }
@@ -164,7 +164,7 @@ class Flattener {
   NamedTensors run() {
     if (!std::holds_alternative<Mapping*>(file_.root)) {
       throw base::FileError(
-          "it holds no dict of names and tensors: torch.save(model.state_dict(), path) writes one");
+          "it contains no dict of names and tensors: torch.save(model.state_dict(), path) writes one");
     }
     visit(file_.root, "", 0);
     return std::move(items_);
@@ -218,10 +218,10 @@ class Flattener {
     const std::uint64_t item_bytes = c10::elementSize(storage.type);
     if (bytes.size() / item_bytes != static_cast<std::uint64_t>(storage.numel) ||
         bytes.size() % item_bytes != 0) {
-      throw damaged("storage '" + printable(storage.key) + "' is not of the size it should be");
+      throw damaged("storage '" + printable(storage.key) + "' has the wrong size");
     }
     if (plan.sizes.size() != plan.strides.size())
-      throw damaged("a tensor with as many strides as it has no sizes");
+      throw damaged("a tensor whose numbers of strides and sizes differ");
     const std::int64_t numel = checked_numel(plan.sizes);
     if (numel > 0 && reach(plan) > static_cast<std::uint64_t>(storage.numel)) {
       throw damaged("a tensor reaches outside its storage");

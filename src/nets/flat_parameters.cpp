@@ -61,9 +61,8 @@ void copy_state(const NamedTensors& source, const NamedTensors& views, const std
   }
   for (const auto& [name, tensor] : source) {
     if (find(views, name) == views.end()) {
-      throw base::FileError(
-          fmt::format("{} has a tensor \"{}\" that this network does not know; check --algo and --layer_norm",
-                      what, name));
+      throw base::FileError(fmt::format(
+          "{} has a tensor \"{}\" that this network lacks; check --algo and --layer_norm", what, name));
     }
   }
   const c10::NoGradGuard no_grad;

@@ -58,7 +58,7 @@ GruShape gru_shape_of(const NamedTensors& weights, const std::string& name, cons
         std::find_if(weights.begin(), weights.end(), [&](const auto& item) { return item.first == wanted; });
     if (found == weights.end() || found->second.dim() != 2) {
       throw base::FileError(
-          fmt::format("{} has no matrix \"{}\": it is not a network of this kind", what, wanted));
+          fmt::format("{} has no matrix \"{}\": it is a different kind of network", what, wanted));
     }
     return found->second;
   };

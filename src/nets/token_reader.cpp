@@ -63,11 +63,11 @@ TokenReader::TokenReader(FrozenTokenizer tokenizer, FrozenMaskPredictor predicto
     : tokenizer_(std::move(tokenizer)), predictor_(std::move(predictor)) {
   if (tokenizer_.shape.tokens != predictor_.shape.tokens ||
       tokenizer_.shape.codes != predictor_.shape.codes) {
-    throw base::FileError(
-        fmt::format("{}: the mask predictor was made for {} tokens of {} codes, the tokenizer has {} of {}: "
-                    "run pretrain again",
-                    what, predictor_.shape.tokens, predictor_.shape.codes, tokenizer_.shape.tokens,
-                    tokenizer_.shape.codes));
+    throw base::FileError(fmt::format(
+        "{}: the mask predictor was trained for {} tokens of {} codes, the tokenizer has {} of {}: "
+        "run pretrain again",
+        what, predictor_.shape.tokens, predictor_.shape.codes, tokenizer_.shape.tokens,
+        tokenizer_.shape.codes));
   }
 }
 

@@ -159,7 +159,7 @@ void verify_game(const records::RecordedGame& record, std::int64_t number, const
   const std::int64_t last_line = record.steps.empty() ? record.line : record.steps.back().line;
   Difference difference;
   if (!state.done() && !record.cut_off) {
-    difference = {"done", "the end of the record", "a game that goes on"};
+    difference = {"done", "the end of the record", "a game that continues"};
   } else if (record.n_return) {
     differ(difference, "n_return", *record.n_return, sums);
   }
@@ -193,7 +193,7 @@ std::map<Key, Recorded> states_of(const std::string& traces) {
     for (const records::RecordedStep& step : record.steps) {
       if (!step.done) {
         throw base::FileError(fmt::format(
-            "{}:{}: a game log does not tell all of a board; --traces takes traces", traces, step.line));
+            "{}:{}: a game log lacks parts of a board; give --traces a trace file", traces, step.line));
       }
       ++position.step;
       position.done = *step.done;

@@ -272,9 +272,9 @@ void Run::resume() {
     } catch (const base::FileError& e) {
       throw base::FileError(fmt::format("{}. {}", e.what(), advice()));
     }
-    if (!shape.equal(stage_->shape())) throw base::UsageError(advice() + ": it has another shape");
+    if (!shape.equal(stage_->shape())) throw base::UsageError(advice() + ": its shape differs");
     if (counts[5].item<std::int64_t>() != std::int64_t{set_->checksum()})
-      throw base::UsageError(advice() + ": it learned from other games");
+      throw base::UsageError(advice() + ": it was trained on other games");
   }
   for (at::Tensor* t : {&counts, &losses}) {
     *t = t->to(context_.device());

@@ -10,13 +10,13 @@ std::string_view advice(int error_number) {
   switch (error_number) {
     case ENOSPC:
     case EDQUOT:
-      return "Free some space there or name another folder.";
+      return "Free some space there or choose another folder.";
     case EFBIG:
-      return "A file there may not grow so large: raise the limit (ulimit -f) or name another folder.";
+      return "The file size limit is too low: raise it (ulimit -f) or choose another folder.";
     case EROFS:
     case EACCES:
     case EPERM:
-      return "Give this user the right to it or name another folder.";
+      return "Give this user access to it or choose another folder.";
     case ENOENT:
     case ENOTDIR:
     case EISDIR:

@@ -156,7 +156,7 @@ PerSnake six(const json& object, const char* name, int low, int high, const Plac
 std::string text_of(const json& object, const char* name, const Place& place) {
   const auto at = object.find(name);
   if (at == object.end() || at->is_null()) return {};
-  if (!at->is_string()) place.fail(fmt::format("field \"{}\": {} is not a text", name, shown(*at)));
+  if (!at->is_string()) place.fail(fmt::format("field \"{}\": {} is not a string", name, shown(*at)));
   return at->get<std::string>();
 }
 
@@ -271,7 +271,8 @@ PerSnake log_actions(const json& step, const Place& place) {
   for (std::size_t i = 0; i < kSnakes; ++i) {
     const std::vector<int> choice = integers(list(choices[i], 1, 1, name, place)[0], 4, 0, 1, name, place);
     if (choice.size() != 4 || std::count(choice.begin(), choice.end(), 1) != 1)
-      place.fail(fmt::format("field \"{}\": {} is not a choice of one of four", name, shown(choices[i])));
+      place.fail(
+          fmt::format("field \"{}\": {} does not select one of four actions", name, shown(choices[i])));
     actions[i] = static_cast<int>(std::find(choice.begin(), choice.end(), 1) - choice.begin());
   }
   return actions;
@@ -306,7 +307,7 @@ RecordedGame read_log(const json& log, Place place) {
     const json& names = list(log["names"], 2, 2, "names", place);
     for (std::size_t team = 0; team < 2; ++team) {
       if (!names[team].is_string())
-        place.fail(fmt::format("field \"names\": {} is not a text", shown(names[team])));
+        place.fail(fmt::format("field \"names\": {} is not a string", shown(names[team])));
       game.names[team] = names[team].get<std::string>();
     }
   }

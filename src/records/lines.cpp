@@ -34,7 +34,7 @@ bool LineReader::fill() {
   // A torn gzip gives what it has and leaves Z_BUF_ERROR behind.
   if (n < 0 || (code != Z_OK && code != Z_STREAM_END)) {
     const std::string why = code == Z_ERRNO       ? std::strerror(system_error)
-                            : code == Z_BUF_ERROR ? "the compressed data end too early"
+                            : code == Z_BUF_ERROR ? "the compressed data are truncated"
                                                   : reason;
     throw base::FileError(fmt::format(
         "cannot read {} after line {}: {}; the file is truncated or corrupt; fetch or write it again", path_,

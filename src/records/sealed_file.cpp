@@ -61,8 +61,8 @@ SealedReader::SealedReader(std::string path, Seal seal)
   if (error == 0 && bytes == seal_.bytes) return;
   if (descriptor_ >= 0) ::close(descriptor_);
   if (error != 0) throw file_error("read", path_, error);
-  throw DamagedFile(fmt::format("{} has {} bytes and should have {}: it was cut short or written over", path_,
-                                bytes, seal_.bytes));
+  throw DamagedFile(fmt::format("{} has {} bytes, expected {}: it was truncated or overwritten", path_, bytes,
+                                seal_.bytes));
 }
 
 SealedReader::~SealedReader() { ::close(descriptor_); }
@@ -73,7 +73,7 @@ void SealedReader::read(std::span<char> out) {
       const ssize_t n = ::read(descriptor_, buffer_.data(), buffer_.size());
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) throw file_error("read", path_, errno);
-      if (n == 0) throw DamagedFile(fmt::format("{} ends too early: it is being cut short", path_));
+      if (n == 0) throw DamagedFile(fmt::format("{} ends too early: it is being truncated", path_));
       ahead_ = {buffer_.data(), static_cast<std::size_t>(n)};
     }
     const std::size_t now = std::min(left.size(), ahead_.size());
@@ -87,7 +87,7 @@ void SealedReader::read(std::span<char> out) {
 
 void SealedReader::close() {
   if (seen_ != seal_)
-    throw DamagedFile(fmt::format("{}: its checksum is {:08x} and should be {:08x}: it is damaged", path_,
+    throw DamagedFile(fmt::format("{}: its checksum is {:08x}, expected {:08x}: it is damaged", path_,
                                   seen_.crc32, seal_.crc32));
 }
 

@@ -68,9 +68,10 @@ Buffer::Buffer(std::vector<Column> columns, std::int64_t capacity)
     for (const Column& c : columns_)
       storage_.push_back(at::empty(with_leading(capacity, stored_shape(c)), at::kFloat));
   } catch (const c10::Error& e) {
-    throw base::UsageError(fmt::format(
-        "no memory for a replay buffer of {} transitions ({} MiB); lower --buffer_size. The system says: {}",
-        capacity, payload_bytes() >> 20, e.what_without_backtrace()));
+    throw base::UsageError(
+        fmt::format("not enough memory for a replay buffer of {} transitions ({} MiB); lower --buffer_size. "
+                    "The system says: {}",
+                    capacity, payload_bytes() >> 20, e.what_without_backtrace()));
   }
 }
 

@@ -49,7 +49,7 @@ DeviceBuffer::DeviceBuffer(std::vector<Column> columns, std::int64_t capacity, a
     }
   } catch (const c10::Error& e) {
     throw base::UsageError(
-        fmt::format("no memory for a replay buffer of {} transitions (more than {} MiB) on {}; lower "
+        fmt::format("not enough memory for a replay buffer of {} transitions (more than {} MiB) on {}; lower "
                     "--buffer_size. The system says: {}",
                     capacity, bytes >> 20, device.str(), e.what_without_backtrace()));
   }

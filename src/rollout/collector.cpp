@@ -79,7 +79,7 @@ Collector::Collector(CollectorOptions options, replay::Buffer& replay)
   for (const replay::Column& column : replay_.columns()) {
     const auto found = std::find(std::begin(play::kSourceNames), std::end(play::kSourceNames), column.name);
     SD_CHECK(found != std::end(play::kSourceNames),
-             "replay has a column \"" + column.name + "\" that nobody fills");
+             "replay has a column \"" + column.name + "\" that is never filled");
     if (is_observation(column.name)) packed_ = column.packing.unpack != nullptr;
     sources_.push_back(static_cast<int>(found - std::begin(play::kSourceNames)));
     linked_ = linked_ || sources_.back() == play::kBack;
@@ -135,7 +135,7 @@ void Collector::look() {
 
 // Answers to what the teams in `asked_` see; a policy that remembers goes on from what it did.
 const at::Tensor& Collector::ask(nets::Policy& policy, const at::Tensor& observations) {
-  SD_CHECK(policy.memory() == options_.memory, "a policy that remembers otherwise than was said");
+  SD_CHECK(policy.memory() == options_.memory, "a policy whose memory differs from its description");
   if (options_.memory == 0) return policy.action_values(observations);
   const at::Tensor teams =
       at::from_blob(asked_.data(), {static_cast<std::int64_t>(asked_.size())}, at::kLong);
@@ -175,7 +175,7 @@ void Collector::ask_frozen() {
     const int place = running_[frozen_boards_[first]].opponent.frozen;
     while (end < frozen_boards_.size() && running_[frozen_boards_[end]].opponent.frozen == place) ++end;
     nets::Policy* const frozen = options_.frozen(place);
-    SD_CHECK(frozen != nullptr, "a game against a frozen team that is not there");
+    SD_CHECK(frozen != nullptr, "a game against a frozen team that does not exist");
     nets::Policy& policy = *frozen;
     const bool best = policy.answer() == nets::Policy::Answer::kValues;
     asked_.clear();

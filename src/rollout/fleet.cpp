@@ -62,17 +62,17 @@ Fleet::Fleet(const CollectorOptions& options, const agents::OpponentPlan& oppone
       device_(replay.device()),
       epsilon_(options.epsilon) {
   if (replay_.capacity() < options_.num_envs * options_.n_step)
-    throw base::UsageError(
-        fmt::format("--buffer_size {}: with --boards device it must hold what one step may bring, --num_envs "
-                    "{} x --n_step {}",
-                    replay_.capacity(), options_.num_envs, options_.n_step));
+    throw base::UsageError(fmt::format(
+        "--buffer_size {}: with --boards device it must hold the transitions of one step, --num_envs "
+        "{} x --n_step {}",
+        replay_.capacity(), options_.num_envs, options_.n_step));
   std::fill(std::begin(sources_), std::end(sources_), -1);
   const std::vector<replay::Column>& columns = replay_.columns();
   for (std::size_t c = 0; c < columns.size(); ++c) {
     const auto found =
         std::find(std::begin(play::kSourceNames), std::end(play::kSourceNames), columns[c].name);
     SD_CHECK(found != std::end(play::kSourceNames),
-             "replay has a column \"" + columns[c].name + "\" that nobody fills");
+             "replay has a column \"" + columns[c].name + "\" that is never filled");
     sources_[found - std::begin(play::kSourceNames)] = static_cast<std::int64_t>(c);
   }
   SD_CHECK(sources_[play::kBack] < 0 && options_.memory == 0, "a policy that remembers");
@@ -119,7 +119,7 @@ void Fleet::copy_from(const Collector& collector) {
   }
   for (const auto& [name, value] : collector.state()) tensor(name.c_str()).copy_(value);
   const at::Tensor opponents = tensor("running").select(1, play::kOpponent);
-  SD_CHECK((opponents >= 0).all().item<bool>(), "a game against somebody who is not scripted");
+  SD_CHECK((opponents >= 0).all().item<bool>(), "a game against an opponent that is not scripted");
   fetched_ = collector.episodes_ended();
   epsilon_ = collector.epsilon();
   look();

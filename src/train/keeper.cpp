@@ -58,7 +58,8 @@ std::string Keeper::write_settings() {
     if (new_ || ::access(folder_.c_str(), W_OK) != 0) throw;
     settings_written_ = records::parse_ordered_json(records::read_file(path)) == settings_;
     if (settings_written_) return {};
-    return fmt::format("config.json is that of an earlier start until there is room: {}", e.what());
+    return fmt::format(
+        "config.json is still that of an earlier start; it is rewritten once there is room: {}", e.what());
   }
 }
 

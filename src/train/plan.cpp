@@ -88,7 +88,7 @@ void check_start(const Plan& o, const dist::World& world, int gpus) {
     throw base::UsageError(fmt::format("--products {} is for GPUs, and this run is on the CPU", o.products));
   if (o.records && placement.device.is_cuda() && placement.backend == "gloo")
     throw base::UsageError(
-        "--cuda_graph on: gradients that travel through Gloo cannot be recorded; use --dist_backend nccl, "
+        "--cuda_graph on: gradients averaged through Gloo cannot be recorded; use --dist_backend nccl, "
         "with a GPU for each rank, or --cuda_graph off");
   if (!o.tokens.empty()) token_reader(o.tokens, at::kCPU);
   const bool may_go_on = o.resume != "never" && (!o.resume.empty() || world.torchrun);

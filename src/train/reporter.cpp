@@ -26,7 +26,7 @@ Reporter::Reporter(const std::string& folder, const RunProgress& begin, bool eve
 
 void Reporter::line(const std::string& text) {
   console_.line(text);
-  try_to(log_failing_, "train.log is written again; the lines in between are only on the console",
+  try_to(log_failing_, "train.log can be written again; the lines in between are only on the console",
          [&] { log_->line(text); });
 }
 
@@ -41,7 +41,7 @@ void Reporter::try_to(bool& failing, const char* again, Write write) {
 }
 
 void Reporter::push_points() {
-  try_to(events_failing_, "the TensorBoard file is written again", [this] { events_.flush(); });
+  try_to(events_failing_, "the TensorBoard file can be written again", [this] { events_.flush(); });
 }
 
 void Reporter::begin_files_anew() {

@@ -67,7 +67,7 @@ std::int64_t whole_number(const nets::NamedTensors& all, const std::string& name
 nets::NamedTensors read_part(const std::string& folder, const std::string& name,
                              const files::Manifest& manifest) {
   const records::Seal* seal = manifest.find(name);
-  if (seal == nullptr) throw FileError(fmt::format("{} names no {}", folder, name));
+  if (seal == nullptr) throw FileError(fmt::format("{} does not list {}", folder, name));
   const std::string path = folder + "/" + name;
   return files::read_state_dict(records::read_sealed(path, *seal), path);
 }
@@ -115,10 +115,9 @@ bool is_linked(const replay::Buffer& replay) {
 
 // What became of replay on another number of ranks.
 std::string dealt_text(const replay::Buffer& replay, bool rollouts, std::int64_t rows) {
-  if (rollouts) return "each begins its next rollout";
-  if (is_linked(replay))
-    return "replay begins empty: rows of one game follow each other and cannot be dealt to other ranks";
-  return rows > 0 ? "replay is dealt out anew" : "replay begins empty: the checkpoint holds none";
+  if (rollouts) return "each rank starts a new rollout";
+  if (is_linked(replay)) return "replay starts empty: consecutive rows of a game cannot be redistributed";
+  return rows > 0 ? "replay is redistributed" : "replay starts empty: the checkpoint has none";
 }
 
 // Rows of a checkpoint of another world size, in turn to every rank: row `n` counted over all parts, newest rows
@@ -191,7 +190,7 @@ void check_fixed(const ordered_json& before, const ordered_json& now, const std:
   }
   if (!differences.empty()) {
     throw base::UsageError(
-        fmt::format("{} cannot continue with {}: its checkpoints hold networks of another kind. Give "
+        fmt::format("{} cannot continue with {}: its checkpoints hold different networks. Use "
                     "the run's own values, or start a new run with --resume never",
                     run, fmt::join(differences, ", ")));
   }
@@ -247,7 +246,7 @@ std::string nothing_whole(const std::string& run, const std::vector<std::string>
       run, reasons.empty() ? "" : ": ", fmt::join(reasons, "; "),
       set_aside.empty()
           ? "none"
-          : fmt::format("{}; once mended, one of them is taken up again by its name: --resume {}",
+          : fmt::format("{}; once repaired, resume from one of them by name: --resume {}",
                         fmt::join(set_aside, ", "), files::checkpoint_folder(run, set_aside.front())));
 }
 
@@ -255,16 +254,16 @@ std::string nothing_whole(const std::string& run, const std::vector<std::string>
 FileError cannot_go_on(const std::string& folder, const std::string& why, const std::string& older) {
   const std::string_view sentence(why);
   return FileError(fmt::format(
-      "cannot go on from {}: {}. No damage is proven, so it keeps its name. Mend that and start again{}",
+      "cannot resume from {}: {}. It may be undamaged, so it keeps its name. Fix the cause and start again{}",
       folder, sentence.ends_with('.') ? sentence.substr(0, sentence.size() - 1) : sentence,
-      older.empty() ? "" : ", or go on from the one before with --resume " + older));
+      older.empty() ? "" : ", or resume from the previous one with --resume " + older));
 }
 
 void check_owner(const files::Manifest& manifest, const std::string& identity, const std::string& folder) {
   if (identity.empty() || manifest.run.empty() || manifest.run == identity) return;
   throw FileError(fmt::format(
-      "{} is a checkpoint of another run ({}; this one is {}). Move it out of here; --load_model begins "
-      "a run with another one's weights",
+      "{} is a checkpoint of another run ({}; this one is {}). Move it elsewhere; --load_model starts "
+      "a run from another run's weights",
       folder, manifest.run, identity));
 }
 
@@ -363,8 +362,7 @@ void take_up(const Place& place, std::int64_t step, dist::DistContext& context,
     try {
       const std::vector<std::string> left = files::take_up(place.run, place.checkpoint, step);
       if (!left.empty())
-        lines.push_back(
-            fmt::format("Left behind, and no longer counted as checkpoints: {}", fmt::join(left, ", ")));
+        lines.push_back(fmt::format("Set aside, no longer used as checkpoints: {}", fmt::join(left, ", ")));
     } catch (const FileError& e) {
       failure.why = e.what();
     }
@@ -422,7 +420,7 @@ std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
       return question(run);
     } catch (const records::SystemError& e) {
       if (!is_foreign(e)) throw;
-      const std::string line = fmt::format("Passed over {}: {}", run, e.what());
+      const std::string line = fmt::format("Skipped {}: {}", run, e.what());
       if ((asked || launch.restarts > 0) && std::find(lines.begin(), lines.end(), line) == lines.end())
         lines.push_back(line);
       return false;
@@ -436,7 +434,7 @@ std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
     for (const std::string& run : runs) {
       if (look_into(run, [](const std::string& r) { return !try_config_of(r) && has_checkpoints(r); })) {
         throw FileError(fmt::format(
-            "{} has checkpoints, but its config.json is damaged, so nothing tells whether to go on with it. "
+            "{} has checkpoints, but its config.json is damaged, so it is unclear whether to resume it. "
             "Restore that file, or start with --resume never",
             run));
       }
@@ -477,11 +475,12 @@ Origin chosen(const TrainOptions& o, const Launch& launch) {
       const bool is_there =
           fs::status(files::checkpoint_folder(run, checkpoint), unknown).type() != fs::file_type::not_found;
       if (was_launched_by(launch, launch.agents.empty() && restarted, run) || (restarted && !is_there)) {
-        origin.lines.push_back(fmt::format("{} was taken up by an earlier start of this launch", checkpoint));
+        origin.lines.push_back(
+            fmt::format("{} was already resumed by an earlier start of this launch", checkpoint));
         checkpoint.clear();
       } else if (!is_there) {
         throw FileError(fmt::format(
-            "--resume {}: not there. Taken up already? --resume {} goes on from its newest", o.resume, run));
+            "--resume {}: not found. Already resumed? --resume {} resumes from its newest", o.resume, run));
       }
     }
   } else if (o.resume != "never" && (asked || !launch.agents.empty())) {
@@ -495,7 +494,7 @@ Origin chosen(const TrainOptions& o, const Launch& launch) {
   origin.identity = identity_of(run, config);
   const std::vector<std::string> unknown = unknown_settings(config);
   if (!unknown.empty())
-    origin.lines.push_back(fmt::format("Passed over in config.json, as this version has no such setting: {}",
+    origin.lines.push_back(fmt::format("Ignored in config.json, because this version has no such setting: {}",
                                        fmt::join(unknown, ", ")));
   return origin;
 }
@@ -610,7 +609,7 @@ std::vector<std::string> resume_from(const Origin& origin, const running::Access
     lines.push_back(fmt::format("Changed: {} -> {} rank(s); {}", found.manifest.world_size, context.size(),
                                 dealt_text(state.replay, rollouts, rows)));
   }
-  if (fresh > 0) lines.push_back(fmt::format("Changed: the boards of {} rank(s) are dealt anew", fresh));
+  if (fresh > 0) lines.push_back(fmt::format("Changed: {} rank(s) start new games", fresh));
   if (const std::string list = changes(found.manifest.settings, settings); !list.empty())
     lines.push_back("Changed: " + list);
   return lines;

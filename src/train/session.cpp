@@ -246,8 +246,9 @@ base::ExitCode end(Session& s) {
   if (s.keeper) {
     const std::string saved =
         unsaved.empty() ? "actor and critic are saved in " + s.keeper->folder() : unsaved;
-    const char* how_on = resumable ? "; --resume with this folder goes on from here"
-                                   : "; without checkpoints (--checkpoint_interval 0) the run cannot go on";
+    const char* how_on = resumable
+                             ? "; --resume with this folder continues from here"
+                             : "; without checkpoints (--checkpoint_interval 0) the run cannot be resumed";
     s.reporter->line(
         stopped ? fmt::format("Stopped by a signal at episode {}; {}{}", episode, saved, how_on)
                 : fmt::format("Training completed! {} episodes, {} steps, {} updates in {:.1f} min", episode,

@@ -16,7 +16,7 @@ nets::TokenReader token_reader(const std::string& folder, at::Device device) {
                            nets::frozen_mask_predictor(files::load_state_dict(predictor), device, predictor),
                            folder);
   if (reader.graph_floats() != encode::kGraphsFloats)
-    throw base::FileError(folder + ": made for other graphs than those of this version: run pretrain again");
+    throw base::FileError(folder + ": made for graphs of another version: run pretrain again");
   return reader;
 }
 

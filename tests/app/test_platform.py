@@ -224,7 +224,7 @@ def test_whatever_the_platform_shows_the_answer_is_a_legal_move(folder, tmp_path
                 assert sorted(submission.my_controller(observation, None)[0]) == [0, 0, 0, 1], what
         told = capfd.readouterr().err.splitlines()
         assert len(told) == len(submission.TOLD) > 1 and all(line.startswith("submission.py: ") for line in told)
-        assert any("cannot read what the platform shows" in line and "TypeError" in line for line in told), told
+        assert any("cannot read the platform's observation" in line and "TypeError" in line for line in told), told
         # It goes on as if nothing had been.
         observation = shown(RECORDED[31], Platform())[1]
         assert submission.my_controller(observation, None) and submission.LAST.snakes[1] == [tuple(c) for c in observation[3]]
@@ -239,7 +239,7 @@ def test_a_network_that_fails_in_a_game_does_not_end_it(submission, engine, capf
         for snake, observation in enumerate(shown(record, platform)):
             assert submission.my_controller(observation, None)[0].index(1) in engine["open"][at][snake]
     told, = capfd.readouterr().err.splitlines()
-    assert "the network does not answer" in told and "RuntimeError: out of (" in told
+    assert "the network failed" in told and "RuntimeError: out of (" in told
 
 
 def cut_off(path):
@@ -260,7 +260,7 @@ def test_without_its_network_a_submission_says_so_once_and_plays_on(what, folder
     BROKEN_FILES[what](tmp_path / "actor_7.pth")
     submission = load_submission(tmp_path)
     told, = capfd.readouterr().err.splitlines()
-    assert told.startswith("submission.py: no network from actor_7.pth"), told
+    assert told.startswith("submission.py: no network in actor_7.pth"), told
     platform = Platform()
     for at, record in enumerate(RECORDED[:60]):
         for snake, observation in enumerate(shown(record, platform)):

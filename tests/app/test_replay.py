@@ -192,7 +192,7 @@ def test_wrong_files_are_told_with_the_place(games, log, tmp_path):
     cut = gzip.compress(whole.encode())[:-100]
     (tmp_path / "cut.json.gz").write_bytes(cut)
     done = call("replay", tmp_path / "cut.json.gz", "--text")
-    assert done.returncode == 4 and "end too early" in done.stderr
+    assert done.returncode == 4 and "data are truncated" in done.stderr
     assert not (tmp_path / "out.html").exists()
     done = call("replay", games[0] / "game_0.json", "--html", tmp_path / "no" / "out.html")
     assert done.returncode == 4 and "out.html" in done.stderr

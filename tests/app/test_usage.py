@@ -133,14 +133,14 @@ CONFIGS = {
     "wrong type, a text": ('{"gamma": "high"}', ['"gamma"', "is not a number"]),
     "wrong type, a fraction": ('{"max_episodes": 2.5}', ['"max_episodes"', "2.5 is not a whole number"]),
     "wrong type, no boolean": ('{"load_model": 1}', ['"load_model"', "is not true or false"]),
-    "wrong type, a list": ('{"reward": ["score"]}', ['"reward"', "is not a text"]),
+    "wrong type, a list": ('{"reward": ["score"]}', ['"reward"', "is not a string"]),
     "out of range": ('{"tau": 2}', ["--tau 2", "out of range", "from 0 to 1"]),
     "unknown choice": ('{"obs": 27}', ["--obs 27", "26, 30"]),
     "no object": ("[1]", ["one JSON object"]),
     "broken": ('{"tau": 0.01,, }', ["not valid JSON at byte"]),
     "empty": ("", ["not valid JSON"]),
     "a number beyond all numbers": ('{"gamma": 1e999}', ["not valid JSON", "1e999"]),
-    "brackets without end": ('{"seed": ' + "[" * 200_000 + "]" * 200_000 + "}", ["nested deeper than settings"]),
+    "brackets without end": ('{"seed": ' + "[" * 200_000 + "]" * 200_000 + "}", ["nested too deeply for settings"]),
 }
 
 
@@ -652,7 +652,7 @@ def test_info_tells_about_the_program_a_run_and_weights(tmp_path):
     weights.write_bytes(saved)
     refused(4, "config.json", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
     (folder / "config.json").write_text('{"output_activation": 7}')
-    refused(4, "output_activation is not a text", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
+    refused(4, "output_activation is not a string", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
     refused(4, "is not a run folder", line=["info", tmp_path])
     refused(4, "nowhere.pth", line=["info", tmp_path / "nowhere.pth"])
 

@@ -136,7 +136,7 @@ def test_torchrun_shows_the_message_of_the_rank_that_failed(start, tmp_path):
     assert "rank      : 1 (local_rank: 1)" in root_cause
     assert "exitcode  : 4" in root_cause
     assert "the disk is full, says the victim" in root_cause
-    assert "had left after an error of its own" in run.text()
+    assert "had already left after an error of its own" in run.text()
 
 
 @pytest.mark.parametrize("how", ["static", "c10d"])
@@ -234,7 +234,7 @@ def test_a_process_that_comes_too_late_is_told_who_has_its_rank(start, tmp_path)
     pids = [process_number(tmp_path / f"busy.{r}") for r in range(2)]
     late = start_rank(start, 1, 2, port, "collectives", join_ms=1500)
     assert late.wait() == 3
-    assert f"the group that formed here before has 2 ranks, with rank 1 on {socket.gethostname()} (pid {pids[1]})" in late.text()
+    assert f"an earlier group here has 2 ranks, led by rank 1 on {socket.gethostname()} (pid {pids[1]})" in late.text()
     os.kill(pids[0], signal.SIGTERM)
     assert [r.wait() for r in ranks] == [75, 75], "the others went on undisturbed"
 

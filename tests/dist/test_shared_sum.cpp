@@ -96,8 +96,8 @@ TEST_CASE("ranks that sum different numbers of values are told so", "[unit]") {
                                                 base::Deadline::in(5s));
       },
       thrown);
-  CHECK(thrown[0] == "rank 1 sums 9 values where this rank sums 10");
-  CHECK(thrown[1] == "rank 0 sums 10 values where this rank sums 9");
+  CHECK(thrown[0] == "rank 1 sums 9 values, but this rank sums 10");
+  CHECK(thrown[1] == "rank 0 sums 10 values, but this rank sums 9");
 }
 
 TEST_CASE("a rank that does not come is named at the deadline, one that has ended at once", "[unit]") {
@@ -105,7 +105,7 @@ TEST_CASE("a rank that does not come is named at the deadline, one that has ende
   float value = 1.0F;
   const auto begun = std::chrono::steady_clock::now();
   CHECK_THROWS_WITH(ranks[0]->sum(&value, 1, 1.0F, {getpid(), getpid()}, base::Deadline::in(100ms)),
-                    "rank 1 sent no numbers");
+                    "rank 1 sent no values");
   constexpr long kNobody = 0x7ffffffe;  // above the largest pid that Linux gives
   CHECK_THROWS_WITH(ranks[0]->sum(&value, 1, 1.0F, {getpid(), kNobody}, base::Deadline::in(60s)),
                     Catch::Contains("rank 1 (pid 2147483646) ended"));

@@ -208,7 +208,7 @@ TEST_CASE("manifests that nobody wrote are refused", "[unit]") {
     json["checksum"] = records::write_sealed(folder / "text", json.dump()).crc32;
     records::write_json(manifest, json);
     CHECK_THROWS_WITH(files::read_manifest(files::checkpoint_folder(run, 5)),
-                      Catch::Contains("leads elsewhere"));
+                      Catch::Contains("points outside the folder"));
   }
   for (const std::string& text :
        {std::string("[]"), std::string("{}"), std::string("{\"checksum\": 1, \"format\": \"x\"}"),

@@ -52,7 +52,7 @@ TEST_CASE("a read-only folder keeps its old file and the message says what to do
     const ReadOnly read_only(folder.path());
     message = file_error_of([&] { records::write_file_atomically(folder / "x", "new"); });
   }
-  CHECK_THAT(message, Contains("Permission denied") && Contains("name another folder"));
+  CHECK_THAT(message, Contains("Permission denied") && Contains("choose another folder"));
   CHECK(records::read_file(folder / "x") == "old");
   CHECK(folder.entries() == 1);
 }
@@ -146,7 +146,7 @@ TEST_CASE("a log on a full disk says so", "[unit]") {
 
 TEST_CASE("a refusal of the system names the action, the path, the reason and the way out", "[unit]") {
   CHECK(std::string(records::file_error("write", "a/b", ENOSPC).what()) ==
-        "cannot write 'a/b': No space left on device. Free some space there or name another folder.");
+        "cannot write 'a/b': No space left on device. Free some space there or choose another folder.");
   CHECK(records::file_error("write", "a/b", EROFS).exit_code() == base::kExitFile);
 }
 

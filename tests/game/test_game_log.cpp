@@ -257,7 +257,7 @@ TEST_CASE("a file that is no log is refused with the place and the field", "[uni
   CHECK_THAT(altered("/board_width", 8), Catch::Contains("\"board_width\""));
   CHECK_THAT(altered("/n_player", 5), Catch::Contains("\"n_player\""));
   CHECK_THAT(altered("/names", {"a"}), Catch::Contains("\"names\" has 1 elements, not 2"));
-  CHECK_THAT(altered("/names/1", 7), Catch::Contains("\"names\": 7 is not a text"));
+  CHECK_THAT(altered("/names/1", 7), Catch::Contains("\"names\": 7 is not a string"));
   CHECK_THAT(altered("/start_time", json::array()), Catch::Contains("\"start_time\""));
   CHECK_THAT(altered("/truncated", 1), Catch::Contains("\"truncated\""));
   CHECK_THAT(altered("/n_return", {1, 2}), Catch::Contains("\"n_return\" has 2 elements, not 6"));
@@ -270,7 +270,8 @@ TEST_CASE("a file that is no log is refused with the place and the field", "[uni
              Catch::Contains("step 17: field \"reward\": 0.5"));
   CHECK_THAT(altered("/steps/16/joint_action/3", {{1, 1, 0, 0}}),
              Catch::Contains("step 17: field \"joint_action\""));
-  CHECK_THAT(altered("/steps/16/joint_action/3", {{1, 0}}), Catch::Contains("not a choice of one of four"));
+  CHECK_THAT(altered("/steps/16/joint_action/3", {{1, 0}}),
+             Catch::Contains("does not select one of four actions"));
   CHECK_THAT(altered("/steps/16/info_after/snakes_position/2", {{10, 4}}),
              Catch::Contains("step 17: field \"snakes_position\": 10 is not an integer 0..9"));
   CHECK_THAT(altered("/steps/16/info_after/snakes_position/2", {{1, 2, 3}}),

@@ -110,7 +110,7 @@ def test_a_signal_while_torchrun_starts_begins_nothing(set_up, tmp_path):
         run.popen.send_signal(signal.SIGUSR2)  # nothing to save yet
         run.popen.send_signal(signal.SIGTERM)
         assert run.wait() == 75, run.text()
-    assert run.text() == "== stopped by a signal before training began; nothing was begun\n"
+    assert run.text() == "== stopped by a signal before training began; nothing was started\n"
     assert not (tmp_path / "runs").exists()
 
 
@@ -239,7 +239,7 @@ def test_a_signal_during_set_up_begins_nothing(tree, number):
     fake(tree, "python3", f"kill -USR2 $PPID; kill -{number} $PPID")
     done = run_faked(tree)
     assert done.returncode == 75, done
-    assert done.stderr.endswith("== stopped by a signal before training began; nothing was begun\n")
+    assert done.stderr.endswith("== stopped by a signal before training began; nothing was started\n")
 
 
 @pytest.mark.parametrize("variables, told", [

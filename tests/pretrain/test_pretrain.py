@@ -165,7 +165,7 @@ def test_data_that_cannot_be_used_is_told(games, tmp_path):
     shutil.copytree(games, torn)
     whole = (torn / "level2.boards").read_bytes()
     (torn / "level2.boards").write_bytes(whole[:-1000])
-    assert "level2.boards: cut short" in refusal(torn, 4)
+    assert "level2.boards: truncated" in refusal(torn, 4)
     (torn / "level2.boards").write_bytes(whole[:8] + b"\x07" + whole[9:])
     assert "level2.boards: a set of boards of version 7" in refusal(torn, 4)
     few = tmp_path / "few"

@@ -149,7 +149,7 @@ def test_another_number_of_ranks_shares_the_replay_anew(start, tmp_path, before,
     row_bytes = 4 * (3 * 31 * 2 + 3 * 4 + 3 + 3)
     rows = sum(f["bytes"] for f in held["files"] if f["name"].endswith(".replay")) // row_bytes
     text = several(after, "--resume", run)
-    assert f"Changed: {before} -> {after} rank(s); replay is dealt out anew" in text
+    assert f"Changed: {before} -> {after} rank(s); replay is redistributed" in text
     told = int(re.search(r", (\d+) transitions in replay", text)[1])
     assert told == min(rows, after * RUN["buffer_size"])
     assert len(fingerprint(text)["ranks"]) == after
@@ -157,15 +157,15 @@ def test_another_number_of_ranks_shares_the_replay_anew(start, tmp_path, before,
 
 
 @pytest.mark.parametrize("settings, told", [
-    (GAMES["rqmix"], "replay begins empty: rows of one game follow each other and cannot be dealt to other ranks"),
-    (GAMES["pqn"], "each begins its next rollout"),
-    ({"checkpoint_replay": "off"}, "replay begins empty: the checkpoint holds none")], ids=["windows", "rollouts", "none kept"])
+    (GAMES["rqmix"], "replay starts empty: consecutive rows of a game cannot be redistributed"),
+    (GAMES["pqn"], "each rank starts a new rollout"),
+    ({"checkpoint_replay": "off"}, "replay starts empty: the checkpoint has none")], ids=["windows", "rollouts", "none kept"])
 def test_what_cannot_be_dealt_to_other_ranks_is_not_said_to_be(start, tmp_path, settings, told):
     ranks = ranks_by_hand(start, 2, *flags(RUN | settings | {"runs_dir": tmp_path, "max_episodes": 5}))
     assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text()
     text = train("--resume", run_folder(ranks[0].text()), **(settings | {"runs_dir": tmp_path}))
     assert f"Changed: 2 -> 1 rank(s); {told}\n" in text
-    assert ", 0 transitions in replay" in text and "dealt out anew" not in text
+    assert ", 0 transitions in replay" in text and "is redistributed" not in text
 
 
 def test_points_of_a_run_that_goes_on_take_the_place_of_later_ones(tmp_path):
@@ -202,7 +202,7 @@ def test_other_networks_are_refused_and_other_settings_told(tmp_path):
     assert plain.returncode == 0, plain.stderr
     changed = train("--resume", run, runs_dir=tmp_path, num_envs=3, gamma=0.9)
     assert "--num_envs 4 -> 3" in changed and "--gamma 0.99 -> 0.9" in changed
-    assert "the boards of 1 rank(s) are dealt anew" in changed
+    assert "1 rank(s) start new games" in changed
     assert json.loads((run / "config.json").read_text())["gamma"] == 0.9
     assert train("--config", run / "config.json", runs_dir=tmp_path, max_episodes=1), "a run's settings are a preset"
 
@@ -224,7 +224,7 @@ def test_a_run_goes_on_without_further_checkpoints(tmp_path):
     for resume, total in ((run, 8), ("auto", 9)):
         again = train("--resume", resume, max_episodes=total, **none)
         assert run_folder(again) == run and f"Resumed from checkpoint step {step}: " in again
-        assert f"No more checkpoints (--checkpoint_interval 0): what comes after step {step} " in again
+        assert f"No more checkpoints (--checkpoint_interval 0): after step {step} " in again
         assert checkpoints(run) == held and (run / "trained_model" / f"actor_{total}.pth").exists()
     fresh = run_folder(train("--resume", "auto", max_episodes=1, checkpoint_interval=0, runs_dir=tmp_path / "empty"))
     assert not (fresh / "checkpoints").exists()
@@ -327,7 +327,7 @@ def test_what_cannot_be_read_is_no_damage(damaged_run, tmp_path, operation, name
     before = names(run)
     done = call("--resume", run, **fault(operation, f"{newest.name}/{name}", number))
     assert done.returncode == 4, done.stdout + done.stderr
-    assert re.search(rf"cannot go on from {newest}: rank 0 on \S+: cannot read '{newest / name}': {os.strerror(number)}",
+    assert re.search(rf"cannot resume from {newest}: rank 0 on \S+: cannot read '{newest / name}': {os.strerror(number)}",
                      done.stderr), done.stderr
     assert f"--resume {older}\n" in done.stderr
     assert names(run) == before
@@ -397,7 +397,7 @@ def test_a_checkpoint_by_name_leaves_later_ones_behind_and_a_restart_does_not_go
     job = {"SLURM_JOB_ID": 7, "RANK": 0, "WORLD_SIZE": 1}
     back = call("--resume", older, **job)
     assert back.returncode == 0, back.stderr
-    assert f"Left behind, and no longer counted as checkpoints: left_{newest.name}\n" in back.stdout
+    assert f"Set aside, no longer used as checkpoints: left_{newest.name}\n" in back.stdout
     assert f"Resumed from checkpoint step {int(older.name[5:])}: " in back.stdout
     assert fingerprint(back.stdout)["line"] in (damaged_run / "train.log").read_text()
     assert (run / "checkpoints" / f"left_{newest.name}").is_dir() and is_whole(run)
@@ -445,7 +445,7 @@ def test_entries_of_others_in_the_runs_folder_are_passed_over(nobody):
     (colleague / "checkpoints").mkdir(parents=True)
     colleague.chmod(0o000 if os.getuid() else 0o700)
     text = auto(max_episodes=5)
-    assert run_folder(text) == first and f"Passed over {colleague}: " in text and "Permission denied" in text
+    assert run_folder(text) == first and f"Skipped {colleague}: " in text and "Permission denied" in text
     new = run_folder(auto(resume="never"))
     assert new.name.startswith("run13_")
     forbidden = checkpoints(first)[-1] / "rank_0.replay"
@@ -475,7 +475,7 @@ def test_a_setting_that_is_no_more_is_named_and_passed_over_by_resume_only(damag
     assert strict.returncode == 2 and 'unknown key "old_flag"' in strict.stderr
     done = call("--resume", run)
     assert done.returncode == 0, done.stderr
-    assert "Passed over in config.json, as this version has no such setting: old_flag\n" in done.stdout
+    assert "Ignored in config.json, because this version has no such setting: old_flag\n" in done.stdout
     assert "old_flag" not in config.read_text()
 
 
@@ -675,7 +675,7 @@ def test_torchrun_begins_no_new_run_when_all_checkpoints_are_damaged(start, tmp_
         flip(checkpoint / "shared.pth")
     os.kill(worker, signal.SIGKILL)
     assert run.wait() == 1, run.text()
-    assert "shared.pth: its checksum is" in run.text() and "once mended, one of them is taken up again" in run.text()
+    assert "shared.pth: its checksum is" in run.text() and "once repaired, resume from one of them by name" in run.text()
     assert len(list((tmp_path / "snakes_3v3").iterdir())) == 2 and not checkpoints(folder)
 
 

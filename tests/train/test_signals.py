@@ -175,7 +175,7 @@ def test_a_match_that_is_stopped_says_so_on_all_ranks(start, tmp_path, teams):
     assert [rank.wait() for rank in ranks] == [75, 75]
     for number, rank in enumerate(ranks):
         assert re.fullmatch(rf"snake_ddp: rank {number} on .*: stopped by a signal before all games were played; "
-                            "nothing was counted\n", rank.text())
+                            "there is no result\n", rank.text())
 
 
 # What was due when the stop came
@@ -224,7 +224,7 @@ def test_a_stop_without_a_checkpoint_does_not_end_as_one_that_can_go_on_or_is_do
     run.wait_for(r"\[Episode \d+\]")
     run.popen.terminate()
     assert run.wait() == 4, run.text()
-    assert "; without checkpoints (--checkpoint_interval 0) the run cannot go on\n" in run.text()
+    assert "; without checkpoints (--checkpoint_interval 0) the run cannot be resumed\n" in run.text()
     assert not (run_folder(run.text()) / "checkpoints").exists()
 
 

@@ -311,7 +311,7 @@ def test_settings_that_differ_between_ranks_end_all(start, tmp_path, name, here,
         assert "the configuration differs between ranks: rank 2 from rank 0" in rank.text()
         assert f"'--{name} {json.dumps(there)} (rank 0: {json.dumps(here)})'" in rank.text()
         assert rank.text().count("snake_ddp: ") == 1
-    assert not list(tmp_path.glob("snakes_3v3/*")), "nothing was begun"
+    assert not list(tmp_path.glob("snakes_3v3/*")), "nothing was started"
 
 
 def test_local_rank_may_differ(start, tmp_path):

@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   path[length > 0 ? length : 0] = '\0';
   char* end = std::strrchr(path, '/');
   if (end == nullptr) {
-    std::fprintf(stderr, "snake_ddp: cannot tell where this program is: %s; is /proc mounted?\n",
+    std::fprintf(stderr, "snake_ddp: cannot find this program's own path: %s; is /proc mounted?\n",
                  std::strerror(errno));
     return 4;
   }
