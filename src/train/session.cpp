@@ -102,7 +102,7 @@ std::vector<std::string> resume(Session& s, const Origin& origin, const Launch& 
   if (s.o.lr_end != 1.0) s.learner->scale_rates(rate_factor(s.o, s.counters.steps));
   if (s.o.checkpoint_interval == 0)
     lines.push_back(fmt::format(
-        "No more checkpoints (--checkpoint_interval 0): what comes after step {} cannot be resumed",
+        "No more checkpoints (--checkpoint_interval 0): after step {} there is nothing to resume from",
         s.resumed_at));
   return lines;
 }

@@ -156,7 +156,7 @@ def test_a_watched_game_is_the_recorded_game(games):
 @pytest.mark.parametrize("line, words", {
     "no file": (["--html", "out.html"], ["needs a file"]),
     "nothing asked for": (["{log}"], ["--html OUT", "--text"]),
-    "no such game": (["{log}", "--text", "--game", "1"], ["--game 1", "holds 1 game"]),
+    "no such game": (["{log}", "--text", "--game", "1"], ["--game 1", "contains 1 game"]),
     "no speed": (["{log}", "--text", "--speed", "0"], ["speed"]),
     "unknown flag": (["{log}", "--htm", "x"], ["unknown flag --htm", "--html"]),
 }.values())

@@ -387,7 +387,7 @@ def test_what_was_set_aside_is_not_begun_anew_and_can_be_taken_up_by_name(damage
     again = call(*auto)
     assert again.returncode == 0 and run_folder(again.stdout) == run, again.stderr
     gone = call("--resume", aside[0])
-    assert gone.returncode == 4 and f"--resume {run} goes on" in gone.stderr
+    assert gone.returncode == 4 and f"--resume {run} resumes" in gone.stderr
 
 
 def test_a_checkpoint_by_name_leaves_later_ones_behind_and_a_restart_does_not_go_back_again(damaged_run, tmp_path):
