@@ -18,7 +18,7 @@
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
 #include "snake_ddp/records/game_log.hpp"
-#include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/records/json_fields.hpp"
 #include "snake_ddp/records/lines.hpp"
 
 namespace snake_ddp::play {
@@ -28,7 +28,11 @@ namespace {
 using game::kSnakes;
 using game::kTeamSize;
 using nlohmann::json;
+using records::field;
+using records::integer;
+using records::integers;
 using records::PerSnake;
+using records::Place;
 
 // ---- Replaying.
 
@@ -205,50 +209,7 @@ std::map<Key, Recorded> states_of(const std::string& traces) {
   return states;
 }
 
-// ---- Reading recorded observations: every value is checked, a fault names file, line and field.
-
-/// Where a value stands, for messages.
-struct Place {
-  const records::LineReader& reader;
-  [[noreturn]] void fail(const std::string& what) const {
-    throw base::FileError(fmt::format("{}:{}: {}", reader.path(), reader.line_number(), what));
-  }
-};
-
-json parse(const std::string& line, const Place& place) {
-  json value;
-  try {
-    value = records::parse_json(line);
-  } catch (const base::FileError& e) {
-    place.fail(e.what());
-  }
-  if (!value.is_object()) place.fail("not a JSON object");
-  return value;
-}
-
-const json& field(const json& object, const char* name, const Place& place) {
-  const auto at = object.find(name);
-  if (at == object.end()) place.fail(fmt::format("field \"{}\" is missing", name));
-  return *at;
-}
-
-int integer(const json& value, int low, int high, const char* name, const Place& place) {
-  if (value.is_number_integer() && (!value.is_number_unsigned() || value.get<std::uint64_t>() <= INT32_MAX)) {
-    const auto n = value.get<std::int64_t>();
-    if (n >= low && n <= high) return static_cast<int>(n);
-  }
-  place.fail(fmt::format("field \"{}\": {} is not an integer {}..{}", name, value.dump(), low, high));
-}
-
-std::vector<int> integers(const json& value, std::size_t most, int low, int high, const char* name,
-                          const Place& place) {
-  if (!value.is_array()) place.fail(fmt::format("field \"{}\" is not a list", name));
-  if (value.size() > most)
-    place.fail(fmt::format("field \"{}\" has {} elements, at most {}", name, value.size(), most));
-  std::vector<int> result;
-  for (const json& element : value) result.push_back(integer(element, low, high, name, place));
-  return result;
-}
+// ---- Reading recorded observations.
 
 /// A list of `n_rows` lists of `n_columns` numbers.
 std::vector<double> numbers(const json& value, std::size_t n_rows, std::size_t n_columns, const char* name,
@@ -287,11 +248,11 @@ EncodingReport verify_encodings(const std::string& encodings, const std::string&
   const std::map<Key, Recorded> states = states_of(traces);
   EncodingReport report{};
   records::LineReader reader(encodings);
-  const Place place{reader};
   std::string text;
   while (reader.next(text)) {
     if (text.empty()) continue;
-    const json line = parse(text, place);
+    const Place place{reader.path(), reader.line_number()};
+    const json line = records::parsed(text, place);
     const Key key{integer(field(line, "trace_game", place), 0, INT32_MAX, "trace_game", place),
                   integer(field(line, "step", place), 0, game::kMaxSteps, "step", place)};
     const auto at = states.find(key);
@@ -341,7 +302,7 @@ EncodingReport verify_encodings(const std::string& encodings, const std::string&
       report.first_mismatch = fmt::format("{}:{}: game {}, step {}, {}", encodings, reader.line_number(),
                                           key.first, key.second, difference);
   }
-  if (report.states == 0) place.fail("no state in this file");
+  if (report.states == 0) Place{reader.path(), reader.line_number()}.fail("no state in this file");
   return report;
 }
 
