@@ -70,6 +70,6 @@ std::unique_ptr<Arena> make_device_arena(const ArenaParts& parts, std::int64_t u
 
 /// The opponents, in the form that devices read.
 /// Throws  UsageError where one of them is not scripted.
-agents::OpponentPlan opponent_plan(const TrainOptions& options, std::uint64_t seed);
+agents::OpponentPlan opponent_plan(const Plan& plan, std::uint64_t seed);
 
 }  // namespace snake_ddp::train

@@ -129,13 +129,11 @@ class DeviceArena final : public Arena {
 
 }  // namespace
 
-agents::OpponentPlan opponent_plan(const TrainOptions& o, std::uint64_t seed) {
-  const agents::Mix mix = agents::parse_mix(o.opponent_mix);
-  if (!mix.empty()) return agents::plan_of_mix(mix, seed);
-  const agents::Curriculum curriculum = agents::parse_curriculum(o.opponent_difficulty_strategy);
+agents::OpponentPlan opponent_plan(const Plan& o, std::uint64_t seed) {
+  if (!o.mix.empty()) return agents::plan_of_mix(o.mix, seed);
   return agents::plan_of_schedule(
       [&](std::int64_t episode) {
-        return agents::opponent_at(curriculum, episode, o.max_episodes, o.enable_opponent_evasion,
+        return agents::opponent_at(o.curriculum, episode, o.max_episodes, o.enable_opponent_evasion,
                                    o.opponent_evasion_start_episode);
       },
       o.max_episodes);

@@ -104,7 +104,7 @@ class HostArena final : public Arena {
         learner_(parts.learner),
         collector_(parts.collector),
         replay_(parts.replay),
-        feed_(learners::find_learner(o_.algo).feed),
+        feed_(o_.learner.feed),
         seed_(parts.collector_options.seed),
         rollout_(o_, seed_),
         learned_(parts.record) {

@@ -130,7 +130,7 @@ void put_league(Places& out, const train::LeagueOptions& options) {
 
 std::string plan_text(const TrainOptions& o) {
   try {
-    const agents::OpponentPlan plan = train::opponent_plan(o, 3);
+    const agents::OpponentPlan plan = train::opponent_plan(train::Plan(o), 3);
     std::string met;
     for (const std::int64_t game : kGames) met += std::string(agents::name(plan.of(game))) + " ";
     return met;
