@@ -253,7 +253,7 @@ void check_together(const TrainOptions& options) {
       {o.sight.graphs && o.view_radius == 0,
        "--tokens is for a limited view: set --view_radius and --obs window"},
       {o.sight.graphs && o.league, "--tokens has no league: its frozen copies would need the tokens, too"},
-      {o.sight.graphs && o.records, "--cuda_graph on is for updates without --tokens"},
+      {o.sight.graphs && o.records_updates, "--cuda_graph on is for updates without --tokens"},
       {o.on_device && o.record_interval > 0,
        "--record_interval is for --boards host: games on a device are not recorded"},
       {o.on_device && o.buffer_size < o.num_envs * o.n_step,

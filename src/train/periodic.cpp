@@ -56,7 +56,7 @@ void evaluate(Session& s, Scheduled& j) {
   s.watchdog.tick("evaluating");
   const auto alive = [&](std::int64_t, const game::State&) { s.watchdog.tick("evaluating"); };
   const rollout::Player self{std::nullopt, &s.learner->policy(), s.o.sight, false, s.o.mask_fatal};
-  const rollout::Player rival{s.o.judge, nullptr, {}, false};
+  const rollout::Player rival{s.o.eval_rival, nullptr, {}, false};
   const std::optional<play::MatchResult> played =
       judge(self, rival, {s.o.eval_games, static_cast<std::uint64_t>(s.o.seed), true, 0, 1, alive}, s.context,
             running::stop_requested);

@@ -50,11 +50,11 @@ Plan::Plan(const TrainOptions& options)
       precision(nets::precision_from_name(products)),
       curriculum(agents::parse_curriculum(opponent_difficulty_strategy)),
       mix(agents::parse_mix(opponent_mix)),
-      judge(agents::try_opponent(eval_opponent).value()),
+      eval_rival(agents::try_opponent(eval_opponent).value()),
       self_play(has_self(mix)),
       league(has_league(mix)),
       on_device(boards == "device"),
-      records(cuda_graph == "on"),
+      records_updates(cuda_graph == "on"),
       overlaps(overlap == "on"),
       keeps_replay(checkpoint_replay == "on") {}
 
@@ -86,7 +86,7 @@ void check_start(const Plan& o, const dist::World& world, int gpus) {
   const dist::Placement placement = dist::choose_placement(world, asked, gpus);
   if (o.precision != nets::Precision::kFloat32 && placement.device.is_cpu())
     throw base::UsageError(fmt::format("--products {} is for GPUs, and this run is on the CPU", o.products));
-  if (o.records && placement.device.is_cuda() && placement.backend == "gloo")
+  if (o.records_updates && placement.device.is_cuda() && placement.backend == "gloo")
     throw base::UsageError(
         "--cuda_graph on: gradients averaged through Gloo cannot be recorded; use --dist_backend nccl, "
         "with a GPU for each rank, or --cuda_graph off");

@@ -64,9 +64,9 @@ std::string settings_line(const Session& s) {
 std::unique_ptr<Arena> new_arena(Session& s, std::vector<std::string>& lines) {
   const at::Device device = s.context.device();
   MakeRecording record;
-  if (s.o.records && device.is_cuda()) {
+  if (s.o.records_updates && device.is_cuda()) {
     record = cuda_graphs(device);
-  } else if (s.o.records) {
+  } else if (s.o.records_updates) {
     lines.push_back("No CUDA graph: the learner is on the CPU");
   }
   const ArenaParts parts{

@@ -29,10 +29,10 @@ struct Plan : TrainOptions {
   nets::Precision precision;
   agents::Curriculum curriculum;
   agents::Mix mix;  // empty: the curriculum decides
-  agents::Opponent judge;
+  agents::Opponent eval_rival;
   bool self_play, league;  // whom the mix has
   bool on_device;          // boards and replay
-  bool records;            // updates as CUDA graphs, where the learner is on a GPU
+  bool records_updates;    // as CUDA graphs, where the learner is on a GPU
   bool overlaps;           // moves and updates
   bool keeps_replay;       // in checkpoints
 };
