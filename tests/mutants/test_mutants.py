@@ -1,10 +1,9 @@
 """Are faults found where they belong, and is what no longer fits an error that helps?"""
 
-import pathlib
-
 import pytest
 import run
 import scanner
+from processes import wait_until_gone
 
 BUFFER = """
 namespace snake::replay {
@@ -213,8 +212,7 @@ def test_what_takes_too_long_is_ended_with_all_it_started(tmp_path):
     pid = tmp_path / "pid"
     code, output = run.quiet(["bash", "-c", f"sleep 600 & echo $! > {pid}; wait"], limit_s=1)
     assert (code, output) == (1, "no end within 1 s")
-    status = pathlib.Path(f"/proc/{pid.read_text().strip()}/stat")
-    assert not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    wait_until_gone([int(pid.read_text())], 60)  # killed; a busy machine takes a moment until it is gone
 
 
 def test_two_runs_do_not_share_a_copy(tmp_path, monkeypatch):
