@@ -112,7 +112,7 @@ pid_t start(const std::string& program, std::vector<std::string> arguments,
 
 class Ranks {
  public:
-  explicit Ranks(std::chrono::milliseconds kill_after) : kill_after_(kill_after) {}
+  explicit Ranks(const LaunchLimits& limits) : limits_(limits) {}
   ~Ranks() {  // not empty only if a rank could not be started
     for (const Rank& r : running_) {
       ::kill(r.pid, SIGKILL);
@@ -135,8 +135,12 @@ class Ranks {
   void reap() {
     for (auto r = running_.begin(); r != running_.end();) {
       int status = 0;
-      if (::waitpid(r->pid, &status, WNOHANG) != r->pid) {
+      if (::waitpid(r->pid, &status, WNOHANG | WUNTRACED | WCONTINUED) != r->pid) {
         ++r;
+        continue;
+      }
+      if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+        r->stopped = WIFSTOPPED(status);
         continue;
       }
       const Rank ended = *r;
@@ -144,18 +148,26 @@ class Ranks {
       note(ended, status);
     }
     if ((failed_code_ != 0 || resumable_) && kill_at_.passed()) send(SIGKILL);
+    if (any_done_ && finish_by_.passed()) end_the_late();
   }
 
  private:
   struct Rank {
     int rank;
     pid_t pid;
+    bool stopped = false;  // by a signal: SIGSTOP, SIGTSTP
+    bool killed = false;   // for being late
   };
 
   void note(const Rank& ended, int status) {
     const bool by_signal = WIFSIGNALED(status);
     const int code = by_signal ? static_cast<int>(base::kExitDist) : WEXITSTATUS(status);
-    if (code == base::kExitDone) return;
+    if (code == base::kExitDone) {
+      // All work is done when one is; none waits for another any more, so no rank notices one that is stuck.
+      if (!any_done_) finish_by_ = base::Deadline::in(limits_.finish_within);
+      any_done_ = true;
+      return;
+    }
     if (code == base::kExitResumable) {  // an agreed stop, or one before all had joined: the others stop, too
       if (!resumable_) end_the_others();
       resumable_ = true;
@@ -175,26 +187,40 @@ class Ranks {
 
   void end_the_others() {
     send(SIGTERM);
-    kill_at_ = base::Deadline::in(kill_after_);
+    kill_at_ = base::Deadline::in(limits_.kill_after);
   }
 
-  const std::chrono::milliseconds kill_after_;
+  // Rank 0 may print a result to a reader that takes its time, but not while it is stopped.
+  void end_the_late() {
+    for (Rank& r : running_) {
+      if (r.killed || (r.rank == 0 && !r.stopped)) continue;
+      base::tell_error(fmt::format("rank {} (pid {}) {} {:.1f} s after another rank was done; killing it",
+                                   r.rank, r.pid, r.stopped ? "is stopped" : "still runs",
+                                   std::chrono::duration<double>(limits_.finish_within).count()));
+      ::kill(r.pid, SIGKILL);
+      r.killed = true;
+    }
+  }
+
+  const LaunchLimits limits_;
   std::vector<Rank> running_;
   int failed_code_ = 0;
   bool resumable_ = false;
   base::Deadline kill_at_ = base::Deadline::in({});
+  bool any_done_ = false;
+  base::Deadline finish_by_ = base::Deadline::in({});
 };
 
 }  // namespace
 
 int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
-                       const std::vector<std::string>& arguments, std::chrono::milliseconds kill_after) {
+                       const std::vector<std::string>& arguments, const LaunchLimits& limits) {
   if (world_size < 1) throw base::UsageError(fmt::format("--world_size {}: must be at least 1", world_size));
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   std::uint16_t store_port = port.value_or(0);
   const int store_fd = listen_at("127.0.0.1", store_port);
   const HeldSignals signals;
-  Ranks ranks(kill_after);
+  Ranks ranks(limits);
   for (int r = 0; r < world_size; ++r)
     ranks.add(r, start(program, arguments, environment_of(r, world_size, store_port, store_fd),
                        r == 0 ? store_fd : -1, signals.of_ranks()));

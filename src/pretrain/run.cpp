@@ -78,8 +78,8 @@ class Run {
   bool stops();
   bool learn_epoch();
   void update(data::Batch batch, std::int64_t samples);
-  [[nodiscard]] ordered_json validate();
-  void end_epoch(double seconds);
+  [[nodiscard]] std::optional<ordered_json> validate();
+  bool end_epoch(Clock::time_point begin);
   void save(const std::string& which);
   void add_up_loss();
   void check_weights();
@@ -379,8 +379,8 @@ bool Run::learn_epoch() {
 }
 
 // Sample k * batch + i is of batch k, whoever computes it: each sample's loss is the same for any number of ranks, and so
-// are the sums but for the order in which doubles are added.
-ordered_json Run::validate() {
+// are the sums but for the order in which doubles are added. Returns nothing if a rank was asked to stop.
+std::optional<ordered_json> Run::validate() {
   const auto n = static_cast<std::int64_t>(split_.held_out.size());
   const std::int64_t batches = (n + o_.batch_size - 1) / o_.batch_size, ranks = context_.size(),
                      rank = context_.rank();
@@ -394,17 +394,25 @@ ordered_json Run::validate() {
   };
   Sums sums = stage_->no_sums();
   data::Loader loader = load(mine, kValidationDraws, rows);
-  for (std::int64_t k = 0; k < mine; ++k) {
-    stage_->tally(on_device(loader.next()), sums);
-    watchdog_.tick("validating");
+  {
+    const dist::StopWatch stop = context_.watch_for_stop(running::stop_requested);
+    for (std::int64_t k = 0; k < mine && !stop.stops(); ++k) {
+      stage_->tally(on_device(loader.next()), sums);
+      watchdog_.tick("validating");
+    }
   }
+  if (stops()) return std::nullopt;
   for (at::Tensor* t : {&sums.reals, &sums.counts}) running::add_up(*t, context_, context_.deadline());
   SD_CHECK(sums.counts[0].item<std::int64_t>() == n, "each held-out sample is counted once");
   return stage_->told(sums);
 }
 
-void Run::end_epoch(double seconds) {
-  const ordered_json validation = validate();
+// Returns whether to go on. A stop leaves the place at the epoch's end, and the next start validates again.
+bool Run::end_epoch(Clock::time_point begin) {
+  const std::optional<ordered_json> validated = validate();
+  if (!validated) return false;
+  const ordered_json& validation = *validated;
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   check_weights();
   add_up_loss();
   const std::int64_t epoch = place_.epoch + 1;
@@ -439,16 +447,16 @@ void Run::end_epoch(double seconds) {
   place_.loss_sum = place_.loss_samples = 0;
   if (best) save("best");
   save("last");
+  return true;
 }
 
 base::ExitCode Run::learn() {
   while (place_.epoch < o_.epochs) {
     const auto begin = Clock::now();
-    if (!learn_epoch()) {
+    if (!learn_epoch() || !end_epoch(begin)) {
       stopped_ = true;
       break;
     }
-    end_epoch(std::chrono::duration<double>(Clock::now() - begin).count());
   }
   if (stopped_) {
     save("last");

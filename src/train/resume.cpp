@@ -328,17 +328,25 @@ Counters recounted(Counters counters, const files::Manifest& then, const ordered
 void share(const Found& found, const RunState& state, const ordered_json& settings, rollout::GameCount& count,
            dist::DistContext& context) {
   std::string counters;
+  Failure failure;
   if (context.is_main()) {
-    nets::copy_state(under(found.taken.shared, "learner."), state.learner.state(), "the checkpoint");
-    state.learner.state_changed();
-    nets::NamedTensors small;
-    for (const auto& item : found.taken.shared) {
-      if (!item.first.starts_with("learner.") && !item.first.starts_with("counters.")) small.push_back(item);
+    try {
+      nets::copy_state(under(found.taken.shared, "learner."), state.learner.state(), "the checkpoint");
+      state.learner.state_changed();
+      nets::NamedTensors small;
+      for (const auto& item : found.taken.shared) {
+        if (!item.first.starts_with("learner.") && !item.first.starts_with("counters."))
+          small.push_back(item);
+      }
+      const Counters then = counters_from(under(found.taken.shared, "counters."), "the checkpoint");
+      nets::add_under(small, "counters.", to_state(recounted(then, found.manifest, settings)));
+      counters = files::state_dict_bytes(small);
+    } catch (const FileError& e) {
+      failure.why = e.what();
     }
-    const Counters then = counters_from(under(found.taken.shared, "counters."), "the checkpoint");
-    nets::add_under(small, "counters.", to_state(recounted(then, found.manifest, settings)));
-    counters = files::state_dict_bytes(small);
   }
+  failure = agreed(failure, context);
+  if (!failure.why.empty()) throw FileError(failure.why);
   share_weights(state.learner, context);
   const nets::NamedTensors small = files::read_state_dict(
       context.broadcast_text(counters, context.deadline()), "the checkpoint's counters");

@@ -38,7 +38,7 @@ struct Arguments {
   std::string folder;  // where each rank leaves its process number
   int launch = 0;      // > 0: start that many ranks first
   std::optional<std::uint16_t> port;
-  milliseconds kill_after{2000};
+  dist::LaunchLimits limits{.kill_after = 2s};
 };
 
 Arguments parse(int argc, char** argv) {
@@ -55,7 +55,9 @@ Arguments parse(int argc, char** argv) {
       {"--folder", [&](const std::string& v) { a.folder = v; }},
       {"--launch", [&](const std::string& v) { a.launch = std::stoi(v); }},
       {"--port", [&](const std::string& v) { a.port = static_cast<std::uint16_t>(std::stoi(v)); }},
-      {"--kill_after_ms", [&](const std::string& v) { a.kill_after = milliseconds(std::stol(v)); }},
+      {"--kill_after_ms", [&](const std::string& v) { a.limits.kill_after = milliseconds(std::stol(v)); }},
+      {"--finish_within_ms",
+       [&](const std::string& v) { a.limits.finish_within = milliseconds(std::stol(v)); }},
   };
   for (int i = 1; i < argc; ++i) {
     const auto flag = flags.find(argv[i]);
@@ -136,7 +138,7 @@ int stopped_early(dist::DistContext& group, const Arguments& a) {
 
 int run(const Arguments& a, int argc, char** argv) {
   if (a.launch > 0 && std::getenv("RANK") == nullptr)
-    return dist::launch_local_ranks(a.launch, a.port, {argv, argv + argc}, a.kill_after);
+    return dist::launch_local_ranks(a.launch, a.port, {argv, argv + argc}, a.limits);
   const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });
   const bool here = world.rank == a.victim;
   write_pid(a, world.rank);
@@ -150,6 +152,12 @@ int run(const Arguments& a, int argc, char** argv) {
     if (here && a.scenario == "deaf-stop") return base::kExitResumable;
     if (here) throw base::FileError("the victim cannot read");
     std::this_thread::sleep_for(60s);
+  }
+  if (a.scenario == "late") {  // the victim is done; rank 0 prints slowly, the others never end
+    if (here) return base::kExitDone;
+    std::this_thread::sleep_for(world.rank == 0 ? 2s : 60s);
+    std::printf("rank %d has printed\n", world.rank);
+    return base::kExitDone;
   }
   dist::DistContext group(world, a.options);
   if (a.scenario == "collectives") run_collectives(group);

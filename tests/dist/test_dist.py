@@ -309,6 +309,22 @@ def test_our_launcher_kills_ranks_that_do_not_listen(start, tmp_path, scenario, 
     assert not any(is_alive(p) for p in pids)
 
 
+def test_our_launcher_kills_ranks_that_do_not_end_after_another_is_done(start, tmp_path):
+    run, pids = launched(start, tmp_path, 3, "late", "--victim", "1", "--finish_within_ms", "500")
+    assert run.wait() == 3
+    assert run.took_s < 60
+    assert f"rank 2 (pid {pids[2]}) still runs 0.5 s after another rank was done; killing it" in run.text()
+    assert "rank 0 has printed" in run.text(), "rank 0 may take its time: somebody may be reading slowly"
+
+
+def test_our_launcher_kills_a_stopped_rank_0_after_another_is_done(start, tmp_path):
+    run, pids = launched(start, tmp_path, 2, "late", "--victim", "1", "--finish_within_ms", "1500")
+    os.kill(pids[0], signal.SIGSTOP)
+    assert run.wait() == 3
+    assert f"rank 0 (pid {pids[0]}) is stopped 1.5 s after another rank was done; killing it" in run.text()
+    assert not any(is_alive(p) for p in pids)
+
+
 def test_our_launcher_passes_stop_signals_on(start, tmp_path):
     run, pids = launched(start, tmp_path, 2, "stop")
     for r in range(2):

@@ -9,10 +9,16 @@
 
 namespace snake_ddp::dist {
 
+struct LaunchLimits {
+  std::chrono::milliseconds kill_after = std::chrono::seconds(30);     // from SIGTERM to SIGKILL
+  std::chrono::milliseconds finish_within = std::chrono::seconds(30);  // from the first rank's success
+};
+
 /// Starts this program `world_size` times with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR
 /// and MASTER_PORT set, and waits for all of them. Forwards SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2.
 /// When a rank fails, the others get SIGTERM, and SIGKILL `kill_after` later; when this process dies, they die
-/// with it. Rank 0's store is at `port`, or else at a free port, held open from here on so that no other
+/// with it. When a rank has succeeded, those that still run `finish_within` later are killed, except a rank 0 that
+/// is not stopped: it may wait for the reader of its output. Rank 0's store is at `port`, or else at a free port, held open from here on so that no other
 /// process can take it. `arguments` are each rank's, starting with the program's name. A child sees RANK: it must
 /// not launch again.
 /// Returns     0 if all returned 0; else the code of the rank that failed first. A rank ended by a signal
@@ -21,8 +27,7 @@ namespace snake_ddp::dist {
 /// Threads     call it before starting any other thread.
 /// Throws      DistError if `port` is taken or a process cannot be started.
 int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
-                       const std::vector<std::string>& arguments,
-                       std::chrono::milliseconds kill_after = std::chrono::seconds(30));
+                       const std::vector<std::string>& arguments, const LaunchLimits& limits = {});
 
 /// Under torchrun: ends this process as soon as the agent that started it is gone. An agent killed by SIGKILL
 /// would otherwise leave its workers running on their GPUs.
