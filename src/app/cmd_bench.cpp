@@ -21,7 +21,7 @@
 namespace snake_ddp::app {
 namespace {
 
-struct Line {
+struct BenchLine {
   std::string what;
   double seconds = 1.0;
   int rounds = 3;
@@ -39,15 +39,15 @@ using Rows = std::vector<bench::Row>;
 
 struct Bench {
   const char* name;
-  Rows (*run)(const Line&);
+  Rows (*run)(const BenchLine&);
 };
 
-Rows game_rows(const Line& l) {
+Rows game_rows(const BenchLine& l) {
   return l.device == "cpu" ? bench::measure_game(l.seconds)
                            : bench::measure_device_game(l.seconds, l.boards, bench::device_named(l.device));
 }
 
-Rows update_rows(const Line& l) {
+Rows update_rows(const BenchLine& l) {
   return l.device == "cpu"
              ? bench::measure_update(l.seconds, l.batch_sizes)
              : bench::measure_device_update(l.seconds, l.batch_sizes, bench::device_named(l.device));
@@ -56,17 +56,18 @@ Rows update_rows(const Line& l) {
 // Those that start processes come first: the others leave threads of LibTorch behind.
 constexpr Bench kBenches[] = {
     {"allreduce",
-     [](const Line& l) { return bench::measure_allreduce(l.seconds, l.rounds, l.ranks, l.config); }},
-    {"train", [](const Line& l) { return bench::measure_train(l.seconds, l.rounds, l.ranks, l.config); }},
-    {"memory", [](const Line& l) { return bench::measure_memory(l.rounds, l.ranks, l.config); }},
-    {"start", [](const Line& l) { return bench::measure_start(l.rounds, l.ranks, l.config); }},
+     [](const BenchLine& l) { return bench::measure_allreduce(l.seconds, l.rounds, l.ranks, l.config); }},
+    {"train",
+     [](const BenchLine& l) { return bench::measure_train(l.seconds, l.rounds, l.ranks, l.config); }},
+    {"memory", [](const BenchLine& l) { return bench::measure_memory(l.rounds, l.ranks, l.config); }},
+    {"start", [](const BenchLine& l) { return bench::measure_start(l.rounds, l.ranks, l.config); }},
     {"reducer",
-     [](const Line& l) { return bench::measure_reducer(l.seconds, l.rounds, l.ranks, l.bucket_mb); }},
+     [](const BenchLine& l) { return bench::measure_reducer(l.seconds, l.rounds, l.ranks, l.bucket_mb); }},
     {"game", game_rows},
-    {"encode", [](const Line& l) { return bench::measure_encode(l.seconds); }},
-    {"act", [](const Line& l) { return bench::measure_opponents(l.seconds); }},
+    {"encode", [](const BenchLine& l) { return bench::measure_encode(l.seconds); }},
+    {"act", [](const BenchLine& l) { return bench::measure_opponents(l.seconds); }},
     {"update", update_rows},
-    {"checkpoint", [](const Line& l) { return bench::measure_checkpoint(l.seconds); }},
+    {"checkpoint", [](const BenchLine& l) { return bench::measure_checkpoint(l.seconds); }},
 };
 
 struct NamedJob {
@@ -113,7 +114,7 @@ void print(const Rows& rows, bool as_json) {
 }  // namespace
 
 Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
-  const auto line = std::make_shared<Line>();
+  const auto line = std::make_shared<BenchLine>();
   command
       .add_option("what", line->what,
                   fmt::format("{}; all of them without it", fmt::join(bench_names(), ", ")))

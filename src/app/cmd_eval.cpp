@@ -32,7 +32,7 @@
 namespace snake_ddp::app {
 namespace {
 
-struct Line {
+struct EvalLine {
   std::string team_a, team_b;
   std::vector<std::string> ladder;
   std::string anchor;
@@ -51,14 +51,14 @@ struct Line {
 };
 
 /// The teams' names on the board of a game.
-std::array<std::string, 2> names_of(const Line& line, std::int64_t game) {
+std::array<std::string, 2> names_of(const EvalLine& line, std::int64_t game) {
   std::array<std::string, 2> names{line.team_a, line.team_b};
   if (line.swap_sides && game % 2 == 1) std::swap(names[0], names[1]);
   return names;
 }
 
 /// Writes each game to `line.record`.
-void record_games(const Line& line, play::MatchOptions& match) {
+void record_games(const EvalLine& line, play::MatchOptions& match) {
   records::make_folders(line.record);
   const auto running = std::make_shared<std::map<std::int64_t, records::RecordedGame>>();
   const std::size_t digits = std::to_string(match.games - 1).size();
@@ -82,7 +82,8 @@ void record_games(const Line& line, play::MatchOptions& match) {
 }
 
 /// Writes boards of each game to a set; of several ranks each writes its own, the first one to the very path.
-std::shared_ptr<data::BoardSetWriter> record_boards(const Line& line, int rank, play::MatchOptions& match) {
+std::shared_ptr<data::BoardSetWriter> record_boards(const EvalLine& line, int rank,
+                                                    play::MatchOptions& match) {
   if (!line.record_boards.ends_with(data::kBoardSetEnding)) {
     throw base::UsageError(fmt::format("--record_boards {}: the file's name must end in {}",
                                        line.record_boards, data::kBoardSetEnding));
@@ -108,7 +109,7 @@ std::shared_ptr<data::BoardSetWriter> record_boards(const Line& line, int rank, 
 }
 
 /// Shows the first game as it is played.
-void watch_game(const Line& line, play::MatchOptions& match) {
+void watch_game(const EvalLine& line, play::MatchOptions& match) {
   const auto show = [=](const game::State& state, const records::PerSnake& hit) {
     const game::Position position = game::position_of(state);
     const records::RecordedBoard board{position.snakes, position.directions, position.beans};
@@ -125,7 +126,7 @@ void watch_game(const Line& line, play::MatchOptions& match) {
   };
 }
 
-void print(const Line& line, const play::MatchResult& r, double steps_per_second) {
+void print(const EvalLine& line, const play::MatchResult& r, double steps_per_second) {
   const play::Interval ci = play::wilson_interval(r.wins, r.games);
   const double games = static_cast<double>(r.games);
   const double score_a = static_cast<double>(r.score_a) / games,
@@ -148,7 +149,7 @@ void print(const Line& line, const play::MatchResult& r, double steps_per_second
 }  // namespace
 
 Action add_eval(CLI::App& command) {
-  const auto line = std::make_shared<Line>();
+  const auto line = std::make_shared<EvalLine>();
   std::string scripted = "Scripted teams:\n";
   for (const agents::OpponentEntry& entry : agents::kOpponents)
     scripted += fmt::format("  {:<28}{}\n", entry.name, entry.rule);

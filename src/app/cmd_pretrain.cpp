@@ -10,7 +10,7 @@
 namespace snake_ddp::app {
 namespace {
 
-struct Line {
+struct PretrainLine {
   pretrain::PretrainOptions options;
   Given given;
   std::string config;
@@ -21,7 +21,7 @@ struct Line {
 }  // namespace
 
 Action add_pretrain(CLI::App& command, const std::vector<std::string>& arguments) {
-  const auto line = std::make_shared<Line>();
+  const auto line = std::make_shared<PretrainLine>();
   command.add_option("--config", line->config, "JSON file with the same names; the command line wins");
   command.add_flag("--check_settings,--check-settings", line->check_settings,
                    "check flags and configuration file, then exit");

@@ -14,7 +14,7 @@
 namespace snake_ddp::app {
 namespace {
 
-struct Line {
+struct ReplayLine {
   std::string file, html;
   std::int64_t game = 0;
   bool text = false;
@@ -35,7 +35,7 @@ records::RecordedGame nth_game(const std::string& file, std::int64_t n) {
 }  // namespace
 
 Action add_replay(CLI::App& command) {
-  const auto line = std::make_shared<Line>();
+  const auto line = std::make_shared<ReplayLine>();
   command.add_option("file", line->file, "a game log, or a file of traces, plain or gzip");
   command.add_option("--html", line->html, "write an HTML page to this file");
   command.add_flag("--text", line->text, "play it in the terminal");

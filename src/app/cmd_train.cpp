@@ -32,7 +32,7 @@ constexpr int kGpusElsewhere = 1;
 constexpr int kGpusElsewhere = 0;
 #endif
 
-struct Line {
+struct TrainLine {
   train::TrainOptions options;
   Given given;
   std::string config;
@@ -41,7 +41,7 @@ struct Line {
 };
 
 // The learner that the command line or its configuration file names; empty: neither does.
-std::string named_learner(const Line& line) {
+std::string named_learner(const TrainLine& line) {
   train::TrainOptions options;
   options.algo.clear();
   const config::Fields fields = train::fields(options);
@@ -103,7 +103,7 @@ std::vector<std::string> keys_passed_over(const std::string& settings, const std
 }  // namespace
 
 Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
-  const auto line = std::make_shared<Line>();
+  const auto line = std::make_shared<TrainLine>();
   add_fields(command, train::fields(line->options), line->given);
   command.option_defaults()->group("Running");
   command.add_option("--config", line->config, "JSON file with the same names; the command line wins");

@@ -11,7 +11,7 @@
 namespace snake_ddp::app {
 namespace {
 
-struct Line {
+struct VerifyLine {
   std::vector<std::string> files;
   std::string encodings, traces;
   bool json = false;
@@ -37,7 +37,7 @@ int print(const char* what, std::int64_t games, std::int64_t count, std::int64_t
 }  // namespace
 
 Action add_verify_trace(CLI::App& command) {
-  const auto line = std::make_shared<Line>();
+  const auto line = std::make_shared<VerifyLine>();
   command.add_option("files", line->files, "recorded games, JSON lines, plain or gzip");
   command.add_option("--encodings", line->encodings, "recorded observations, opponents' moves and rewards");
   command.add_option("--traces", line->traces, "the games that --encodings was recorded from");

@@ -15,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr double kPauseAllowed_ms = 50;
-constexpr std::int64_t kTransitions = 100'000, kBoards = 256;
+constexpr std::int64_t kTransitions = 100'000, kStoredBoards = 256;
 
 double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
@@ -43,7 +43,7 @@ std::vector<Row> measure_checkpoint(double seconds) {
   const auto learner = learners::make_learner(learners::LearnerOptions());
   replay::Buffer replay(learner->columns(), kTransitions);
   rollout::CollectorOptions options;
-  options.num_envs = kBoards;
+  options.num_envs = kStoredBoards;
   options.n_step = 3;
   options.opponent = [](std::int64_t) { return agents::Rival{agents::Opponent::kLevel2}; };
   rollout::Collector collector(options, replay);

@@ -17,6 +17,7 @@ namespace snake_ddp::bench {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
 // 256 KiB of boards, in the second-level cache.
 constexpr int kBoards = 1024;
 
@@ -28,7 +29,6 @@ void keep(const void* p) { asm volatile("" : : "r"(p) : "memory"); }
 /// counted: it brings new boards, as a branch predictor learns even a thousand of them by heart.
 template <class Round, class Prepare>
 double rate(double seconds, double per_round, Round round, Prepare prepare) {
-  using Clock = std::chrono::steady_clock;
   const auto span = std::chrono::duration<double>(seconds / 100);
   double best = 0;
   for (int k = 0; k < 100; ++k) {

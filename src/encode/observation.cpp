@@ -6,13 +6,13 @@
 namespace snake_ddp::encode {
 
 namespace {
-constexpr std::string_view kNames[] = {"26", "30", "window", "view"};  // by ObsKind
+constexpr std::string_view kKindNames[] = {"26", "30", "window", "view"};  // by ObsKind
 }
 
 std::optional<ObsKind> try_obs_kind(std::string_view name) {
-  const auto at = std::find(std::begin(kNames), std::end(kNames), name);
-  if (at == std::end(kNames)) return std::nullopt;
-  return static_cast<ObsKind>(at - std::begin(kNames));
+  const auto at = std::find(std::begin(kKindNames), std::end(kKindNames), name);
+  if (at == std::end(kKindNames)) return std::nullopt;
+  return static_cast<ObsKind>(at - std::begin(kKindNames));
 }
 
 std::optional<ObsKind> try_obs_kind(std::int64_t features) {

@@ -6,15 +6,15 @@
 namespace snake_ddp::encode {
 
 namespace {
-constexpr std::string_view kNames[] = {"2021", "v1_1", "v1_2", "score"};  // by RewardRule
+constexpr std::string_view kRuleNames[] = {"2021", "v1_1", "v1_2", "score"};  // by RewardRule
 }
 
 std::optional<RewardRule> try_reward_rule(std::string_view name) {
-  const auto at = std::find(std::begin(kNames), std::end(kNames), name);
-  if (at == std::end(kNames)) return std::nullopt;
-  return static_cast<RewardRule>(at - std::begin(kNames));
+  const auto at = std::find(std::begin(kRuleNames), std::end(kRuleNames), name);
+  if (at == std::end(kRuleNames)) return std::nullopt;
+  return static_cast<RewardRule>(at - std::begin(kRuleNames));
 }
 
-std::string_view name(RewardRule rule) { return kNames[static_cast<int>(rule)]; }
+std::string_view name(RewardRule rule) { return kRuleNames[static_cast<int>(rule)]; }
 
 }  // namespace snake_ddp::encode

@@ -28,13 +28,13 @@ using base::FileError;
 using nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
-constexpr std::string_view kStep = "step_";
+constexpr std::string_view kStepPrefix = "step_";
 constexpr std::string_view kDamaged = "damaged_", kLeft = "left_";
 constexpr const char* kManifest = "manifest.json";
 
 fs::path home(const std::string& run) { return fs::path(run) / "checkpoints"; }
 
-std::string name_of(std::int64_t step) { return fmt::format("{}{:012}", kStep, step); }
+std::string name_of(std::int64_t step) { return fmt::format("{}{:012}", kStepPrefix, step); }
 
 fs::path unfinished_path(const std::string& run, std::int64_t step) {
   return home(run) / ("." + name_of(step));
@@ -201,17 +201,18 @@ void discard_unfinished(const std::string& run) {
   fs::directory_iterator it(home(run), error);
   std::vector<fs::path> left;
   for (; !error && it != fs::directory_iterator(); it.increment(error)) {
-    if (it->path().filename().string().starts_with("." + std::string(kStep))) left.push_back(it->path());
+    if (it->path().filename().string().starts_with("." + std::string(kStepPrefix)))
+      left.push_back(it->path());
   }
   for (const fs::path& path : left) remove_quietly(path);
 }
 
 std::vector<std::int64_t> checkpoints_of(const std::string& run) {
   std::vector<std::int64_t> steps;
-  for (const std::string& name : folders_in_home(run, kStep)) {
+  for (const std::string& name : folders_in_home(run, kStepPrefix)) {
     std::int64_t step = -1;
     const char* end = name.data() + name.size();
-    const auto [stop, failed] = std::from_chars(name.data() + kStep.size(), end, step);
+    const auto [stop, failed] = std::from_chars(name.data() + kStepPrefix.size(), end, step);
     if (failed == std::errc() && stop == end && step >= 0 && name == name_of(step)) steps.push_back(step);
   }
   std::sort(steps.begin(), steps.end(), std::greater<>());
@@ -219,7 +220,7 @@ std::vector<std::int64_t> checkpoints_of(const std::string& run) {
 }
 
 std::vector<std::string> damaged_checkpoints_of(const std::string& run) {
-  std::vector<std::string> names = folders_in_home(run, std::string(kDamaged) + std::string(kStep));
+  std::vector<std::string> names = folders_in_home(run, std::string(kDamaged) + std::string(kStepPrefix));
   std::sort(names.begin(), names.end(), std::greater<>());
   return names;
 }

@@ -8,12 +8,12 @@
 namespace snake_ddp::learners {
 namespace {
 
-nets::BicnetShape actor_shape(const LearnerOptions& o) {
+nets::BicnetShape team_actor_shape(const LearnerOptions& o) {
   return {o.features, o.hidden_size, kActions, nets::head_from_name(o.output_activation),
           nets::BicnetRole::kActor};
 }
 
-nets::BicnetShape critic_shape(const LearnerOptions& o) {
+nets::BicnetShape team_critic_shape(const LearnerOptions& o) {
   return {o.features + kActions, o.hidden_size, 1, nets::Head::kIdentity, nets::BicnetRole::kCritic};
 }
 
@@ -48,8 +48,8 @@ void Bicnet::Pair::step(const Average& average, bool follow) {
 
 Bicnet::Bicnet(const LearnerOptions& options)
     : options_(options),
-      actor_(options, actor_shape(options), options.a_lr, options.seed * 2),
-      critic_(options, critic_shape(options), options.c_lr, options.seed * 2 + 1),
+      actor_(options, team_actor_shape(options), options.a_lr, options.seed * 2),
+      critic_(options, team_critic_shape(options), options.c_lr, options.seed * 2 + 1),
       policy_(actor_.net, actor_.maps),
       critic_loss_(at::zeros_like(critic_.norm)),
       q_mean_(at::zeros_like(critic_.norm)),

@@ -11,11 +11,11 @@
 namespace snake_ddp::records {
 
 namespace {
-constexpr std::size_t kBufferBytes = 1 << 16;
+constexpr std::size_t kLineBuffer = 1 << 16;
 constexpr std::size_t kMaxLineBytes = 16U << 20U;
 }  // namespace
 
-LineReader::LineReader(const std::string& path) : path_(path), file_(nullptr), buffer_(kBufferBytes) {
+LineReader::LineReader(const std::string& path) : path_(path), file_(nullptr), buffer_(kLineBuffer) {
   errno = 0;
   file_ = gzopen(path.c_str(), "rb");  // reads files that are not gzip as they are
   if (file_ == nullptr)

@@ -15,7 +15,7 @@
 namespace snake_ddp::records {
 namespace {
 
-constexpr std::size_t kBufferBytes = 1 << 16;
+constexpr std::size_t kSealBuffer = 1 << 16;
 
 std::uint32_t crc_of(std::uint32_t before, std::string_view bytes) {
   return static_cast<std::uint32_t>(
@@ -50,7 +50,7 @@ Seal SealedWriter::close() {
 SealedReader::SealedReader(std::string path, Seal seal)
     : path_(std::move(path)),
       seal_(seal),
-      buffer_(kBufferBytes),
+      buffer_(kSealBuffer),
       descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
   if (descriptor_ < 0 && errno == ENOENT)
     throw DamagedFile(fmt::format("{} is missing: somebody removed it", path_));

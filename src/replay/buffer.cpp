@@ -1,6 +1,7 @@
 #include "snake_ddp/replay/buffer.hpp"
 
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,10 +19,6 @@ namespace {
 
 std::vector<std::int64_t> stored_shape(const Column& c) {
   return c.packing.unpack ? std::vector<std::int64_t>{c.packing.floats} : c.shape;
-}
-
-std::int64_t product(const std::vector<std::int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
 std::vector<std::int64_t> with_leading(std::int64_t rows, const std::vector<std::int64_t>& shape) {
@@ -63,7 +60,7 @@ std::int64_t Snapshot::read(std::int64_t most, float* out) {
 Buffer::Buffer(std::vector<Column> columns, std::int64_t capacity)
     : columns_(std::move(columns)), capacity_(capacity) {
   SD_CHECK(capacity > 0, "an empty replay buffer");
-  for (const Column& c : columns_) widths_.push_back(product(stored_shape(c)));
+  for (const Column& c : columns_) widths_.push_back(c10::multiply_integers(stored_shape(c)));
   try {
     for (const Column& c : columns_)
       storage_.push_back(at::empty(with_leading(capacity, stored_shape(c)), at::kFloat));
@@ -160,7 +157,7 @@ void Buffer::gather(const at::Tensor& indices, Batch& out) {
     const auto* index = indices.data_ptr<std::int64_t>();
     const auto width = widths_[c];
     if (const auto& unpack = columns_[c].packing.unpack) {
-      const std::int64_t shown = product(columns_[c].shape);
+      const std::int64_t shown = c10::multiply_integers(columns_[c].shape);
       for (std::int64_t r = 0; r < rows; ++r) unpack(from + index[r] * width, to + r * shown);
       continue;
     }

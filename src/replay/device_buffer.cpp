@@ -1,9 +1,8 @@
 #include "snake_ddp/replay/device_buffer.hpp"
 
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 #include <fmt/format.h>
-
-#include <numeric>
 
 #include "draw_rows.hpp"
 #include "snake_ddp/base/each.hpp"
@@ -15,10 +14,6 @@
 
 namespace snake_ddp::replay {
 namespace {
-
-std::int64_t product(const std::vector<std::int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-}
 
 void run(const DrawRows& work, std::int64_t count, at::Device device) {
   if (device.is_cpu()) return base::each_on_host(count, work);
@@ -43,7 +38,7 @@ DeviceBuffer::DeviceBuffer(std::vector<Column> columns, std::int64_t capacity, a
   try {
     for (const Column& c : columns_) {
       SD_CHECK(!c.packing.unpack || c.packing.unpack_rows, "a packed column without unpack_rows");
-      const std::int64_t floats = c.packing.unpack ? c.packing.floats : product(c.shape);
+      const std::int64_t floats = c.packing.unpack ? c.packing.floats : c10::multiply_integers(c.shape);
       bytes += capacity * floats * static_cast<std::int64_t>(sizeof(float));
       storage_.push_back(at::empty({capacity, floats}, at::TensorOptions().dtype(at::kFloat).device(device)));
     }

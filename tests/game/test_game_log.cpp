@@ -18,12 +18,12 @@ using nlohmann::json;
 namespace {
 
 /// A file of this test, gone when it ends.
-struct Scratch {
+struct ScratchLog {
   std::filesystem::path path =
       std::filesystem::temp_directory_path() /
       ("sd_log_" + std::to_string(::getpid()) + "_" + std::to_string(counter++) + ".json");
   static inline int counter = 0;
-  ~Scratch() { std::filesystem::remove(path); }
+  ~ScratchLog() { std::filesystem::remove(path); }
   std::string write(const std::string& text) const {
     std::ofstream(path, std::ios::binary) << text;
     return path.string();
@@ -56,7 +56,7 @@ records::RecordedGame only_game(const std::string& path) {
 }
 
 std::string refusal(const std::string& text) {
-  const Scratch file;
+  const ScratchLog file;
   try {
     records::read_games(file.write(text), [](const records::RecordedGame&) {});
   } catch (const base::FileError& error) {
@@ -159,7 +159,7 @@ TEST_CASE("games that we record are read back as they were and verify, with acti
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     const records::RecordedGame game = random_game(seed);
     json log = json::parse(records::game_log_text(game));
-    const Scratch file;
+    const ScratchLog file;
     const records::RecordedGame back = only_game(file.write(log.dump()));
     REQUIRE(back.steps.size() == game.steps.size());
     CHECK(back.names == game.names);
@@ -190,7 +190,7 @@ TEST_CASE("games that we record are read back as they were and verify, with acti
 TEST_CASE("any altered field of a log is found and named", "[unit]") {
   const json log = json::parse(records::game_log_text(random_game(3)));
   const auto verdict = [](const json& altered) {
-    const Scratch file;
+    const ScratchLog file;
     const play::TraceReport report = play::verify_traces({file.write(altered.dump())});
     CHECK(report.mismatches == 1);
     return report.first_mismatch;
@@ -224,7 +224,7 @@ TEST_CASE("any altered field of a log is found and named", "[unit]") {
   CHECK_THAT(verdict(cut), Catch::Contains("step 199, done"));
   cut.erase("n_return");
   cut["truncated"] = true;
-  const Scratch file;
+  const ScratchLog file;
   CHECK(play::verify_traces({file.write(cut.dump())}).mismatches == 0);
 }
 
@@ -296,7 +296,7 @@ TEST_CASE("lists that a log holds as texts are read", "[unit]") {
     step["joint_action"] = step["joint_action"].dump();
     step["reward"] = step["reward"].dump();
   }
-  const Scratch file;
+  const ScratchLog file;
   CHECK(play::verify_traces({file.write(log.dump())}).mismatches == 0);
   log["steps"][3]["reward"] = "0, 0";
   CHECK_THAT(refusal(log.dump()), Catch::Contains("step 4: field \"reward\""));
@@ -305,7 +305,7 @@ TEST_CASE("lists that a log holds as texts are read", "[unit]") {
 TEST_CASE("a name that is no UTF-8 does not spoil a log", "[unit]") {
   records::RecordedGame game = random_game(6);
   game.names = {"a\xff", "</script><b>\"\n"};
-  const Scratch file;
+  const ScratchLog file;
   const records::RecordedGame back = only_game(file.write(records::game_log_text(game)));
   CHECK(back.names == std::array<std::string, 2>{"a\xef\xbf\xbd", "</script><b>\"\n"});
 }

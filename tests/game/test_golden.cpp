@@ -26,12 +26,12 @@ std::vector<std::string> lines_of(const std::string& path) {
 }
 
 /// A file of this test, gone when it ends.
-struct Scratch {
+struct ScratchTrace {
   std::filesystem::path path =
       std::filesystem::temp_directory_path() /
       ("sd_trace_" + std::to_string(::getpid()) + "_" + std::to_string(counter++) + ".jsonl");
   static inline int counter = 0;
-  ~Scratch() { std::filesystem::remove(path); }
+  ~ScratchTrace() { std::filesystem::remove(path); }
   std::string write(const std::vector<std::string>& lines) const {
     std::ofstream out(path, std::ios::binary);
     for (const std::string& line : lines) out << line << '\n';
@@ -93,7 +93,7 @@ TEST_CASE("any altered field of a recorded step is found and named", "[golden]")
   for (const Case& c : cases) {
     std::vector<std::string> lines = game;
     lines[c.line] = replaced(lines[c.line], c.from, c.to);
-    const Scratch file;
+    const ScratchTrace file;
     const play::TraceReport report = play::verify_traces({file.write(lines)});
     INFO(c.to << ": " << report.first_mismatch);
     CHECK(report.mismatches == 1);
@@ -113,7 +113,7 @@ TEST_CASE("chance that the rules forbid is a mismatch", "[golden]") {
   const std::string head = game[eaten].substr(snakes, game[eaten].find(',', snakes) - snakes);
   std::vector<std::string> lines = game;
   lines[eaten] = game[eaten].substr(0, last + 1) + head + game[eaten].substr(to);
-  const Scratch file;
+  const ScratchTrace file;
   play::TraceReport report = play::verify_traces({file.write(lines)});
   CHECK(report.mismatches == 1);
   CHECK_THAT(report.first_mismatch, Catch::Contains("beans") && Catch::Contains("not free"));
@@ -135,7 +135,7 @@ TEST_CASE("chance that the rules forbid is a mismatch", "[golden]") {
 TEST_CASE("a game cut short or drawn out is a mismatch", "[golden]") {
   std::vector<std::string> game = lines_of(kTraces);
   game.resize(201);
-  const Scratch file;
+  const ScratchTrace file;
   std::vector<std::string> lines = game;
   lines.pop_back();
   CHECK(play::verify_traces({file.write(lines)}).mismatches == 1);
@@ -154,7 +154,7 @@ TEST_CASE("a game cut short or drawn out is a mismatch", "[golden]") {
 TEST_CASE("a file that is no trace is refused with its line", "[golden]") {
   std::vector<std::string> game = lines_of(kTraces);
   game.resize(3);
-  const Scratch file;
+  const ScratchTrace file;
   const auto refused = [&](std::size_t line, const std::string& from, const std::string& to) {
     std::vector<std::string> lines = game;
     lines[line] = replaced(lines[line], from, to);
@@ -194,7 +194,7 @@ TEST_CASE("a mangled trace is refused or found wrong, whatever the damage", "[pr
   std::vector<std::string> game = lines_of(kTraces);
   game.resize(201);
   base::RandomStream random(41, 0, base::Purpose::kTest);
-  const Scratch file;
+  const ScratchTrace file;
   int refused = 0, found = 0;
   const int n = 500 / boards::kSlowdown;
   for (int k = 0; k < n; ++k) {
@@ -224,7 +224,7 @@ TEST_CASE("a mangled trace is refused or found wrong, whatever the damage", "[pr
 TEST_CASE("an altered observation, action or reward is found and named", "[golden]") {
   const std::vector<std::string> all = lines_of(kEncodings);
   const std::vector<std::string> good(all.begin(), all.begin() + 3);
-  const Scratch file, first_game;
+  const ScratchTrace file, first_game;
   std::vector<std::string> game = lines_of(kTraces);
   game.resize(201);
   const std::string traces = first_game.write(game);
@@ -332,7 +332,7 @@ TEST_CASE("the plain game plays the recorded games, too", "[golden]") {
 }
 
 TEST_CASE("lines come out of plain and gzip files alike", "[unit]") {
-  const Scratch plain_file, gzip_file;
+  const ScratchTrace plain_file, gzip_file;
   const std::string text = "one\r\n\nthree\n" + std::string(200000, 'x') + "\nlast";
   plain_file.write_bytes(text);
   gzFile out = gzopen(gzip_file.path.c_str(), "wb");
@@ -341,7 +341,7 @@ TEST_CASE("lines come out of plain and gzip files alike", "[unit]") {
   const std::vector<std::string> expected = {"one", "", "three", std::string(200000, 'x'), "last"};
   CHECK(lines_of(plain_file.path) == expected);
   CHECK(lines_of(gzip_file.path) == expected);
-  CHECK(lines_of(Scratch{}.write_bytes("")).empty());
+  CHECK(lines_of(ScratchTrace{}.write_bytes("")).empty());
 }
 
 TEST_CASE("a missing, torn or corrupt file is told as such", "[unit]") {
@@ -349,7 +349,7 @@ TEST_CASE("a missing, torn or corrupt file is told as such", "[unit]") {
   CHECK_THROWS_AS(lines_of("/"), base::FileError);
   const std::string bytes = bytes_of(kEncodings);
   for (const std::size_t size : {bytes.size() - 1, bytes.size() - 8, bytes.size() / 2, std::size_t{11}}) {
-    const Scratch file;
+    const ScratchTrace file;
     file.write_bytes(bytes.substr(0, size));
     INFO(size);
     CHECK_THROWS_AS(lines_of(file.path), base::FileError);
@@ -357,7 +357,7 @@ TEST_CASE("a missing, torn or corrupt file is told as such", "[unit]") {
   }
   std::string corrupt = bytes;
   corrupt[bytes.size() / 2] = static_cast<char>(corrupt[bytes.size() / 2] ^ 0x55);
-  const Scratch file;
+  const ScratchTrace file;
   file.write_bytes(corrupt);
   CHECK_THROWS_AS(lines_of(file.path), base::FileError);
 }

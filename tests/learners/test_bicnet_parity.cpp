@@ -10,10 +10,10 @@ namespace {
 
 using namespace snake_ddp;
 
-struct PlainNet : tests::PlainParameters {
+struct PlainBicnet : tests::PlainParameters {
   nets::BicnetShape shape;
 
-  explicit PlainNet(const nets::BicnetNet& net) : PlainParameters(net.named()), shape(net.shape()) {}
+  explicit PlainBicnet(const nets::BicnetNet& net) : PlainParameters(net.named()), shape(net.shape()) {}
 
   // [B, 3, in] -> [B, 3, out]
   at::Tensor operator()(const at::Tensor& x) const {
@@ -32,9 +32,9 @@ struct PlainNet : tests::PlainParameters {
   }
 };
 
-void check(const learners::LearnerOptions& options) {
+void check_bicnet(const learners::LearnerOptions& options) {
   learners::Bicnet learner(options);
-  PlainNet actor(learner.actor()), critic(learner.critic()), actor_target(actor), critic_target(critic);
+  PlainBicnet actor(learner.actor()), critic(learner.critic()), actor_target(actor), critic_target(critic);
   at::manual_seed(3);
   const std::int64_t batch_size = 20, d = options.features;
   for (int u = 1; u <= 20; ++u) {
@@ -76,7 +76,7 @@ TEST_CASE("twenty updates equal BiCNet written with automatic differentiation", 
       options.output_activation = activation;
       options.actor_interval = interval;
       options.library_products = by_library;
-      check(options);
+      check_bicnet(options);
     }
   }
 }

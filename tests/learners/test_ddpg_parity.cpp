@@ -10,10 +10,10 @@ namespace {
 
 using namespace snake_ddp;
 
-struct PlainNet : tests::PlainParameters {  // prev w, b; post0 w, b; post2 w, b; norm w, b
+struct PlainDense : tests::PlainParameters {  // prev w, b; post0 w, b; post2 w, b; norm w, b
   nets::Head head;
 
-  PlainNet(const nets::DenseNet& net) : PlainParameters(net.named()), head(net.shape().head) {}
+  PlainDense(const nets::DenseNet& net) : PlainParameters(net.named()), head(net.shape().head) {}
   at::Tensor operator()(const at::Tensor& x) const {
     at::Tensor h = at::linear(at::linear(x, p[0], p[1]), p[2], p[3]);
     if (p.size() > 6) h = at::layer_norm(h, {h.size(1)}, p[6], p[7], 1e-5);
@@ -23,11 +23,11 @@ struct PlainNet : tests::PlainParameters {  // prev w, b; post0 w, b; post2 w, b
   }
 };
 
-void check(const learners::LearnerOptions& options) {
+void check_ddpg(const learners::LearnerOptions& options) {
   const auto own = options.read<learners::DdpgFlags>();
   learners::Ddpg learner(options);
-  PlainNet actor(learner.actor()), actor_target(actor);
-  std::vector<PlainNet> critics, critic_targets;
+  PlainDense actor(learner.actor()), actor_target(actor);
+  std::vector<PlainDense> critics, critic_targets;
   for (std::size_t i = 0; i < (own.clipped_double_critics ? 2U : 1U); ++i) {
     critics.emplace_back(learner.critic(i));
     critic_targets.emplace_back(learner.critic(i));
@@ -46,7 +46,7 @@ void check(const learners::LearnerOptions& options) {
     const at::Tensor x = rows(s), x2 = rows(s2);
     // The value of an action vector: the critic at that vector, or the expectation over its moves. Of two critics the
     // lesser value counts.
-    const auto value = [&](const std::vector<PlainNet>& all, const at::Tensor& states,
+    const auto value = [&](const std::vector<PlainDense>& all, const at::Tensor& states,
                            const at::Tensor& actions) {
       const auto lesser = [&](const at::Tensor& input) {
         at::Tensor least = all[0](input);
@@ -65,7 +65,7 @@ void check(const learners::LearnerOptions& options) {
     const at::Tensor y = r.reshape({-1, 1}) + discount.reshape({-1, 1}) * q2;
     const bool with_actor = u % options.actor_interval == 0;
     const auto learn_critics = [&] {
-      for (PlainNet& critic : critics) {
+      for (PlainDense& critic : critics) {
         critic.clear();
         (critic(at::cat({x, rows(a)}, 1)) - y).pow(2).mean().backward();
         critic.step(options.c_lr, u);
@@ -110,7 +110,7 @@ TEST_CASE("twenty updates equal DDPG written with automatic differentiation", "[
               options.own["clipped_double_critics"] = two_critics;
               options.own["coalesced_update"] = layer_norm == two_critics;
               options.library_products = by_library;
-              check(options);
+              check_ddpg(options);
             }
           }
         }

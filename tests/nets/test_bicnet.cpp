@@ -1,3 +1,4 @@
+#include "helpers.hpp"
 #include "snake_ddp/nets/bicnet.hpp"
 
 #include <ATen/ATen.h>
@@ -12,14 +13,7 @@
 namespace {
 
 using namespace snake_ddp;
-
-at::Tensor find(const nets::NamedTensors& all, const std::string& wanted) {
-  for (const auto& [name, tensor] : all) {
-    if (name == wanted) return tensor;
-  }
-  FAIL("no tensor " + wanted);
-  return {};
-}
+using namespace snake_ddp::tests;
 
 // The network as it is written down, layer by layer, with ATen's LSTM. features [B, 3, in] -> [B, 3, out]
 at::Tensor plain_forward(const nets::NamedTensors& p, nets::Head head, const at::Tensor& features) {
@@ -44,10 +38,6 @@ at::Tensor with_constant(const at::Tensor& features) {
 }
 
 at::Tensor swapped(const at::Tensor& t) { return t.transpose(0, 1).contiguous(); }
-
-double difference(const at::Tensor& a, const at::Tensor& b) {
-  return (a - b).abs().max().item<double>() / (1e-3 + b.abs().max().item<double>());
-}
 
 // A matrix whose rows lie apart.
 at::Tensor rows_apart(std::int64_t rows, std::int64_t columns) {

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "helpers.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/nets/dense.hpp"
 #include "snake_ddp/nets/dense_rows.hpp"
@@ -10,14 +11,7 @@
 namespace {
 
 using namespace snake_ddp;
-
-at::Tensor find(const nets::NamedTensors& all, const std::string& wanted) {
-  for (const auto& [name, tensor] : all) {
-    if (name == wanted) return tensor;
-  }
-  FAIL("no tensor " + wanted);
-  return {};
-}
+using namespace snake_ddp::tests;
 
 // The network as it is written down, layer by layer.
 at::Tensor plain_forward(const nets::NamedTensors& p, const nets::DenseShape& shape,
@@ -32,10 +26,6 @@ at::Tensor plain_forward(const nets::NamedTensors& p, const nets::DenseShape& sh
       at::linear(at::relu(second), find(p, "post_dense.2.weight"), find(p, "post_dense.2.bias"));
   if (shape.head == nets::Head::kSoftmax) return at::softmax(out, 1);
   return shape.head == nets::Head::kTanh ? at::tanh(out) : out;
-}
-
-double difference(const at::Tensor& a, const at::Tensor& b) {
-  return (a - b).abs().max().item<double>() / (1e-3 + b.abs().max().item<double>());
 }
 
 }  // namespace

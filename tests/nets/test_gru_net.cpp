@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "helpers.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/nets/gru_net.hpp"
 #include "snake_ddp/nets/policy.hpp"
@@ -9,12 +10,7 @@
 namespace {
 
 using namespace snake_ddp;
-
-at::Tensor with_one(const at::Tensor& x) { return at::cat({x, at::ones({x.size(0), x.size(1), 1})}, 2); }
-
-double difference(const at::Tensor& a, const at::Tensor& b) {
-  return (a - b).abs().max().item<double>() / std::max(1e-3, b.abs().max().item<double>());
-}
+using namespace snake_ddp::tests;
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "helpers.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/nets/mlp.hpp"
@@ -9,8 +10,7 @@
 namespace {
 
 using namespace snake_ddp;
-
-at::Tensor with_one(const at::Tensor& x) { return at::cat({x, at::ones({x.size(0), 1})}, 1); }
+using namespace snake_ddp::tests;
 
 // The same network with ATen's operators, for automatic differentiation.
 at::Tensor plain(const std::vector<at::Tensor>& p, bool norm, at::Tensor x) {
@@ -22,10 +22,6 @@ at::Tensor plain(const std::vector<at::Tensor>& p, bool norm, at::Tensor x) {
     at += norm ? 4 : 2;
   }
   return at::linear(x, p[at], p[at + 1]);
-}
-
-double difference(const at::Tensor& a, const at::Tensor& b) {
-  return (a - b).abs().max().item<double>() / std::max(1e-3, b.abs().max().item<double>());
 }
 
 }  // namespace
