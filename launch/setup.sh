@@ -37,7 +37,9 @@ sd_install_packages() {
   say "installing distribution packages: ${missing[*]}"
   local log
   log=$(mktemp)
-  if ! { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"; } \
+  # Another installation may be under way, such as the system's own upgrade at its start.
+  if ! { apt-get update -q &&
+         DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -q --no-install-recommends "${missing[@]}"; } \
       >"$log" 2>&1; then
     tail -n 15 "$log" >&2
     give_up "apt-get failed (its last lines are above, all of them in $log). If this machine is offline, run this where it

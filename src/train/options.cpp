@@ -226,9 +226,8 @@ Names check_given(const TrainOptions& options, const Names& given) {
       continue;
     const bool of_python = f.group == kPython;
     (of_python ? warnings : refusals)
-        .push_back(fmt::format("--{} {} {} --algo {}, but for {}", f.name, config::value_text(f),
-                               of_python ? "has no meaning for" : "is not for", options.algo,
-                               fmt::join(f.used_by, ", ")));
+        .push_back(fmt::format("--{} {} does not apply to --algo {}, only to {}", f.name,
+                               config::value_text(f), options.algo, fmt::join(f.used_by, ", ")));
   }
   if (!refusals.empty()) throw base::UsageError(fmt::format("{}: leave it out", fmt::join(refusals, "; ")));
   return warnings;

@@ -97,8 +97,8 @@ USAGE = {
     "windows of a burn-in alone": (["--algo", "rqmix", "--burn_in", "16"], ["--burn_in 16", "--sequence_length 16"]),
     "layer norm in a recurrent network": (["--algo", "rqmix", "--layer_norm"], ["--layer_norm", "rqmix"]),
     "several flags of other learners": (["--algo", "dqn", "--coalesced_update", "--td_lambda", "0.5"],
-                                        ["--coalesced_update on is not for --algo dqn, but for ddpg",
-                                         "--td_lambda 0.5 is not for --algo dqn, but for pqn, pqn_vdn"]),
+                                        ["--coalesced_update on does not apply to --algo dqn, only to ddpg",
+                                         "--td_lambda 0.5 does not apply to --algo dqn, only to pqn, pqn_vdn"]),
     "low precision on the CPU": (["--products", "bf16", "--device", "cpu", "--check_settings"], ["--products bf16", "--device cpu"]),
     "NCCL on the CPU": (["--dist_backend", "nccl", "--device", "cpu", "--check_settings"], ["--dist_backend nccl", "--device cpu"]),
     "eval without teams": (["eval"], ["--team_a", "--team_b", "--ladder"]),
@@ -232,7 +232,7 @@ def test_help_of_a_learner_shows_only_what_it_uses(tmp_path):
 
 def test_flags_that_the_learner_does_not_use(tmp_path):
     config = write(tmp_path / "c.json", '{"algo": "rqmix", "layer_norm": true}')
-    refused(2, "--layer_norm on is not for --algo rqmix, but for ddpg, dqn, qmix, vdn: leave it out",
+    refused(2, "--layer_norm on does not apply to --algo rqmix, only to ddpg, dqn, qmix, vdn: leave it out",
             line=["--config", config, "--check_settings"])
     taken_back = call("--config", config, "--layer_norm=off", "--check_settings")
     assert taken_back.returncode == 0 and taken_back.stderr == ""
@@ -243,8 +243,8 @@ def test_flags_that_the_learner_does_not_use(tmp_path):
     for ranks in ([], ["--ddp", "--world_size", "2"]):
         done = call(*flags(TINY | {"runs_dir": tmp_path / "warned", "max_episodes": 1, "episode_length": 5}), *line, *ranks)
         assert done.returncode == 0, done.stderr
-        assert done.stderr.count("Warning: --tau 0.5 has no meaning for --algo pqn, but for ddpg, bicnet") == 1, done.stderr
-        assert done.stderr.count("Warning: --a_lr 0.25 has no meaning for --algo pqn, but for ddpg, bicnet") == 1, done.stderr
+        assert done.stderr.count("Warning: --tau 0.5 does not apply to --algo pqn, only to ddpg, bicnet") == 1, done.stderr
+        assert done.stderr.count("Warning: --a_lr 0.25 does not apply to --algo pqn, only to ddpg, bicnet") == 1, done.stderr
     checked = call("train", *line, "--num_envs", "4", "--check_settings")
     assert checked.returncode == 0 and checked.stderr.count("Warning: ") == 2
 
@@ -256,7 +256,7 @@ def test_the_settings_of_a_run_are_no_wishes(tmp_path):
     assert done.returncode == 0 and done.stderr == ""
     done = call("--resume", run, "--check_settings")
     assert done.returncode == 0 and done.stderr == ""
-    refused(2, "--rollout_steps 5 is not for --algo ddpg, but for pqn, pqn_vdn",
+    refused(2, "--rollout_steps 5 does not apply to --algo ddpg, only to pqn, pqn_vdn",
             line=["--resume", run, "--rollout_steps", "5", "--check_settings"])
 
 

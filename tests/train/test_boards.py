@@ -74,6 +74,6 @@ def test_what_a_device_cannot_play_is_refused(tmp_path):
                          ({"record_interval": 5}, ["--record_interval"]),
                          ({"buffer_size": 16, "num_envs": 10}, ["--buffer_size 16", "--n_step 3"]),
                          ({"algo": "bicnet", "cuda_graph": "on"}, ["--cuda_graph", "ddpg"]),
-                         ({"algo": "pqn", "n_step": 1, "overlap": "on"}, ["--overlap on is not for --algo pqn", "--boards device"])):
+                         ({"algo": "pqn", "n_step": 1, "overlap": "on"}, ["--overlap on does not apply to --algo pqn", "--boards device"])):
         done = call(*flags(RUN | {"runs_dir": tmp_path, "boards": "device"} | wrong))
         assert done.returncode == 2 and all(word in done.stderr for word in words), done.stderr
