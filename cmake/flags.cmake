@@ -1,16 +1,19 @@
 # Compiler flags of all our targets. Contraction into fused multiply-adds is off, so that the same seed
 # gives the same bits on machines with and without them.
 add_library(sd_flags INTERFACE)
-target_compile_options(sd_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wno-psabi
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-interference-size> -ffp-contract=off -fno-math-errno)
+if(PROJECT_IS_TOP_LEVEL)  # another project's own files get these flags too, and it has its own warnings
+  target_compile_options(sd_flags INTERFACE
+    -Wall -Wextra -Wpedantic $<$<BOOL:${SNAKE_DDP_WERROR}>:-Werror> -Wshadow -Wconversion -Wno-sign-conversion
+    -Wnon-virtual-dtor -Wno-psabi $<$<CXX_COMPILER_ID:GNU>:-Wno-interference-size>)
+endif()
+target_compile_options(sd_flags INTERFACE -ffp-contract=off -fno-math-errno)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 warns about correct uses of std::string (GCC bugs 105329 and 105651).
   target_compile_options(sd_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
 endif()
-if(SNAKE_DDP_MARCH)
-  target_compile_options(sd_flags INTERFACE -march=${SNAKE_DDP_MARCH})
-endif()
+# A target's property SD_MARCH comes before SNAKE_DDP_MARCH.
+set(march $<IF:$<BOOL:$<TARGET_PROPERTY:SD_MARCH>>,$<TARGET_PROPERTY:SD_MARCH>,${SNAKE_DDP_MARCH}>)
+target_compile_options(sd_flags INTERFACE $<$<BOOL:${march}>:-march=${march}>)
 if(SNAKE_DDP_SANITIZE)
   target_compile_options(sd_flags INTERFACE
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>  # false positives of GCC 12 in instrumented code

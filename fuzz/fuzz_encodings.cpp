@@ -1,11 +1,11 @@
 // Recorded observations, held against one game of the corpus.
 #include "fuzz.hpp"
-#include "snake_ddp/play/verify_trace.hpp"
+#include "snake_ddp/records/verify_trace.hpp"
 
 using namespace snake_ddp;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const fuzz::MemoryFile file(fuzz::text_of(data, size));
   return fuzz::read_or_refuse(
-      [&] { play::verify_encodings(file.path(), SD_FUZZ_CORPUS "/games/trace.jsonl"); });
+      [&] { records::verify_encodings(file.path(), SD_FUZZ_CORPUS "/games/trace.jsonl"); });
 }

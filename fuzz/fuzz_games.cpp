@@ -2,8 +2,8 @@
 #include "fuzz.hpp"
 #include "snake_ddp/app/board_text.hpp"
 #include "snake_ddp/app/replay_page.hpp"
-#include "snake_ddp/play/verify_trace.hpp"
 #include "snake_ddp/records/game_log.hpp"
+#include "snake_ddp/records/verify_trace.hpp"
 
 using namespace snake_ddp;
 
@@ -16,6 +16,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       for (const records::RecordedStep& step : game.steps)
         app::board_text({step.after, game.names, {}, 1, step.hit}, false);
     });
-    play::verify_traces({file.path()});
+    records::verify_traces({file.path()});
   });
 }

@@ -107,7 +107,7 @@ sd_build() {
     say "build/$preset was configured for another place, interpreter or processor: making it anew"
     rm -rf "build/$preset"
   fi
-  if [ ! -f "build/$preset/build.ninja" ]; then
+  if [ ! -f "build/$preset/build.ninja" ] || [ CMakePresets.json -nt "$log" ]; then
     cmake --preset "$preset" ${SNAKE_DDP_MARCH:+"-DSNAKE_DDP_MARCH=$SNAKE_DDP_MARCH"} \
         ${SNAKE_DDP_TOOLKIT:+"-DSNAKE_DDP_TOOLKIT=$SNAKE_DDP_TOOLKIT"} -DPython3_EXECUTABLE="$SD_PYTHON" \
         -DCMAKE_MAKE_PROGRAM="$(command -v ninja)" >"$log" 2>&1 || {

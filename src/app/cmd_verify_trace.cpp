@@ -6,7 +6,7 @@
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/play/verify_trace.hpp"
+#include "snake_ddp/records/verify_trace.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -46,12 +46,12 @@ Action add_verify_trace(CLI::App& command) {
     if (!line->encodings.empty()) {
       if (line->traces.empty())
         throw base::UsageError("verify-trace --encodings needs --traces, the games it was recorded from");
-      const play::EncodingReport r = play::verify_encodings(line->encodings, line->traces);
+      const records::EncodingReport r = records::verify_encodings(line->encodings, line->traces);
       return print("states", -1, r.states, r.mismatches, r.first_mismatch, line->json);
     }
     if (line->files.empty())
       throw base::UsageError("verify-trace needs a file of recorded games; see --help");
-    const play::TraceReport r = play::verify_traces(line->files);
+    const records::TraceReport r = records::verify_traces(line->files);
     return print("steps", r.games, r.steps, r.mismatches, r.first_mismatch, line->json);
   };
 }

@@ -61,6 +61,13 @@ std::string build(const Position& position, State& s) {
 
 }  // namespace
 
+void refuse(const Actions& actions) {
+  const auto at = std::find_if(std::begin(actions.of), std::end(actions.of),
+                               [](std::uint8_t action) { return action >= kMoves; });
+  throw base::UsageError(
+      fmt::format("the action of snake {} is {}, not 0..3", at - std::begin(actions.of), *at));
+}
+
 State make_state(const Position& position) {
   State state;
   const std::string fault = build(position, state);

@@ -8,8 +8,8 @@
 
 #include "boards.hpp"
 #include "snake_ddp/agents/opponents.hpp"
-#include "snake_ddp/play/verify_trace.hpp"
 #include "snake_ddp/records/game_log.hpp"
+#include "snake_ddp/records/verify_trace.hpp"
 #include "test_data.hpp"
 
 using namespace snake_ddp;
@@ -71,7 +71,7 @@ std::string refusal(const std::string& text) {
 
 TEST_CASE("a log that the reference wrote is played as the reference played it", "[golden]") {
   const std::string path = test_data("reference_log.json.gz");
-  const play::TraceReport report = play::verify_traces({path});
+  const records::TraceReport report = records::verify_traces({path});
   CHECK(report.first_mismatch.empty());
   CHECK(report.games == 1);
   CHECK(report.steps == 200);
@@ -177,7 +177,8 @@ TEST_CASE("games that we record are read back as they were and verify, with acti
     for (const bool with_actions : {true, false}) {
       if (!with_actions)
         for (json& step : log["steps"]) step.erase("joint_action");
-      const play::TraceReport report = play::verify_traces({file.write(log.dump(2))});  // over many lines
+      const records::TraceReport report =
+          records::verify_traces({file.write(log.dump(2))});  // over many lines
       INFO(report.first_mismatch);
       CHECK(report.mismatches == 0);
       CHECK(report.steps == static_cast<std::int64_t>(game.steps.size()));
@@ -191,7 +192,7 @@ TEST_CASE("any altered field of a log is found and named", "[unit]") {
   const json log = json::parse(records::game_log_text(random_game(3)));
   const auto verdict = [](const json& altered) {
     const ScratchLog file;
-    const play::TraceReport report = play::verify_traces({file.write(altered.dump())});
+    const records::TraceReport report = records::verify_traces({file.write(altered.dump())});
     CHECK(report.mismatches == 1);
     return report.first_mismatch;
   };
@@ -225,7 +226,7 @@ TEST_CASE("any altered field of a log is found and named", "[unit]") {
   cut.erase("n_return");
   cut["truncated"] = true;
   const ScratchLog file;
-  CHECK(play::verify_traces({file.write(cut.dump())}).mismatches == 0);
+  CHECK(records::verify_traces({file.write(cut.dump())}).mismatches == 0);
 }
 
 TEST_CASE("a file that is no log is refused with the place and the field", "[unit]") {
@@ -297,7 +298,7 @@ TEST_CASE("lists that a log holds as texts are read", "[unit]") {
     step["reward"] = step["reward"].dump();
   }
   const ScratchLog file;
-  CHECK(play::verify_traces({file.write(log.dump())}).mismatches == 0);
+  CHECK(records::verify_traces({file.write(log.dump())}).mismatches == 0);
   log["steps"][3]["reward"] = "0, 0";
   CHECK_THAT(refusal(log.dump()), Catch::Contains("step 4: field \"reward\""));
 }

@@ -8,8 +8,8 @@
 
 #include "boards.hpp"
 #include "plain_game.hpp"
-#include "snake_ddp/play/verify_trace.hpp"
 #include "snake_ddp/records/lines.hpp"
+#include "snake_ddp/records/verify_trace.hpp"
 #include "test_data.hpp"
 
 using namespace snake_ddp;
@@ -57,7 +57,7 @@ std::string bytes_of(const std::string& path) {
 }  // namespace
 
 TEST_CASE("40 recorded games are played as the reference played them", "[golden]") {
-  const play::TraceReport report = play::verify_traces({kTraces});
+  const records::TraceReport report = records::verify_traces({kTraces});
   CHECK(report.first_mismatch.empty());
   CHECK(report.games == 40);
   CHECK(report.steps == 8000);
@@ -65,7 +65,7 @@ TEST_CASE("40 recorded games are played as the reference played them", "[golden]
 }
 
 TEST_CASE("730 recorded boards are seen, answered and rewarded as the reference did", "[golden]") {
-  const play::EncodingReport report = play::verify_encodings(kEncodings, kTraces);
+  const records::EncodingReport report = records::verify_encodings(kEncodings, kTraces);
   CHECK(report.first_mismatch.empty());
   CHECK(report.states == 730);
   CHECK(report.mismatches == 0);
@@ -94,7 +94,7 @@ TEST_CASE("any altered field of a recorded step is found and named", "[golden]")
     std::vector<std::string> lines = game;
     lines[c.line] = replaced(lines[c.line], c.from, c.to);
     const ScratchTrace file;
-    const play::TraceReport report = play::verify_traces({file.write(lines)});
+    const records::TraceReport report = records::verify_traces({file.write(lines)});
     INFO(c.to << ": " << report.first_mismatch);
     CHECK(report.mismatches == 1);
     CHECK_THAT(report.first_mismatch,
@@ -114,12 +114,12 @@ TEST_CASE("chance that the rules forbid is a mismatch", "[golden]") {
   std::vector<std::string> lines = game;
   lines[eaten] = game[eaten].substr(0, last + 1) + head + game[eaten].substr(to);
   const ScratchTrace file;
-  play::TraceReport report = play::verify_traces({file.write(lines)});
+  records::TraceReport report = records::verify_traces({file.write(lines)});
   CHECK(report.mismatches == 1);
   CHECK_THAT(report.first_mismatch, Catch::Contains("beans") && Catch::Contains("not free"));
 
   lines[eaten] = game[eaten].substr(0, last) + game[eaten].substr(to);
-  report = play::verify_traces({file.write(lines)});
+  report = records::verify_traces({file.write(lines)});
   CHECK(report.mismatches == 1);
   CHECK_THAT(report.first_mismatch, Catch::Contains("fewer new beans"));
 
@@ -127,7 +127,7 @@ TEST_CASE("chance that the rules forbid is a mismatch", "[golden]") {
   lines = game;
   lines[2] = replaced(lines[2], "\"actions\":[", "\"actions\":[0,3,2,1,0,1],\"was\":[");
   lines[2] = replaced(lines[2], "\"turned\":[", "\"turned\":[0,3,2,1,0,1],\"was_turned\":[");
-  report = play::verify_traces({file.write(lines)});
+  report = records::verify_traces({file.write(lines)});
   CHECK(report.mismatches == 1);
   CHECK_THAT(report.first_mismatch, Catch::Contains("step 2, turned"));
 }
@@ -138,17 +138,17 @@ TEST_CASE("a game cut short or drawn out is a mismatch", "[golden]") {
   const ScratchTrace file;
   std::vector<std::string> lines = game;
   lines.pop_back();
-  CHECK(play::verify_traces({file.write(lines)}).mismatches == 1);
+  CHECK(records::verify_traces({file.write(lines)}).mismatches == 1);
   lines = game;
   lines.push_back(game.back());
-  const play::TraceReport report = play::verify_traces({file.write(lines)});
+  const records::TraceReport report = records::verify_traces({file.write(lines)});
   CHECK(report.mismatches == 1);
   CHECK_THAT(report.first_mismatch, Catch::Contains("after the end"));
   // One mismatch a game: the next game starts afresh.
   lines = game;
   lines[5] = replaced(lines[5], "\"hit\":[0", "\"hit\":[1");
   lines.insert(lines.end(), game.begin(), game.end());
-  CHECK(play::verify_traces({file.write(lines)}).mismatches == 1);
+  CHECK(records::verify_traces({file.write(lines)}).mismatches == 1);
 }
 
 TEST_CASE("a file that is no trace is refused with its line", "[golden]") {
@@ -159,8 +159,8 @@ TEST_CASE("a file that is no trace is refused with its line", "[golden]") {
     std::vector<std::string> lines = game;
     lines[line] = replaced(lines[line], from, to);
     INFO(to);
-    CHECK_THROWS_AS(play::verify_traces({file.write(lines)}), base::FileError);
-    CHECK_THROWS_WITH(play::verify_traces({file.write(lines)}),
+    CHECK_THROWS_AS(records::verify_traces({file.write(lines)}), base::FileError);
+    CHECK_THROWS_WITH(records::verify_traces({file.write(lines)}),
                       Catch::Contains(":" + std::to_string(line + 1) + ": "));
   };
   refused(0, "snakes_3v3", "chess");
@@ -185,9 +185,9 @@ TEST_CASE("a file that is no trace is refused with its line", "[golden]") {
   refused(1, "\"beans\":[9,", "\"beans\":[null,");
   refused(1, "\"done\":false", "\"done\":0");
   refused(2, "{\"actions\"", "{\"\xff\":1,\"actions\"");
-  CHECK_THROWS_AS(play::verify_traces({file.write({game[1]})}), base::FileError);
-  CHECK_THROWS_AS(play::verify_traces({file.write({})}), base::FileError);
-  CHECK_THROWS_AS(play::verify_traces({"/nowhere/games.jsonl"}), base::FileError);
+  CHECK_THROWS_AS(records::verify_traces({file.write({game[1]})}), base::FileError);
+  CHECK_THROWS_AS(records::verify_traces({file.write({})}), base::FileError);
+  CHECK_THROWS_AS(records::verify_traces({"/nowhere/games.jsonl"}), base::FileError);
 }
 
 TEST_CASE("a mangled trace is refused or found wrong, whatever the damage", "[property]") {
@@ -212,7 +212,7 @@ TEST_CASE("a mangled trace is refused or found wrong, whatever the damage", "[pr
       if (line.empty()) line = "{}";
     }
     try {
-      found += play::verify_traces({file.write(lines)}).mismatches > 0 ? 1 : 0;
+      found += records::verify_traces({file.write(lines)}).mismatches > 0 ? 1 : 0;
     } catch (const base::FileError&) {
       ++refused;
     }
@@ -228,7 +228,7 @@ TEST_CASE("an altered observation, action or reward is found and named", "[golde
   std::vector<std::string> game = lines_of(kTraces);
   game.resize(201);
   const std::string traces = first_game.write(game);
-  CHECK(play::verify_encodings(file.write(good), traces).mismatches == 0);
+  CHECK(records::verify_encodings(file.write(good), traces).mismatches == 0);
   for (const auto& [from, to, name] : std::vector<std::array<std::string, 3>>{
            {"4.123106", "4.12320", "obs30, snake 0, feature 8"},
            {"\"obs26\":[[6.0,", "\"obs26\":[[7.0,", "obs26, snake 0, feature 0"},
@@ -236,14 +236,14 @@ TEST_CASE("an altered observation, action or reward is found and named", "[golde
            {"\"evasion\":[1", "\"evasion\":[0", "evasion, snake 3"}}) {
     std::vector<std::string> lines = good;
     lines[0] = replaced(lines[0], from, to);
-    const play::EncodingReport report = play::verify_encodings(file.write(lines), traces);
+    const records::EncodingReport report = records::verify_encodings(file.write(lines), traces);
     CHECK(report.states == 3);
     CHECK(report.mismatches == 1);
     CHECK_THAT(report.first_mismatch, Catch::Contains(name));
   }
   std::vector<std::string> lines = good;
   lines[1] = replaced(lines[1], "\"shaped_v1_1\":[[-50.0", "\"shaped_v1_1\":[[-49.9");
-  CHECK_THAT(play::verify_encodings(file.write(lines), traces).first_mismatch,
+  CHECK_THAT(records::verify_encodings(file.write(lines), traces).first_mismatch,
              Catch::Contains("shaped_v1_1"));
   for (const auto& [from, to] :
        std::vector<std::pair<std::string, std::string>>{{"\"trace_game\":0", "\"trace_game\":40"},
@@ -257,7 +257,7 @@ TEST_CASE("an altered observation, action or reward is found and named", "[golde
     lines = good;
     lines[1] = replaced(lines[1], from, to);
     INFO(to);
-    CHECK_THROWS_AS(play::verify_encodings(file.write(lines), traces), base::FileError);
+    CHECK_THROWS_AS(records::verify_encodings(file.write(lines), traces), base::FileError);
   }
 }
 

@@ -379,13 +379,16 @@ TEST_CASE("a full game has 200 steps, and a game that is done stays as it is", "
   CHECK(std::all_of(result.reward, result.reward + 6, [](int r) { return r == 0; }));
 }
 
-TEST_CASE("an action above 3 is a bug and is told", "[unit]") {
+TEST_CASE("an action above 3 is refused", "[unit]") {
   game::PhiloxChance chance(1, 2);
   game::State s;
   game::reset(s, chance);
   game::Actions actions = right();
   actions.of[4] = 4;
-  CHECK_THROWS_AS(game::step(s, actions, chance), base::Bug);
+  const game::State before = s;
+  CHECK_THROWS_AS(game::step(s, actions, chance), base::UsageError);
+  CHECK_THROWS_WITH(game::step(s, actions, chance), "the action of snake 4 is 4, not 0..3");
+  CHECK(s == before);
 }
 
 TEST_CASE("at the start a snake grows from its cell in its direction, and draws again where it does not fit",

@@ -29,15 +29,26 @@ inline Vector all_lanes(float x) { return Vector{} + x; }
 inline Vector max(Vector a, Vector b) { return a > b ? a : b; }
 inline Vector min(Vector a, Vector b) { return a < b ? a : b; }
 
+/// The lanes `kAt` of `a` and `b` together.
+template <class Out, int... kAt, class In>
+inline Out picked(In a, In b) {
+#if __has_builtin(__builtin_shufflevector)
+  return __builtin_shufflevector(a, b, kAt...);
+#else  // GCC before 12
+  constexpr int kSize = sizeof(In) / sizeof(float);
+  return Out{(kAt < kSize ? a[kAt % kSize] : b[kAt % kSize])...};
+#endif
+}
+
 /// Lane i holds the sum of the lanes i, i + 4, i + 8, ...
 inline Vector4 fold_to_four(Vector v) {
 #if defined(__AVX512F__)
   using Vector8 = float __attribute__((vector_size(32)));
-  const Vector8 half = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
-                       __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
-  return __builtin_shufflevector(half, half, 0, 1, 2, 3) + __builtin_shufflevector(half, half, 4, 5, 6, 7);
+  const Vector8 half =
+      picked<Vector8, 0, 1, 2, 3, 4, 5, 6, 7>(v, v) + picked<Vector8, 8, 9, 10, 11, 12, 13, 14, 15>(v, v);
+  return picked<Vector4, 0, 1, 2, 3>(half, half) + picked<Vector4, 4, 5, 6, 7>(half, half);
 #elif defined(__AVX__)
-  return __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+  return picked<Vector4, 0, 1, 2, 3>(v, v) + picked<Vector4, 4, 5, 6, 7>(v, v);
 #else
   return v;
 #endif
@@ -52,11 +63,9 @@ inline float sum_of(Vector v) {
 /// The sums of four vectors.
 inline Vector4 sums_of(Vector a, Vector b, Vector c, Vector d) {
   const Vector4 wa = fold_to_four(a), wb = fold_to_four(b), wc = fold_to_four(c), wd = fold_to_four(d);
-  const Vector4 ab =
-      __builtin_shufflevector(wa, wb, 0, 1, 4, 5) + __builtin_shufflevector(wa, wb, 2, 3, 6, 7);
-  const Vector4 cd =
-      __builtin_shufflevector(wc, wd, 0, 1, 4, 5) + __builtin_shufflevector(wc, wd, 2, 3, 6, 7);
-  return __builtin_shufflevector(ab, cd, 0, 2, 4, 6) + __builtin_shufflevector(ab, cd, 1, 3, 5, 7);
+  const Vector4 ab = picked<Vector4, 0, 1, 4, 5>(wa, wb) + picked<Vector4, 2, 3, 6, 7>(wa, wb);
+  const Vector4 cd = picked<Vector4, 0, 1, 4, 5>(wc, wd) + picked<Vector4, 2, 3, 6, 7>(wc, wd);
+  return picked<Vector4, 0, 2, 4, 6>(ab, cd) + picked<Vector4, 1, 3, 5, 7>(ab, cd);
 }
 
 /// e^x to about two units in the last place; inputs are clamped to +-87.

@@ -1,14 +1,11 @@
-// Sets of cells as bits, and how they spread over the torus: one step of a flood fill is a dozen instructions for the
-// whole board.
+// Sets of cells as bits, and how they spread over the torus: one step of a flood fill is two dozen instructions for the
+// whole board. One form for any compiler and for devices; one for AVX2, which AVX-512 uses too.
 #pragma once
 
 #include <cstdint>
 
-// Devices lack our vector types, so there is a plain version, which the host uses with SD_PLAIN_CELL_SETS, for tests.
-#if defined(__CUDACC__) && !defined(SD_PLAIN_CELL_SETS)
-#define SD_PLAIN_CELL_SETS
-#endif
-#if defined(__AVX512F__) && !defined(SD_PLAIN_CELL_SETS)
+#if defined(__AVX2__) && !defined(__CUDACC__) && !defined(SD_PLAIN_CELL_SETS)  // the macro is for tests
+#define SD_AVX2_CELL_SETS
 #include <immintrin.h>
 #endif
 
@@ -17,29 +14,96 @@
 
 namespace snake_ddp::game {
 
-/// A set of cells: bit `column` of word `row`. Bits from kCols on and words from kRows on are 0.
+/// A word holds three rows of the board, the last word only row 9.
+inline constexpr int kSetWords = 4, kWordCells = 3 * kCols;
+static_assert(kRows == 10 && kWordCells <= 64);
+
+/// A set of cells: bit `cell % 60` of word `cell / 60`. All other bits are 0.
 struct CellSet {
-#ifdef SD_PLAIN_CELL_SETS
-  std::uint32_t row[kRows];
+#ifdef SD_AVX2_CELL_SETS
+  using Words = std::uint64_t __attribute__((vector_size(32)));
+  Words word;
 #else
-  using Rows = std::uint32_t __attribute__((vector_size(64)));
-  Rows row;
+  std::uint64_t word[kSetWords];
 #endif
 
-  SD_HD bool contains(int cell) const { return (row[row_of(cell)] >> column_of(cell) & 1U) != 0; }
-  SD_HD void add(int cell) { row[row_of(cell)] |= 1U << column_of(cell); }
+  SD_HD bool contains(int cell) const {
+    const auto c = static_cast<unsigned>(cell);
+    return (word[c / kWordCells] >> (c % kWordCells) & 1U) != 0;
+  }
+  SD_HD void add(int cell) {
+    const auto c = static_cast<unsigned>(cell);
+    word[c / kWordCells] |= std::uint64_t{1} << (c % kWordCells);
+  }
 };
 
-#ifdef SD_PLAIN_CELL_SETS
+namespace cell_sets {
+// Of a word: all cells, those of its first row, the first and the last column.
+inline constexpr std::uint64_t kAll = (std::uint64_t{1} << kWordCells) - 1,
+                               kRow = (std::uint64_t{1} << kCols) - 1,
+                               kFirst = 1 | std::uint64_t{1} << kCols | std::uint64_t{1} << 2 * kCols,
+                               kLast = kFirst << (kCols - 1);
+
+/// The cells beside those of a word, or of four words, in the same row; and bits after the third row.
+template <class Word>
+SD_HD inline Word beside(Word x) {
+  return (x << 1 & ~kFirst) | (x >> 1 & ~kLast) | (x >> (kCols - 1) & kFirst) | (x << (kCols - 1) & kLast);
+}
+}  // namespace cell_sets
+
+#ifdef SD_AVX2_CELL_SETS
+
+inline CellSet operator|(const CellSet& a, const CellSet& b) { return {a.word | b.word}; }
+inline CellSet operator&(const CellSet& a, const CellSet& b) { return {a.word & b.word}; }
+inline CellSet without(const CellSet& a, const CellSet& b) { return {a.word & ~b.word}; }
+
+// No single word is written: reading the whole set right after that would stall.
+inline CellSet only(int cell) {
+  // A shift by 64 or more, as by a negative number, gives 0.
+  const __m256i from = _mm256_sub_epi64(_mm256_set1_epi64x(cell),
+                                        _mm256_setr_epi64x(0, kWordCells, 2 * kWordCells, 3 * kWordCells));
+  return {reinterpret_cast<CellSet::Words>(_mm256_sllv_epi64(_mm256_set1_epi64x(1), from)) & cell_sets::kAll};
+}
+
+inline CellSet spread(const CellSet& a) {
+  using Words = CellSet::Words;
+  const Words x = a.word;
+  const auto next = reinterpret_cast<Words>(_mm256_permute4x64_epi64(reinterpret_cast<__m256i>(x), 0x39));
+  const auto before = reinterpret_cast<Words>(_mm256_permute4x64_epi64(reinterpret_cast<__m256i>(x), 0x93));
+  // The row below a word's last row is the next word's first; the last word has only one row.
+  constexpr Words kBelow = {2 * kCols, 2 * kCols, 2 * kCols, 0},
+                  kAbove = {0, 2 * kCols, 2 * kCols, 2 * kCols};
+  constexpr Words kCellsOfWord = {cell_sets::kAll, cell_sets::kAll, cell_sets::kAll, cell_sets::kRow};
+  const Words rows = x >> kCols | x << kCols | next << kBelow | before >> kAbove;
+  return {x | ((rows | cell_sets::beside(x)) & kCellsOfWord)};
+}
+
+inline int count(const CellSet& a) {
+  int sum = 0;
+  for (int k = 0; k < kSetWords; ++k) sum += __builtin_popcountll(a.word[k]);
+  return sum;
+}
+
+inline bool meet(const CellSet& a, const CellSet& b) {
+  return _mm256_testz_si256(reinterpret_cast<__m256i>(a.word), reinterpret_cast<__m256i>(b.word)) == 0;
+}
+
+#else
 
 SD_HD inline CellSet operator|(const CellSet& a, const CellSet& b) {
   CellSet out;
-  for (int r = 0; r < kRows; ++r) out.row[r] = a.row[r] | b.row[r];
+  for (int k = 0; k < kSetWords; ++k) out.word[k] = a.word[k] | b.word[k];
   return out;
 }
 SD_HD inline CellSet operator&(const CellSet& a, const CellSet& b) {
   CellSet out;
-  for (int r = 0; r < kRows; ++r) out.row[r] = a.row[r] & b.row[r];
+  for (int k = 0; k < kSetWords; ++k) out.word[k] = a.word[k] & b.word[k];
+  return out;
+}
+/// The cells of `a` that are not in `b`.
+SD_HD inline CellSet without(const CellSet& a, const CellSet& b) {
+  CellSet out;
+  for (int k = 0; k < kSetWords; ++k) out.word[k] = a.word[k] & ~b.word[k];
   return out;
 }
 SD_HD inline CellSet only(int cell) {
@@ -47,104 +111,30 @@ SD_HD inline CellSet only(int cell) {
   out.add(cell);
   return out;
 }
-/// The cells of `a` that are not in `b`.
-SD_HD inline CellSet without(const CellSet& a, const CellSet& b) {
-  CellSet out;
-  for (int r = 0; r < kRows; ++r) out.row[r] = a.row[r] & ~b.row[r];
-  return out;
-}
 /// The cells of `a` and their neighbours.
 SD_HD inline CellSet spread(const CellSet& a) {
   CellSet out;
-  for (int r = 0; r < kRows; ++r) {
-    const std::uint32_t x = a.row[r];
-    const std::uint32_t beside =
-        (x << 1 | x >> (kCols - 1) | x >> 1 | x << (kCols - 1)) & ((1U << kCols) - 1);
-    out.row[r] = x | beside | a.row[r == 0 ? kRows - 1 : r - 1] | a.row[r == kRows - 1 ? 0 : r + 1];
+  const auto& x = a.word;
+  const std::uint64_t below[kSetWords] = {x[1] << 2 * kCols, x[2] << 2 * kCols, x[3] << 2 * kCols, x[0]};
+  const std::uint64_t above[kSetWords] = {x[3], x[0] >> 2 * kCols, x[1] >> 2 * kCols, x[2] >> 2 * kCols};
+  for (int k = 0; k < kSetWords; ++k) {
+    const std::uint64_t rows = x[k] >> kCols | x[k] << kCols | below[k] | above[k];
+    const std::uint64_t cells = k == kSetWords - 1 ? cell_sets::kRow : cell_sets::kAll;
+    out.word[k] = x[k] | ((rows | cell_sets::beside(x[k])) & cells);
   }
   return out;
 }
 SD_HD inline int count(const CellSet& a) {
   int sum = 0;
-  for (int r = 0; r < kRows; ++r) {
-#ifdef __CUDA_ARCH__
-    sum += __popc(a.row[r]);
-#else
-    sum += __builtin_popcount(a.row[r]);
-#endif
-  }
+  for (int k = 0; k < kSetWords; ++k) sum += rules::count_bits(a.word[k]);
   return sum;
 }
 /// Do they share a cell?
 SD_HD inline bool meet(const CellSet& a, const CellSet& b) {
-  std::uint32_t all = 0;
-  for (int r = 0; r < kRows; ++r) all |= a.row[r] & b.row[r];
+  std::uint64_t all = 0;
+  for (int k = 0; k < kSetWords; ++k) all |= a.word[k] & b.word[k];
   return all != 0;
 }
-SD_HD inline int lowest_bit(std::uint32_t bits) {
-#ifdef __CUDA_ARCH__
-  return __ffs(static_cast<int>(bits)) - 1;
-#else
-  return __builtin_ctz(bits);
-#endif
-}
-
-#else
-
-inline CellSet operator|(const CellSet& a, const CellSet& b) { return {a.row | b.row}; }
-inline CellSet operator&(const CellSet& a, const CellSet& b) { return {a.row & b.row}; }
-inline CellSet without(const CellSet& a, const CellSet& b) { return {a.row & ~b.row}; }
-
-// No single word is written: reading the whole set right after that would stall.
-inline CellSet only(int cell) {
-  constexpr CellSet::Rows kRow = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  const auto there = kRow == static_cast<std::uint32_t>(row_of(cell));
-  return {reinterpret_cast<const CellSet::Rows&>(there) & (1U << column_of(cell))};
-}
-
-inline CellSet spread(const CellSet& a) {
-  const CellSet::Rows x = a.row;
-  const CellSet::Rows up =
-      __builtin_shufflevector(x, x, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 10, 11, 12, 13, 14, 15);
-  const CellSet::Rows down =
-      __builtin_shufflevector(x, x, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15);
-  const CellSet::Rows beside = (x << 1 | x >> (kCols - 1) | x >> 1 | x << (kCols - 1)) & ((1U << kCols) - 1);
-  return {x | beside | up | down};
-}
-
-inline int count(const CellSet& a) {
-  CellSet::Rows x = a.row;  // pairs of bits, then groups of four, of eight, all
-  x = x - ((x >> 1) & 0x55555555U);
-  x = (x & 0x33333333U) + ((x >> 2) & 0x33333333U);
-  x = (x + (x >> 4)) & 0x0F0F0F0FU;
-  // Ten rows of three bytes of at most 8: a byte holds their sum.
-  using Half = std::uint32_t __attribute__((vector_size(32)));
-  const Half half = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) +
-                    __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
-  using Quarter = std::uint32_t __attribute__((vector_size(16)));
-  const Quarter quarter =
-      __builtin_shufflevector(half, half, 0, 1, 2, 3) + __builtin_shufflevector(half, half, 4, 5, 6, 7);
-  const std::uint32_t sum = quarter[0] + quarter[1] + quarter[2] + quarter[3];
-  return static_cast<int>((sum * 0x01010101U) >> 24);
-}
-
-inline bool meet(const CellSet& a, const CellSet& b) {
-#ifdef __AVX512F__
-  __m512i x, y;
-  memcpy(&x, &a.row, sizeof x);
-  memcpy(&y, &b.row, sizeof y);
-  return _mm512_test_epi32_mask(x, y) != 0;
-#else
-  const CellSet::Rows x = a.row & b.row;
-  using Half = std::uint32_t __attribute__((vector_size(32)));
-  const Half half = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7) |
-                    __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15);
-  std::uint64_t words[4];
-  memcpy(words, &half, sizeof words);
-  return (words[0] | words[1] | words[2] | words[3]) != 0;
-#endif
-}
-inline int lowest_bit(std::uint32_t bits) { return __builtin_ctz(bits); }
 
 #endif
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -129,7 +130,12 @@ struct alignas(64) State {
 
   bool operator==(const State&) const = default;
 };
-static_assert(sizeof(State) == 256);
+// Checkpoints, board sets and other languages know the layout.
+static_assert(sizeof(State) == 256 && offsetof(State, cells) == 0 && offsetof(State, heads) == 200 &&
+              offsetof(State, tails) == 206 && offsetof(State, lengths) == 212 &&
+              offsetof(State, directions) == 218 && offsetof(State, beans) == 224 &&
+              offsetof(State, n_beans) == 229 && offsetof(State, steps) == 230 &&
+              offsetof(State, returns) == 232 && offsetof(State, is_done) == 240);
 
 /// What a step did. `turned` is the direction that each snake took; `hit` is 1 if it died in this step.
 struct StepResult {
@@ -144,9 +150,12 @@ template <class Chance>
 SD_HD void reset(State& state, Chance& chance);
 
 /// Plays one step. A finished board stays unchanged, with rewards 0.
-/// Throws  Bug if an action is above 3 (host).
+/// Throws  UsageError if an action is above 3 (host).
 template <class Chance>
 SD_HD StepResult step(State& state, const Actions& actions, Chance& chance);
+
+/// Throws UsageError that names the first action above 3.
+[[noreturn]] void refuse(const Actions& actions);
 
 /// A board spelled out, for traces and tests.
 struct Position {

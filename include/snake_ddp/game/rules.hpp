@@ -163,7 +163,8 @@ SD_HD inline StepResult step(State& s, const Actions& actions, Chance& chance) {
 #ifndef __CUDA_ARCH__
   int all = 0;
   for (int i = 0; i < kSnakes; ++i) all |= actions.of[i];
-  SD_CHECK(all < 4, "an action is above 3");
+  if (all >= kMoves) [[unlikely]]
+    refuse(actions);
 #endif
   chance.begin_step(static_cast<const State&>(s));
 

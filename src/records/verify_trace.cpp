@@ -1,4 +1,4 @@
-#include "snake_ddp/play/verify_trace.hpp"
+#include "snake_ddp/records/verify_trace.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,18 +21,13 @@
 #include "snake_ddp/records/json_fields.hpp"
 #include "snake_ddp/records/lines.hpp"
 
-namespace snake_ddp::play {
+namespace snake_ddp::records {
 
 namespace {
 
 using game::kSnakes;
 using game::kTeamSize;
 using nlohmann::json;
-using records::field;
-using records::integer;
-using records::integers;
-using records::PerSnake;
-using records::Place;
 
 // ---- Replaying.
 
@@ -56,7 +51,7 @@ struct Move {
 using Moves = std::array<Move, kSnakes>;
 
 /// Steps `state` with these moves and the record's beans, and compares.
-Difference replay(game::State& state, const records::RecordedStep& step, const Moves& moves) {
+Difference replay(game::State& state, const RecordedStep& step, const Moves& moves) {
   game::Actions actions;
   game::RecordedChance chance;
   PerSnake turned{};
@@ -77,7 +72,7 @@ Difference replay(game::State& state, const records::RecordedStep& step, const M
     if (differ(found, fmt::format("snakes[{}]", i), step.after.snakes[i], position.snakes[i])) return found;
   PerSnake directions = step.after.directions;
   for (std::size_t i = 0; i < kSnakes; ++i)
-    if (directions[i] == records::kUntold) directions[i] = position.directions[i];
+    if (directions[i] == kUntold) directions[i] = position.directions[i];
   if (differ(found, "directions", directions, position.directions)) return found;
   if (chance.illegal != nullptr) {
     return {"beans", "new beans that the rules allow",
@@ -97,20 +92,20 @@ Difference replay(game::State& state, const records::RecordedStep& step, const M
 /// A trace tells a snake's move. The platform's log does not tell where a reversal was turned to, and may
 /// lack the actions: what a snake that lived did shows in its body; one that died and came back elsewhere may
 /// have taken any of three directions.
-std::vector<Move> possible_moves(const game::State& state, const records::RecordedStep& step, std::size_t i) {
+std::vector<Move> possible_moves(const game::State& state, const RecordedStep& step, std::size_t i) {
   const int action = step.actions[i], back = state.direction(static_cast<int>(i)) ^ 1;
-  if (step.turned[i] != records::kUntold) return {{action, step.turned[i]}};
-  if (action != records::kUntold && action != back) return {{action, action}};
-  const int seen = step.hit[i] == 0 ? records::direction_of(step.after.snakes[i]) : records::kUntold;
-  if (seen != records::kUntold) return {{action == records::kUntold ? seen : action, seen}};
+  if (step.turned[i] != kUntold) return {{action, step.turned[i]}};
+  if (action != kUntold && action != back) return {{action, action}};
+  const int seen = step.hit[i] == 0 ? direction_of(step.after.snakes[i]) : kUntold;
+  if (seen != kUntold) return {{action == kUntold ? seen : action, seen}};
   std::vector<Move> moves;
   for (int turned = 0; turned < 4; ++turned)
-    if (turned != back) moves.push_back({action == records::kUntold ? turned : action, turned});
+    if (turned != back) moves.push_back({action == kUntold ? turned : action, turned});
   return moves;
 }
 
 /// Steps `state` as the record says; the first difference where no possible moves lead to what it says.
-Difference replay(game::State& state, const records::RecordedStep& step) {
+Difference replay(game::State& state, const RecordedStep& step) {
   std::array<std::vector<Move>, kSnakes> possible;
   std::size_t ways = 1;
   for (std::size_t i = 0; i < kSnakes; ++i) {
@@ -136,7 +131,7 @@ Difference replay(game::State& state, const records::RecordedStep& step) {
   return first;
 }
 
-void verify_game(const records::RecordedGame& record, std::int64_t number, const std::string& file,
+void verify_game(const RecordedGame& record, std::int64_t number, const std::string& file,
                  TraceReport& report) {
   ++report.games;
   report.steps += static_cast<std::int64_t>(record.steps.size());
@@ -152,7 +147,7 @@ void verify_game(const records::RecordedGame& record, std::int64_t number, const
   game::State state = game::make_state(start);
   PerSnake sums{};
   for (std::size_t k = 0; k < record.steps.size(); ++k) {
-    const records::RecordedStep& step = record.steps[k];
+    const RecordedStep& step = record.steps[k];
     const Difference difference = state.done()
                                       ? Difference{"done", "a step after the end", "a game that is over"}
                                       : replay(state, step);
@@ -182,8 +177,8 @@ struct Recorded {
 std::map<Key, Recorded> states_of(const std::string& traces) {
   std::map<Key, Recorded> states;
   std::int64_t number = 0;
-  records::read_games(traces, [&](const records::RecordedGame& record) {
-    const auto keep = [&](const records::RecordedBoard& board, game::Position position, std::int64_t line,
+  read_games(traces, [&](const RecordedGame& record) {
+    const auto keep = [&](const RecordedBoard& board, game::Position position, std::int64_t line,
                           const PerSnake& reward) {
       position.snakes = board.snakes;
       position.directions = board.directions;
@@ -194,7 +189,7 @@ std::map<Key, Recorded> states_of(const std::string& traces) {
     };
     game::Position position;
     keep(record.start, position, record.line, {});
-    for (const records::RecordedStep& step : record.steps) {
+    for (const RecordedStep& step : record.steps) {
       if (!step.done) {
         throw base::FileError(fmt::format(
             "{}:{}: a game log lacks parts of a board; give --traces a trace file", traces, step.line));
@@ -238,8 +233,7 @@ TraceReport verify_traces(const std::vector<std::string>& files) {
   TraceReport report{};
   for (const std::string& file : files) {
     std::int64_t number = 0;
-    records::read_games(
-        file, [&](const records::RecordedGame& record) { verify_game(record, number++, file, report); });
+    read_games(file, [&](const RecordedGame& record) { verify_game(record, number++, file, report); });
   }
   return report;
 }
@@ -247,12 +241,12 @@ TraceReport verify_traces(const std::vector<std::string>& files) {
 EncodingReport verify_encodings(const std::string& encodings, const std::string& traces) {
   const std::map<Key, Recorded> states = states_of(traces);
   EncodingReport report{};
-  records::LineReader reader(encodings);
+  LineReader reader(encodings);
   std::string text;
   while (reader.next(text)) {
     if (text.empty()) continue;
     const Place place{reader.path(), reader.line_number()};
-    const json line = records::parsed(text, place);
+    const json line = parsed(text, place);
     const Key key{integer(field(line, "trace_game", place), 0, INT32_MAX, "trace_game", place),
                   integer(field(line, "step", place), 0, game::kMaxSteps, "step", place)};
     const auto at = states.find(key);
@@ -306,4 +300,4 @@ EncodingReport verify_encodings(const std::string& encodings, const std::string&
   return report;
 }
 
-}  // namespace snake_ddp::play
+}  // namespace snake_ddp::records

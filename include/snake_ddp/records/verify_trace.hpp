@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace snake_ddp::play {
+namespace snake_ddp::records {
 
 /// `first_mismatch` names file, line, game, step, field, the expected (recorded) and the actual value; empty
 /// if there is none.
@@ -33,4 +33,4 @@ struct EncodingReport {
 /// Throws      FileError as above.
 EncodingReport verify_encodings(const std::string& encodings, const std::string& traces);
 
-}  // namespace snake_ddp::play
+}  // namespace snake_ddp::records

@@ -1,0 +1,104 @@
+#include "snake_ddp/encode/bounds.hpp"
+
+#include "snake_ddp/base/error.hpp"
+
+namespace snake_ddp::encode {
+namespace {
+
+using game::kBeans;
+using game::kCells;
+using game::kCols;
+using game::kMaxSteps;
+using game::kMoves;
+using game::kRows;
+using game::kSnakes;
+using game::kTeamSize;
+
+// The features in their order. Products are those of the features, so that they round alike.
+class Listed {
+ public:
+  void add(int count, float low, float high) {
+    bounds_.low.insert(bounds_.low.end(), static_cast<std::size_t>(count), low);
+    bounds_.high.insert(bounds_.high.end(), static_cast<std::size_t>(count), high);
+  }
+  void flags(int count) { add(count, 0.0F, 1.0F); }
+  void cells(int count) {
+    for (; count > 0; --count) {
+      add(1, 0.0F, static_cast<float>(kRows - 1));
+      add(1, 0.0F, static_cast<float>(kCols - 1));
+    }
+  }
+  Bounds bounds() && { return std::move(bounds_); }
+
+ private:
+  Bounds bounds_;
+};
+
+void add_plain(ObsKind kind, Listed& list) {
+  list.cells(1);
+  list.add(kMoves, 0.0F, 7.0F);  // codes of the neighbouring cells
+  if (kind == ObsKind::k26) {
+    list.cells(kBeans + kSnakes - 1);
+    return;
+  }
+  for (int bean = 0; bean < 2; ++bean) {
+    list.add(1, -static_cast<float>(kCols / 2), static_cast<float>(kCols / 2));
+    list.add(1, -static_cast<float>(kRows / 2), static_cast<float>(kRows / 2));
+    list.add(1, 0.0F, 40.0F);  // a missing one
+  }
+  list.add(kTeamSize - 1, 0.0F, static_cast<float>(kCells) / 3.0F);
+  list.cells(kBeans);
+  list.add(2, 0.0F, 0.0F);
+  list.cells(kTeamSize - 1);
+}
+
+void add_window(Listed& list) {
+  constexpr float kLength = static_cast<float>(kCells) * 0.1F;
+  // Half of a side, in one direction only: the other half less one.
+  constexpr float kLeft = static_cast<float>(1 - kCols / 2) * 0.2F,
+                  kRight = static_cast<float>(kCols / 2) * 0.2F,
+                  kUp = static_cast<float>(1 - kRows / 2) * 0.2F,
+                  kDown = static_cast<float>(kRows / 2) * 0.2F;
+  list.flags(view::kWindow);
+  list.add(view::kWindow, 0.0F, kLength);  // ages
+  list.flags(3 * view::kWindow);
+  for (int bean = 0; bean < kBeans; ++bean) {
+    list.add(1, kLeft, kRight);
+    list.add(1, kUp, kDown);
+  }
+  for (int other = 0; other < kSnakes - 1; ++other) {
+    list.add(1, kLeft, kRight);
+    list.add(1, kUp, kDown);
+    list.add(1, -kLength, kLength);
+  }
+  list.flags(kMoves);
+  list.add(1, 0.0F, kLength);
+  list.add(1, 0.005F, static_cast<float>(kMaxSteps + 1) * 0.005F);
+  list.add(1, -kLength, kLength);  // the lead
+}
+
+void add_outlooks(Listed& list) {
+  for (int move = 0; move < kMoves; ++move) {
+    list.flags(1);
+    list.add(1, 0.0F, static_cast<float>(kCells) * 0.01F);
+    list.add(1, 0.0F, static_cast<float>(kCells) * 0.02F);
+    list.flags(5);
+  }
+}
+
+}  // namespace
+
+Bounds feature_bounds(ObsKind kind) {
+  Listed list;
+  if (is_view(kind)) {
+    add_window(list);
+    if (kind == ObsKind::kView) add_outlooks(list);
+  } else {
+    add_plain(kind, list);
+  }
+  Bounds bounds = std::move(list).bounds();
+  SD_CHECK(static_cast<int>(bounds.low.size()) == obs_size(kind), std::to_string(bounds.low.size()));
+  return bounds;
+}
+
+}  // namespace snake_ddp::encode
