@@ -155,7 +155,7 @@ void write_submission(const ActorFile& actor, const std::string& output) {
   text = filled_in(std::move(text), "OUTPUT_ACTIVATION", head_of(actor).name);
   text = filled_in(std::move(text), "CHOICE", actor.argmax ? "argmax" : "sampled");
   text = filled_in(std::move(text), "MASK_FATAL", actor.mask_fatal ? "True" : "False");
-  files::save_state_dict((fs::path(output) / name).string(), actor.weights);
+  files::save_state_dict((fs::path(output) / name).string(), actor.weights, actor.record);
   records::write_file_atomically((fs::path(output) / "submission.py").string(), text);
 }
 
@@ -179,10 +179,17 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
       team_from_spec(spec, mask_fatal);  // reads it as a player would, so what is no actor is told
   if (team.policy == nullptr)
     throw base::UsageError(fmt::format("--actor {}: a scripted team; give an actor's file", spec));
-  ActorFile actor{
-      spec, {}, nets::Head::kSoftmax, team.player.argmax, team.player.mask_fatal, team.player.sight.graphs};
+  ActorFile actor{spec,
+                  {},
+                  {},
+                  nets::Head::kSoftmax,
+                  team.player.argmax,
+                  team.player.mask_fatal,
+                  team.player.sight.graphs};
   if (spec.ends_with(":argmax")) actor.path.resize(spec.rfind(':'));
-  actor.weights = files::load_state_dict(actor.path);
+  files::SavedWeights file = files::load_weights(actor.path);
+  actor.weights = std::move(file.weights);
+  actor.record = std::move(file.record);
   if (nets::is_q_net(actor.weights)) {
     if (!head.empty())
       throw base::UsageError(fmt::format(
@@ -190,7 +197,8 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
     actor.argmax = true;
     return actor;
   }
-  actor.head = head.empty() ? head_of_run(actor.path) : nets::head_from_name(head);
+  if (!head.empty()) actor.record.clear();  // it names another one
+  actor.head = head.empty() ? team.head : nets::head_from_name(head);
   return actor;
 }
 

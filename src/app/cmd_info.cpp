@@ -53,16 +53,19 @@ ordered_json about_weights(const fs::path& path) {
   ordered_json tensors = ordered_json::object();
   std::int64_t parameters = 0;
   bool finite = true;
-  for (const auto& [name, tensor] : files::load_state_dict(path.string())) {
+  const files::SavedWeights file = files::load_weights(path.string());
+  for (const auto& [name, tensor] : file.weights) {
     tensors[name] = {{"shape", tensor.sizes().vec()}, {"dtype", std::string(tensor.dtype().name())}};
     parameters += tensor.numel();
     finite = finite && at::isfinite(tensor).all().item<bool>();
   }
-  return {{"weights", path.string()},
-          {"whole", true},
-          {"finite", finite},
-          {"parameters", parameters},
-          {"tensors", tensors}};
+  ordered_json about = {{"weights", path.string()},
+                        {"whole", true},
+                        {"finite", finite},
+                        {"parameters", parameters},
+                        {"tensors", tensors}};
+  if (!file.record.empty()) about["record"] = records::parse_ordered_json(file.record);
+  return about;
 }
 
 // Every file is read and compared with the manifest.

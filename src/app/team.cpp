@@ -13,6 +13,7 @@
 #include "snake_ddp/learners/with_tokens.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/train/actor_record.hpp"
 #include "snake_ddp/train/tokens.hpp"
 
 namespace snake_ddp::app {
@@ -52,28 +53,18 @@ RunSettings settings_beside(const std::string& actor) {
   return run;
 }
 
-// A Q-network that was trained with --tokens: the rest of what it needs stands in its run's config.json.
-void add_tokens(Team& team, const RunSettings& run, std::int64_t features, const std::string& path) {
-  const auto folder = run.get<std::string>("tokens", "");
-  const auto kind = encode::try_obs_kind(run.get<std::string>("obs", ""));
-  if (folder.empty() || !kind) {
-    throw base::FileError(
-        fmt::format("{}: a network for {} features; this version has 26, 30, 277 (window) and {} (view); one "
-                    "trained with --tokens needs its run's config.json, {}",
-                    path, features, encode::obs_size(encode::ObsKind::kView), run.file));
-  }
-  nets::TokenReader reader = train::token_reader(folder, at::kCPU);
-  const std::int64_t plain = encode::obs_size(*kind);
+// A Q-network that was trained with --tokens.
+void add_tokens(Team& team, const train::ActorRecord& record, std::int64_t features,
+                const std::string& path) {
+  nets::TokenReader reader = train::token_reader(record.tokens, at::kCPU);
+  const std::int64_t plain = encode::obs_size(record.sight.kind);
   if (plain + reader.features() != features) {
     throw base::FileError(
         fmt::format("{}: a network for {} features, but --obs {} with the tokens of {} has {}", path,
-                    features, run.get<std::string>("obs", ""), folder, plain + reader.features()));
+                    features, record.obs, record.tokens, plain + reader.features()));
   }
   team.policy = learners::make_policy_with_tokens(std::move(team.policy), std::move(reader), plain);
-  team.player.sight = {*kind, encode::no_scaling(), run.get<int>("view_radius", 0), /*graphs=*/true};
 }
-
-}  // namespace
 
 nets::Head head_of_run(const std::string& actor) {
   const RunSettings run = settings_beside(actor);
@@ -83,6 +74,32 @@ nets::Head head_of_run(const std::string& actor) {
     throw base::FileError(fmt::format("{}, which names the last layer of {}: {}", run.file, actor, e.what()));
   }
 }
+
+// The record of a file that has none: from its shapes and its run's config.json.
+train::ActorRecord guessed(const files::NamedTensors& weights, const std::string& path) {
+  train::ActorRecord record{
+      {}, {}, {}, {}, nets::is_q_net(weights) ? nets::Head::kIdentity : head_of_run(path)};
+  const std::int64_t features = nets::features_of(weights, path);
+  auto kind = encode::try_obs_kind(features);
+  if (!kind) {
+    const RunSettings run = settings_beside(path);
+    record.obs = run.get<std::string>("obs", "");
+    record.tokens = run.get<std::string>("tokens", "");
+    record.sight.view_radius = run.get<int>("view_radius", 0);
+    record.sight.graphs = true;
+    kind = encode::try_obs_kind(record.obs);
+    if (record.tokens.empty() || !kind) {
+      throw base::FileError(fmt::format(
+          "{}: a network for {} features; this version has 26, 30, 277 (window) and {} (view); one "
+          "trained with --tokens needs its run's config.json, {}",
+          path, features, encode::obs_size(encode::ObsKind::kView), run.file));
+    }
+  }
+  record.sight.kind = *kind;
+  return record;
+}
+
+}  // namespace
 
 Team team_from_spec(const std::string& spec, bool mask_fatal) {
   Team team;
@@ -104,15 +121,13 @@ Team team_from_spec(const std::string& spec, bool mask_fatal) {
                                        fmt::join(names, ", "),
                                        near.empty() ? "" : fmt::format("; did you mean {}?", near)));
   }
-  const files::NamedTensors weights = files::load_state_dict(path);
-  const nets::Head head = nets::is_q_net(weights) ? nets::Head::kIdentity : head_of_run(path);
-  team.policy = nets::make_policy(weights, head, path);
-  const std::int64_t features = nets::features_of(weights, path);
-  if (const auto kind = encode::try_obs_kind(features)) {
-    team.player.sight.kind = *kind;
-  } else {
-    add_tokens(team, settings_beside(path), features, path);
-  }
+  const files::SavedWeights file = files::load_weights(path);
+  const std::optional<train::ActorRecord> written = train::read_actor_record(file, path);
+  const train::ActorRecord record = written ? *written : guessed(file.weights, path);
+  team.head = record.head;
+  team.policy = nets::make_policy(file.weights, record.head, path);
+  team.player.sight = record.sight;
+  if (record.sight.graphs) add_tokens(team, record, nets::features_of(file.weights, path), path);
   team.player.policy = team.policy.get();
   team.player.mask_fatal = mask_fatal || team.policy->answer() == nets::Policy::Answer::kValues;
   return team;

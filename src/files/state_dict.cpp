@@ -28,6 +28,7 @@ struct TorchFile {
   Pickles pickles;
   PickleValue root;
   StorageBytes storages;
+  std::string record;
 };
 
 std::uint64_t bytes_of(const StorageRef& storage) {
@@ -56,6 +57,8 @@ void read_zip_file(std::string_view bytes, TorchFile& file) {
       order != entries.end() && checked_bytes(*order) != "little") {
     throw base::FileError("it was written on a big-endian machine: load it in Python and save it again");
   }
+  if (const auto record = entries.find(root + kRecordName); record != entries.end())
+    file.record = checked_bytes(*record);
   ByteReader in(checked_bytes(*pickle));
   file.root = file.pickles.read(in);
   for (const StorageRef& storage : file.pickles.storages()) {
@@ -265,11 +268,11 @@ class Flattener {
 
 }  // namespace
 
-NamedTensors read_state_dict(std::string_view bytes, const std::string& origin) {
+SavedWeights read_weights(std::string_view bytes, const std::string& origin) {
   try {
     TorchFile file;
     read_torch_file(bytes, file);
-    return Flattener(file, bytes.size()).run();
+    return {Flattener(file, bytes.size()).run(), file.record};
   } catch (const base::FileError& error) {
     throw base::FileError("cannot load weights from '" + origin + "': " + error.what() + ".");
   } catch (const c10::Error& error) {
@@ -278,11 +281,15 @@ NamedTensors read_state_dict(std::string_view bytes, const std::string& origin) 
   }
 }
 
-NamedTensors load_state_dict(const std::string& path) {
-  return read_state_dict(records::read_file(path), path);
+NamedTensors read_state_dict(std::string_view bytes, const std::string& origin) {
+  return read_weights(bytes, origin).weights;
 }
 
-std::string state_dict_bytes(const NamedTensors& items) {
+SavedWeights load_weights(const std::string& path) { return read_weights(records::read_file(path), path); }
+
+NamedTensors load_state_dict(const std::string& path) { return load_weights(path).weights; }
+
+std::string state_dict_bytes(const NamedTensors& items, const std::string& record) {
   c10::Dict<std::string, at::Tensor> dict;
   for (const auto& [name, tensor] : items) {
     SD_CHECK(tensor.defined(), name);
@@ -306,6 +313,7 @@ std::string state_dict_bytes(const NamedTensors& items) {
   });
   writer.writeRecord("data.pkl", pickle.data(), pickle.size());
   writer.writeRecord("byteorder", "little", 6);
+  if (!record.empty()) writer.writeRecord(kRecordName, record.data(), record.size());
   std::size_t key = 0;
   for (const at::Tensor& tensor : pickler.tensorData()) {
     writer.writeRecord("data/" + std::to_string(key++), tensor.data_ptr(), tensor.nbytes());
@@ -314,8 +322,8 @@ std::string state_dict_bytes(const NamedTensors& items) {
   return bytes;
 }
 
-void save_state_dict(const std::string& path, const NamedTensors& items) {
-  records::write_file_atomically(path, state_dict_bytes(items));
+void save_state_dict(const std::string& path, const NamedTensors& items, const std::string& record) {
+  records::write_file_atomically(path, state_dict_bytes(items, record));
 }
 
 }  // namespace snake_ddp::files

@@ -163,4 +163,10 @@ std::int64_t features_of(const NamedTensors& weights, const std::string& what) {
                              : mlp_shape_of(weights, kQNetName, what).in;
 }
 
+std::int64_t hidden_of(const NamedTensors& weights, const std::string& what) {
+  if (!is_q_net(weights)) return first_layer(weights, what).size(0);
+  return is_gru_net(weights) ? gru_shape_of(weights, kQNetName, what).hidden
+                             : mlp_shape_of(weights, kQNetName, what).hidden;
+}
+
 }  // namespace snake_ddp::nets

@@ -10,6 +10,7 @@
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/train/actor_record.hpp"
 #include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::train {
@@ -36,6 +37,7 @@ Keeper::Keeper(const Plan& o, const std::string& folder, const nlohmann::ordered
       folder_(new_ ? new_->folder() : folder),
       claim_(folder_),
       settings_(settings),
+      plan_(o),
       map_(o) {
   settings_["run"] = {{"id", identity.empty() ? new_identity() : identity},
                       {"world_size", context.size()},
@@ -83,7 +85,8 @@ bool Keeper::mend() {
 
 void Keeper::save(learners::Learner& learner, const std::string& name) const {
   const std::string models = folder_ + "/trained_model/";
-  files::save_state_dict(models + "actor_" + name + ".pth", map_.to_file(learner.exported_actor()));
+  const nets::NamedTensors actor = map_.to_file(learner.exported_actor());
+  files::save_state_dict(models + "actor_" + name + ".pth", actor, actor_record_text(plan_, actor));
   files::save_state_dict(models + "critic_" + name + ".pth", map_.to_file(learner.exported_critic()));
 }
 

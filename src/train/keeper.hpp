@@ -46,6 +46,7 @@ class Keeper {
   std::optional<files::RunClaim> claim_;
   nlohmann::ordered_json settings_;
   bool settings_written_ = true;
+  Plan plan_;
   FeatureMap map_;
 };
 

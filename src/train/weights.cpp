@@ -7,6 +7,7 @@
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/nets/dense.hpp"
+#include "snake_ddp/train/actor_record.hpp"
 
 namespace snake_ddp::train {
 FeatureMap::FeatureMap(const Plan& o) : scaled_(o.scale_features) {
@@ -31,7 +32,9 @@ void load_weights(const TrainOptions& o, const FeatureMap& map, learners::Learne
   const files::RunModel files =
       files::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
   const auto load = [&](const std::string& path, const nets::NamedTensors& views) {
-    const files::NamedTensors raw = files::load_state_dict(path);
+    const files::SavedWeights file = files::load_weights(path);
+    read_actor_record(file, path);  // a contradiction is an error
+    const files::NamedTensors& raw = file.weights;
     nets::copy_state(raw, views, path);  // checks names and shapes before anything is computed from them
     nets::copy_state(map.from_file(raw), views, path);
   };

@@ -650,6 +650,8 @@ def test_info_tells_about_the_program_a_run_and_weights(tmp_path):
     (folder / "config.json").write_text("{")
     refused(4, "config.json", line=["info", folder])
     weights.write_bytes(saved)
+    assert call("eval", "--team_a", weights, "--team_b", "level0", "--games", "2").returncode == 0, "its record says enough"
+    torch.save(torch.load(weights, weights_only=True), weights)  # without the record
     refused(4, "config.json", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
     (folder / "config.json").write_text('{"output_activation": 7}')
     refused(4, "output_activation is not a string", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])

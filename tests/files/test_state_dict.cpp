@@ -97,6 +97,23 @@ TEST_CASE("weights come back as they were saved, in order, types and shapes incl
   CHECK(folder.entries() == 1);
 }
 
+TEST_CASE("a record comes back with the weights, and a file without one has none", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string record = R"({"obs": "view"})";
+  save_state_dict(folder / "a.pth", sample(), record);
+  const SavedWeights loaded = load_weights(folder / "a.pth");
+  CHECK(same(loaded.weights, sample()));
+  CHECK(loaded.record == record);
+  CHECK(same(load_state_dict(folder / "a.pth"), sample()));
+  CHECK(read_weights(state_dict_bytes(sample()), "plain").record.empty());
+  CHECK(read_weights(legacy_file(dict("w", tensor(4, 0, {2, 2}, {1, 2})), 4, four_floats()), "old")
+            .record.empty());
+
+  std::string damaged = state_dict_bytes(sample(), record);
+  damaged.at(damaged.find(record) + 10) ^= 1;
+  CHECK_THAT(file_error_of([&] { read_weights(damaged, "damaged"); }), Contains(kRecordName));
+}
+
 TEST_CASE("a small view of a large buffer makes a small file", "[unit]") {
   const at::Tensor buffer = at::zeros({1'000'000}, at::kFloat);
   CHECK(state_dict_bytes({{"slice", buffer.slice(0, 5, 15)}}).size() < 4096);

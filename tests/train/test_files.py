@@ -5,6 +5,7 @@ import re
 import shutil
 import socket
 import time
+import zipfile
 
 import pytest
 import torch
@@ -163,6 +164,80 @@ def test_a_file_of_a_run_with_scaled_features_reads_raw_ones(tmp_path):
     for name in ("actor_4.pth", "critic_4.pth"):
         for key, value in weights(folder / "trained_model" / name).items():
             close(weights(again / "trained_model" / name)[key], value, 1e-5)
+
+
+# What an actor's file says about itself
+
+
+def record_of(path):
+    with zipfile.ZipFile(path) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith("/snake_ddp.json"))
+        return json.loads(archive.read(name))
+
+
+def with_record(path, change):
+    """The file with another record; nothing for none."""
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    (name,) = (n for n in entries if n.endswith("/snake_ddp.json"))
+    text = change(json.loads(entries.pop(name)))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for entry, content in (entries | ({name: text} if text else {})).items():
+            archive.writestr(entry, content)
+
+
+def score(actor):
+    return only_json(call("eval", "--json", "--team_a", actor, "--team_b", "level2", "--games", 20, "--seed", 3).stdout)["score_a"]
+
+
+def test_an_actor_is_the_same_player_outside_its_run(tmp_path):
+    folder, _ = train(tmp_path, output_activation="tanh", a_lr=0.01)
+    actor, alone = folder / "trained_model" / "actor_4.pth", tmp_path / "alone.pth"
+    shutil.copy(actor, alone)
+    record = record_of(actor)
+    assert record.pop("version").startswith("snake_ddp ")
+    assert record == {"format": 1, "learner": "ddpg", "obs": "30", "view_radius": 0, "tokens": "", "head": "tanh",
+                      "hidden_size": 16, "mask_fatal": False, "rival_reward": 0.0}
+    assert score(alone) == score(actor)
+    for safe in (True, False):
+        assert list(torch.load(alone, weights_only=safe)) == list(weights(actor))
+    assert list(torch.load(alone, map_location="cpu")) == list(weights(actor)), "as the platform loads it"
+    done = call("export", "--actor", alone, "--format", "submission", "--output", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert record_of(tmp_path / "out" / "alone.pth") == record_of(actor)
+    assert 'tanh' in (tmp_path / "out" / "submission.py").read_text()
+    assert only_json(call("info", alone, "--json").stdout)["record"] == record_of(actor)
+
+    with_record(alone, lambda _: "")  # as files were before: softmax, outside a run
+    guessed = score(alone)
+    shutil.copy(actor, alone)
+    with_record(alone, lambda r: json.dumps(r | {"head": "softmax"}))
+    assert score(alone) == guessed != score(actor)
+
+
+def test_a_limited_view_is_that_of_the_record(tmp_path):
+    folder, _ = train(tmp_path, algo="dqn", obs="window", view_radius=3, updates_per_step=0.2)
+    actor = folder / "trained_model" / "actor_4.pth"
+    assert [record_of(actor)[key] for key in ("learner", "obs", "view_radius", "head")] == ["dqn", "window", 3, "values"]
+    near = score(actor)
+    with_record(actor, lambda r: json.dumps(r | {"view_radius": 0}))
+    assert score(actor) != near
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"obs": "26"}, 'observation "26"'), ({"head": "values"}, "an actor's"), ({"hidden_size": 17}, "hidden_size 17"),
+    ({"format": 2}, "later version"), ({"obs": 7}, "type must be string"), ({"view_radius": 3}, "view_radius 3"),
+    ({"tokens": "there"}, "with tokens"), ({"head": "relu"}, "relu"), (None, "not JSON")], ids=str)
+def test_a_record_that_contradicts_its_weights_is_refused(tmp_path, change, words):
+    folder, _ = train(tmp_path)
+    actor = folder / "trained_model" / "actor_4.pth"
+    with_record(actor, lambda r: "{" if change is None else json.dumps(r | change))
+    again = [*flags(TINY | {"runs_dir": tmp_path, "load_model_run": 1, "load_model_run_episode": 4}), "--load_model"]
+    for line in (["eval", "--team_a", actor, "--team_b", "level0", "--games", "2"], again,
+                 ["export", "--actor", actor, "--format", "torchscript", "--output", tmp_path / "a.pt"]):
+        refused = call(*line)
+        assert refused.returncode == 4, refused.stderr
+        assert "actor_4.pth: its record snake_ddp.json: " in refused.stderr and words in refused.stderr, refused.stderr
 
 
 # Going on from a run

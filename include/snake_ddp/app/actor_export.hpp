@@ -13,14 +13,15 @@ namespace snake_ddp::app {
 struct ActorFile {
   std::string path;
   files::NamedTensors weights;
+  std::string record;  // what the file says about them
   nets::Head head;
   bool argmax = false;
   bool mask_fatal = false;
   bool tokens = false;  // it also reads what other networks make of the boards before
 };
 
-/// `spec` is the actor's part of a team SPEC: PATH, or PATH:argmax. `head` is "softmax", "tanh", or empty for that of the
-/// run that the file lies in, softmax without one; a Q-network has none. `mask_fatal`: it makes no fatal move, as
+/// `spec` is the actor's part of a team SPEC: PATH, or PATH:argmax. `head` is "softmax", "tanh", or empty for the one
+/// that a player takes; a Q-network has none. `mask_fatal`: it makes no fatal move, as
 /// Q-networks never do.
 /// Throws  UsageError for a scripted team or an unknown head; FileError for a file that is no actor.
 ActorFile read_actor(const std::string& spec, const std::string& head, bool mask_fatal = false);

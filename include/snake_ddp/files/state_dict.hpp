@@ -13,6 +13,14 @@ namespace snake_ddp::files {
 /// Names and values in the file's order. Values are CPU tensors that own their memory, contiguous.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
+/// Weights, and what the file says about them: the text of its entry kRecordName, empty without one. Python's torch.load does not
+/// read that entry.
+struct SavedWeights {
+  NamedTensors weights;
+  std::string record;
+};
+inline constexpr const char* kRecordName = "snake_ddp.json";
+
 /// Reads a file written by Python's torch.save (zip or pre-1.6, pickle protocols 2 to 5) or by
 /// save_state_dict: a dict, OrderedDict or nest of them with tensors, Parameters and numbers. Inner
 /// dicts and lists are flattened, names joined by dots ("model.fc.weight"); Python's float, int and bool
@@ -22,16 +30,19 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 /// Throws      FileError if the file is missing, truncated, damaged, not a torch.save file, names a foreign
 ///             class, or holds a value that is neither tensor nor number.
 NamedTensors load_state_dict(const std::string& path);
+SavedWeights load_weights(const std::string& path);
 
-/// The same from memory. `origin` stands for the path in messages.
+/// The same from memory. `origin` is the path in messages.
 NamedTensors read_state_dict(std::string_view bytes, const std::string& origin);
+SavedWeights read_weights(std::string_view bytes, const std::string& origin);
 
 /// Writes a file that torch.load(path, weights_only=True) reads as a dict of tensors; the old file stays
 /// intact until the new one is complete (write_file_atomically). Views are written without the rest of their storage.
+/// A `record` becomes the entry kRecordName.
 /// Throws  FileError; Bug if a name occurs twice or a tensor is undefined.
-void save_state_dict(const std::string& path, const NamedTensors& items);
+void save_state_dict(const std::string& path, const NamedTensors& items, const std::string& record = {});
 
 /// The bytes that save_state_dict writes.
-std::string state_dict_bytes(const NamedTensors& items);
+std::string state_dict_bytes(const NamedTensors& items, const std::string& record = {});
 
 }  // namespace snake_ddp::files

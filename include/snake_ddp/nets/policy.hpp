@@ -48,4 +48,8 @@ std::unique_ptr<Policy> make_policy(const NamedTensors& weights, Head head, cons
 /// Throws  as make_policy.
 std::int64_t features_of(const NamedTensors& weights, const std::string& what);
 
+/// The width of its hidden layers.
+/// Throws  as make_policy.
+std::int64_t hidden_of(const NamedTensors& weights, const std::string& what);
+
 }  // namespace snake_ddp::nets

@@ -1,0 +1,27 @@
+// What an actor's file says about itself beside its weights, so that it can be played outside its run's folder.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/nets/dense_shape.hpp"
+#include "snake_ddp/train/plan.hpp"
+
+namespace snake_ddp::train {
+
+struct ActorRecord {
+  std::string learner, obs, tokens;  // as the flags --algo, --obs, --tokens
+  play::Sight sight;                 // of raw features
+  nets::Head head;                   // identity: a Q-network
+};
+
+/// The record of a run's actors, one JSON object; docs/formats.md has its keys.
+std::string actor_record_text(const Plan& plan, const files::NamedTensors& actor);
+
+/// Reads a file's record and compares it with the weights.
+/// Returns  nothing for a file without one.
+/// Throws   FileError if the record is damaged, of a later format, or contradicts the weights.
+std::optional<ActorRecord> read_actor_record(const files::SavedWeights& file, const std::string& path);
+
+}  // namespace snake_ddp::train
