@@ -155,6 +155,8 @@ void write_submission(const ActorFile& actor, const std::string& output) {
   text = filled_in(std::move(text), "OUTPUT_ACTIVATION", head_of(actor).name);
   text = filled_in(std::move(text), "CHOICE", actor.argmax ? "argmax" : "sampled");
   text = filled_in(std::move(text), "MASK_FATAL", actor.mask_fatal ? "True" : "False");
+  text = filled_in(std::move(text), "LOOK_AHEAD",
+                   nets::is_q_net(actor.weights) && !actor.bare ? "True" : "False");
   files::save_state_dict((fs::path(output) / name).string(), actor.weights);
   records::write_file_atomically((fs::path(output) / "submission.py").string(), text);
 }

@@ -16,6 +16,7 @@ struct ActorFile {
   nets::Head head;
   bool argmax = false;
   bool mask_fatal = false;
+  bool bare = false;    // a submission plays the net alone, also where it could search
   bool tokens = false;  // it also reads what other networks make of the boards before
 };
 
