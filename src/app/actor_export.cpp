@@ -181,9 +181,11 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
       team_from_spec(spec, mask_fatal);  // reads it as a player would, so what is no actor is told
   if (team.policy == nullptr)
     throw base::UsageError(fmt::format("--actor {}: a scripted team; give an actor's file", spec));
-  ActorFile actor{
-      spec, {}, nets::Head::kSoftmax, team.player.argmax, team.player.mask_fatal, team.player.sight.graphs};
-  if (spec.ends_with(":argmax")) actor.path.resize(spec.rfind(':'));
+  if (team.player.search)
+    throw base::UsageError(fmt::format("--actor {}: give the file without a search", spec));
+  ActorFile actor{file_of_spec(spec),     {},
+                  nets::Head::kSoftmax,   team.player.argmax,
+                  team.player.mask_fatal, team.player.sight.graphs};
   actor.weights = files::load_state_dict(actor.path);
   if (nets::is_q_net(actor.weights)) {
     if (!head.empty())
