@@ -18,6 +18,8 @@ OUTPUT_ACTIVATION = "@OUTPUT_ACTIVATION@"  # softmax or tanh: the actor's last l
 CHOICE = "@CHOICE@"  # sampled: moves drawn from the probabilities; argmax: always the likeliest or most valuable move
 MASK_FATAL = @MASK_FATAL@  # makes no move that is certain death, nor one back
 LOOK_AHEAD = @LOOK_AHEAD@  # tries the team's moves one step ahead; a Q-network can
+DISCOUNT = @DISCOUNT@  # of values after a step
+POINT = @POINT@  # the difference of the teams' values where a snake is to gain a point on a foe
 
 TEAM = 3
 SNAKES = 2 * TEAM
@@ -567,11 +569,9 @@ def count(sets):
 
 
 LAST_STEP = 200
-DISCOUNT = 0.99
-RIVAL = 1.5  # the values of both teams that are trained on own points less half of the foes' differ by this times the points
 SAMPLES = 4
 TEMPERATURE = 0.2  # of the foes' moves
-TIME = 0.3  # seconds that a search may take
+TIME = 0.25  # seconds that a search may take
 
 
 class Sample:
@@ -647,7 +647,7 @@ def leads(positions, torus, views):
         rows, is_open = features_of([positions[k] for k in going_on], torus, views)
         values = ACTOR.answer(rows.reshape(-1, rows.shape[2])).numpy().reshape(is_open.shape)
         best = numpy.where(is_open, values, -numpy.inf).max(2)
-        out[going_on] = (best[:, :TEAM].mean(1) - best[:, TEAM:].mean(1)) / RIVAL
+        out[going_on] = (best[:, :TEAM].mean(1) - best[:, TEAM:].mean(1)) / POINT
     return out
 
 
@@ -684,6 +684,8 @@ def looked(board):
     if not all(shown.snakes) or None in shown.directions or max(shown.height, shown.width) > 31:
         return board.moves  # no board of a game that goes on
     tried = candidates(board.moves, [board.open_moves(i) for i in range(TEAM)])
+    if len(tried) == 1:
+        return board.moves
     torus, views = many(shown.height, shown.width)
     drawn = while_time_lasts(samples(shown.board(TEAM - board.first)), TIME)
     scores = look(torus.position(shown), torus, views, board.first // TEAM, tried, drawn)

@@ -1,7 +1,9 @@
 """The search of exported submissions: its rules, its encoder, what it chooses, and what happens when it fails."""
 
 import collections
+import gzip
 import itertools
+import json
 import random
 import sys
 
@@ -10,7 +12,7 @@ import pytest
 import torch
 
 from exports import BOARDS, RECORDED, Platform, coordinates, export, load_submission, q_network, shown, words
-from processes import SOURCE
+from processes import DATA, SOURCE, call
 
 CHAMPION = SOURCE / "models" / "champion.pth"
 
@@ -181,6 +183,31 @@ def test_a_score_is_the_gain_of_the_step_and_the_value_of_what_follows(submissio
             assert submission.look(board, torus, views, team, tried, samples) == pytest.approx(expected, abs=1e-5), (k, team)
 
 
+def test_it_makes_the_moves_of_the_program_s_own_search(submission):
+    """Held against src/search on the same samples: tests/data/look_moves.jsonl.gz."""
+    torus, views = submission.many(10, 20)
+    searched = changed = close = 0
+    with gzip.open(DATA / "look_moves.jsonl.gz", "rt") as file:
+        for line in map(json.loads, file):
+            board = position(submission, line, line["step"])
+            for team, theirs in enumerate(line["teams"]):
+                seen = submission.Board(torus.shown(board), 3 * team)
+                tried = submission.candidates(submission.bare_moves(seen), [seen.open_moves(i) for i in range(3)])
+                assert tried == theirs["candidates"]
+                samples = [submission.Sample(sample["foes"], [sample["turn"] * 3 ** i % 2 ** 32 / 2 ** 32 for i in range(6)],
+                                             [bean / 2 ** 32 for bean in sample["bean"]]) for sample in theirs["samples"]]
+                scores = submission.look(board, torus, views, team, tried, samples)
+                assert scores == pytest.approx(theirs["scores"], abs=5e-5), (line["step"], team)
+                best = sorted(theirs["scores"])[-2:]
+                move = tried[int(np.argmax(scores))]
+                if best[-1] - best[0] < 1e-4 and len(best) > 1:
+                    close += 1
+                else:
+                    assert move == theirs["moves"], (line["step"], team)
+                searched, changed = searched + 1, changed + (move != tried[0])
+    assert searched == 1200 and changed > 200 and close < 60
+
+
 def test_one_snake_at_a_time_deviates_from_the_networks_own_moves(submission):
     assert submission.candidates([0, 1, 2], [[0], [0, 1, 3], [0, 1, 2, 3]]) == [
         [0, 1, 2], [0, 0, 2], [0, 3, 2], [0, 1, 0], [0, 1, 1], [0, 1, 3]]
@@ -250,6 +277,24 @@ def test_q_networks_of_other_features_search_too(features, tmp_path, capfd):
             move, board = answer(submission, observation), submission.LAST.board(snake - snake % 3)
             changed += move != submission.bare_moves(board)[snake % 3]
     assert changed > 0 and capfd.readouterr() == ("", "")
+
+
+def test_what_values_mean_follows_from_the_training(tmp_path):
+    models = tmp_path / "trained_model"
+    models.mkdir()
+    torch.save(q_network(277), models / "actor_1.pth")
+
+    def exported(**settings):
+        (tmp_path / "config.json").write_text(json.dumps(settings))
+        done = call("export", "--actor", models / "actor_1.pth", "--format", "submission", "--output", tmp_path / "out")
+        assert done.returncode == 0
+        submission = load_submission(tmp_path / "out")
+        return submission.LOOKS, submission.DISCOUNT, submission.POINT, done.stderr
+
+    assert exported() == (True, 0.99, 1.5, "")
+    assert exported(rival_reward=0.25, gamma=0.9, reward_scale=2, reward="score") == (True, 0.9, 2.5, "")
+    looks, _, _, told = exported(reward="2021")
+    assert not looks and "plays the network's own moves" in told and "--reward 2021" in told
 
 
 # When it fails
