@@ -126,7 +126,7 @@ def test_many_boards_at_once_are_encoded_as_one_by_one(features, submission):
     one_by_one, checked = submission.FEATURES[features], 0
     for start in range(0, len(chosen), 500):
         some = chosen[start:start + 500]
-        rows, is_open = submission.Many(torus).features(some, features == 309)
+        rows, is_open = submission.Views(10, 20).features(some, features == 309)
         assert rows.shape == (len(some), 6, features) and rows.dtype == np.float32
         for k, board in enumerate(some):
             for first in (0, 3):
@@ -142,7 +142,7 @@ def test_beans_may_be_missing(submission):
     torus, board = submission.Torus(10, 20), boards(submission)[30]
     for left in range(5):
         fewer = submission.Position(board.snakes, board.directions, board.beans[:left], 31)
-        rows, _ = submission.Many(torus).features([fewer], True)
+        rows, _ = submission.Views(10, 20).features([fewer], True)
         seen = submission.Board(torus.shown(fewer), 3)
         assert np.array_equal(rows[0, 3:], np.array([submission.features_view(seen, i) for i in range(3)], dtype=np.float32))
 
@@ -168,7 +168,7 @@ def value_of(submission, torus, board):
 
 
 def test_a_score_is_the_gain_of_the_step_and_the_value_of_what_follows(submission):
-    torus, views = submission.many(10, 20)
+    views = submission.views_of(10, 20)
     for k, board in enumerate(boards(submission, 79)):
         board.step = 200 if k % 5 == 0 else board.step  # after the last step there is no value
         for team in (0, 1):
@@ -177,26 +177,26 @@ def test_a_score_is_the_gain_of_the_step_and_the_value_of_what_follows(submissio
             expected = np.zeros(len(tried))
             for at, moves in enumerate(tried):
                 for sample in samples:
-                    after, r = submission.play(torus, board, moves + sample.foes if team == 0 else sample.foes + moves, sample)
-                    gain = (sum(r[:3]) - sum(r[3:])) / 3 + 0.99 * value_of(submission, torus, after)
+                    after, r = submission.play(views, board, moves + sample.foes if team == 0 else sample.foes + moves, sample)
+                    gain = (sum(r[:3]) - sum(r[3:])) / 3 + 0.99 * value_of(submission, views, after)
                     expected[at] += (gain if team == 0 else -gain) / len(samples)
-            assert submission.look(board, torus, views, team, tried, samples) == pytest.approx(expected, abs=1e-5), (k, team)
+            assert submission.look(board, views, team, tried, samples) == pytest.approx(expected, abs=1e-5), (k, team)
 
 
 def test_it_makes_the_moves_of_the_program_s_own_search(submission):
     """Held against src/search on the same samples: tests/data/look_moves.jsonl.gz."""
-    torus, views = submission.many(10, 20)
+    views = submission.views_of(10, 20)
     searched = changed = close = 0
     with gzip.open(DATA / "look_moves.jsonl.gz", "rt") as file:
         for line in map(json.loads, file):
             board = position(submission, line, line["step"])
             for team, theirs in enumerate(line["teams"]):
-                seen = submission.Board(torus.shown(board), 3 * team)
+                seen = submission.Board(views.shown(board), 3 * team)
                 tried = submission.candidates(submission.bare_moves(seen), [seen.open_moves(i) for i in range(3)])
                 assert tried == theirs["candidates"]
                 samples = [submission.Sample(sample["foes"], [sample["turn"] * 3 ** i % 2 ** 32 / 2 ** 32 for i in range(6)],
                                              [bean / 2 ** 32 for bean in sample["bean"]]) for sample in theirs["samples"]]
-                scores = submission.look(board, torus, views, team, tried, samples)
+                scores = submission.look(board, views, team, tried, samples)
                 assert scores == pytest.approx(theirs["scores"], abs=5e-5), (line["step"], team)
                 best = sorted(theirs["scores"])[-2:]
                 move = tried[int(np.argmax(scores))]
@@ -231,7 +231,7 @@ def test_the_foes_make_their_best_moves_and_then_some_by_value(submission):
     assert fractions.min() >= 0 and fractions.max() < 1 and fractions.mean(0) == pytest.approx([0.5] * 11, abs=0.03)
 
 
-def test_nobody_can_foretell_its_samples(folder):
+def test_nobody_can_predict_its_samples(folder):
     drawn = []
     for _ in range(2):
         random.seed(1)
@@ -267,10 +267,10 @@ def test_it_searches_once_a_step_and_team_and_plays_recorded_games_without_a_wor
 def test_q_networks_of_other_features_search_too(features, tmp_path, capfd):
     torch.save(q_network(features), tmp_path / "actor_1.pth")
     submission = load_submission(export(tmp_path / "actor_1.pth", "submission", tmp_path / "out"))
-    torus, views = submission.many(10, 20)
+    views = submission.views_of(10, 20)
     some = boards(submission, 97)
-    values = [value_of(submission, torus, board) for board in some]
-    assert submission.leads(some, torus, views) == pytest.approx(values, abs=1e-5) and np.std(values) > 0
+    values = [value_of(submission, views, board) for board in some]
+    assert submission.leads(some, views) == pytest.approx(values, abs=1e-5) and np.std(values) > 0
     platform, changed = Platform(), 0
     for record in RECORDED[:20]:
         for snake, observation in enumerate(shown(record, platform)):
@@ -325,7 +325,7 @@ def test_when_time_is_up_it_plays_the_network_s_own_moves(submission, bare, capf
     assert "the search failed: the moves are the network's own: TimeoutError" in told
 
 
-@pytest.mark.parametrize("tick,done", [(0, 4), (0.06, 2), (0.11, 1)])
+@pytest.mark.parametrize("tick,done", [(0, 4), (0.045, 2), (0.11, 1)])
 def test_it_looks_at_fewer_samples_where_time_is_short(tick, done, submission, capfd):
     seen = []
     play = submission.play
@@ -341,7 +341,7 @@ def test_a_search_that_fails_leaves_the_network_s_own_moves(submission, bare, ca
     def fails(positions, outlooks):
         raise MemoryError("of\nboards")
 
-    _, views = submission.many(10, 20)
+    views = submission.views_of(10, 20)
     views.features = fails
     plays_bare(submission, bare)
     told, = capfd.readouterr().err.splitlines()
