@@ -13,6 +13,51 @@ namespace {
 constexpr std::int64_t kMostSamples = 1000, kMostSimulations = 1'000'000;
 constexpr double kLongest_ms = 60'000;
 
+// A board on which there is something to choose.
+struct Place {
+  std::size_t board;
+  int team;
+  Dice dice;
+};
+
+void make(const TeamMoves& moves, int team, game::Actions& actions) {
+  std::copy(moves.begin(), moves.end(), actions.of + team * game::kTeamSize);
+}
+
+void look_ahead(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
+                std::span<const Leaf> leaves, std::span<const Place> places,
+                std::span<game::Actions> actions) {
+  const Spec& spec = player.spec;
+  std::vector<Question> questions;
+  for (const Place& p : places) {
+    const Leaf& leaf = leaves[p.board];
+    questions.push_back({boards[p.board], p.team, candidates_of(leaf, p.team, spec.deviations),
+                         samples_of(leaf, p.team, static_cast<int>(spec.count), spec.temperature, p.dice)});
+  }
+  const std::vector<Answer> answers = look(questions, player.training.gamma, evaluate);
+  for (std::size_t k = 0; k < places.size(); ++k)
+    make(questions[k].candidates[answers[k].best], places[k].team, actions[places[k].board]);
+}
+
+void grow_trees(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
+                std::span<const Leaf> leaves, std::span<const Place> places,
+                std::span<game::Actions> actions) {
+  using Clock = std::chrono::steady_clock;
+  const Spec& spec = player.spec;
+  TreeOptions options = spec.tree;
+  options.gamma = player.training.gamma;
+  const auto end = Clock::now() + std::chrono::duration<double, std::milli>(
+                                      spec.limit_ms * static_cast<double>(places.size()));
+  std::vector<Tree> trees;
+  trees.reserve(places.size());
+  for (const Place& p : places) trees.emplace_back(boards[p.board], leaves[p.board], p.dice, options);
+  run(trees, evaluate, [&](std::int64_t done) {
+    return spec.count > 0 ? done >= spec.count : Clock::now() >= end || done >= kMostSimulations;
+  });
+  for (std::size_t k = 0; k < places.size(); ++k)
+    make(trees[k].best(places[k].team), places[k].team, actions[places[k].board]);
+}
+
 class SearchMover final : public play::Mover {
  public:
   SearchMover(std::shared_ptr<const Player> player, const play::Sight& sight, std::uint64_t seed)
@@ -20,73 +65,13 @@ class SearchMover final : public play::Mover {
 
   void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
            std::span<game::Actions> actions) override {
-    leaves_.resize(boards.size());
-    evaluator_(boards, leaves_);
-    open_.clear();
-    for (std::size_t k = 0; k < boards.size(); ++k) {
-      if (boards[k].done()) continue;
-      make(bare_moves(leaves_[k], team[k]), team[k], actions[k]);
-      const std::uint8_t* open = leaves_[k].open + team[k] * game::kTeamSize;
-      const bool forced =
-          std::all_of(open, open + game::kTeamSize, [](unsigned m) { return (m & (m - 1)) == 0; });
-      if (forced) continue;
-      open_.push_back(
-          {k, team[k], Dice(seed_, static_cast<std::uint64_t>(first_game) + k, boards[k].step(), team[k])});
-    }
-    if (open_.empty()) return;
-    if (player_->spec.kind == Spec::Kind::kLook) {
-      look_ahead(boards, actions);
-    } else {
-      grow_trees(boards, actions);
-    }
+    choose(*player_, std::ref(evaluator_), boards, team, seed_, first_game, actions);
   }
 
  private:
-  struct Place {
-    std::size_t board;
-    int team;
-    Dice dice;
-  };
-
-  static void make(const TeamMoves& moves, int team, game::Actions& actions) {
-    std::copy(moves.begin(), moves.end(), actions.of + team * game::kTeamSize);
-  }
-
-  void look_ahead(std::span<const game::State> boards, std::span<game::Actions> actions) {
-    const Spec& spec = player_->spec;
-    std::vector<Question> questions;
-    for (const Place& p : open_) {
-      const Leaf& leaf = leaves_[p.board];
-      questions.push_back({boards[p.board], p.team, candidates_of(leaf, p.team, spec.deviations),
-                           samples_of(leaf, p.team, static_cast<int>(spec.count), spec.temperature, p.dice)});
-    }
-    const std::vector<Answer> answers = look(questions, player_->training.gamma, std::ref(evaluator_));
-    for (std::size_t k = 0; k < open_.size(); ++k)
-      make(questions[k].candidates[answers[k].best], open_[k].team, actions[open_[k].board]);
-  }
-
-  void grow_trees(std::span<const game::State> boards, std::span<game::Actions> actions) {
-    using Clock = std::chrono::steady_clock;
-    const Spec& spec = player_->spec;
-    TreeOptions options = spec.tree;
-    options.gamma = player_->training.gamma;
-    const auto end = Clock::now() + std::chrono::duration<double, std::milli>(
-                                        spec.limit_ms * static_cast<double>(open_.size()));
-    std::vector<Tree> trees;
-    trees.reserve(open_.size());
-    for (const Place& p : open_) trees.emplace_back(boards[p.board], leaves_[p.board], p.dice, options);
-    run(trees, std::ref(evaluator_), [&](std::int64_t done) {
-      return spec.count > 0 ? done >= spec.count : Clock::now() >= end || done >= kMostSimulations;
-    });
-    for (std::size_t k = 0; k < open_.size(); ++k)
-      make(trees[k].best(open_[k].team), open_[k].team, actions[open_[k].board]);
-  }
-
   std::shared_ptr<const Player> player_;
   Evaluator evaluator_;
   std::uint64_t seed_;
-  std::vector<Leaf> leaves_;
-  std::vector<Place> open_;  // boards on which there is something to choose
 };
 
 // A number between `least` and `most` that takes up the whole text.
@@ -124,6 +109,26 @@ std::optional<Spec> try_spec(std::string_view text) {
   if (!n) return {};
   spec.count = *n;
   return spec;
+}
+
+void choose(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
+            std::span<const std::uint8_t> team, std::uint64_t seed, std::int64_t first_game,
+            std::span<game::Actions> actions) {
+  std::vector<Leaf> leaves(boards.size());
+  evaluate(boards, leaves);
+  std::vector<Place> places;
+  for (std::size_t k = 0; k < boards.size(); ++k) {
+    if (boards[k].done()) continue;
+    make(bare_moves(leaves[k], team[k]), team[k], actions[k]);
+    const std::uint8_t* open = leaves[k].open + team[k] * game::kTeamSize;
+    const bool forced =
+        std::all_of(open, open + game::kTeamSize, [](unsigned m) { return (m & (m - 1)) == 0; });
+    const std::uint64_t game = static_cast<std::uint64_t>(first_game) + k;
+    if (!forced) places.push_back({k, team[k], Dice(seed, game, boards[k].step(), team[k])});
+  }
+  if (places.empty()) return;
+  (player.spec.kind == Spec::Kind::kLook ? look_ahead : grow_trees)(player, evaluate, boards, leaves, places,
+                                                                    actions);
 }
 
 play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& sight) {

@@ -37,6 +37,12 @@ struct Player {
   Spec spec;
 };
 
+/// The moves of team `team[k]` on each board k that is not finished, which is of game `first_game` + k.
+/// Shapes  as play::Mover::act.
+void choose(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
+            std::span<const std::uint8_t> team, std::uint64_t seed, std::int64_t first_game,
+            std::span<game::Actions> actions);
+
 /// Moves depend on the seed, the game and the board only, however many boards are side by side; with a time limit also on the
 /// machine. Where every snake of the team has one open move it is made without a search.
 play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& sight);
