@@ -18,20 +18,21 @@ sd_may(agents    ROOMS base game)
 sd_may(records   ROOMS base game encode agents LIBRARIES json zlib system)
 sd_may(play      ROOMS base game encode agents)
 sd_may(kernels   ROOMS base)
+sd_may(search    ROOMS base game encode kernels play)
 sd_may(nets      ROOMS base kernels LIBRARIES torch)
 sd_may(replay    ROOMS base LIBRARIES torch)
-sd_may(rollout   ROOMS base game encode agents play nets replay LIBRARIES torch cuda)
+sd_may(rollout   ROOMS base game encode agents play search nets replay LIBRARIES torch cuda)
 sd_may(learners  ROOMS base config nets replay LIBRARIES torch)
 sd_may(dist      ROOMS base LIBRARIES torch c10d cuda system)
 sd_may(files     ROOMS base records LIBRARIES torch json protozero crc zlib system)
 sd_may(data      ROOMS base game encode records files LIBRARIES torch zlib system)
 sd_may(running   ROOMS base dist records files LIBRARIES torch json system)
-sd_may(train     ROOMS base config game encode agents play nets replay rollout learners dist records files running
+sd_may(train     ROOMS base config game encode agents play search nets replay rollout learners dist records files running
                  LIBRARIES torch json cuda system)
 sd_may(pretrain  ROOMS base config game encode nets learners dist records files data running train LIBRARIES torch json)
-sd_may(bench     ROOMS base config game encode agents kernels nets replay rollout learners dist records files running train pretrain
+sd_may(bench     ROOMS base config game encode agents play kernels search nets replay rollout learners dist records files running train pretrain
                  LIBRARIES torch c10d json cuda system)
-sd_may(app       ROOMS base config game encode agents play nets replay rollout learners dist records files data running train pretrain
+sd_may(app       ROOMS base config game encode agents play search nets replay rollout learners dist records files data running train pretrain
                  bench LIBRARIES torch json cuda system cli)
 
 # A header belongs to the first library whose pattern it matches.

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "snake_ddp/app/team.hpp"
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/files/safetensors.hpp"
 #include "snake_ddp/files/torchscript.hpp"
@@ -139,6 +141,17 @@ void refuse_memory(const ActorFile& actor, const char* format) {
         format, actor.path));
 }
 
+// What a submission that looks ahead takes the network's values for; none for one that does not.
+std::optional<search::Training> training_for_search(const ActorFile& actor) {
+  if (actor.bare || !nets::is_q_net(actor.weights)) return std::nullopt;
+  try {
+    return team_from_spec(actor.path + ":look4").player.search->training;
+  } catch (const base::UsageError& e) {
+    base::tell_error(fmt::format("Warning: the submission plays the network's own moves: {}", e.what()));
+    return std::nullopt;
+  }
+}
+
 void write_submission(const ActorFile& actor, const std::string& output) {
   refuse_memory(actor, "submission");
   if (actor.tokens)
@@ -155,6 +168,12 @@ void write_submission(const ActorFile& actor, const std::string& output) {
   text = filled_in(std::move(text), "OUTPUT_ACTIVATION", head_of(actor).name);
   text = filled_in(std::move(text), "CHOICE", actor.argmax ? "argmax" : "sampled");
   text = filled_in(std::move(text), "MASK_FATAL", actor.mask_fatal ? "True" : "False");
+  const std::optional<search::Training> training = training_for_search(actor);
+  text = filled_in(std::move(text), "LOOK_AHEAD", training ? "True" : "False");
+  const search::Training values = training.value_or(search::Training{});
+  text = filled_in(std::move(text), "DISCOUNT", fmt::format("{}", values.gamma));
+  text = filled_in(std::move(text), "POINT",
+                   fmt::format("{}", (1.0 + values.rival_reward) * values.reward_scale));
   files::save_state_dict((fs::path(output) / name).string(), actor.weights, actor.record);
   records::write_file_atomically((fs::path(output) / "submission.py").string(), text);
 }
@@ -179,14 +198,12 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
       team_from_spec(spec, mask_fatal);  // reads it as a player would, so what is no actor is told
   if (team.policy == nullptr)
     throw base::UsageError(fmt::format("--actor {}: a scripted team; give an actor's file", spec));
-  ActorFile actor{spec,
-                  {},
-                  {},
-                  nets::Head::kSoftmax,
-                  team.player.argmax,
-                  team.player.mask_fatal,
-                  team.player.sight.graphs};
-  if (spec.ends_with(":argmax")) actor.path.resize(spec.rfind(':'));
+  if (team.player.search)
+    throw base::UsageError(fmt::format("--actor {}: give the file without a search", spec));
+  ActorFile actor{.path = file_of_spec(spec),
+                  .argmax = team.player.argmax,
+                  .mask_fatal = team.player.mask_fatal,
+                  .tokens = team.player.sight.graphs};
   files::SavedWeights file = files::load_weights(actor.path);
   actor.weights = std::move(file.weights);
   actor.record = std::move(file.record);

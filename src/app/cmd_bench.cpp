@@ -14,6 +14,7 @@
 #include "snake_ddp/bench/jobs.hpp"
 #include "snake_ddp/bench/process.hpp"
 #include "snake_ddp/bench/reducer.hpp"
+#include "snake_ddp/bench/search.hpp"
 #include "snake_ddp/bench/train.hpp"
 #include "snake_ddp/bench/update.hpp"
 #include "snake_ddp/pretrain/options.hpp"
@@ -66,6 +67,7 @@ constexpr Bench kBenches[] = {
     {"game", game_rows},
     {"encode", [](const BenchLine& l) { return bench::measure_encode(l.seconds); }},
     {"act", [](const BenchLine& l) { return bench::measure_opponents(l.seconds); }},
+    {"search", [](const BenchLine& l) { return bench::measure_search(l.seconds); }},
     {"update", update_rows},
     {"checkpoint", [](const BenchLine& l) { return bench::measure_checkpoint(l.seconds); }},
 };

@@ -154,9 +154,11 @@ Action add_eval(CLI::App& command) {
   for (const agents::OpponentEntry& entry : agents::kOpponents)
     scripted += fmt::format("  {:<28}{}\n", entry.name, entry.rule);
   command.footer(scripted);
-  command.add_option("--team_a,--team-a", line->team_a,
-                     fmt::format("random, {}, an actor_*.pth (moves sampled), or PATH:argmax",
-                                 fmt::join(agents::opponent_names(), ", ")));
+  command.add_option(
+      "--team_a,--team-a", line->team_a,
+      fmt::format("random, {}, an actor_*.pth (moves sampled), PATH:argmax, or, for a Q-network, "
+                  "PATH:SEARCH with a search of these: {}",
+                  fmt::join(agents::opponent_names(), ", "), search::kSpecForms));
   command.add_option("--team_b,--team-b", line->team_b, "the other team");
   command.add_option("--ladder", line->ladder,
                      "instead of two teams: play all pairs of these and rate them by Elo");

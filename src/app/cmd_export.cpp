@@ -34,7 +34,7 @@ const ExportFormat& format_of(const std::string& name) {
 Action add_export(CLI::App& command) {
   struct Line {
     std::string actor, format, output, output_activation;
-    bool mask_fatal = false;
+    bool mask_fatal = false, bare = false;
   };
   const auto line = std::make_shared<Line>();
   command.add_option("--actor", line->actor,
@@ -47,11 +47,16 @@ Action add_export(CLI::App& command) {
                      "softmax or tanh [that of the actor's run, or softmax if it is in none]");
   command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
                    "make a submission that avoids moves that are certain death; a Q-network's always does");
+  command.add_flag("--bare", line->bare,
+                   "make a submission that plays the network's own moves; a Q-network's otherwise searches");
   return [line]() -> int {
     if (line->actor.empty() || line->format.empty())
       throw base::UsageError("export needs --actor and --format");
     const ExportFormat& format = format_of(line->format);
-    const ActorFile actor = read_actor(line->actor, line->output_activation, line->mask_fatal);
+    if (line->bare && format.name != "submission")
+      throw base::UsageError(fmt::format("--bare is for --format submission, not {}", format.name));
+    ActorFile actor = read_actor(line->actor, line->output_activation, line->mask_fatal);
+    actor.bare = line->bare;
     const std::string output = line->output.empty()
                                    ? std::filesystem::path(actor.path).stem().string() + format.suffix
                                    : line->output;

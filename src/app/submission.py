@@ -1,17 +1,25 @@
 """Plays snakes 3v3 on the platform: my_controller, with the network in the file beside this one.
 
-Needs torch. Written by `snake_ddp export --format submission`.
+Needs torch, and numpy to look ahead. Written by `snake_ddp export --format submission`.
 """
 
+import functools
 import gc
+import itertools
+import math
 import os
 import random
 import sys
+import time
+import types
 
 ACTOR_FILE = "@ACTOR_FILE@"
 OUTPUT_ACTIVATION = "@OUTPUT_ACTIVATION@"  # softmax or tanh: the actor's last layer; values: a Q-network
 CHOICE = "@CHOICE@"  # sampled: moves drawn from the probabilities; argmax: always the likeliest or most valuable move
 MASK_FATAL = @MASK_FATAL@  # makes no move that is certain death, nor one back
+LOOK_AHEAD = @LOOK_AHEAD@  # tries the team's moves one step ahead; a Q-network can
+DISCOUNT = @DISCOUNT@  # of values after a step
+POINT = @POINT@  # the difference of the teams' values where a snake is to gain a point on a foe
 
 TEAM = 3
 SNAKES = 2 * TEAM
@@ -20,7 +28,10 @@ BEANS = 5
 ACTIONS = 4
 UP, DOWN, LEFT, RIGHT = range(ACTIONS)
 BACK = {UP: DOWN, DOWN: UP, LEFT: RIGHT, RIGHT: LEFT}
+STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))  # rows, columns
 WORDS = ("up", "down", "left", "right")
+
+# What the platform shows
 
 
 def entry(observation, key, missing):
@@ -62,12 +73,18 @@ class Shown:
         self.directions = [self.direction(snake, last.snakes[i] if follows else None, told[i] if i < len(told) else None)
                            for i, snake in enumerate(self.snakes)]
 
+    def board(self, first):
+        """As the team sees it that begins with snake `first`; the team's three calls share it."""
+        if first not in self.boards:
+            self.boards[first] = Board(self, first)
+        return self.boards[first]
+
     def __eq__(self, other):
         return other is not None and (self.beans, self.snakes, self.height, self.width) == (
             other.beans, other.snakes, other.height, other.width)
 
     def beside(self, cell, direction):
-        dy, dx = ((-1, 0), (1, 0), (0, -1), (0, 1))[direction]
+        dy, dx = STEPS[direction]
         return (cell[0] + dy) % self.height, (cell[1] + dx) % self.width
 
     def between(self, neck, head):
@@ -108,6 +125,7 @@ class Board:
     """What is shown, relabelled so that the snakes of the team that begins with snake `first` are 0, 1, 2."""
 
     def __init__(self, shown, first):
+        self.shown, self.first = shown, first
         order = [(first + i) % SNAKES for i in range(SNAKES)]
         self.height, self.width, self.beans, self.step = shown.height, shown.width, shown.beans, shown.step
         self.beside = shown.beside
@@ -118,6 +136,7 @@ class Board:
         self.codes = {cell: code for code, cells in enumerate([self.beans] + self.snakes, 1) for cell in cells}
         self.later = None  # an Outlook
         self.answers = None  # the network's
+        self.moves = None  # the team's, once it has looked ahead
 
     def open_moves(self, i):
         """Those that are not certain death, and not back; all four where none is left."""
@@ -150,6 +169,9 @@ class Board:
     def threat(self, i, other):
         dx, dy = self.offset(i, self.heads[other])
         return 1 / ((dx * dx + dy * dy) ** 0.5 + 1e-8 + 1) * (len(self.snakes[other]) / 3)
+
+
+# What the network sees
 
 
 def features_26(board, i):
@@ -268,6 +290,9 @@ def features_view(board, i):
     return values
 
 
+# The network
+
+
 LSTM = "comm_net.lstm."
 FEATURES = {26: features_26, 30: features_30, 277: features_window, 309: features_view}
 
@@ -286,6 +311,7 @@ class Actor:
         if lstm:
             self.lstm = torch.nn.LSTM(hidden, hidden, batch_first=True, bidirectional=True)
             self.lstm.load_state_dict(lstm)
+        self.sees = features
         # What does not fit together is found here, and the first move is as quick as the others.
         if self.answer([[0.0] * features] * TEAM).shape != (TEAM, ACTIONS):
             raise ValueError("not a network with four answers")
@@ -295,7 +321,7 @@ class Actor:
 
     def answer(self, rows):
         with torch.no_grad():
-            hidden = torch.tensor(rows, dtype=torch.float32)
+            hidden = torch.as_tensor(rows, dtype=torch.float32)
             if OUTPUT_ACTIVATION == "values":
                 for layer in ("0", "1"):
                     hidden = self.linear("q_net." + layer, hidden)
@@ -317,6 +343,362 @@ class Actor:
         if board.answers is None:
             board.answers = self.answer([self.features(board, i) for i in range(TEAM)]).tolist()
         return board.answers
+
+
+# The game's rules
+
+
+class Position:
+    """A board of the game, for play ahead. A cell is row * width + column; bodies are lists, the head first."""
+
+    def __init__(self, snakes, directions, beans, step, done=False):
+        self.snakes, self.directions, self.beans, self.step, self.done = snakes, directions, beans, step, done
+
+
+class Torus:
+    """A board's size, and what follows from it."""
+
+    def __init__(self, height, width):
+        self.height, self.width, self.cells = height, width, height * width
+        self.beside = [[(row + dy) % height * width + (column + dx) % width for row in range(height) for column in range(width)]
+                       for dy, dx in STEPS]
+
+    def position(self, shown):
+        numbers = [[row * self.width + column for row, column in cells] for cells in [shown.beans] + shown.snakes]
+        return Position(numbers[1:], list(shown.directions), numbers[0], shown.step)
+
+    def shown(self, position):
+        """As a Board takes it."""
+        beans, *snakes = [[divmod(cell, self.width) for cell in cells] for cells in [position.beans] + position.snakes]
+        return types.SimpleNamespace(height=self.height, width=self.width, beans=beans, snakes=snakes, step=position.step,
+                                     directions=position.directions, beside=functools.partial(Shown.beside, self))
+
+
+def come_back(torus, taken):
+    """The body, and its direction, of a dead snake on a board where the cells `taken` are not free; ([], None) without room."""
+    taken = set(taken)
+    for start in range(torus.cells):
+        if start in taken:
+            continue
+        taken.add(start)
+        found = [start]
+        for cell in found:  # grows meanwhile
+            for direction in (RIGHT, DOWN, UP, LEFT):
+                beside = torus.beside[direction][cell]
+                if beside not in taken:
+                    taken.add(beside)
+                    found.append(beside)
+            if len(found) >= START_LENGTH:
+                break
+        else:
+            continue
+        at = [divmod(cell, torus.width) for cell in found[:START_LENGTH]]
+        if at[0] in ((at[1][0], at[2][1]), (at[2][0], at[1][1])):  # the corner's cell goes into the middle
+            at[0], at[1] = at[1], at[0]
+        (row, column), neck = at[:2]
+        direction = (RIGHT if column > neck[1] else LEFT) if row == neck[0] else (DOWN if row > neck[0] else UP)
+        return [row * torus.width + column for row, column in at], direction
+    return [], None
+
+
+def play(torus, position, moves, chance):
+    """The position after a step, and the six snakes' rewards.
+
+    chance.turn(i, back): the direction that snake i takes instead of one back; chance.bean(k, free): the cell of the k-th
+    new bean, one of `free`.
+    """
+    snakes, beans, rewards = [], list(position.beans), []
+    directions = [chance.turn(i, move) if move == BACK.get(direction) else move
+                  for i, (move, direction) in enumerate(zip(moves, position.directions))]
+    for snake, direction in zip(position.snakes, directions):
+        head = torus.beside[direction][snake[0]]
+        eats = head in beans
+        if eats:
+            beans.remove(head)
+        snakes.append([head] + (snake if eats else snake[:-1]))
+        rewards.append(int(eats))
+    cells = list(itertools.chain.from_iterable(snakes))
+    dead = [i for i, snake in enumerate(snakes) if cells.count(snake[0]) > 1]
+    for i in dead:
+        rewards[i] += START_LENGTH - len(snakes[i])
+        snakes[i] = []
+    for i in dead:
+        snakes[i], direction = come_back(torus, itertools.chain(beans, *snakes))
+        directions[i] = directions[i] if direction is None else direction
+    if len(beans) < BEANS:
+        taken = set(itertools.chain(beans, *snakes))
+        free = [cell for cell in range(torus.cells) if cell not in taken]
+        for k in range(min(BEANS - len(beans), len(free))):
+            beans.append(chance.bean(k, free))
+            free.remove(beans[-1])
+    done = position.step >= LAST_STEP or BEANS + sum(map(len, snakes)) > torus.cells or not all(snakes)
+    return Position(snakes, directions, beans, position.step + 1, done), rewards
+
+
+# What the network sees of many boards at once
+
+
+MATES = ((1, 2), (0, 2), (0, 1), (4, 5), (3, 5), (3, 4))
+FOES = ((3, 4, 5),) * TEAM + ((0, 1, 2),) * TEAM
+
+
+class Views(Torus):
+    """features_window and features_view of all six snakes of many positions, with numpy: the same numbers in a tenth of the time.
+
+    A set of cells is a word for each row, with a bit for each column; the rows are the first axis. No snake is empty.
+    """
+
+    def __init__(self, height, width):
+        super().__init__(height, width)
+        self.targets = numpy.array(self.beside).T  # [cells, 4]
+        cells, reach = numpy.arange(self.cells), numpy.arange(-REACH, REACH + 1)
+        rows, columns = cells // self.width, cells % self.width
+        self.window = ((rows[:, None, None] + reach[:, None]) % self.height * self.width
+                       + (columns[:, None, None] + reach) % self.width).reshape(self.cells, -1)
+        self.bits = 2.0 ** numpy.arange(self.width)
+
+    def features(self, positions, outlooks):
+        """[positions, 6, features], and whether moves are open [positions, 6, 4]."""
+        n = len(positions)
+        board = numpy.arange(n)[:, None, None]
+        length = numpy.array([[len(snake) for snake in p.snakes] for p in positions])
+        head = numpy.array([[snake[0] for snake in p.snakes] for p in positions])
+        heading = numpy.array([p.directions for p in positions])
+        bean = numpy.array([(p.beans + [-1] * BEANS)[:BEANS] for p in positions])
+        age = numpy.zeros((n, self.cells), int)  # steps until a segment is gone
+        age[numpy.repeat(numpy.arange(n), length.sum(1)), [cell for p in positions for snake in p.snakes for cell in snake]] = [
+            left for lengths in length.tolist() for long in lengths for left in range(long, 0, -1)]
+        kind = numpy.zeros((n, self.cells), int)  # a head of team 1 or 2, or a bean
+        kind[board[:, 0], head] = [1] * TEAM + [2] * TEAM
+        at, k = numpy.nonzero(bean >= 0)
+        kind[at, bean[at, k]] = 3
+
+        around = self.window[head]
+        ages, kinds = age[board, around], kind[board, around]
+        team = numpy.array([1] * TEAM + [2] * TEAM)[:, None]
+        mates = kinds == team
+        mates[:, :, mates.shape[2] // 2] = False  # the own head
+        beans = numpy.sort(numpy.where(bean[:, None] >= 0, self.key(head, bean), 1 << 20 | 16 << 5 | 16), 2)
+        heads = self.key(head, head) << 8 | length[:, None]
+        parts = [ages > 0, ages * 0.1, kinds == 3, mates, kinds == 3 - team, self.offsets(beans).reshape(n, SNAKES, -1) * 0.2]
+        for others in (MATES, FOES):
+            found = numpy.sort(numpy.take_along_axis(heads, numpy.array([others]), 2), 2)
+            longer = (found & 255) - length[:, :, None]
+            parts.append(numpy.concatenate([self.offsets(found >> 8) * 0.2, longer[..., None] * 0.1], 3).reshape(n, SNAKES, -1))
+        lead = (length[:, :TEAM].sum(1) - length[:, TEAM:].sum(1))[:, None] * (3 - 2 * team[:, 0])
+        step = numpy.array([[p.step] * SNAKES for p in positions])
+        parts += [heading[..., None] == numpy.arange(ACTIONS),
+                  numpy.stack([length * 0.1, step * 0.005, lead * 0.1], 2)]
+
+        target = self.targets[head]
+        survives = (age[board, target] < 2) & (numpy.arange(ACTIONS) != (heading ^ 1)[..., None])
+        is_open = survives | ~survives.any(2, keepdims=True)
+        if outlooks:
+            parts.append(self.outlooks(age, head, target, survives, is_open, kind == 3).reshape(n, SNAKES, -1))
+        return numpy.concatenate(parts, 2).astype(numpy.float32), is_open
+
+    def key(self, head, cells):
+        """Of cells [positions, k] around heads: distance, dy and dx as one number."""
+        dx = (cells % self.width)[:, None] - (head % self.width)[:, :, None]
+        dy = (cells // self.width)[:, None] - (head // self.width)[:, :, None]
+        dx, dy = (numpy.where(d % side > side // 2, d % side - side, d % side) for d, side in ((dx, self.width), (dy, self.height)))
+        return dx * dx + dy * dy << 10 | dy + 16 << 5 | dx + 16
+
+    def offsets(self, key):
+        return numpy.stack([(key & 31) - 16, (key >> 5 & 31) - 16], 3)  # dx, dy
+
+    def sets(self, cells):
+        """Of truth values [..., cells], rows last."""
+        return cells.reshape(cells.shape[:-1] + (self.height, self.width)).dot(self.bits).astype(numpy.uint32)
+
+    def single(self, cells):
+        """A set for each of the cells [n]."""
+        sets = numpy.zeros((self.height, len(cells)), numpy.uint32)
+        sets[cells // self.width, numpy.arange(len(cells))] = 1 << cells % self.width
+        return sets
+
+    def spread(self, x):
+        last = self.width - 1
+        out = (x << 1 | x >> last | x >> 1 | x << last) & ((1 << self.width) - 1)
+        out |= x
+        out[1:] |= x[:-1]
+        out[:1] |= x[-1:]
+        out[:-1] |= x[1:]
+        out[-1:] |= x[:1]
+        return out
+
+    def outlooks(self, age, head, target, survives, is_open, beans):
+        """[positions, 6, 4, 8]: as Outlook and features_view have it, with a flood for each move."""
+        n = len(head)
+        blocked = numpy.moveaxis(self.sets(age > numpy.arange(HORIZON + 1)[:, None, None]), 1, 2)[..., None]
+        blocked = numpy.repeat(blocked, SNAKES, 3)  # [steps, rows, n, 6]
+        reach = [self.single(head.ravel()).reshape(-1, n, SNAKES)]
+        for t in range(1, HORIZON + 1):
+            reach.append(reach[-1] | self.spread(reach[-1]) & ~blocked[t])
+        reach = numpy.stack(reach)
+        foes, mates = (functools.reduce(numpy.bitwise_or, (reach[..., list(who)] for who in zip(*others))) for others in (FOES, MATES))
+        closed = blocked | foes
+        closed[1:] |= mates[:-1]
+
+        def each_move(sets):
+            return numpy.repeat(sets, ACTIONS, -1).reshape(sets.shape[:-2] + (-1,))
+
+        free = ~each_move(numpy.stack([blocked, closed], 2))
+        beans = each_move(numpy.repeat(self.sets(beans).T[..., None], SNAKES, 2))[:, None]
+        start = self.single(target.ravel())
+        start[:, ~survives.ravel()] = 0
+        cells = numpy.stack([start, start], 1)
+        near = (cells & beans).any(0).astype(int)  # steps that are left once a bean is reached
+        for t in range(2, HORIZON + 1):
+            cells |= self.spread(cells) & free[t]
+            near += (cells & beans).any(0)
+        room, territory = count(cells)
+        values = [is_open.ravel(), room * 0.01, territory * 0.02, count(cells & beans)[1] * 0.2, *near / (HORIZON + 1),
+                  (start & each_move(foes[1])).any(0), (start & each_move(mates[1])).any(0)]
+        return numpy.stack(values, 1).reshape(n, SNAKES, ACTIONS, -1)
+
+
+def count(sets):
+    """Cells in sets whose rows are the first axis."""
+    pairs = sets - (sets >> 1 & 0x55555555)
+    fours = (pairs & 0x33333333) + (pairs >> 2 & 0x33333333)
+    return ((fours + (fours >> 4) & 0x0F0F0F0F) * 0x01010101 >> 24).sum(0)
+
+
+# The search: what each of a few joint moves leads to, one step ahead
+
+
+LAST_STEP = 200
+SAMPLES = 4
+TEMPERATURE = 0.2  # of the foes' moves
+TIME = 0.25  # seconds that a search may take
+
+
+class Sample:
+    """What foes and chance do in a step, the same for all moves that the own team may make; chance as fractions of 1."""
+
+    def __init__(self, foes, turns, beans):
+        self.foes, self.turns, self.beans = foes, turns, beans
+
+    def turn(self, i, back):
+        return [direction for direction in range(ACTIONS) if direction != back][int(3 * self.turns[i])]
+
+    def bean(self, k, free):
+        return free[int(self.beans[k] * len(free))]
+
+
+def best_move(answers, moves):
+    return max(moves, key=lambda move: answers[move])
+
+
+def bare_moves(board):
+    """The network's own, of a team."""
+    return [best_move(answers, board.open_moves(i)) for i, answers in enumerate(ACTOR(board))]
+
+
+def samples(foes):
+    """Of what the team `foes` does: at first its best moves, then moves by their values."""
+    for number in range(SAMPLES):
+        moves = bare_moves(foes)
+        if number > 0:
+            for i, answers in enumerate(ACTOR(foes)):
+                may = foes.open_moves(i)
+                best = max(answers[move] for move in may)
+                moves[i], = RANDOM.choices(may, [math.exp((answers[move] - best) / TEMPERATURE) for move in may])
+        yield Sample(moves, [RANDOM.random() for _ in range(SNAKES)], [RANDOM.random() for _ in range(BEANS)])
+
+
+def while_time_lasts(items, seconds):
+    """Stops where an item as slow as the slowest so far would take too long."""
+    began, slowest = time.perf_counter(), 0
+    for item in items:
+        now = time.perf_counter()
+        if now - began + slowest > seconds:
+            return
+        yield item
+        slowest = max(slowest, time.perf_counter() - now)
+
+
+@functools.lru_cache(maxsize=4)
+def views_of(height, width):
+    return Views(height, width)
+
+
+def features_of(positions, views):
+    """As Views.features, whatever the network sees."""
+    if ACTOR.sees >= 277:
+        return views.features(positions, ACTOR.sees > 277)
+    rows, is_open = [], []
+    for position in positions:
+        shown = views.shown(position)
+        for first in (0, TEAM):
+            board = Board(shown, first)
+            rows += [ACTOR.features(board, i) for i in range(TEAM)]
+            is_open += [[move in board.open_moves(i) for move in range(ACTIONS)] for i in range(TEAM)]
+    return numpy.array(rows).reshape(-1, SNAKES, ACTOR.sees), numpy.array(is_open).reshape(-1, SNAKES, ACTIONS)
+
+
+def leads(positions, views):
+    """Points by which a snake of the left team is expected to gain on one of the right team from now on, by position."""
+    going_on = [k for k, position in enumerate(positions) if not position.done]
+    out = numpy.zeros(len(positions))
+    if going_on:
+        rows, is_open = features_of([positions[k] for k in going_on], views)
+        values = ACTOR.answer(rows.reshape(-1, rows.shape[2])).numpy().reshape(is_open.shape)
+        best = numpy.where(is_open, values, -numpy.inf).max(2)
+        out[going_on] = (best[:, :TEAM].mean(1) - best[:, TEAM:].mean(1)) / POINT
+    return out
+
+
+def candidates(bare, open_moves):
+    """The joint move `bare`, and those that differ from it for one snake."""
+    return [bare] + [bare[:i] + [move] + bare[i + 1:] for i, moves in enumerate(open_moves) for move in moves if move != bare[i]]
+
+
+def look(position, views, team, tried, drawn):
+    """The scores of the joint moves `tried` of team 0 or 1: points that a snake gains on a foe, the mean over the samples `drawn`."""
+    scores = []
+    for sample in drawn:
+        steps = [play(views, position, moves + sample.foes if team == 0 else sample.foes + moves, sample) for moves in tried]
+        gains = [(sum(rewards[:TEAM]) - sum(rewards[TEAM:])) / TEAM for _, rewards in steps]
+        scores.append(numpy.array(gains) + DISCOUNT * leads([after for after, _ in steps], views))
+    if not scores:
+        raise TimeoutError("no time to look ahead")
+    return numpy.mean(scores, 0) * (1 - 2 * team)
+
+
+def team_moves(board):
+    """The three moves of a team: searched once for its three calls."""
+    if board.moves is None:
+        board.moves = bare_moves(board)  # stay if the search fails
+        try:
+            board.moves = looked(board)
+        except Exception as error:
+            tell("the search failed: the moves are the network's own", error)
+    return board.moves
+
+
+def looked(board):
+    shown = board.shown
+    if not all(shown.snakes) or None in shown.directions or max(shown.height, shown.width) > 31:
+        return board.moves  # no board of a game that goes on
+    tried = candidates(board.moves, [board.open_moves(i) for i in range(TEAM)])
+    if len(tried) == 1:
+        return board.moves
+    views = views_of(shown.height, shown.width)
+    drawn = while_time_lasts(samples(shown.board(TEAM - board.first)), TIME)
+    scores = look(views.position(shown), views, board.first // TEAM, tried, drawn)
+    return tried[int(numpy.argmax(scores))]  # the first of the best ones: ties go to the network's own
+
+
+def ready():
+    """Makes the first search as quick as the others; what fails does so before the game."""
+    views = views_of(10, 20)
+    position = Position([[20 * i + column for column in (2, 1, 0)] for i in range(SNAKES)], [RIGHT] * SNAKES, [170], 1)
+    look(position, views, 0, [[RIGHT] * TEAM] * 7, [Sample([RIGHT] * TEAM, [0] * SNAKES, [0] * BEANS)])
+
+
+# What the platform asks
 
 
 TOLD = set()
@@ -342,28 +724,33 @@ def tell(what, error):
 
 
 ACTOR = None
+LOOKS = False
+RANDOM = random.Random()  # its own: the platform draws its beans from the common one
 try:
     import torch
     torch.set_num_threads(1)
     ACTOR = Actor(os.path.join(os.path.dirname(os.path.abspath(__file__)), ACTOR_FILE))
-    if hasattr(gc, "freeze"):  # from Python 3.7 on
-        gc.freeze()  # a full collection would go through all that torch made at import: 100 ms in the middle of a move
 except Exception as error:
     tell("no network in %s: snakes only go to the nearest bean, not back and not into a body" % ACTOR_FILE, error)
+if ACTOR is not None and LOOK_AHEAD:
+    try:
+        import numpy
+        ready()
+        LOOKS = True
+    except Exception as error:
+        tell("cannot look ahead: the moves are the network's own", error)
+if hasattr(gc, "freeze"):  # from Python 3.7 on
+    gc.freeze()  # a full collection would go through all that torch made at import: 100 ms in the middle of a move
 
 LAST = None  # what was shown last
-RANDOM = random.Random()  # its own: the platform draws its beans from the common one
 
 
 def board_of(observation, snake):
-    """The board as the team of `snake` sees it. A team's three calls share it."""
+    """The board as the team of `snake` sees it."""
     global LAST
     shown = Shown(observation, LAST)
     LAST = LAST if shown == LAST else shown
-    first = snake - snake % TEAM
-    if first not in LAST.boards:
-        LAST.boards[first] = Board(LAST, first)
-    return LAST.boards[first]
+    return LAST.board(snake - snake % TEAM)
 
 
 def own_snake(observation):
@@ -404,8 +791,10 @@ def to_nearest_bean(board, i):
 
 def by_network(board, i):
     answers = ACTOR(board)[i]
+    if LOOKS:
+        return certain(team_moves(board)[i])
     moves = board.open_moves(i) if MASK_FATAL else range(ACTIONS)
-    return certain(max(moves, key=lambda move: answers[move])) if CHOICE == "argmax" else shares(answers, moves)
+    return certain(best_move(answers, moves)) if CHOICE == "argmax" else shares(answers, moves)
 
 
 def chances(observation, snake):

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <type_traits>
@@ -13,6 +14,7 @@
 #include "snake_ddp/learners/with_tokens.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/search/mover.hpp"
 #include "snake_ddp/train/actor_record.hpp"
 #include "snake_ddp/train/tokens.hpp"
 
@@ -53,6 +55,33 @@ RunSettings settings_beside(const std::string& actor) {
   return run;
 }
 
+// The searching player of a Q-network.
+std::shared_ptr<const search::Player> searching(const files::NamedTensors& weights, const search::Spec& how,
+                                                const train::ActorRecord& record, const Team& team,
+                                                const std::string& spec, const std::string& path) {
+  const auto refuse = [&](const std::string& why) {
+    throw base::UsageError(fmt::format("team \"{}\": {}", spec, why));
+  };
+  if (!nets::is_q_net(weights)) {
+    refuse(
+        "search needs a Q-network, which says what moves are worth; this file is an actor's, which has only "
+        "probabilities of moves");
+  }
+  if (team.policy->memory() > 0)
+    refuse("search needs a network without memory: what it remembers of imagined steps would be missing");
+  if (team.player.sight.graphs)
+    refuse("search is for networks that see features only; this one was trained with --tokens");
+  if (record.reward != "score") {
+    refuse(fmt::format(
+        "search adds points to the network's values, but this one was trained with --reward {}; train "
+        "with --reward score",
+        record.reward));
+  }
+  const search::Training training = {record.rival_reward, record.reward_scale, record.gamma};
+  return std::make_shared<const search::Player>(
+      search::Player{rollout::search_weights(weights, path), training, how});
+}
+
 // A Q-network that was trained with --tokens.
 void add_tokens(Team& team, const train::ActorRecord& record, std::int64_t features,
                 const std::string& path) {
@@ -64,6 +93,17 @@ void add_tokens(Team& team, const train::ActorRecord& record, std::int64_t featu
                     features, record.obs, record.tokens, plain + reader.features()));
   }
   team.policy = learners::make_policy_with_tokens(std::move(team.policy), std::move(reader), plain);
+}
+
+constexpr std::string_view kArgmax = "argmax";
+
+// PATH and what follows its last colon. A file may have colons in its name.
+std::pair<std::string, std::string> split_spec(const std::string& spec) {
+  const std::size_t colon = spec.rfind(':');
+  if (colon == std::string::npos || spec.find('/', colon) != std::string::npos ||
+      std::filesystem::exists(spec))
+    return {spec, ""};
+  return {spec.substr(0, colon), spec.substr(colon + 1)};
 }
 
 nets::Head head_of_run(const std::string& actor) {
@@ -99,7 +139,17 @@ train::ActorRecord guessed(const files::NamedTensors& weights, const std::string
   return record;
 }
 
+// What rewards the network was trained for, from its run's config.json. Without one as configs/champion.json.
+void add_training(train::ActorRecord& record, const RunSettings& run) {
+  record.reward = run.get<std::string>("reward", "score");
+  record.rival_reward = run.get<double>("rival_reward", record.rival_reward);
+  record.reward_scale = run.get<double>("reward_scale", record.reward_scale);
+  record.gamma = run.get<double>("gamma", record.gamma);
+}
+
 }  // namespace
+
+std::string file_of_spec(const std::string& spec) { return split_spec(spec).first; }
 
 Team team_from_spec(const std::string& spec, bool mask_fatal) {
   Team team;
@@ -107,15 +157,22 @@ Team team_from_spec(const std::string& spec, bool mask_fatal) {
       agents::try_opponent(spec == kRandom ? agents::name(agents::Opponent::kLevel0) : spec);
   if (team.player.scripted) return team;
 
-  constexpr std::string_view kArgmax = ":argmax";
-  std::string path = spec;
-  if (path.size() > kArgmax.size() && path.ends_with(kArgmax)) {
-    path.resize(path.size() - kArgmax.size());
-    team.player.argmax = true;
+  const auto [path, mode] = split_spec(spec);
+  team.player.argmax = mode == kArgmax;
+  const std::optional<search::Spec> how = search::try_spec(mode);
+  if (!mode.empty() && !how && mode != kArgmax) {
+    throw base::UsageError(
+        fmt::format("team \"{}\": \"{}\" is no way to play; after a file's name there may be "
+                    ":argmax, or a search: {}",
+                    spec, mode, search::kSpecForms));
   }
   if (!std::filesystem::exists(path) && path.find('/') == std::string::npos && !path.ends_with(".pth")) {
     std::vector<std::string> names = agents::opponent_names();
     names.insert(names.begin(), kRandom);
+    if (how && std::find(names.begin(), names.end(), path) != names.end()) {
+      throw base::UsageError(
+          fmt::format("team \"{}\": search needs a Q-network's file; {} is a script", spec, path));
+    }
     const std::string near = config::nearest_name(path, names);
     throw base::UsageError(fmt::format("team \"{}\": neither a scripted team ({}) nor a file{}", spec,
                                        fmt::join(names, ", "),
@@ -123,12 +180,16 @@ Team team_from_spec(const std::string& spec, bool mask_fatal) {
   }
   const files::SavedWeights file = files::load_weights(path);
   const std::optional<train::ActorRecord> written = train::read_actor_record(file, path);
-  const train::ActorRecord record = written ? *written : guessed(file.weights, path);
+  train::ActorRecord record = written ? *written : guessed(file.weights, path);
   team.head = record.head;
   team.policy = nets::make_policy(file.weights, record.head, path);
   team.player.sight = record.sight;
   if (record.sight.graphs) add_tokens(team, record, nets::features_of(file.weights, path), path);
   team.player.policy = team.policy.get();
+  if (how) {
+    if (!written) add_training(record, settings_beside(path));
+    team.player.search = searching(file.weights, *how, record, team, spec, path);
+  }
   team.player.mask_fatal = mask_fatal || team.policy->answer() == nets::Policy::Answer::kValues;
   return team;
 }

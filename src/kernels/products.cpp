@@ -94,7 +94,47 @@ void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixVi
   }
 }
 
+// Columns of one row: the sum over `count` elements of a, named by their places.
+template <int kVectors>
+void sparse_block(int count, const std::int32_t* place, const float* a, const float* b, std::int64_t n,
+                  bool add, float* out) {
+  Vector sum[kVectors] = {};
+  for (int k = 0; k < count; ++k) {
+    const float scalar = a[place[k]];
+    const float* right = b + place[k] * n;
+    for (int v = 0; v < kVectors; ++v) sum[v] += scalar * load(right + v * kLanes);
+  }
+  for (int v = 0; v < kVectors; ++v) store(out + v * kLanes, add ? load(out + v * kLanes) + sum[v] : sum[v]);
+}
+
 }  // namespace
+
+void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
+                     const float* b, float* out, std::int64_t out_row) {
+  if (n % kLanes != 0) {
+    multiply(m, n, p, {a, a_row, 1}, {b, n, 1}, out, out_row);
+    return;
+  }
+  constexpr int kMany = 2 * kWide;
+  std::int32_t place[kDepth];
+  for (std::int64_t i = 0; i < m; ++i) {
+    // Split where `multiply` splits: only so are the sums' bits the same.
+    for (std::int64_t first = 0; first < p; first += kDepth) {
+      const auto depth = static_cast<std::int32_t>(std::min(kDepth, p - first));
+      const float* row = a + i * a_row + first;
+      int count = 0;
+      for (std::int32_t k = 0; k < depth; ++k) {
+        place[count] = k;
+        count += static_cast<int>(row[k] != 0.0F);
+      }
+      std::int64_t left = 0;
+      for (; left + kMany * kLanes <= n; left += kMany * kLanes)
+        sparse_block<kMany>(count, place, row, b + first * n + left, n, first > 0, out + i * out_row + left);
+      for (; left < n; left += kLanes)
+        sparse_block<1>(count, place, row, b + first * n + left, n, first > 0, out + i * out_row + left);
+    }
+  }
+}
 
 void multiply(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b, float* out,
               std::int64_t out_row, bool add) {

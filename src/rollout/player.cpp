@@ -5,6 +5,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/nets/mlp.hpp"
 
 namespace snake_ddp::rollout {
 namespace {
@@ -51,8 +52,31 @@ class PolicyMover final : public play::Mover {
 
 play::MakeMover mover(const Player& player) {
   if (player.scripted) return play::scripted(*player.scripted);
+  if (player.search) return search::mover(player.search, player.sight);
   SD_CHECK(player.policy != nullptr, "a player needs a script or a policy");
   return [player](std::uint64_t seed) { return std::make_unique<PolicyMover>(player, seed); };
+}
+
+search::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what) {
+  nets::Mlp net(nets::mlp_shape_of(weights, nets::kQNetName, what), at::kCPU, nets::kQNetName);
+  nets::copy_state(weights, net.named(), what);
+  search::QWeights out{net.shape().in, net.shape().hidden, {}};
+  const nets::NamedTensors named = net.named();
+  auto next = named.begin();
+  const auto take = [&](bool turned) {
+    const at::Tensor t = (turned ? next->second.t() : next->second).contiguous();
+    ++next;
+    return std::vector<float>(t.data_ptr<float>(), t.data_ptr<float>() + t.numel());
+  };
+  for (std::size_t k = 0; k < out.layer.size(); ++k) {
+    const bool hidden = k < nets::kHiddenLayers;
+    out.layer[k].weight = take(hidden);
+    out.layer[k].bias = take(false);
+    if (!hidden || !net.shape().layer_norm) continue;
+    out.layer[k].gain = take(false);
+    out.layer[k].shift = take(false);
+  }
+  return out;
 }
 
 play::MatchResult play_match(const Player& a, const Player& b, const play::MatchOptions& options) {

@@ -45,6 +45,10 @@ ActorRecord parsed(const files::SavedWeights& file, const std::string& path) {
   const auto hidden = json.at("hidden_size").get<std::int64_t>();
   if (const std::int64_t actual = nets::hidden_of(file.weights, path); hidden != actual)
     contradiction(fmt::format("hidden_size {}", hidden), fmt::format("{} wide", actual));
+  record.reward = json.at("reward");
+  record.rival_reward = json.at("rival_reward");
+  record.reward_scale = json.at("reward_scale");
+  record.gamma = json.at("gamma");
   return record;
 }
 
@@ -60,7 +64,10 @@ std::string actor_record_text(const Plan& plan, const files::NamedTensors& actor
                                        {"head", nets::is_q_net(actor) ? kValues : plan.output_activation},
                                        {"hidden_size", nets::hidden_of(actor, "the actor")},
                                        {"mask_fatal", plan.mask_fatal},
-                                       {"rival_reward", plan.rival_reward}};
+                                       {"reward", plan.reward},
+                                       {"rival_reward", plan.rival_reward},
+                                       {"reward_scale", plan.reward_scale},
+                                       {"gamma", plan.gamma}};
   return json.dump();
 }
 

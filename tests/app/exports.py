@@ -103,6 +103,17 @@ class Platform:
                 "controlled_snake_index": 2 + snake}
 
 
+with gzip.open(DATA / "platform_observations.jsonl.gz", "rt") as recordings:
+    RECORDED = [json.loads(line) for line in recordings]
+
+
+def shown(record, platform):
+    """Has `platform` show a recorded board; the observations of its six snakes."""
+    observation = record["observation"]
+    platform.show(observation["1"], [observation[str(key)] for key in range(2, 8)], observation["last_direction"])
+    return [platform.observation(snake) for snake in range(6)]
+
+
 def platform_observation(game, step, snake, swapped=False):
     """A board of a recorded game as the program of `snake` sees it; `swapped`: the teams changed places."""
     order = [3, 4, 5, 0, 1, 2] if swapped else range(6)

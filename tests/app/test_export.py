@@ -221,6 +221,7 @@ def bad_exports(folder):
         "no actor": (2, ["--actor"], good),
         "no format": (2, ["--format"], ["--actor", actor]),
         "unknown format": (2, ["--format onnx", "submission, torchscript, safetensors"], ["--actor", actor, "--format", "onnx"]),
+        "bare, but no submission": (2, ["--bare", "submission", "safetensors"], ["--actor", actor, "--format", "safetensors", "--bare"]),
         "misspelt format": (2, ["did you mean torchscript?"], ["--actor", actor, "--format", "torchscrip"]),
         "unknown head": (2, ["relu", "softmax"], ["--actor", actor, *good, "--output_activation", "relu"]),
         "folder below a file": (4, [str(folder / "file")], ["--actor", actor, *good, "--output", folder / "file" / "x"]),
@@ -258,7 +259,7 @@ def test_a_q_network_s_submission_moves_as_it_did_in_recorded_games(features, no
     torch.save(q_network(features, norm=norm), tmp_path / "actor_1.pth")
     done = call("eval", "--team_a", tmp_path / "actor_1.pth", "--team_b", "territory", "--games", "2", "--record", tmp_path)
     assert done.returncode == 0, done.stderr
-    submission = load_submission(export(tmp_path / "actor_1.pth", "submission", tmp_path / "out"))
+    submission = load_submission(export(tmp_path / "actor_1.pth", "submission", tmp_path / "out", "--bare"))
     moves = collections.Counter()
     platform = Platform()
     for game in range(2):  # in the second one it is the right team

@@ -1,7 +1,7 @@
-"""Exported submissions on what the platform itself handed over: tests/data/platform_observations.jsonl.gz."""
+"""Exported submissions on what the platform itself handed over: tests/data/platform_observations.jsonl.gz. They play the
+network alone; test_search_submission.py has those that search."""
 
 import copy
-import gzip
 import json
 import os
 import random
@@ -12,23 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from exports import (BOARDS, DIRECTIONS, UPSTREAM, Platform, coordinates, export, load_submission, network, q_network,
-                     save_in_run, words)
-from processes import BUILD, DATA, SOURCE
+from exports import (BOARDS, DIRECTIONS, RECORDED, UPSTREAM, Platform, coordinates, export, load_submission, network, q_network,
+                     save_in_run, shown, words)
+from processes import BUILD, SOURCE
 
 PROBE = BUILD / "tests" / "app" / "app_probe"
 CHAMPION = SOURCE / "models" / "champion.pth"
-
-with gzip.open(DATA / "platform_observations.jsonl.gz", "rt") as recordings:
-    RECORDED = [json.loads(line) for line in recordings]
-
-
-def shown(record, platform):
-    """Has `platform` show a recorded board; the observations of its six snakes."""
-    observation = record["observation"]
-    platform.show(observation["1"], [observation[str(key)] for key in range(2, 8)], observation["last_direction"])
-    return [platform.observation(snake) for snake in range(6)]
-
 
 # name: weights (or a file), last layer, what is added to the SPEC, further flags
 KINDS = {
@@ -41,11 +30,11 @@ KINDS = {
     "bicnet-26": (network(26, 32, kind="bicnet"), "softmax", ":argmax", []),
     "bicnet-30-mask": (network(30, 32, kind="bicnet"), "softmax", ":argmax", ["--mask_fatal"]),
     "bicnet-30-tanh-sampled": (network(30, 32, kind="bicnet"), "tanh", "", []),
-    "dqn-26": (q_network(26), None, "", []),
-    "dqn-30": (q_network(30, norm=False), None, "", []),
-    "dqn-window": (q_network(277), None, "", []),
-    "dqn-view": (q_network(309, norm=False), None, "", []),
-    "champion": (CHAMPION, None, "", []),
+    "dqn-26": (q_network(26), None, "", ["--bare"]),
+    "dqn-30": (q_network(30, norm=False), None, "", ["--bare"]),
+    "dqn-window": (q_network(277), None, "", ["--bare"]),
+    "dqn-view": (q_network(309, norm=False), None, "", ["--bare"]),
+    "champion": (CHAMPION, None, "", ["--bare"]),
 }
 
 
@@ -113,7 +102,7 @@ def folder(tmp_path_factory):
     """A submission of the window's Q-network."""
     models = tmp_path_factory.mktemp("submission")
     torch.save(q_network(277), models / "actor_7.pth")
-    return export(models / "actor_7.pth", "submission", models / "out")
+    return export(models / "actor_7.pth", "submission", models / "out", "--bare")
 
 
 @pytest.fixture
@@ -211,7 +200,8 @@ def broken_observations():
 
 def test_whatever_the_platform_shows_the_answer_is_a_legal_move(folder, tmp_path, capfd):
     torch.save(network(30, 16), tmp_path / "actor_1.pth")
-    programs = [folder, export(tmp_path / "actor_1.pth", "submission", tmp_path / "out", "--mask_fatal")]
+    programs = [folder, export(tmp_path / "actor_1.pth", "submission", tmp_path / "out", "--mask_fatal"),
+                export(CHAMPION, "submission", tmp_path / "searching")]
     for program in programs:
         submission = load_submission(program)
         for _ in range(2):

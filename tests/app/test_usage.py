@@ -12,12 +12,14 @@ import resource
 import pytest
 import torch
 
+from exports import q_network, save_in_run
 from processes import (BINARY, DATA, SOURCE, TINY, call, flags, only_json, ranks_by_hand, run_folder, starter, torchrun)
 
 LIBC = ctypes.CDLL(None)
 GAMES = DATA / "games.jsonl.gz"
 ENCODINGS = DATA / "encodings.jsonl.gz"
 ACTOR = DATA / "upstream_actor_2000.pth"
+CHAMPION = SOURCE / "models" / "champion.pth"
 
 
 def write(path, text):
@@ -102,6 +104,12 @@ USAGE = {
     "low precision on the CPU": (["--products", "bf16", "--device", "cpu", "--check_settings"], ["--products bf16", "--device cpu"]),
     "NCCL on the CPU": (["--dist_backend", "nccl", "--device", "cpu", "--check_settings"], ["--dist_backend nccl", "--device cpu"]),
     "eval without teams": (["eval"], ["--team_a", "--team_b", "--ladder"]),
+    "a search that is misspelt": (["eval", "--team_a", f"{CHAMPION}:lok4", "--team_b", "random"],
+                                  ['"lok4"', "look<samples>", "puct<simulations>", "puct@<time>ms", ":argmax"]),
+    "a search without a number": (["eval", "--ladder", f"{CHAMPION}:puct", "random"], ['"puct"', "puct<simulations>"]),
+    "a search of a script": (["eval", "--team_a", "level2:look4", "--team_b", "random"], ["level2", "Q-network"]),
+    "a search of an actor": (["eval", "--team_a", f"{ACTOR}:look4", "--team_b", "random"], ["Q-network", "probabilities"]),
+    "an export of a search": (["export", "--actor", f"{CHAMPION}:look4", "--format", "submission", "--output", "x"], ["without a search"]),
     "ladder of one": (["eval", "--ladder", "level2"], ["--ladder needs two teams"]),
     "ladder and teams": (["eval", "--ladder", "level1", "level2", "--team_a", "random"], ["--ladder", "without --team_a"]),
     "ladder with logs": (["eval", "--ladder", "level1", "level2", "--record", "x"], ["--record", "without --ladder"]),
@@ -339,6 +347,21 @@ def test_actors_that_cannot_play_are_told(tmp_path):
     assert not marker.exists()
 
 
+def test_networks_that_cannot_search_are_told(tmp_path):
+    gru = torch.nn.GRUCell(8, 8).state_dict()
+    layers = {"q_net.0": torch.nn.Linear(30, 8), "q_net.1": torch.nn.Linear(8, 4)}
+    memory = {f"gru.{name}": value for name, value in gru.items()} | {
+        f"{name}.{part}": value for name, layer in layers.items() for part, value in layer.state_dict().items()}
+    torch.save(memory, tmp_path / "memory.pth")
+    shaped = save_in_run(tmp_path / "run", q_network(309), "softmax")
+    write(tmp_path / "run" / "config.json", json.dumps({"reward": "2021"}))
+    for path, words in ((tmp_path / "memory.pth", ["without memory"]), (shaped, ["--reward 2021", "--reward score"])):
+        assert call("eval", "--team_a", path, "--team_b", "random", "--games", "1").returncode == 0
+        refused(2, *words, line=["eval", "--team_a", f"{path}:look4", "--team_b", "random", "--games", "1"])
+    write(tmp_path / "run" / "config.json", json.dumps({"reward": "score", "rival_reward": 1, "gamma": 0.9}))
+    assert call("eval", "--team_a", f"{shaped}:look1", "--team_b", "random", "--games", "1").returncode == 0
+
+
 # Places that cannot be written
 
 
@@ -467,7 +490,8 @@ def test_eval_tells_games_rates_and_scores():
     assert mirrored["losses"] > 90 and mirrored["score_a"] < mirrored["score_b"]
 
 
-@pytest.mark.parametrize("teams", [["level2", "random"], [str(ACTOR), "level0"], [f"{ACTOR}:argmax", str(ACTOR)]])
+@pytest.mark.parametrize("teams", [["level2", "random"], [str(ACTOR), "level0"], [f"{ACTOR}:argmax", str(ACTOR)],
+                                   [f"{CHAMPION}:look2", "territory"], [f"{CHAMPION}:puct4", f"{CHAMPION}:look1"]])
 def test_eval_is_a_function_of_the_seed(teams):
     line = ["--team_a", teams[0], "--team_b", teams[1], "--games", "70"]
     one, again, other = (without_speed(evaluate(*line, "--seed", seed)) for seed in (5, 5, 6))
@@ -482,7 +506,7 @@ def test_swapping_sides_can_be_switched_off():
 
 
 def test_eval_has_the_same_sums_for_any_number_of_ranks(tmp_path):
-    line = ["eval", "--json", "--team_a", str(ACTOR), "--team_b", "level0", "--games", "200"]
+    line = ["eval", "--json", "--team_a", f"{CHAMPION}:look1", "--team_b", str(ACTOR), "--games", "200"]
     alone = without_speed(only_json(call(*line).stdout))
     assert alone["games"] == 200
     with starter(tmp_path) as start:

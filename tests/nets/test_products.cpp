@@ -40,3 +40,18 @@ TEST_CASE("products equal ATen's at every remainder of the register blocks", "[p
     }
   }
 }
+
+TEST_CASE("products that skip zeros have the same bits", "[parity]") {
+  for (const std::int64_t n : {1, 16, 40, 64, 200, 256, 300}) {
+    for (const std::int64_t p : {1, 31, 256, 257, 600}) {
+      CAPTURE(n, p);
+      const at::Tensor a = at::randn({7, p + 2}).mul_(at::rand({7, p + 2}).lt(0.3)), b = at::randn({p, n});
+      at::Tensor out = at::full({7, n + 3}, 7.0F), expected = out.clone();
+      kernels::multiply(7, n, p, {a.data_ptr<float>(), p + 2, 1}, {b.data_ptr<float>(), n, 1},
+                        expected.data_ptr<float>(), n + 3);
+      kernels::multiply_sparse(7, n, p, a.data_ptr<float>(), p + 2, b.data_ptr<float>(),
+                               out.data_ptr<float>(), n + 3);
+      REQUIRE(at::equal(out, expected));
+    }
+  }
+}

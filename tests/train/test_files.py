@@ -197,7 +197,7 @@ def test_an_actor_is_the_same_player_outside_its_run(tmp_path):
     record = record_of(actor)
     assert record.pop("version").startswith("snake_ddp ")
     assert record == {"format": 1, "learner": "ddpg", "obs": "30", "view_radius": 0, "tokens": "", "head": "tanh",
-                      "hidden_size": 16, "mask_fatal": False, "rival_reward": 0.0}
+                      "hidden_size": 16, "mask_fatal": False, "reward": "v1_2", "rival_reward": 0.0, "reward_scale": 1.0, "gamma": 0.99}
     assert score(alone) == score(actor)
     for safe in (True, False):
         assert list(torch.load(alone, weights_only=safe)) == list(weights(actor))

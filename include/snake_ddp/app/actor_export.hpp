@@ -17,6 +17,7 @@ struct ActorFile {
   nets::Head head;
   bool argmax = false;
   bool mask_fatal = false;
+  bool bare = false;    // a submission makes the network's own moves, without a search
   bool tokens = false;  // it also reads what other networks make of the boards before
 };
 

@@ -1,4 +1,4 @@
-// Team SPECs of the command line: a scripted opponent, or an actor's file.
+// Team SPECs of the command line: a scripted opponent, or a network's file and how to play with it.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,16 @@ struct Team {
   rollout::Player player;                   // refers to `policy`
 };
 
-/// `random`, `level0`..`level4`, `evasion`, `territory`, a path to an actor_*.pth, or PATH:argmax. The names in the file give the
-/// kind of network. Its record gives the features and an actor's last layer. For a file without a record, the shapes give the
-/// features; the last layer, and what --tokens needs, come from the config.json of the file's run; without one it is
-/// softmax. A Q-network makes the best move that is not fatal; `mask_fatal` keeps an actor from fatal moves, too.
-/// Throws      UsageError for a SPEC that is none of these; FileError for a file that cannot be used.
+/// `random`, `level0`..`level4`, `evasion`, `territory`, a path to an actor_*.pth, PATH:argmax, or for a Q-network
+/// PATH:SEARCH as in search::try_spec. The names in the file give the kind of network. Its record gives the features, an
+/// actor's last layer, and what a Q-network's values mean for search. For a file without a record, the shapes give the
+/// features; the last layer (softmax without it), the rewards and what --tokens needs come from the config.json of the
+/// file's run. A Q-network makes the best move that is not fatal; `mask_fatal` keeps an actor from fatal moves, too.
+/// Throws      UsageError for a SPEC that is none of these, and for a search with a network that cannot; FileError for a
+///             file that cannot be used.
 Team team_from_spec(const std::string& spec, bool mask_fatal = false);
+
+/// The file that a SPEC names, without how to play.
+std::string file_of_spec(const std::string& spec);
 
 }  // namespace snake_ddp::app

@@ -19,4 +19,10 @@ struct MatrixView {
 void multiply(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b, float* out,
               std::int64_t out_row, bool add = false);
 
+/// The same, and the same bits, where most of a is 0 and b is finite: out = a * b.
+/// Shapes  a [m, p] with rows `a_row` apart, b [p, n] contiguous.
+/// Cost    2 n operations for each element of a that is not 0.
+void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
+                     const float* b, float* out, std::int64_t out_row);
+
 }  // namespace snake_ddp::kernels

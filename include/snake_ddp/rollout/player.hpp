@@ -1,12 +1,15 @@
-// Players of matches: scripted opponents and networks.
+// Players of matches: scripted opponents, networks, and searches with a network.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/play/match.hpp"
 #include "snake_ddp/play/sight.hpp"
+#include "snake_ddp/search/mover.hpp"
 
 namespace snake_ddp::rollout {
 
@@ -17,7 +20,12 @@ struct Player {
   play::Sight sight;
   bool argmax = false;      // else moves are sampled, as on the platform; values always mean the best move
   bool mask_fatal = false;  // never makes a move that encode::fatal_moves names; scripted opponents ignore it
+  std::shared_ptr<const search::Player> search = nullptr;  // if set, it moves, with this sight
 };
+
+/// The weights of a Q-network as search takes them.
+/// Throws  FileError where they are not those of a Q-network without memory. `what` names the source.
+search::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what);
 
 /// Throws  Bug for a player without script and policy.
 play::MakeMover mover(const Player& player);

@@ -14,6 +14,9 @@ struct ActorRecord {
   std::string learner, obs, tokens;  // as the flags --algo, --obs, --tokens
   play::Sight sight;                 // of raw features
   nets::Head head;                   // identity: a Q-network
+  // The rewards that it was trained for, as the flags.
+  std::string reward = "score";
+  double rival_reward = 0.5, reward_scale = 1.0, gamma = 0.99;
 };
 
 /// The record of a run's actors, one JSON object; docs/formats.md has its keys.

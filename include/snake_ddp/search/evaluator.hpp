@@ -1,0 +1,50 @@
+// What a Q-network says about boards, seen from both teams.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/play/sight.hpp"
+#include "snake_ddp/search/q_net.hpp"
+
+namespace snake_ddp::search {
+
+struct Leaf {
+  float q[game::kSnakes][game::kMoves];  // of each snake, as its own team sees it
+  std::uint8_t open[game::kSnakes];      // encode::open_moves
+  float value;  // the future lead of team A over team B in points per snake; 0 on a finished board
+};
+
+/// Fills a leaf for each board. A leaf must depend on its board only.
+using Evaluate = std::function<void(std::span<const game::State>, std::span<Leaf>)>;
+
+/// What the network was trained for: from this follows what its values mean.
+struct Training {
+  /// --rival_reward: a team's values count the foes' points as that much of a loss. The default is that of
+  /// configs/champion.json.
+  double rival_reward = 0.5;
+  double reward_scale = 1.0;
+  double gamma = 0.99;
+};
+
+/// An `Evaluate` by a network. With V_T the mean over team T's snakes of max Q over open moves, and p the
+/// `rival_reward`: V_A = A - p B and V_B = B - p A for the points per snake A, B to come, so
+///   value = A - B = (V_A - V_B) / (1 + p).
+/// Owner   refers to the weights. Copies share nothing else.
+class Evaluator {
+ public:
+  Evaluator(const QWeights& net, const play::Sight& sight, const Training& training);
+  void operator()(std::span<const game::State> boards, std::span<Leaf> leaves);
+
+ private:
+  const QWeights* net_;
+  play::Sight sight_;
+  float unit_;
+  std::vector<float> rows_, q_;
+  QScratch scratch_;
+};
+
+}  // namespace snake_ddp::search

@@ -1,0 +1,53 @@
+// One move ahead: joint moves of a team are tried on the exact rules against sampled moves of the foes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "snake_ddp/search/chance.hpp"
+#include "snake_ddp/search/evaluator.hpp"
+
+namespace snake_ddp::search {
+
+/// Which joint moves are tried besides the bare policy's: none; those where one snake deviates, at most 6 where moves that
+/// are certain death are closed; all of open moves, at most 26.
+enum class Deviations { kNone, kOne, kAll };
+
+using TeamMoves = std::array<std::uint8_t, game::kTeamSize>;
+
+/// One imagined future, the same for all candidates.
+struct Sample {
+  TeamMoves foes;
+  Draws draws;
+};
+
+struct Question {
+  game::State state;
+  int team = 0;
+  std::vector<TeamMoves> candidates;  // the first one is made on a tie
+  std::vector<Sample> samples;
+};
+
+struct Answer {
+  std::vector<double> scores;  // of the candidates
+  std::size_t best = 0;
+};
+
+/// The best open move of each snake of the team.
+TeamMoves bare_moves(const Leaf& leaf, int team);
+
+/// The bare moves, then the others by snake and move.
+std::vector<TeamMoves> candidates_of(const Leaf& leaf, int team, Deviations deviations);
+
+/// In the first sample the foes make their bare moves, in others those drawn from softmax(Q / temperature) of
+/// their open moves.
+std::vector<Sample> samples_of(const Leaf& leaf, int team, int samples, float temperature, const Dice& dice);
+
+/// A candidate's score is the mean over samples of the lead gained in the step plus gamma times the value of the next board,
+/// none if the game is over, in points per snake. Each next board is evaluated once, all questions' in one batch.
+/// Throws  Bug for a question without candidates or samples, or about a finished board.
+std::vector<Answer> look(std::span<const Question> questions, double gamma, const Evaluate& evaluate);
+
+}  // namespace snake_ddp::search

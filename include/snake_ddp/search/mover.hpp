@@ -1,0 +1,50 @@
+// A searching team as a player of matches.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "snake_ddp/play/match.hpp"
+#include "snake_ddp/search/evaluator.hpp"
+#include "snake_ddp/search/look.hpp"
+#include "snake_ddp/search/tree.hpp"
+
+namespace snake_ddp::search {
+
+/// How a team searches.
+struct Spec {
+  enum class Kind { kLook, kPuct };
+  Kind kind = Kind::kLook;
+  std::int64_t count = 4;    // samples, or simulations; 0 with a time limit
+  double limit_ms = 0.0;     // of a team's move, in the mean over boards side by side; for kPuct
+  float temperature = 0.2F;  // of the foes' moves in samples
+  Deviations deviations = Deviations::kOne;
+  TreeOptions tree = {};  // its gamma is replaced by the training's
+};
+
+/// "look4", "puct400", "puct@5ms".
+std::optional<Spec> try_spec(std::string_view text);
+/// The three forms, for messages and help.
+inline constexpr const char* kSpecForms =
+    "look<samples> (look4), puct<simulations> (puct400), puct@<time>ms (puct@5ms)";
+
+/// A network and how to search with it.
+struct Player {
+  QWeights net;
+  Training training;
+  Spec spec;
+};
+
+/// The moves of team `team[k]` on each board k that is not finished, which is of game `first_game` + k.
+/// Shapes  as play::Mover::act.
+void choose(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
+            std::span<const std::uint8_t> team, std::uint64_t seed, std::int64_t first_game,
+            std::span<game::Actions> actions);
+
+/// Moves depend on the seed, the game and the board only, however many boards are side by side; with a time limit also on the
+/// machine. Where every snake of the team has one open move it is made without a search.
+play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& sight);
+
+}  // namespace snake_ddp::search

@@ -1,0 +1,33 @@
+// A Q-network as search uses it: float weights, no library, the same bits for a row in whatever batch it comes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace snake_ddp::search {
+
+/// The weights of three layers: two hidden ones with ReLU, with layer norm before it if `gain` is not empty; then a
+/// plain one.
+struct QWeights {
+  struct Layer {
+    std::vector<float> weight;       // hidden layers [in, hidden], the last one [4, hidden]
+    std::vector<float> bias;         // [hidden], the last one's [4]
+    std::vector<float> gain, shift;  // [hidden] or empty
+  };
+  std::int64_t features = 0, hidden = 0;
+  std::array<Layer, 3> layer;
+};
+
+/// A pass's intermediate results, reused from call to call.
+struct QScratch {
+  std::vector<float> z, first, second, deviation;
+};
+
+/// Shapes  rows [count, row_floats], of which the first `features` floats are read; q [count, 4].
+/// Cost    the first layer's grows with the features that are not 0.
+/// Returns the bits of nets::Mlp with the same weights.
+void forward(const QWeights& net, std::int64_t count, const float* rows, std::int64_t row_floats,
+             QScratch& scratch, float* q);
+
+}  // namespace snake_ddp::search

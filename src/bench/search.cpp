@@ -1,0 +1,118 @@
+#include "snake_ddp/bench/search.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "snake_ddp/kernels/products.hpp"
+#include "snake_ddp/nets/mlp.hpp"
+#include "snake_ddp/rollout/player.hpp"
+#include "snake_ddp/search/mover.hpp"
+
+namespace snake_ddp::bench {
+namespace {
+
+constexpr std::int64_t kGames = 64;
+constexpr std::size_t kChunk = 96;  // rows, as the evaluator has them
+
+// Boards of games between good teams, in no order.
+std::vector<game::State> played_boards() {
+  std::vector<game::State> boards;
+  play::MatchOptions options{kGames, 1};
+  options.watch = [&](std::int64_t number, const game::State& state) {
+    if (!state.done() && (state.step() + number) % 25 == 0) boards.push_back(state);
+  };
+  const play::MakeMover territory = play::scripted(agents::Opponent::kTerritory);
+  play::play_match(territory, territory, options);
+  return boards;
+}
+
+// Calls per second of the fastest call within `seconds`, so that what else runs on the machine counts little.
+double fastest(double seconds, const std::function<void()>& call) {
+  using Clock = std::chrono::steady_clock;
+  double best = 0;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  do {
+    const auto begin = Clock::now();
+    call();
+    best = std::max(best, 1 / std::chrono::duration<double>(Clock::now() - begin).count());
+  } while (Clock::now() < end);
+  return best;
+}
+
+struct Bench {
+  std::vector<game::State> boards = played_boards();
+  play::Sight sight{encode::ObsKind::kView, encode::no_scaling()};
+  search::QWeights net;
+  std::vector<float> rows;
+
+  Bench() {
+    nets::Mlp fresh({sight.features(), 256, 4, true}, at::kCPU, nets::kQNetName);
+    fresh.init(1);
+    net = rollout::search_weights(fresh.named(), "bench");
+    rows.resize(boards.size() * game::kSnakes * width());
+  }
+  [[nodiscard]] std::size_t width() const { return static_cast<std::size_t>(sight.features()) + 1; }
+
+  void encode() {
+    float* out = rows.data();
+    for (const game::State& state : boards)
+      for (int team = 0; team < 2; ++team, out += game::kTeamSize * width()) sight.write(state, team, out);
+  }
+  // The products of the three layers, without what is between them.
+  void multiply(std::vector<float>& hidden, std::vector<float>& upper, std::vector<float>& q) const {
+    const std::int64_t n = net.hidden;
+    for (std::size_t first = 0; first < rows.size() / width(); first += kChunk) {
+      const auto count = static_cast<std::int64_t>(std::min(kChunk, rows.size() / width() - first));
+      kernels::multiply_sparse(count, n, net.features, rows.data() + first * width(),
+                               static_cast<std::int64_t>(width()), net.layer[0].weight.data(), hidden.data(),
+                               n);
+      kernels::multiply(count, n, n, {hidden.data(), n, 1}, {net.layer[1].weight.data(), n, 1}, upper.data(),
+                        n);
+      kernels::multiply(count, game::kMoves, n, {upper.data(), n, 1},
+                        {net.layer[2].weight.data(), game::kMoves, 1}, q.data(), game::kMoves);
+    }
+  }
+};
+
+}  // namespace
+
+std::vector<Row> measure_search(double seconds) {
+  constexpr const char* kSearches[] = {"look1", "look4", "puct100"};
+  const double part = seconds / 6;
+  Bench bench;
+  const auto teams = static_cast<double>(2 * bench.boards.size());
+  std::vector<search::Leaf> leaves(bench.boards.size());
+  search::Evaluator evaluator(bench.net, bench.sight, {});
+  const double evaluations = teams * fastest(part, [&] { evaluator(bench.boards, leaves); });
+  const double encodings = teams * fastest(part, [&] { bench.encode(); });
+  std::vector<float> hidden(kChunk * 256), upper(hidden.size()), q(kChunk * game::kMoves);
+  const double products = teams * fastest(part, [&] { bench.multiply(hidden, upper, q); });
+  const double limit = 1 / (1 / encodings + 1 / products);
+  std::vector<Row> rows = {{"search_evaluations", evaluations, "teams/s", limit, evaluations / limit}};
+
+  const std::span<const game::State> block(bench.boards.data(), play::kBlock);
+  const std::vector<std::uint8_t> team(block.size(), 0);
+  std::vector<game::Actions> actions(block.size());
+  for (const char* name : kSearches) {
+    const search::Player player{bench.net, {}, *search::try_spec(name)};
+    const auto mover = search::mover(std::make_shared<const search::Player>(player), bench.sight)(1);
+    std::size_t evaluated = 0;
+    const double moves =
+        static_cast<double>(block.size()) * fastest(part, [&] { mover->act(block, team, 0, actions); });
+    // What the search of one block evaluates, both teams of each board.
+    const search::Evaluate counting = [&](std::span<const game::State> b, std::span<search::Leaf> l) {
+      evaluated += 2 * b.size();
+      evaluator(b, l);
+    };
+    search::choose(player, counting, block, team, 1, 0, actions);
+    const double bound = evaluations * static_cast<double>(block.size()) / static_cast<double>(evaluated);
+    rows.push_back({std::string("search_") + name, moves, "team moves/s", bound, moves / bound});
+  }
+  return rows;
+}
+
+}  // namespace snake_ddp::bench

@@ -1,0 +1,119 @@
+#include "snake_ddp/search/look.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "snake_ddp/base/error.hpp"
+
+namespace snake_ddp::search {
+namespace {
+
+bool is_open(const Leaf& leaf, int snake, std::uint8_t move) { return (leaf.open[snake] >> move & 1U) != 0; }
+
+}  // namespace
+
+TeamMoves bare_moves(const Leaf& leaf, int team) {
+  TeamMoves moves;
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    const std::size_t snake = static_cast<std::size_t>(team) * game::kTeamSize + i;
+    moves[i] = play::best_move(leaf.q[snake], leaf.open[snake]);
+  }
+  return moves;
+}
+
+std::vector<TeamMoves> candidates_of(const Leaf& leaf, int team, Deviations deviations) {
+  const TeamMoves bare = bare_moves(leaf, team);
+  std::vector<TeamMoves> all = {bare};
+  const int first = team * game::kTeamSize;
+  if (deviations == Deviations::kNone) return all;
+  if (deviations == Deviations::kOne) {
+    for (int i = 0; i < game::kTeamSize; ++i) {
+      for (std::uint8_t move = 0; move < game::kMoves; ++move) {
+        if (move == bare[static_cast<std::size_t>(i)] || !is_open(leaf, first + i, move)) continue;
+        all.push_back(bare);
+        all.back()[static_cast<std::size_t>(i)] = move;
+      }
+    }
+    return all;
+  }
+  for (unsigned code = 0; code < 64; ++code) {
+    const TeamMoves moves = {static_cast<std::uint8_t>(code >> 4), static_cast<std::uint8_t>(code >> 2 & 3U),
+                             static_cast<std::uint8_t>(code & 3U)};
+    bool may = moves != bare;
+    for (int i = 0; i < game::kTeamSize; ++i)
+      may = may && is_open(leaf, first + i, moves[static_cast<std::size_t>(i)]);
+    if (may) all.push_back(moves);
+  }
+  return all;
+}
+
+std::vector<Sample> samples_of(const Leaf& leaf, int team, int samples, float temperature, const Dice& dice) {
+  const TeamMoves bare = bare_moves(leaf, 1 - team);
+  const int first = (1 - team) * game::kTeamSize;
+  float weights[game::kTeamSize][game::kMoves];
+  for (int i = 0; i < game::kTeamSize; ++i) {
+    const float best = leaf.q[first + i][bare[static_cast<std::size_t>(i)]];
+    for (int a = 0; a < game::kMoves; ++a)
+      weights[i][a] = std::exp((leaf.q[first + i][a] - best) / temperature);
+  }
+  std::vector<Sample> all;
+  for (std::uint32_t k = 0; k < static_cast<std::uint32_t>(samples); ++k) {
+    all.push_back({bare, dice.draws(k, 0)});
+    if (k == 0) continue;
+    const base::RandomBlock drawn = dice.foes(k);
+    for (int i = 0; i < game::kTeamSize; ++i) {
+      all.back().foes[static_cast<std::size_t>(i)] =
+          play::sampled_move(weights[i], base::unit_float(drawn.word[i]), leaf.open[first + i]);
+    }
+  }
+  return all;
+}
+
+std::vector<Answer> look(std::span<const Question> questions, double gamma, const Evaluate& evaluate) {
+  struct Outcome {
+    double lead;
+    std::size_t board;
+  };
+  std::vector<Outcome> outcomes;  // by question, candidate, sample
+  std::vector<game::State> boards;
+  for (const Question& q : questions) {
+    SD_CHECK(!q.candidates.empty() && !q.samples.empty() && !q.state.done(), "something to choose from");
+    const auto own = static_cast<std::size_t>(q.team) * game::kTeamSize, foe = game::kTeamSize - own;
+    for (const TeamMoves& moves : q.candidates) {
+      const std::size_t known = boards.size();
+      for (const Sample& sample : q.samples) {
+        game::Actions actions;
+        std::copy(moves.begin(), moves.end(), actions.of + own);
+        std::copy(sample.foes.begin(), sample.foes.end(), actions.of + foe);
+        game::State next = q.state;
+        DrawnChance chance(sample.draws);
+        const double lead = lead_of(game::step(next, actions, chance));
+        // Many samples differ in nothing: the foes are sure of their moves, and no bean is eaten.
+        const auto same = std::find(boards.begin() + static_cast<std::ptrdiff_t>(known), boards.end(), next);
+        outcomes.push_back({lead, static_cast<std::size_t>(same - boards.begin())});
+        if (same == boards.end()) boards.push_back(next);
+      }
+    }
+  }
+  std::vector<Leaf> leaves(boards.size());
+  evaluate(boards, leaves);
+  std::vector<Answer> answers;
+  auto outcome = outcomes.begin();
+  for (const Question& q : questions) {
+    const double sign = q.team == 0 ? 1.0 : -1.0;
+    Answer& answer = answers.emplace_back();
+    for (std::size_t c = 0; c < q.candidates.size(); ++c) {
+      double sum = 0.0;
+      for (std::size_t s = 0; s < q.samples.size(); ++s, ++outcome) {
+        const double next =
+            boards[outcome->board].done() ? 0.0 : static_cast<double>(leaves[outcome->board].value);
+        sum += sign * (outcome->lead + gamma * next);
+      }
+      answer.scores.push_back(sum / static_cast<double>(q.samples.size()));
+      if (answer.scores[c] > answer.scores[answer.best]) answer.best = c;
+    }
+  }
+  return answers;
+}
+
+}  // namespace snake_ddp::search

@@ -1,0 +1,138 @@
+#include "snake_ddp/search/mover.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <utility>
+
+#include "snake_ddp/base/error.hpp"
+
+namespace snake_ddp::search {
+namespace {
+
+constexpr std::int64_t kMostSamples = 1000, kMostSimulations = 1'000'000;
+constexpr double kLongest_ms = 60'000;
+
+// A board on which there is something to choose.
+struct Place {
+  std::size_t board;
+  int team;
+  Dice dice;
+};
+
+void make(const TeamMoves& moves, int team, game::Actions& actions) {
+  std::copy(moves.begin(), moves.end(), actions.of + team * game::kTeamSize);
+}
+
+void look_ahead(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
+                std::span<const Leaf> leaves, std::span<const Place> places,
+                std::span<game::Actions> actions) {
+  const Spec& spec = player.spec;
+  std::vector<Question> questions;
+  for (const Place& p : places) {
+    const Leaf& leaf = leaves[p.board];
+    questions.push_back({boards[p.board], p.team, candidates_of(leaf, p.team, spec.deviations),
+                         samples_of(leaf, p.team, static_cast<int>(spec.count), spec.temperature, p.dice)});
+  }
+  const std::vector<Answer> answers = look(questions, player.training.gamma, evaluate);
+  for (std::size_t k = 0; k < places.size(); ++k)
+    make(questions[k].candidates[answers[k].best], places[k].team, actions[places[k].board]);
+}
+
+void grow_trees(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
+                std::span<const Leaf> leaves, std::span<const Place> places,
+                std::span<game::Actions> actions) {
+  using Clock = std::chrono::steady_clock;
+  const Spec& spec = player.spec;
+  TreeOptions options = spec.tree;
+  options.gamma = player.training.gamma;
+  const auto end = Clock::now() + std::chrono::duration<double, std::milli>(
+                                      spec.limit_ms * static_cast<double>(places.size()));
+  std::vector<Tree> trees;
+  trees.reserve(places.size());
+  for (const Place& p : places) trees.emplace_back(boards[p.board], leaves[p.board], p.dice, options);
+  run(trees, evaluate, [&](std::int64_t done) {
+    return spec.count > 0 ? done >= spec.count : Clock::now() >= end || done >= kMostSimulations;
+  });
+  for (std::size_t k = 0; k < places.size(); ++k)
+    make(trees[k].best(places[k].team), places[k].team, actions[places[k].board]);
+}
+
+class SearchMover final : public play::Mover {
+ public:
+  SearchMover(std::shared_ptr<const Player> player, const play::Sight& sight, std::uint64_t seed)
+      : player_(std::move(player)), evaluator_(player_->net, sight, player_->training), seed_(seed) {}
+
+  void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
+           std::span<game::Actions> actions) override {
+    choose(*player_, std::ref(evaluator_), boards, team, seed_, first_game, actions);
+  }
+
+ private:
+  std::shared_ptr<const Player> player_;
+  Evaluator evaluator_;
+  std::uint64_t seed_;
+};
+
+// A number between `least` and `most` that takes up the whole text.
+template <class Number>
+std::optional<Number> number_in(std::string_view text, Number least, Number most) {
+  Number n{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc{} || end != text.data() + text.size() || !(n >= least && n <= most)) return {};
+  return n;
+}
+
+}  // namespace
+
+std::optional<Spec> try_spec(std::string_view text) {
+  constexpr std::string_view kLook = "look", kPuct = "puct", kTimed = "puct@", kUnit = "ms";
+  Spec spec;
+  if (text.starts_with(kLook)) {
+    const auto n = number_in<std::int64_t>(text.substr(kLook.size()), 1, kMostSamples);
+    if (!n) return {};
+    spec.count = *n;
+    return spec;
+  }
+  spec.kind = Spec::Kind::kPuct;
+  if (text.starts_with(kTimed) && text.ends_with(kUnit)) {
+    text.remove_prefix(kTimed.size());
+    text.remove_suffix(kUnit.size());
+    const auto limit = number_in<double>(text, 0.01, kLongest_ms);
+    if (!limit) return {};
+    spec.count = 0;
+    spec.limit_ms = *limit;
+    return spec;
+  }
+  if (!text.starts_with(kPuct)) return {};
+  const auto n = number_in<std::int64_t>(text.substr(kPuct.size()), 1, kMostSimulations);
+  if (!n) return {};
+  spec.count = *n;
+  return spec;
+}
+
+void choose(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
+            std::span<const std::uint8_t> team, std::uint64_t seed, std::int64_t first_game,
+            std::span<game::Actions> actions) {
+  std::vector<Leaf> leaves(boards.size());
+  evaluate(boards, leaves);
+  std::vector<Place> places;
+  for (std::size_t k = 0; k < boards.size(); ++k) {
+    if (boards[k].done()) continue;
+    make(bare_moves(leaves[k], team[k]), team[k], actions[k]);
+    const std::uint8_t* open = leaves[k].open + team[k] * game::kTeamSize;
+    const bool forced =
+        std::all_of(open, open + game::kTeamSize, [](unsigned m) { return (m & (m - 1)) == 0; });
+    const std::uint64_t game = static_cast<std::uint64_t>(first_game) + k;
+    if (!forced) places.push_back({k, team[k], Dice(seed, game, boards[k].step(), team[k])});
+  }
+  if (places.empty()) return;
+  (player.spec.kind == Spec::Kind::kLook ? look_ahead : grow_trees)(player, evaluate, boards, leaves, places,
+                                                                    actions);
+}
+
+play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& sight) {
+  return [=](std::uint64_t seed) { return std::make_unique<SearchMover>(player, sight, seed); };
+}
+
+}  // namespace snake_ddp::search

@@ -1,0 +1,42 @@
+#include "snake_ddp/search/q_net.hpp"
+
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/kernels/layer_norm.hpp"
+#include "snake_ddp/kernels/products.hpp"
+
+namespace snake_ddp::search {
+namespace {
+
+// Bias, layer norm if there is one, ReLU: from `z` to the vector that is returned.
+const float* activated(const QWeights::Layer& layer, std::int64_t count, std::int64_t width,
+                       QScratch& scratch, std::vector<float>& out) {
+  if (layer.gain.empty()) {
+    kernels::bias_relu(count, width, layer.bias.data(), scratch.z.data());
+    out.swap(scratch.z);
+  } else {
+    kernels::norm_relu(count, width, layer.bias.data(), layer.gain.data(), layer.shift.data(),
+                       scratch.z.data(), scratch.deviation.data(), out.data());
+  }
+  return out.data();
+}
+
+}  // namespace
+
+void forward(const QWeights& net, std::int64_t count, const float* rows, std::int64_t row_floats,
+             QScratch& scratch, float* q) {
+  const std::int64_t width = net.hidden;
+  const auto floats = static_cast<std::size_t>(count * width);
+  for (std::vector<float>* v : {&scratch.z, &scratch.first, &scratch.second})
+    if (v->size() < floats) v->resize(floats);
+  if (scratch.deviation.size() < static_cast<std::size_t>(count)) scratch.deviation.resize(count);
+  kernels::multiply_sparse(count, width, net.features, rows, row_floats, net.layer[0].weight.data(),
+                           scratch.z.data(), width);
+  const float* first = activated(net.layer[0], count, width, scratch, scratch.first);
+  kernels::multiply(count, width, width, {first, width, 1}, {net.layer[1].weight.data(), width, 1},
+                    scratch.z.data(), width);
+  const float* second = activated(net.layer[1], count, width, scratch, scratch.second);
+  kernels::few_outputs(count, width, game::kMoves, second, net.layer[2].weight.data(),
+                       net.layer[2].bias.data(), q);
+}
+
+}  // namespace snake_ddp::search

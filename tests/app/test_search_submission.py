@@ -1,0 +1,358 @@
+"""The search of exported submissions: its rules, its encoder, what it chooses, and what happens when it fails."""
+
+import collections
+import gzip
+import itertools
+import json
+import random
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from exports import BOARDS, RECORDED, Platform, coordinates, export, load_submission, q_network, shown, words
+from processes import DATA, SOURCE, call
+
+CHAMPION = SOURCE / "models" / "champion.pth"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return export(CHAMPION, "submission", tmp_path_factory.mktemp("submission") / "out")
+
+
+@pytest.fixture
+def submission(folder):
+    return load_submission(folder)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    return load_submission(export(CHAMPION, "submission", tmp_path_factory.mktemp("bare") / "out", "--bare"))
+
+
+def position(submission, board, step):
+    return submission.Position([list(snake) for snake in board["snakes"]], list(board["directions"]), list(board["beans"]), step)
+
+
+def boards(submission, every=1):
+    """Recorded boards on which a step can be made."""
+    return [position(submission, board, step) for game in BOARDS for step, board in enumerate(game[:-1], 1)][::every]
+
+
+def answer(submission, observation):
+    (one_hot,) = submission.my_controller(observation, None, False)
+    assert sorted(one_hot) == [0, 0, 0, 1]
+    return one_hot.index(1)
+
+
+# Its rules
+
+
+class Recorded:
+    """The chance of a recorded step."""
+
+    def __init__(self, line):
+        self.line, self.new = line, []
+
+    def turn(self, snake, back):
+        return self.line["turned"][snake]
+
+    def bean(self, k, free):
+        assert len(self.new) == k and free == sorted(free)
+        self.new.append(next(bean for bean in self.line["beans"] if bean in free and bean not in self.new))
+        return self.new[k]
+
+
+def test_its_rules_reproduce_every_recorded_step(submission):
+    torus, steps = submission.Torus(10, 20), 0
+    for game in BOARDS:
+        board = position(submission, game[0], 1)
+        for step, line in enumerate(game[1:], 2):
+            board, rewards = submission.play(torus, board, line["actions"], Recorded(line))
+            assert (board.snakes, board.directions, board.beans) == (line["snakes"], line["directions"], line["beans"]), step
+            assert (rewards, board.done, board.step) == (line["reward"], line["done"], step)
+            steps += 1
+    assert steps == sum(len(game) - 1 for game in BOARDS) > 5000
+
+
+class Least:
+    """The lowest of what chance may choose."""
+
+    def turn(self, snake, back):
+        return min({0, 1, 2, 3} - {back})
+
+    def bean(self, k, free):
+        return free[0]
+
+
+def test_a_move_back_is_replaced_and_new_beans_are_dealt_on_free_cells(submission):
+    snakes = [[20 * i + 2, 20 * i + 1, 20 * i] for i in range(6)]
+    board = submission.Position(snakes, [submission.RIGHT] * 6, [199, 23], 7)
+    after, rewards = submission.play(submission.Torus(10, 20), board, [submission.LEFT] + [submission.RIGHT] * 5, Least())
+    assert after.directions == [submission.UP] + [submission.RIGHT] * 5
+    assert after.snakes[:3] == [[182, 2, 1], [23, 22, 21, 20], [43, 42, 41]]
+    assert after.beans == [199, 0, 3, 4, 5] and rewards == [0, 1, 0, 0, 0, 0] and not after.done
+    assert (board.snakes[1], board.beans) == ([22, 21, 20], [199, 23]), "the board before"
+
+
+@pytest.mark.parametrize("free,body,direction", [
+    ((0, 1, 2), [0, 1, 2], "left"), ((0, 1, 20), [1, 0, 20], "right"), ((0, 1, 19), [0, 1, 19], "left"), ((5, 25, 45), [5, 25, 45], "up"),
+    ((0, 20, 180), [0, 20, 180], "up"), ((0, 1, 41, 60, 61), [41, 61, 60], "up"), ((0, 1, 50, 51), [], None), ((), [], None)])
+def test_a_dead_snake_comes_back_on_the_first_three_free_cells(free, body, direction, submission):
+    back = submission.come_back(submission.Torus(10, 20), [cell for cell in range(200) if cell not in free])
+    assert back == (body, direction and submission.WORDS.index(direction))
+
+
+def test_a_game_is_over_when_a_snake_cannot_come_back(submission, monkeypatch):
+    snakes = [[20 * i + 2, 20 * i + 1, 20 * i] for i in range(5)] + [[4, 5, 6]]
+    board = submission.Position(snakes, [submission.RIGHT] * 5 + [submission.LEFT], [199] * 5, 7)
+    moves = [submission.RIGHT] * 5 + [submission.LEFT]  # 0 and 5 meet
+    after, rewards = submission.play(submission.Torus(10, 20), board, moves, Least())
+    assert after.snakes[0] == [1, 0, 20] and after.snakes[5] == [3, 2, 182] and rewards == [0] * 6 and not after.done
+    monkeypatch.setattr(submission, "come_back", lambda torus, taken: ([], None))
+    after, _ = submission.play(submission.Torus(10, 20), board, moves, Least())
+    assert after.done and after.snakes[0] == after.snakes[5] == [] and after.directions == moves
+
+
+# Its encoder
+
+
+@pytest.mark.parametrize("features", [277, 309])
+def test_many_boards_at_once_are_encoded_as_one_by_one(features, submission):
+    torus = submission.Torus(10, 20)
+    chosen = boards(submission, 2)
+    one_by_one, checked = submission.FEATURES[features], 0
+    for start in range(0, len(chosen), 500):
+        some = chosen[start:start + 500]
+        rows, is_open = submission.Views(10, 20).features(some, features == 309)
+        assert rows.shape == (len(some), 6, features) and rows.dtype == np.float32
+        for k, board in enumerate(some):
+            for first in (0, 3):
+                seen = submission.Board(torus.shown(board), first)
+                expected = np.array([one_by_one(seen, i) for i in range(3)], dtype=np.float32)
+                assert np.array_equal(rows[k, first:first + 3], expected), (start + k, first)
+                assert [[d for d in range(4) if row[d]] for row in is_open[k, first:first + 3]] == [seen.open_moves(i) for i in range(3)]
+                checked += 1
+    assert checked == 2 * len(chosen) > 5000
+
+
+def test_beans_may_be_missing(submission):
+    torus, board = submission.Torus(10, 20), boards(submission)[30]
+    for left in range(5):
+        fewer = submission.Position(board.snakes, board.directions, board.beans[:left], 31)
+        rows, _ = submission.Views(10, 20).features([fewer], True)
+        seen = submission.Board(torus.shown(fewer), 3)
+        assert np.array_equal(rows[0, 3:], np.array([submission.features_view(seen, i) for i in range(3)], dtype=np.float32))
+
+
+# What it chooses
+
+
+def samples_for(submission, seed, n=3):
+    draw = random.Random(seed)
+    return [submission.Sample([draw.randrange(4) for _ in range(3)], [draw.random() for _ in range(6)], [draw.random() for _ in range(5)])
+            for _ in range(n)]
+
+
+def value_of(submission, torus, board):
+    """Two-sided, snake by snake."""
+    if board.done:
+        return 0
+    value = 0
+    for first, sign in ((0, 1), (3, -1)):
+        seen = submission.Board(torus.shown(board), first)
+        value += sign * sum(max(answers[d] for d in seen.open_moves(i)) for i, answers in enumerate(submission.ACTOR(seen))) / 3
+    return value / 1.5
+
+
+def test_a_score_is_the_gain_of_the_step_and_the_value_of_what_follows(submission):
+    views = submission.views_of(10, 20)
+    for k, board in enumerate(boards(submission, 79)):
+        board.step = 200 if k % 5 == 0 else board.step  # after the last step there is no value
+        for team in (0, 1):
+            tried = [[k % 4, 0, 1], [3, 2, k % 3], [0, 0, 0]]
+            samples = samples_for(submission, k)
+            expected = np.zeros(len(tried))
+            for at, moves in enumerate(tried):
+                for sample in samples:
+                    after, r = submission.play(views, board, moves + sample.foes if team == 0 else sample.foes + moves, sample)
+                    gain = (sum(r[:3]) - sum(r[3:])) / 3 + 0.99 * value_of(submission, views, after)
+                    expected[at] += (gain if team == 0 else -gain) / len(samples)
+            assert submission.look(board, views, team, tried, samples) == pytest.approx(expected, abs=1e-5), (k, team)
+
+
+def test_it_makes_the_moves_of_the_program_s_own_search(submission):
+    """Held against src/search on the same samples: tests/data/look_moves.jsonl.gz."""
+    views = submission.views_of(10, 20)
+    searched = changed = close = 0
+    with gzip.open(DATA / "look_moves.jsonl.gz", "rt") as file:
+        for line in map(json.loads, file):
+            board = position(submission, line, line["step"])
+            for team, theirs in enumerate(line["teams"]):
+                seen = submission.Board(views.shown(board), 3 * team)
+                tried = submission.candidates(submission.bare_moves(seen), [seen.open_moves(i) for i in range(3)])
+                assert tried == theirs["candidates"]
+                samples = [submission.Sample(sample["foes"], [sample["turn"] * 3 ** i % 2 ** 32 / 2 ** 32 for i in range(6)],
+                                             [bean / 2 ** 32 for bean in sample["bean"]]) for sample in theirs["samples"]]
+                scores = submission.look(board, views, team, tried, samples)
+                assert scores == pytest.approx(theirs["scores"], abs=5e-5), (line["step"], team)
+                best = sorted(theirs["scores"])[-2:]
+                move = tried[int(np.argmax(scores))]
+                if best[-1] - best[0] < 1e-4 and len(best) > 1:
+                    close += 1
+                else:
+                    assert move == theirs["moves"], (line["step"], team)
+                searched, changed = searched + 1, changed + (move != tried[0])
+    assert searched == 1200 and changed > 200 and close < 60
+
+
+def test_one_snake_at_a_time_deviates_from_the_networks_own_moves(submission):
+    assert submission.candidates([0, 1, 2], [[0], [0, 1, 3], [0, 1, 2, 3]]) == [
+        [0, 1, 2], [0, 0, 2], [0, 3, 2], [0, 1, 0], [0, 1, 1], [0, 1, 3]]
+
+
+def test_the_foes_make_their_best_moves_and_then_some_by_value(submission):
+    submission.SAMPLES = 4001
+    observation = shown(RECORDED[60], Platform())[0]
+    foes = submission.board_of(observation, 3)
+    first, *others = submission.samples(foes)
+    assert first.foes == submission.bare_moves(foes)
+    for i in range(3):
+        may, answers = foes.open_moves(i), submission.ACTOR(foes)[i]
+        drawn = collections.Counter(sample.foes[i] for sample in others)
+        weights = [np.exp(answers[move] / 0.2) for move in may]
+        for move, weight in zip(may, weights):
+            assert drawn[move] / 4000 == pytest.approx(weight / sum(weights), abs=0.04)
+        assert set(drawn) <= set(may)
+    assert max(max(collections.Counter(s.foes[i] for s in others).values()) for i in range(3)) < 4000, "nothing was drawn"
+    fractions = np.array([sample.turns + sample.beans for sample in others])
+    assert fractions.min() >= 0 and fractions.max() < 1 and fractions.mean(0) == pytest.approx([0.5] * 11, abs=0.03)
+
+
+def test_nobody_can_predict_its_samples(folder):
+    drawn = []
+    for _ in range(2):
+        random.seed(1)
+        np.random.seed(1)
+        submission = load_submission(folder)
+        foes = submission.board_of(shown(RECORDED[60], Platform())[0], 3)
+        drawn.append([sample.beans for sample in itertools.chain(submission.samples(foes), submission.samples(foes))])
+    numbers = sum(sum(drawn, []), [])
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_it_searches_once_a_step_and_team_and_plays_recorded_games_without_a_word(submission, bare, capfd):
+    searched, looked, platform, randomness = [], submission.looked, Platform(), random.getstate()
+    submission.looked = lambda board: searched.append(board) or looked(board)
+    changed = 0
+    for number, record in enumerate(RECORDED[:150], 1):
+        observations = shown(record, platform)
+        moves = [answer(submission, observation) for observation in observations]
+        assert len(searched) == 2 * number
+        own = [answer(bare, observation) for observation in observations]
+        for first in (0, 3):
+            board = searched[-2 + (first == 3)]
+            assert moves[first:first + 3] == board.moves and board.first == first
+            assert sum(a != b for a, b in zip(moves[first:first + 3], own[first:first + 3])) <= 1
+            assert all(move in board.open_moves(i) for i, move in enumerate(board.moves))
+        changed += moves != own
+        assert submission.chances(observations[0], 4) == submission.certain(moves[4])
+    assert 50 < changed < 150 and random.getstate() == randomness
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("features", [26, 30, 277])
+def test_q_networks_of_other_features_search_too(features, tmp_path, capfd):
+    torch.save(q_network(features), tmp_path / "actor_1.pth")
+    submission = load_submission(export(tmp_path / "actor_1.pth", "submission", tmp_path / "out"))
+    views = submission.views_of(10, 20)
+    some = boards(submission, 97)
+    values = [value_of(submission, views, board) for board in some]
+    assert submission.leads(some, views) == pytest.approx(values, abs=1e-5) and np.std(values) > 0
+    platform, changed = Platform(), 0
+    for record in RECORDED[:20]:
+        for snake, observation in enumerate(shown(record, platform)):
+            move, board = answer(submission, observation), submission.LAST.board(snake - snake % 3)
+            changed += move != submission.bare_moves(board)[snake % 3]
+    assert changed > 0 and capfd.readouterr() == ("", "")
+
+
+def test_what_values_mean_follows_from_the_training(tmp_path):
+    models = tmp_path / "trained_model"
+    models.mkdir()
+    torch.save(q_network(277), models / "actor_1.pth")
+
+    def exported(**settings):
+        (tmp_path / "config.json").write_text(json.dumps(settings))
+        done = call("export", "--actor", models / "actor_1.pth", "--format", "submission", "--output", tmp_path / "out")
+        assert done.returncode == 0
+        submission = load_submission(tmp_path / "out")
+        return submission.LOOKS, submission.DISCOUNT, submission.POINT, done.stderr
+
+    assert exported() == (True, 0.99, 1.5, "")
+    assert exported(rival_reward=0.25, gamma=0.9, reward_scale=2, reward="score") == (True, 0.9, 2.5, "")
+    looks, _, _, told = exported(reward="2021")
+    assert not looks and "plays the network's own moves" in told and "--reward 2021" in told
+
+
+# When it fails
+
+
+def plays_bare(submission, bare, records=RECORDED[:12]):
+    platform, both = Platform(), Platform()
+    for record in records:
+        for one, other in zip(shown(record, platform), shown(record, both)):
+            assert answer(submission, one) == answer(bare, other)
+
+
+class Clock:
+    """Every look at it takes `tick` seconds."""
+
+    def __init__(self, tick):
+        self.now, self.tick = 0, tick
+
+    def perf_counter(self):
+        self.now += self.tick
+        return self.now
+
+
+def test_when_time_is_up_it_plays_the_network_s_own_moves(submission, bare, capfd):
+    submission.time = Clock(1)
+    plays_bare(submission, bare)
+    told, = capfd.readouterr().err.splitlines()
+    assert "the search failed: the moves are the network's own: TimeoutError" in told
+
+
+@pytest.mark.parametrize("tick,done", [(0, 4), (0.045, 2), (0.11, 1)])
+def test_it_looks_at_fewer_samples_where_time_is_short(tick, done, submission, capfd):
+    seen = []
+    play = submission.play
+    submission.play = lambda torus, position, moves, chance: seen.append(chance) or play(torus, position, moves, chance)
+    submission.time = Clock(tick)
+    answer(submission, shown(RECORDED[40], Platform())[0])
+    assert len(set(map(id, seen))) == done and submission.TOLD == set()
+    assert len(seen) % done == 0 and len(seen) > done, "each one with all candidates"
+    assert capfd.readouterr().err == ""
+
+
+def test_a_search_that_fails_leaves_the_network_s_own_moves(submission, bare, capfd):
+    def fails(positions, outlooks):
+        raise MemoryError("of\nboards")
+
+    views = submission.views_of(10, 20)
+    views.features = fails
+    plays_bare(submission, bare)
+    told, = capfd.readouterr().err.splitlines()
+    assert told.startswith("submission.py: the search failed: the moves are the network's own: MemoryError: of (")
+
+
+def test_without_numpy_it_does_not_search(folder, bare, monkeypatch, capfd):
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    submission = load_submission(folder)
+    monkeypatch.undo()
+    told, = capfd.readouterr().err.splitlines()
+    assert told.startswith("submission.py: cannot look ahead: the moves are the network's own"), told
+    plays_bare(submission, bare)
+    assert not submission.LOOKS and capfd.readouterr().err == ""

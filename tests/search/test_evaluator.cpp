@@ -1,0 +1,79 @@
+#include <ATen/ATen.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "champion.hpp"
+#include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/game/sides.hpp"
+#include "snake_ddp/nets/mlp.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+
+}  // namespace
+
+TEST_CASE("the network has the bits of LibTorch's side, with layer norm and without, at odd widths",
+          "[property]") {
+  for (const bool norm : {true, false}) {
+    for (const std::int64_t hidden : {16, 40, 256}) {
+      nets::Mlp net({309, hidden, 4, norm}, at::kCPU, nets::kQNetName);
+      net.init(3);
+      const search::QWeights weights = rollout::search_weights(net.named(), "test");
+      const at::Tensor mostly_zero = at::randn({100, 310}).mul_(at::rand({100, 310}).lt(0.3));
+      nets::MlpPass pass;
+      nets::forward(net, mostly_zero, pass);
+      search::QScratch scratch;
+      const at::Tensor q = at::empty({100, 4});
+      search::forward(weights, 100, mostly_zero.data_ptr<float>(), 310, scratch, q.data_ptr<float>());
+      CHECK(at::equal(q, pass.output));
+    }
+  }
+}
+
+TEST_CASE("a leaf depends on its board alone, and a finished board is worth nothing", "[property]") {
+  std::vector<game::State> boards = champion::boards(4, 10);
+  REQUIRE(boards.size() > 30);
+  boards[7].is_done = true;
+  search::Evaluator evaluator = champion::evaluator();
+  std::vector<search::Leaf> together(boards.size()), alone(boards.size());
+  evaluator(boards, together);
+  for (std::size_t k = 0; k < boards.size(); ++k)
+    evaluator(std::span(boards).subspan(k, 1), std::span(alone).subspan(k, 1));
+  for (std::size_t k = 0; k < boards.size(); ++k) {
+    CHECK(std::memcmp(together[k].q, alone[k].q, sizeof alone[k].q) == 0);
+    CHECK(together[k].value == alone[k].value);
+    CHECK((together[k].value == 0.0F) == boards[k].done());
+  }
+}
+
+TEST_CASE("the value is the difference of both teams' over what each counts of the other's points",
+          "[unit]") {
+  const std::vector<game::State> boards = champion::boards(2, 10);
+  std::vector<game::State> swapped;
+  for (const game::State& s : boards) swapped.push_back(game::with_sides_swapped(s));
+  std::vector<search::Leaf> leaves(boards.size()), others(boards.size()), scaled(boards.size());
+  search::Evaluator evaluator = champion::evaluator();
+  evaluator(boards, leaves);
+  evaluator(swapped, others);
+  search::Evaluator(champion::net(), champion::sight(), {1.0, 2.0, 0.99})(boards, scaled);
+  for (std::size_t k = 0; k < boards.size(); ++k) {
+    double team[2] = {0, 0};
+    for (int i = 0; i < game::kSnakes; ++i) {
+      double best = -1e9;
+      for (int a = 0; a < game::kMoves; ++a)
+        if ((leaves[k].open[i] >> a & 1) != 0) best = std::max(best, static_cast<double>(leaves[k].q[i][a]));
+      CHECK(leaves[k].open[i] == encode::open_moves(boards[k], i));
+      team[i / 3] += best / 3;
+    }
+    CHECK(static_cast<double>(leaves[k].value) == Approx((team[0] - team[1]) / 1.5).margin(1e-5));
+    CHECK(static_cast<double>(scaled[k].value) == Approx((team[0] - team[1]) / 4.0).margin(1e-5));
+    CHECK(others[k].value == Approx(-leaves[k].value).margin(1e-5));
+  }
+}
+
+TEST_CASE("an actor's file gives no weights for search", "[unit]") {
+  const auto actor = files::load_state_dict(test_data("upstream_actor_2000.pth"));
+  CHECK_THROWS_AS(rollout::search_weights(actor, "actor"), base::FileError);
+}

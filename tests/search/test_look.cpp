@@ -1,0 +1,199 @@
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "../game/boards.hpp"
+#include "champion.hpp"
+#include "snake_ddp/encode/moves.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+using search::Deviations;
+
+bool same(const game::Actions& a, const game::Actions& b) {
+  return std::equal(std::begin(a.of), std::end(a.of), std::begin(b.of));
+}
+
+// The moves of all games, in order.
+std::vector<game::Actions> moves_of(const play::MakeMover& a, const play::MakeMover& b, std::int64_t games,
+                                    std::int64_t seed = 5) {
+  std::vector<std::vector<game::Actions>> of(static_cast<std::size_t>(games));
+  play::MatchOptions options{games, static_cast<std::uint64_t>(seed)};
+  options.on_step = [&](std::int64_t number, const game::Actions& actions, const game::StepResult&,
+                        const game::State&) { of[static_cast<std::size_t>(number)].push_back(actions); };
+  play::play_match(a, b, options);
+  std::vector<game::Actions> all;
+  for (const auto& some : of) all.insert(all.end(), some.begin(), some.end());
+  return all;
+}
+
+bool same(const std::vector<game::Actions>& a, const std::vector<game::Actions>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const game::Actions& x, const game::Actions& y) { return same(x, y); });
+}
+
+// Every move is open and worth the same, every board nothing.
+void indifferent(std::span<const game::State> boards, std::span<search::Leaf> leaves) {
+  for (std::size_t k = 0; k < boards.size(); ++k) {
+    leaves[k] = {};
+    for (int i = 0; i < game::kSnakes; ++i)
+      leaves[k].open[i] = static_cast<std::uint8_t>(encode::open_moves(boards[k], i));
+  }
+}
+
+search::TeamMoves chosen(const game::State& state, int team, const std::vector<search::TeamMoves>& candidates,
+                         const std::vector<search::Sample>& samples) {
+  const search::Question question{state, team, candidates, samples};
+  return candidates[search::look({&question, 1}, 0.99, indifferent)[0].best];
+}
+
+}  // namespace
+
+TEST_CASE("without deviations a look is the bare policy, over whole games and on both sides", "[property]") {
+  search::Spec none;
+  none.deviations = Deviations::kNone;
+  const play::MakeMover territory = play::scripted(agents::Opponent::kTerritory);
+  const auto bare = moves_of(champion::bare(), territory, 12);
+  REQUIRE(bare.size() > 2000);
+  CHECK(same(moves_of(champion::searching(none), territory, 12), bare));
+  CHECK_FALSE(same(moves_of(champion::searching({}), territory, 12), bare));
+}
+
+TEST_CASE("searching games are the same again, however many boards are side by side", "[property]") {
+  const auto spec = GENERATE(std::string("look3"), std::string("puct12"));
+  const play::MakeMover mover = champion::searching(*search::try_spec(spec));
+  const std::vector<game::State> boards = champion::boards(3, 5);
+  const std::vector<std::uint8_t> team(boards.size(), 1);
+  const auto moves = [&](std::uint64_t seed) {
+    std::vector<game::Actions> all(boards.size(), game::Actions{});
+    mover(seed)->act(boards, team, 40, all);
+    return all;
+  };
+  const std::vector<game::Actions> together = moves(5);
+  CHECK(same(moves(5), together));
+  std::vector<game::Actions> alone(boards.size(), game::Actions{});
+  for (std::size_t k = 0; k < boards.size(); ++k)
+    mover(5)->act({&boards[k], 1}, {&team[k], 1}, 40 + static_cast<std::int64_t>(k), {&alone[k], 1});
+  CHECK(same(alone, together));
+  bool differ = false;
+  for (std::uint64_t seed = 6; seed < 12; ++seed) differ = differ || !same(moves(seed), together);
+  CHECK(differ);
+}
+
+TEST_CASE("candidates are the bare moves, and one deviation or any", "[unit]") {
+  for (const game::State& state : champion::boards(2, 10)) {
+    search::Leaf leaf;
+    champion::evaluator()({&state, 1}, {&leaf, 1});
+    for (const int team : {0, 1}) {
+      const auto none = search::candidates_of(leaf, team, Deviations::kNone),
+                 one = search::candidates_of(leaf, team, Deviations::kOne),
+                 all = search::candidates_of(leaf, team, Deviations::kAll);
+      const search::TeamMoves bare = search::bare_moves(leaf, team);
+      CHECK((none.size() == 1 && none.front() == bare));
+      CHECK(one.front() == bare);
+      CHECK(all.front() == bare);
+      std::size_t ones = 1, product = 1;
+      for (int i = 0; i < game::kTeamSize; ++i) {
+        const auto open = static_cast<std::size_t>(__builtin_popcount(leaf.open[team * game::kTeamSize + i]));
+        ones += open - 1;
+        product *= open;
+      }
+      CHECK(one.size() == ones);
+      CHECK(all.size() == product);
+      const std::set<search::TeamMoves> every(all.begin(), all.end());
+      CHECK(every.size() == all.size());
+      for (const auto& moves : one) CHECK(every.count(moves) == 1);
+    }
+  }
+}
+
+TEST_CASE("the first sample has the foes' best moves, others draw by the temperature among open ones",
+          "[unit]") {
+  const game::State state = champion::boards(1, 4).back();
+  search::Leaf leaf;
+  champion::evaluator()({&state, 1}, {&leaf, 1});
+  const search::Dice dice(1, 2, 3, 0);
+  const auto cold = search::samples_of(leaf, 0, 50, 1e-4F, dice),
+             hot = search::samples_of(leaf, 0, 50, 1e4F, dice);
+  const search::TeamMoves bare = search::bare_moves(leaf, 1);
+  CHECK(hot[0].foes == bare);
+  std::set<search::TeamMoves> different;
+  std::set<std::uint32_t> words;
+  for (std::size_t k = 0; k < hot.size(); ++k) {
+    CHECK(cold[k].foes == bare);
+    different.insert(hot[k].foes);
+    words.insert(hot[k].draws.turn);
+    for (const std::uint32_t word : hot[k].draws.bean) words.insert(word);
+    for (int i = 0; i < game::kTeamSize; ++i)
+      CHECK((leaf.open[game::kTeamSize + i] >> hot[k].foes[static_cast<std::size_t>(i)] & 1) == 1);
+  }
+  CHECK(different.size() > 3);
+  CHECK(words.size() == 6 * hot.size());
+  CHECK(search::samples_of(leaf, 0, 1, 1.0F, search::Dice(1, 2, 4, 0))[0].draws.turn != hot[0].draws.turn);
+}
+
+TEST_CASE("drawn chance follows its numbers: beans by free cell, reversals by digits in base 3", "[unit]") {
+  const search::Draws draws{0x80000000U, {0, 0xffffffffU, 0, 0, 0}};  // one half is 0.1111... in base 3
+  search::DrawnChance chance(draws);
+  const game::State state = boards::top(
+      "..>>A...............\n....................\n....................\n"
+      "....................\n....................\n");
+  CHECK(chance.bean(state) == state.nth_free(0));
+  CHECK(chance.bean(state) == state.nth_free(state.free_cells() - 1));
+  for (int snake = 0; snake < game::kSnakes; ++snake) {
+    CHECK(chance.turn(snake, 0) == 2);
+    CHECK(chance.turn(snake, 3) == 1);
+  }
+}
+
+TEST_CASE("a certain head-on with a short foe costs a long snake, and a bean is worth its point", "[unit]") {
+  // A (length 6) and D (length 3) may both enter the cell between them; D does.
+  const game::State state = boards::top(
+      ".>>>>>A.D<<.........\n"
+      "....................\n"
+      "....................\n"
+      "....................\n"
+      "....................\n");
+  std::vector<search::Sample> straight = {{{game::kLeft, game::kRight, game::kRight}, {}}};
+  const std::vector<search::TeamMoves> both = {{game::kRight, game::kRight, game::kRight},
+                                               {game::kUp, game::kRight, game::kRight}};
+  const search::Question question{state, 0, both, straight};
+  const search::Answer answer = search::look({&question, 1}, 0.99, indifferent)[0];
+  // A loses its three grown cells, D nothing: it is as short as at the start.
+  CHECK(answer.scores[0] == Approx(-1.0));
+  CHECK(answer.scores[1] == Approx(0.0));
+  CHECK(answer.best == 1);
+  straight[0].foes[0] = game::kUp;  // D does not come: a tie, so the first candidate
+  CHECK(chosen(state, 0, both, straight) == both[0]);
+  // Seen from D the same collision is worth a point, so a look at D's side finds it.
+  const std::vector<search::Sample> ahead = {{both[0], {}}};
+  const std::vector<search::TeamMoves> others = {{game::kUp, game::kRight, game::kRight},
+                                                 {game::kLeft, game::kRight, game::kRight}};
+  CHECK(chosen(state, 1, others, ahead) == others[1]);
+}
+
+TEST_CASE("a score is a mean over samples of lead and discounted value, without value at the end", "[unit]") {
+  game::State state = boards::top(
+      ".>>A.o..............\n"
+      "....................\n"
+      "....................\n"
+      "....................\n"
+      "....................\n");
+  const auto worth_two = [](std::span<const game::State> boards, std::span<search::Leaf> leaves) {
+    for (std::size_t k = 0; k < boards.size(); ++k) leaves[k].value = 2.0F;
+  };
+  const search::Sample on = {{game::kRight, game::kRight, game::kRight}, {}};
+  search::Question question{state, 0, {{game::kRight, game::kRight, game::kRight}}, {on, on}};
+  CHECK(search::look({&question, 1}, 0.5, worth_two)[0].scores[0] == Approx(1.0));
+  question.team = 1;
+  CHECK(search::look({&question, 1}, 0.5, worth_two)[0].scores[0] == Approx(-1.0));
+  question.state.steps = game::kMaxSteps;
+  CHECK(search::look({&question, 1}, 0.5, worth_two)[0].scores[0] == Approx(0.0));
+  // Next to the bean a step takes it: a third of a point per snake.
+  question = {boards::top("..>>Ao..............\n....................\n....................\n"
+                          "....................\n....................\n"),
+              0,
+              {{game::kRight, game::kRight, game::kRight}},
+              {on}};
+  CHECK(search::look({&question, 1}, 0.5, worth_two)[0].scores[0] == Approx(1.0 / 3 + 1.0));
+}

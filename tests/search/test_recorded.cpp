@@ -1,0 +1,97 @@
+// What look4 thinks of recorded boards, for other programs that search the same way: tests/data/look_moves.jsonl.gz.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "champion.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/lines.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+using nlohmann::ordered_json;
+
+constexpr const char* kFile = "look_moves.jsonl.gz";
+constexpr std::size_t kBoards = 600, kSamples = 4;
+
+ordered_json json_of(const search::Question& q, const search::Answer& a) {
+  ordered_json samples = ordered_json::array(), scores = ordered_json::array();
+  for (const search::Sample& s : q.samples)
+    samples.push_back({{"foes", s.foes}, {"turn", s.draws.turn}, {"bean", s.draws.bean}});
+  for (const double score : a.scores) scores.push_back(std::round(score * 1e5) / 1e5);
+  return {{"candidates", q.candidates},
+          {"samples", samples},
+          {"scores", scores},
+          {"moves", q.candidates[a.best]}};
+}
+
+// A line: the board as in recorded games, then what each team thinks of it.
+ordered_json line_of(const game::State& state, std::uint64_t number, search::Evaluator& evaluator) {
+  const game::Position p = game::position_of(state);
+  ordered_json line = {
+      {"snakes", p.snakes}, {"directions", p.directions}, {"beans", p.beans}, {"step", p.step}};
+  search::Leaf leaf;
+  evaluator({&state, 1}, {&leaf, 1});
+  for (const int team : {0, 1}) {
+    const search::Question q{state, team, search::candidates_of(leaf, team, search::Deviations::kOne),
+                             search::samples_of(leaf, team, kSamples, 0.2F, {1, number, state.step(), team})};
+    line["teams"].push_back(json_of(q, search::look({&q, 1}, 0.99, std::ref(evaluator))[0]));
+  }
+  return line;
+}
+
+game::State board_of(const nlohmann::json& line) {
+  game::Position p;
+  line.at("snakes").get_to(p.snakes);
+  line.at("directions").get_to(p.directions);
+  line.at("beans").get_to(p.beans);
+  line.at("step").get_to(p.step);
+  // Since all begin with the same length, a snake's rewards sum up to what it has grown.
+  for (std::size_t i = 0; i < game::kSnakes; ++i)
+    p.returns[i / game::kTeamSize] += static_cast<int>(p.snakes[i].size()) - game::kStartLength;
+  return game::make_state(p);
+}
+
+}  // namespace
+
+// Writes the file anew: SD_RECORD=FILE test_search "[record]"; then gzip -9n FILE.
+TEST_CASE("looks are recorded", "[.][record]") {
+  const char* file = std::getenv("SD_RECORD");
+  REQUIRE(file != nullptr);
+  std::vector<game::State> boards = champion::boards(20, 20);
+  const std::vector<game::State> random = champion::boards(20, 20, agents::Opponent::kLevel0);
+  boards.resize(kBoards / 2);
+  boards.insert(boards.end(), random.begin(), random.begin() + kBoards / 2);
+  search::Evaluator evaluator = champion::evaluator();
+  std::string text;
+  for (std::size_t k = 0; k < boards.size(); ++k) text += line_of(boards[k], k, evaluator).dump() + "\n";
+  records::write_file_atomically(file, text);
+}
+
+TEST_CASE("looks at recorded boards have the recorded scores and moves", "[golden]") {
+  search::Evaluator evaluator = champion::evaluator();
+  std::size_t boards = 0, searched = 0, changed = 0;
+  records::LineReader reader(test_data(kFile));
+  for (std::string text; reader.next(text);) {
+    const nlohmann::json line = nlohmann::json::parse(text);
+    const game::State state = board_of(line);
+    const nlohmann::json now = line_of(state, boards++, evaluator);
+    for (std::size_t team = 0; team < 2; ++team) {
+      const nlohmann::json &was = line.at("teams")[team], &is = now.at("teams")[team];
+      REQUIRE(is.at("candidates") == was.at("candidates"));
+      REQUIRE(is.at("samples") == was.at("samples"));
+      const auto then = was.at("scores").get<std::vector<double>>(),
+                 scores = is.at("scores").get<std::vector<double>>();
+      REQUIRE(scores.size() == then.size());
+      for (std::size_t c = 0; c < scores.size(); ++c) REQUIRE(scores[c] == Approx(then[c]).margin(1e-4));
+      REQUIRE(is.at("moves") == was.at("moves"));
+      ++searched;
+      changed += was.at("moves") != was.at("candidates")[0];
+    }
+  }
+  CHECK(boards == kBoards);
+  CHECK(searched == 2 * kBoards);
+  CHECK(changed > searched / 20);
+}

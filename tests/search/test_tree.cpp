@@ -1,0 +1,136 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "../game/boards.hpp"
+#include "champion.hpp"
+#include "snake_ddp/encode/moves.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+
+// Any move that is not certain death; boards are worth what team A leads by, so that only what is gained counts.
+void by_score(std::span<const game::State> boards, std::span<search::Leaf> leaves) {
+  for (std::size_t k = 0; k < boards.size(); ++k) {
+    leaves[k] = {};
+    for (int i = 0; i < game::kSnakes; ++i)
+      leaves[k].open[i] = static_cast<std::uint8_t>(encode::open_moves(boards[k], i));
+  }
+}
+
+search::Tree grown(const game::State& state, int simulations, search::TreeOptions options = {},
+                   const search::Evaluate& evaluate = by_score) {
+  search::Leaf leaf;
+  evaluate({&state, 1}, {&leaf, 1});
+  search::Tree tree(state, leaf, search::Dice(1, 2, state.step(), 0), options);
+  search::run({&tree, 1}, evaluate, [&](std::int64_t done) { return done >= simulations; });
+  return tree;
+}
+
+}  // namespace
+
+TEST_CASE("a tree finds beans that are several steps away", "[unit]") {
+  // Every move is as good as another for one step. Two steps to the left there is a bean for A.
+  const game::State state = boards::top(
+      "....................\n"
+      "...........A........\n"
+      "...........^........\n"
+      "...........^........\n"
+      "....................\n");
+  game::Position position = game::position_of(state);
+  position.beans = {game::kCols + 9};
+  const search::Tree tree = grown(game::make_state(position), 2000);
+  CHECK(tree.simulations() == 2000);
+  CHECK(tree.best(0)[0] == game::kLeft);
+  CHECK(tree.mean(0, game::kLeft) > tree.mean(0, game::kRight));
+  int visits = 0;
+  for (int move = 0; move < game::kMoves; ++move) visits += tree.visits(0, move);
+  CHECK(visits == 2000);
+  CHECK(tree.visits(0, game::kDown) == 0);  // back
+}
+
+TEST_CASE("a long snake leaves the cell that a short foe can contest, and the foe goes there", "[unit]") {
+  // A can go straight on only where D may come, too, or away. Meeting costs A three points and D none.
+  const game::State state = boards::top(
+      ".>>>>>A.D<<.........\n"
+      "....................\n"
+      "....................\n"
+      "....................\n"
+      "....................\n");
+  const search::Tree tree = grown(state, 3000);
+  CHECK(tree.best(0)[0] != game::kRight);
+  CHECK(tree.visits(0, game::kRight) < 1000);
+  CHECK(tree.mean(0, game::kRight) < tree.mean(0, game::kUp));
+}
+
+TEST_CASE("one simulation goes where the network prefers, more where the values lead", "[unit]") {
+  const game::State state = champion::boards(1, 4).back();
+  search::Evaluator evaluator = champion::evaluator();
+  search::Leaf leaf;
+  evaluator({&state, 1}, {&leaf, 1});
+  for (const int team : {0, 1})
+    CHECK(grown(state, 1, {}, std::ref(evaluator)).best(team) == search::bare_moves(leaf, team));
+  // With a value that is 1 where snake 0 is in the board's upper half, it goes there.
+  int asked = 0;
+  const auto upper = [&](std::span<const game::State> boards, std::span<search::Leaf> leaves) {
+    by_score(boards, leaves);
+    for (std::size_t k = 0; k < boards.size(); ++k, ++asked)
+      leaves[k].value = game::row_of(boards[k].head(0)) < 2 ? 1.0F : 0.0F;
+  };
+  const game::State edge = boards::top(
+      "....................\n"
+      "....................\n"
+      "..>>A...............\n"
+      "....................\n"
+      "....................\n");
+  const search::Tree tree = grown(edge, 300, {}, upper);
+  CHECK(tree.best(0)[0] == game::kUp);
+  CHECK(asked == 301);
+}
+
+TEST_CASE("leads are discounted on their way up, and a finished game is worth nothing", "[unit]") {
+  // Both teams' snakes have one step left: the value of a node, 7, must not show.
+  game::State state = boards::top(
+      "....................\n"
+      "...........A........\n"
+      "...........^........\n"
+      "...........^........\n"
+      "....................\n");
+  const auto seven = [](std::span<const game::State> boards, std::span<search::Leaf> leaves) {
+    by_score(boards, leaves);
+    for (search::Leaf& leaf : leaves) leaf.value = 7.0F;
+  };
+  search::TreeOptions options;
+  options.gamma = 0.5;
+  CHECK(grown(state, 1, options, seven).mean(0, game::kUp) == Approx(3.5));
+  state.steps = game::kMaxSteps;
+  const search::Tree last = grown(state, 40, options, seven);
+  CHECK(last.simulations() == 40);
+  for (const int move : {game::kUp, game::kLeft, game::kRight}) {
+    if (last.visits(0, move) > 0) CHECK(last.mean(0, move) == Approx(0.0).margin(1e-9));
+  }
+}
+
+TEST_CASE("trees side by side grow as they do alone", "[property]") {
+  const std::vector<game::State> boards = champion::boards(2, 5);
+  search::Evaluator evaluator = champion::evaluator();
+  std::vector<search::Leaf> leaves(boards.size());
+  evaluator(boards, leaves);
+  const auto tree_of = [&](std::size_t k) {
+    return search::Tree(boards[k], leaves[k], search::Dice(1, k, boards[k].step(), 0), {});
+  };
+  std::vector<search::Tree> together;
+  for (std::size_t k = 0; k < boards.size(); ++k) together.push_back(tree_of(k));
+  const auto enough = [](std::int64_t done) { return done >= 30; };
+  search::run(together, std::ref(evaluator), enough);
+  for (std::size_t k = 0; k < boards.size(); ++k) {
+    search::Tree alone = tree_of(k);
+    search::run({&alone, 1}, std::ref(evaluator), enough);
+    for (int i = 0; i < game::kSnakes; ++i) {
+      for (int move = 0; move < game::kMoves; ++move) {
+        CHECK(alone.visits(i, move) == together[k].visits(i, move));
+        CHECK(alone.mean(i, move) == together[k].mean(i, move));
+      }
+    }
+  }
+}
