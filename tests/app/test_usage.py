@@ -600,7 +600,7 @@ def bench(what, *line):
     return {row["name"]: row for row in rows}
 
 
-@pytest.mark.parametrize("what", ["game", "encode", "act", "update"])
+@pytest.mark.parametrize("what", ["game", "encode", "act", "search", "update"])
 def test_bench_tells_values_with_their_limits(what):
     bench(what, "--seconds", "0.01", *(["--batch_size", "16"] if what == "update" else []))
 
