@@ -19,6 +19,22 @@ float team_value(const Leaf& leaf, int team) {
   return sum / game::kTeamSize;
 }
 
+// What all six snakes see, as play::Sight writes it. Whose cells are within reach is the same question for both teams.
+// Shapes  out [6, row].
+void write_both(const play::Sight& sight, const game::State& state, float* out, std::size_t row) {
+  if (sight.kind != encode::ObsKind::kView || sight.view_radius > 0 || sight.graphs) {
+    for (int team = 0; team < 2; ++team, out += game::kTeamSize * row) sight.write(state, team, out);
+    return;
+  }
+  const game::Segments segments = game::segments_of(state);
+  const encode::view::Surroundings around = encode::view::surroundings_of(state, segments);
+  const game::Reach reach = game::reach_of(state, segments);
+  for (int i = 0; i < game::kSnakes; ++i, out += row) {
+    encode::view::write_one(state, around, i / game::kTeamSize, i, out);
+    encode::view::write_outlooks(state, reach, i, out + encode::view::kFeatures);
+  }
+}
+
 }  // namespace
 
 Evaluator::Evaluator(const QWeights& net, const play::Sight& sight, const Training& training)
@@ -32,8 +48,7 @@ Evaluator::Evaluator(const QWeights& net, const play::Sight& sight, const Traini
 
 void Evaluator::operator()(std::span<const game::State> boards, std::span<Leaf> leaves) {
   SD_CHECK(boards.size() == leaves.size(), "a leaf for each board");
-  const std::size_t row = static_cast<std::size_t>(sight_.features()) + 1,
-                    team_floats = game::kTeamSize * row;
+  const std::size_t row = static_cast<std::size_t>(sight_.features()) + 1;
   std::array<std::size_t, kChunk> chunk;
   for (std::size_t next = 0; next < boards.size();) {
     std::size_t count = 0;
@@ -43,9 +58,7 @@ void Evaluator::operator()(std::span<const game::State> boards, std::span<Leaf> 
         std::fill(std::begin(leaves[next].open), std::end(leaves[next].open), play::kAllMoves);
         continue;
       }
-      for (int team = 0; team < 2; ++team)
-        sight_.write(boards[next], team,
-                     rows_.data() + (2 * count + static_cast<std::size_t>(team)) * team_floats);
+      write_both(sight_, boards[next], rows_.data() + count * game::kSnakes * row, row);
       chunk[count++] = next;
     }
     forward(*net_, static_cast<std::int64_t>(count * game::kSnakes), rows_.data(),

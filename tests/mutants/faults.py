@@ -35,6 +35,15 @@ TESTS = [
     catch("test_game", "a tail's cell may be entered, a neck's may not, and who has no way out has all four",
           ("tails are taken for certain death", "fatal_moves", "tails[owner] != cell", "tails[owner] < 255")),
 
+    catch("test_search", "the value is the difference of both teams' over what each counts of the other's points",
+          ("the foes' share of a value is not taken off", "Evaluator", "1.0 + training.rival_reward", "1.0")),
+    catch("test_search", "a score is a mean over samples of lead and discounted value, without value at the end",
+          ("a finished board is worth something", "look", "boards[outcome->board].done()", "false")),
+    catch("test_search", "a long snake leaves the cell that a short foe can contest, and the foe goes there",
+          ("foes in the tree help", "select", "i < game::kTeamSize", "i < game::kSnakes")),
+    catch("test_search", "trees side by side grow as they do alone",
+          ("all trees wait for one leaf", "run", "expand(leaves[k])", "expand(leaves[0])")),
+
     catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM",
           ("both directions run the same way", "snake_at", "direction == 0", "direction < 2"),
           ("a cell's gradient stops at its state", "cell_backward", "= d * forget", "= 0 * d * forget")),
