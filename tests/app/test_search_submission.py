@@ -116,6 +116,21 @@ def test_a_game_is_over_when_a_snake_cannot_come_back(submission, monkeypatch):
     assert after.done and after.snakes[0] == after.snakes[5] == [] and after.directions == moves
 
 
+def test_on_a_full_board_no_more_beans_are_dealt_than_fit(submission):
+    others = [[20 * i + 2, 20 * i + 1, 20 * i] for i in range(1, 6)]
+    beans = [20 * i + 3 for i in range(1, 6)]  # all are eaten, and only the tail of snake 0 leaves its cell
+    long = [0] + [cell for cell in range(2, 200) if cell not in beans + sum(others, [])]
+    board = submission.Position([long] + others, [submission.RIGHT] * 6, beans, 7)
+    after, rewards = submission.play(submission.Torus(10, 20), board, [submission.RIGHT] * 6, Least())
+    assert after.beans == [long[-1]] and rewards == [0, 1, 1, 1, 1, 1] and after.done
+
+
+def test_chance_is_in_fractions(submission):
+    sample = submission.Sample([], [0, 0.33, 0.34, 0.66, 0.67, 0.99], [0, 0.3, 0.4, 0.6, 0.99])
+    assert [sample.turn(i, back) for i, back in enumerate([0, 0, 1, 2, 3, 3])] == [1, 1, 2, 1, 2, 2]
+    assert [sample.bean(k, [5, 7, 9]) for k in range(5)] == [5, 5, 7, 7, 9]
+
+
 # Its encoder
 
 
