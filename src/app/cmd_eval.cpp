@@ -40,7 +40,7 @@ struct EvalLine {
   std::int64_t seed = 1;
   bool swap_sides = true;
   bool mask_fatal = false;
-  int view_radius = 0;
+  std::optional<int> view_radius;
   bool json = false;
   int show = 0;
   std::string record;
@@ -175,10 +175,10 @@ Action add_eval(CLI::App& command) {
   command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
                    "teams from files avoid moves that are certain death; Q-networks always do");
   command
-      .add_option(
-          "--view_radius,--view-radius", line->view_radius,
-          "view radius of teams trained with --obs window, as in training; 0: unlimited. Teams with tokens "
-          "use that of their training")
+      .add_option("--view_radius,--view-radius", line->view_radius,
+                  "view radius of teams with --obs window; 0: unlimited [that of a file's record, else "
+                  "unlimited]. Teams "
+                  "with tokens use that of their training")
       ->check(CLI::Range(0, 10));
   command.add_option("--show", line->show, "print the first game's board before this step, 1 to 201")
       ->check(CLI::Range(1, game::kMaxSteps + 1));
@@ -218,8 +218,9 @@ Action add_eval(CLI::App& command) {
     Team a = team_from_spec(line->team_a, line->mask_fatal),
          b = team_from_spec(line->team_b, line->mask_fatal);
     for (Team* team : {&a, &b}) {
-      if (team->player.sight.kind == encode::ObsKind::kWindow && !team->player.sight.graphs)
-        team->player.sight.view_radius = line->view_radius;
+      if (line->view_radius && team->player.sight.kind == encode::ObsKind::kWindow &&
+          !team->player.sight.graphs)
+        team->player.sight.view_radius = *line->view_radius;
     }
     at::set_num_threads(1);
     dist::Options options;

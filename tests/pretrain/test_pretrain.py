@@ -235,7 +235,7 @@ def test_qmix_plays_with_predicted_tokens_of_what_it_does_not_see(tokenizer, gam
     alone = shutil.copy(actor, tmp_path / "actor.pth")
     assert "config.json" in call("eval", "--team_a", alone, "--team_b", "level1").stderr
     for wrong, words in (({"obs": "30"}, "--obs window"), ({"view_radius": 0}, "limited view"), ({"view_radius": 2}, "at least 3"),
-                         ({"algo": "ddpg"}, "not for --algo ddpg"), ({"opponent_mix": "league:1"}, "no league")):
+                         ({"algo": "ddpg"}, "not apply to --algo ddpg"), ({"opponent_mix": "league:1"}, "no league")):
         refused = call("train", "--check_settings", *flags(run | wrong))
         assert refused.returncode == 2 and words in refused.stderr, refused.stderr
     nowhere = call("train", *flags(run | {"tokens": tmp_path / "nowhere"}))

@@ -187,7 +187,8 @@ def with_record(path, change):
 
 
 def score(actor):
-    return only_json(call("eval", "--json", "--team_a", actor, "--team_b", "level2", "--games", 20, "--seed", 3).stdout)["score_a"]
+    done = only_json(call("eval", "--json", "--team_a", actor, "--team_b", "level2", "--games", 100, "--seed", 3).stdout)
+    return done["wins"], done["score_a"], done["score_b"]
 
 
 def test_an_actor_is_the_same_player_outside_its_run(tmp_path):
