@@ -12,9 +12,9 @@ namespace snake_ddp::app {
 /// An actor that a file holds, known to be one.
 struct ActorFile {
   std::string path;
-  files::NamedTensors weights;
-  std::string record;  // what the file says about them
-  nets::Head head;
+  files::NamedTensors weights = {};
+  std::string record = {};  // what the file says about them
+  nets::Head head = nets::Head::kSoftmax;
   bool argmax = false;
   bool mask_fatal = false;
   bool bare = false;    // a submission makes the network's own moves, without a search
