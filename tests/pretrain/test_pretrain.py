@@ -233,6 +233,9 @@ def test_qmix_plays_with_predicted_tokens_of_what_it_does_not_see(tokenizer, gam
     refused = call("export", "--actor", actor, "--format", "submission", "--output", tmp_path / "submission")
     assert refused.returncode == 2 and "--tokens" in refused.stderr and not (tmp_path / "submission").exists()
     alone = shutil.copy(actor, tmp_path / "actor.pth")
+    outside = call("eval", "--json", "--team_a", alone, "--team_b", "level1", "--games", 4)
+    assert only_json(outside.stdout)["games"] == 4, "its record names the tokens"
+    torch.save(torch.load(alone, weights_only=True), alone)  # the weights alone
     assert "config.json" in call("eval", "--team_a", alone, "--team_b", "level1").stderr
     for wrong, words in (({"obs": "30"}, "--obs window"), ({"view_radius": 0}, "limited view"), ({"view_radius": 2}, "at least 3"),
                          ({"algo": "ddpg"}, "not apply to --algo ddpg"), ({"opponent_mix": "league:1"}, "no league")):
