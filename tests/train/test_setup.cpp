@@ -371,8 +371,9 @@ TEST_CASE("a flag that the learner does not use is at its default in what is mad
       if (std::count(of_python.begin(), of_python.end(), name) > 0)
         CHECK(train::check_given(after, {name}).size() == 1);
       else
-        CHECK_THROWS_WITH(train::check_given(after, {name}),
-                          Catch::Contains("--" + name) && Catch::Contains("not apply to --algo " + entry.name));
+        CHECK_THROWS_WITH(
+            train::check_given(after, {name}),
+            Catch::Contains("--" + name) && Catch::Contains("not apply to --algo " + entry.name));
       CHECK(train::check_given(before, {name}).empty());
     }
   }
