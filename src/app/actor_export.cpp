@@ -172,8 +172,7 @@ void write_submission(const ActorFile& actor, const std::string& output) {
   text = filled_in(std::move(text), "LOOK_AHEAD", training ? "True" : "False");
   const search::Training values = training.value_or(search::Training{});
   text = filled_in(std::move(text), "DISCOUNT", fmt::format("{}", values.gamma));
-  text = filled_in(std::move(text), "POINT",
-                   fmt::format("{}", (1.0 + values.rival_reward) * values.reward_scale));
+  text = filled_in(std::move(text), "POINT", fmt::format("{}", values.point()));
   files::save_state_dict((fs::path(output) / name).string(), actor.weights, actor.record);
   records::write_file_atomically((fs::path(output) / "submission.py").string(), text);
 }

@@ -44,7 +44,7 @@ Action add_export(CLI::App& command) {
       "--output", line->output,
       "file or, for submission, folder to write [named after the actor, in the current folder]");
   command.add_option("--output_activation,--output-activation", line->output_activation,
-                     "softmax or tanh [that of the actor's run, or softmax if it is in none]");
+                     "softmax or tanh [as the file's record or its run's config.json says, else softmax]");
   command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
                    "make a submission that avoids moves that are certain death; a Q-network's always does");
   command.add_flag("--bare", line->bare,

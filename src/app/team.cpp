@@ -77,9 +77,8 @@ std::shared_ptr<const search::Player> searching(const files::NamedTensors& weigh
         "with --reward score",
         record.reward));
   }
-  const search::Training training = {record.rival_reward, record.reward_scale, record.gamma};
   return std::make_shared<const search::Player>(
-      search::Player{rollout::search_weights(weights, path), training, how});
+      search::Player{rollout::search_weights(weights, path), record.training, how});
 }
 
 // A Q-network that was trained with --tokens.
@@ -142,9 +141,10 @@ train::ActorRecord guessed(const files::NamedTensors& weights, const std::string
 // What rewards the network was trained for, from its run's config.json. Without one as configs/champion.json.
 void add_training(train::ActorRecord& record, const RunSettings& run) {
   record.reward = run.get<std::string>("reward", "score");
-  record.rival_reward = run.get<double>("rival_reward", record.rival_reward);
-  record.reward_scale = run.get<double>("reward_scale", record.reward_scale);
-  record.gamma = run.get<double>("gamma", record.gamma);
+  search::Training& t = record.training;
+  t.rival_reward = run.get<double>("rival_reward", t.rival_reward);
+  t.reward_scale = run.get<double>("reward_scale", t.reward_scale);
+  t.gamma = run.get<double>("gamma", t.gamma);
 }
 
 }  // namespace

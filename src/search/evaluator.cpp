@@ -19,20 +19,14 @@ float team_value(const Leaf& leaf, int team) {
   return sum / game::kTeamSize;
 }
 
-// What all six snakes see, as play::Sight writes it. Whose cells are within reach is the same question for both teams.
+// What all six snakes see, as play::Sight writes it, but for the constant. Which cells are within reach is the same question for both teams.
 // Shapes  out [6, row].
 void write_both(const play::Sight& sight, const game::State& state, float* out, std::size_t row) {
-  if (sight.kind != encode::ObsKind::kView || sight.view_radius > 0 || sight.graphs) {
-    for (int team = 0; team < 2; ++team, out += game::kTeamSize * row) sight.write(state, team, out);
+  if (encode::is_view(sight.kind) && sight.view_radius == 0 && !sight.graphs) {
+    encode::view::write_snakes(sight.kind, state, 0, game::kSnakes, out, static_cast<int>(row));
     return;
   }
-  const game::Segments segments = game::segments_of(state);
-  const encode::view::Surroundings around = encode::view::surroundings_of(state, segments);
-  const game::Reach reach = game::reach_of(state, segments);
-  for (int i = 0; i < game::kSnakes; ++i, out += row) {
-    encode::view::write_one(state, around, i / game::kTeamSize, i, out);
-    encode::view::write_outlooks(state, reach, i, out + encode::view::kFeatures);
-  }
+  for (int team = 0; team < 2; ++team, out += game::kTeamSize * row) sight.write(state, team, out);
 }
 
 }  // namespace
@@ -40,7 +34,7 @@ void write_both(const play::Sight& sight, const game::State& state, float* out, 
 Evaluator::Evaluator(const QWeights& net, const play::Sight& sight, const Training& training)
     : net_(&net),
       sight_(sight),
-      unit_(static_cast<float>((1.0 + training.rival_reward) * training.reward_scale)),
+      point_(static_cast<float>(training.point())),
       rows_(kChunk * game::kSnakes * static_cast<std::size_t>(sight.features() + 1)),
       q_(kChunk * game::kSnakes * game::kMoves) {
   SD_CHECK(net.features == sight.features(), "a network for what is seen");
@@ -68,7 +62,7 @@ void Evaluator::operator()(std::span<const game::State> boards, std::span<Leaf> 
       std::memcpy(leaf.q, q_.data() + k * game::kSnakes * game::kMoves, sizeof leaf.q);
       for (int i = 0; i < game::kSnakes; ++i)
         leaf.open[i] = static_cast<std::uint8_t>(encode::open_moves(boards[chunk[k]], i));
-      leaf.value = (team_value(leaf, 0) - team_value(leaf, 1)) / unit_;
+      leaf.value = (team_value(leaf, 0) - team_value(leaf, 1)) / point_;
     }
   }
 }

@@ -46,9 +46,7 @@ ActorRecord parsed(const files::SavedWeights& file, const std::string& path) {
   if (const std::int64_t actual = nets::hidden_of(file.weights, path); hidden != actual)
     contradiction(fmt::format("hidden_size {}", hidden), fmt::format("{} wide", actual));
   record.reward = json.at("reward");
-  record.rival_reward = json.at("rival_reward");
-  record.reward_scale = json.at("reward_scale");
-  record.gamma = json.at("gamma");
+  record.training = {json.at("rival_reward"), json.at("reward_scale"), json.at("gamma")};
   return record;
 }
 

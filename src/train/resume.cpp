@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <numeric>
@@ -235,6 +236,18 @@ Failure agreed(const Failure& mine, dist::DistContext& context) {
   return {true, context.broadcast_text(damaged.empty() ? "" : damaged.front(), context.deadline())};
 }
 
+// Does rank 0's work. A FileError there is thrown on every rank.
+void on_main(dist::DistContext& context, const std::function<void()>& work) {
+  Failure failure;
+  try {
+    if (context.is_main()) work();
+  } catch (const FileError& e) {
+    failure.why = e.what();
+  }
+  failure = agreed(failure, context);
+  if (!failure.why.empty()) throw FileError(failure.why);
+}
+
 // Why a run without a whole checkpoint cannot go on, and how it could. `reasons`: of those that were just tried.
 std::string nothing_whole(const std::string& run, const std::vector<std::string>& reasons,
                           const std::vector<std::string>& set_aside) {
@@ -328,25 +341,17 @@ Counters recounted(Counters counters, const files::Manifest& then, const ordered
 void share(const Found& found, const RunState& state, const ordered_json& settings, rollout::GameCount& count,
            dist::DistContext& context) {
   std::string counters;
-  Failure failure;
-  if (context.is_main()) {
-    try {
-      nets::copy_state(under(found.taken.shared, "learner."), state.learner.state(), "the checkpoint");
-      state.learner.state_changed();
-      nets::NamedTensors small;
-      for (const auto& item : found.taken.shared) {
-        if (!item.first.starts_with("learner.") && !item.first.starts_with("counters."))
-          small.push_back(item);
-      }
-      const Counters then = counters_from(under(found.taken.shared, "counters."), "the checkpoint");
-      nets::add_under(small, "counters.", to_state(recounted(then, found.manifest, settings)));
-      counters = files::state_dict_bytes(small);
-    } catch (const FileError& e) {
-      failure.why = e.what();
+  on_main(context, [&] {
+    nets::copy_state(under(found.taken.shared, "learner."), state.learner.state(), "the checkpoint");
+    state.learner.state_changed();
+    nets::NamedTensors small;
+    for (const auto& item : found.taken.shared) {
+      if (!item.first.starts_with("learner.") && !item.first.starts_with("counters.")) small.push_back(item);
     }
-  }
-  failure = agreed(failure, context);
-  if (!failure.why.empty()) throw FileError(failure.why);
+    const Counters then = counters_from(under(found.taken.shared, "counters."), "the checkpoint");
+    nets::add_under(small, "counters.", to_state(recounted(then, found.manifest, settings)));
+    counters = files::state_dict_bytes(small);
+  });
   share_weights(state.learner, context);
   const nets::NamedTensors small = files::read_state_dict(
       context.broadcast_text(counters, context.deadline()), "the checkpoint's counters");
@@ -365,18 +370,11 @@ void share(const Found& found, const RunState& state, const ordered_json& settin
 // Makes the checkpoint that was named the newest one, for the next start.
 void take_up(const Place& place, std::int64_t step, dist::DistContext& context,
              std::vector<std::string>& lines) {
-  Failure failure;
-  if (context.is_main()) {
-    try {
-      const std::vector<std::string> left = files::take_up(place.run, place.checkpoint, step);
-      if (!left.empty())
-        lines.push_back(fmt::format("Set aside, no longer used as checkpoints: {}", fmt::join(left, ", ")));
-    } catch (const FileError& e) {
-      failure.why = e.what();
-    }
-  }
-  failure = agreed(failure, context);
-  if (!failure.why.empty()) throw FileError(failure.why);
+  on_main(context, [&] {
+    const std::vector<std::string> left = files::take_up(place.run, place.checkpoint, step);
+    if (!left.empty())
+      lines.push_back(fmt::format("Set aside, no longer used as checkpoints: {}", fmt::join(left, ", ")));
+  });
 }
 
 // A run's config.json; an empty object where there is none, and none at all where it is not what we write.

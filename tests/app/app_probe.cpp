@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "../recorded_board.hpp"
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/moves.hpp"
@@ -23,16 +24,7 @@ std::vector<game::State> read_boards(const std::string& path) {
   std::vector<game::State> boards;
   const std::string text = records::read_file(path);
   for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
-    const nlohmann::json line = nlohmann::json::parse(text.substr(at, end - at));
-    game::Position p;
-    line.at("snakes").get_to(p.snakes);
-    line.at("directions").get_to(p.directions);
-    line.at("beans").get_to(p.beans);
-    line.at("step").get_to(p.step);
-    // Since all begin with the same length, a snake's rewards sum up to what it has grown.
-    for (std::size_t i = 0; i < game::kSnakes; ++i)
-      p.returns[i / game::kTeamSize] += static_cast<int>(p.snakes[i].size()) - game::kStartLength;
-    boards.push_back(game::make_state(p));
+    boards.push_back(tests::recorded_board(nlohmann::json::parse(text.substr(at, end - at))));
   }
   return boards;
 }

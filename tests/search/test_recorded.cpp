@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "champion.hpp"
+#include "recorded_board.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/lines.hpp"
 
@@ -42,18 +43,6 @@ ordered_json line_of(const game::State& state, std::uint64_t number, search::Eva
   return line;
 }
 
-game::State board_of(const nlohmann::json& line) {
-  game::Position p;
-  line.at("snakes").get_to(p.snakes);
-  line.at("directions").get_to(p.directions);
-  line.at("beans").get_to(p.beans);
-  line.at("step").get_to(p.step);
-  // Since all begin with the same length, a snake's rewards sum up to what it has grown.
-  for (std::size_t i = 0; i < game::kSnakes; ++i)
-    p.returns[i / game::kTeamSize] += static_cast<int>(p.snakes[i].size()) - game::kStartLength;
-  return game::make_state(p);
-}
-
 }  // namespace
 
 // Writes the file anew: SD_RECORD=FILE test_search "[record]"; then gzip -9n FILE.
@@ -76,7 +65,7 @@ TEST_CASE("looks at recorded boards have the recorded scores and moves", "[golde
   records::LineReader reader(test_data(kFile));
   for (std::string text; reader.next(text);) {
     const nlohmann::json line = nlohmann::json::parse(text);
-    const game::State state = board_of(line);
+    const game::State state = tests::recorded_board(line);
     const nlohmann::json now = line_of(state, boards++, evaluator);
     for (std::size_t team = 0; team < 2; ++team) {
       const nlohmann::json &was = line.at("teams")[team], &is = now.at("teams")[team];

@@ -18,9 +18,9 @@ struct LaunchLimits {
 /// and MASTER_PORT set, and waits for all of them. Forwards SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2.
 /// When a rank fails, the others get SIGTERM, and SIGKILL `kill_after` later; when this process dies, they die
 /// with it. When a rank has succeeded, those that still run `finish_within` later are killed, except a rank 0 that
-/// is not stopped: it may wait for the reader of its output. Rank 0's store is at `port`, or else at a free port, held open from here on so that no other
-/// process can take it. `arguments` are each rank's, starting with the program's name. A child sees RANK: it must
-/// not launch again.
+/// is not stopped: it may wait for the reader of its output. Rank 0's store is at `port`, or else at a free port,
+/// held open from here on so that no other process can take it. `arguments` are each rank's, starting with the
+/// program's name. A child sees RANK: it must not launch again.
 /// Returns     0 if all returned 0; else the code of the rank that failed first. A rank ended by a signal
 ///             counts as 3, and any other code takes precedence over 3, which ranks that lost a peer return. If
 ///             none failed but some stopped resumable: 75.

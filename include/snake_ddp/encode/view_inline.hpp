@@ -179,16 +179,22 @@ SD_HD_APART inline void write_outlooks(const game::State& state, const game::Rea
   }
 }
 
-/// The features of the team's three snakes, rows `stride` floats apart.
-SD_HD_APART inline void write(ObsKind kind, const game::State& state, int team, float* out, int stride) {
+/// The features of snakes `first` to `last` - 1, each as its own team sees them, rows `stride` floats apart.
+SD_HD_APART inline void write_snakes(ObsKind kind, const game::State& state, int first, int last, float* out,
+                                     int stride) {
   const game::Segments segments = game::segments_of(state);
   const Surroundings around = surroundings_of(state, segments);
-  SD_ROLLED for (int i = 0; i < game::kTeamSize; ++i)
-      write_one(state, around, team, team * game::kTeamSize + i, out + i * stride);
+  SD_ROLLED for (int i = first; i < last; ++i)
+      write_one(state, around, i / game::kTeamSize, i, out + (i - first) * stride);
   if (kind != ObsKind::kView) return;
   const game::Reach reach = game::reach_of(state, segments);
-  SD_ROLLED for (int i = 0; i < game::kTeamSize; ++i)
-      write_outlooks(state, reach, team * game::kTeamSize + i, out + i * stride + kFeatures);
+  SD_ROLLED for (int i = first; i < last; ++i)
+      write_outlooks(state, reach, i, out + (i - first) * stride + kFeatures);
+}
+
+/// The features of the team's three snakes.
+SD_HD inline void write(ObsKind kind, const game::State& state, int team, float* out, int stride) {
+  write_snakes(kind, state, team * game::kTeamSize, (team + 1) * game::kTeamSize, out, stride);
 }
 
 }  // namespace snake_ddp::encode::view

@@ -28,6 +28,9 @@ struct Training {
   double rival_reward = 0.5;
   double reward_scale = 1.0;
   double gamma = 0.99;
+
+  /// The difference of the teams' values that is worth one point per snake.
+  [[nodiscard]] double point() const { return (1.0 + rival_reward) * reward_scale; }
 };
 
 /// An `Evaluate` by a network. With V_T the mean over team T's snakes of max Q over open moves, and p the
@@ -42,7 +45,7 @@ class Evaluator {
  private:
   const QWeights* net_;
   play::Sight sight_;
-  float unit_;
+  float point_;
   std::vector<float> rows_, q_;
   QScratch scratch_;
 };

@@ -6,6 +6,7 @@
 
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/nets/dense_shape.hpp"
+#include "snake_ddp/search/evaluator.hpp"
 #include "snake_ddp/train/plan.hpp"
 
 namespace snake_ddp::train {
@@ -14,9 +15,8 @@ struct ActorRecord {
   std::string learner, obs, tokens;  // as the flags --algo, --obs, --tokens
   play::Sight sight;                 // of raw features
   nets::Head head;                   // identity: a Q-network
-  // The rewards that it was trained for, as the flags.
-  std::string reward = "score";
-  double rival_reward = 0.5, reward_scale = 1.0, gamma = 0.99;
+  std::string reward = "score";      // that it was trained for, as the flag
+  search::Training training = {};    // what its values mean
 };
 
 /// The record of a run's actors, one JSON object; docs/formats.md has its keys.
