@@ -36,7 +36,7 @@ TESTS = [
           ("tails are taken for certain death", "fatal_moves", "tails[owner] != cell", "tails[owner] < 255")),
 
     catch("test_search", "the value is the difference of both teams' over what each counts of the other's points",
-          ("the foes' share of a value is not taken off", "Evaluator", "1.0 + training.rival_reward", "1.0")),
+          ("the foes' share of a value is not taken off", "point", "1.0 + rival_reward", "1.0")),
     catch("test_search", "a score is a mean over samples of lead and discounted value, without value at the end",
           ("a finished board is worth something", "look", "boards[outcome->board].done()", "false")),
     catch("test_search", "a long snake leaves the cell that a short foe can contest, and the foe goes there",
