@@ -7,6 +7,12 @@ if(PROJECT_IS_TOP_LEVEL)  # another project's own files get these flags too, and
     -Wnon-virtual-dtor -Wno-psabi $<$<CXX_COMPILER_ID:GNU>:-Wno-interference-size>)
 endif()
 target_compile_options(sd_flags INTERFACE -ffp-contract=off -fno-math-errno)
+# For files that are written for fused multiply-adds. Tuned for some processors (Zen 3), GCC leaves them out of short chains, and
+# then a row's bits would depend on how many rows are beside it.
+set(SD_FUSED -ffp-contract=fast)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND SD_FUSED --param=avoid-fma-max-bits=0)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 warns about correct uses of std::string (GCC bugs 105329 and 105651).
   target_compile_options(sd_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)

@@ -11,6 +11,7 @@ namespace snake_ddp::search {
 namespace {
 
 constexpr std::int64_t kMostSamples = 1000, kMostSimulations = 1'000'000;
+constexpr int kMostLeaves = 1000;
 constexpr double kLongest_ms = 60'000;
 
 // A board on which there is something to choose.
@@ -51,8 +52,8 @@ void grow_trees(const Player& player, const Evaluate& evaluate, std::span<const 
   std::vector<Tree> trees;
   trees.reserve(places.size());
   for (const Place& p : places) trees.emplace_back(boards[p.board], leaves[p.board], p.dice, options);
-  run(trees, evaluate, [&](std::int64_t done) {
-    return spec.count > 0 ? done >= spec.count : Clock::now() >= end || done >= kMostSimulations;
+  run(trees, evaluate, [&](std::int64_t done) -> std::int64_t {
+    return spec.count > 0 ? spec.count - done : Clock::now() >= end ? 0 : kMostSimulations - done;
   });
   for (std::size_t k = 0; k < places.size(); ++k)
     make(trees[k].best(places[k].team), places[k].team, actions[places[k].board]);
@@ -105,9 +106,13 @@ std::optional<Spec> try_spec(std::string_view text) {
     return spec;
   }
   if (!text.starts_with(kPuct)) return {};
-  const auto n = number_in<std::int64_t>(text.substr(kPuct.size()), 1, kMostSimulations);
-  if (!n) return {};
+  text.remove_prefix(kPuct.size());
+  const std::size_t x = text.find('x');
+  const auto n = number_in<std::int64_t>(text.substr(0, x), 1, kMostSimulations);
+  const auto leaves = x == text.npos ? std::optional(1) : number_in<int>(text.substr(x + 1), 1, kMostLeaves);
+  if (!n || !leaves) return {};
   spec.count = *n;
+  spec.tree.leaves = *leaves;
   return spec;
 }
 

@@ -17,7 +17,7 @@ std::uint16_t key_of(const game::Actions& actions) {
 }  // namespace
 
 Tree::Tree(const game::State& root, const Leaf& leaf, const Dice& dice, const TreeOptions& options)
-    : root_(root), state_(root), dice_(dice), options_(options) {
+    : root_(root), dice_(dice), options_(options) {
   SD_CHECK(!root.done(), "a board to move on");
   add_node(leaf);
 }
@@ -50,7 +50,8 @@ game::Actions Tree::select(const Node& node) const {
       if ((node.open[i] >> a & 1U) == 0) continue;
       const int n = node.visits[i][a];
       const double mean = n > 0 ? node.sum[i][a] / n : node.value;
-      const double score = sign * mean + exploration * static_cast<double>(node.prior[i][a]) / (1 + n);
+      const double score =
+          sign * mean + exploration * static_cast<double>(node.prior[i][a]) / (1 + n + node.under_way[i][a]);
       if (found && score <= best) continue;
       best = score;
       actions.of[i] = a;
@@ -60,44 +61,60 @@ game::Actions Tree::select(const Node& node) const {
   return actions;
 }
 
-const game::State* Tree::descend() {
-  state_ = root_;
-  path_.clear();
-  for (std::uint32_t node = 0, depth = 0;; ++depth) {
+// The node that the step leads to, or null.
+const std::uint32_t* Tree::child(const Step& step) const {
+  const auto& children = nodes_[step.node].children;
+  const auto found = std::find_if(children.begin(), children.end(),
+                                  [key = key_of(step.actions)](const auto& c) { return c.first == key; });
+  return found == children.end() ? nullptr : &found->second;
+}
+
+std::optional<game::State> Tree::descend() {
+  game::State state = root_;
+  std::vector<Step> path;
+  const std::uint32_t simulation = begun_++;
+  for (std::uint32_t node = 0;;) {
     const game::Actions actions = select(nodes_[node]);
-    const Draws draws = dice_.draws(simulations_, depth);
+    const Draws draws = dice_.draws(simulation, static_cast<std::uint32_t>(path.size()));
     DrawnChance chance(draws);
-    path_.push_back({node, actions, lead_of(game::step(state_, actions, chance))});
-    if (state_.done()) {
-      back_up(0.0);
-      return nullptr;
+    path.push_back({node, actions, lead_of(game::step(state, actions, chance))});
+    ++nodes_[node].all_visits;
+    for (int i = 0; i < game::kSnakes; ++i) ++nodes_[node].under_way[i][actions.of[i]];
+    if (state.done()) {
+      back_up(path, 0.0);
+      return {};
     }
-    const auto& children = nodes_[node].children;
-    const auto child = std::find_if(children.begin(), children.end(),
-                                    [key = key_of(actions)](const auto& c) { return c.first == key; });
-    if (child == children.end()) return &state_;
-    node = child->second;
+    const std::uint32_t* next = child(path.back());
+    if (next == nullptr) {
+      under_way_.push_back(std::move(path));
+      return state;
+    }
+    node = *next;
   }
 }
 
 void Tree::expand(const Leaf& leaf) {
-  nodes_[path_.back().node].children.emplace_back(key_of(path_.back().actions),
-                                                  static_cast<std::uint32_t>(nodes_.size()));
-  add_node(leaf);
-  back_up(nodes_.back().value);
+  SD_CHECK(!under_way_.empty(), "a simulation under way");
+  const std::vector<Step> path = std::move(under_way_.front());
+  under_way_.pop_front();
+  if (child(path.back()) == nullptr) {  // no simulation of this batch came here before
+    nodes_[path.back().node].children.emplace_back(key_of(path.back().actions),
+                                                   static_cast<std::uint32_t>(nodes_.size()));
+    add_node(leaf);
+  }
+  back_up(path, static_cast<double>(leaf.value));
 }
 
-void Tree::back_up(double value) {
-  for (auto step = path_.rbegin(); step != path_.rend(); ++step) {
+void Tree::back_up(const std::vector<Step>& path, double value) {
+  for (auto step = path.rbegin(); step != path.rend(); ++step) {
     value = step->lead + options_.gamma * value;
     Node& node = nodes_[step->node];
-    ++node.all_visits;
     for (int i = 0; i < game::kSnakes; ++i) {
+      --node.under_way[i][step->actions.of[i]];
       ++node.visits[i][step->actions.of[i]];
       node.sum[i][step->actions.of[i]] += value;
     }
   }
-  ++simulations_;
 }
 
 double Tree::mean(int snake, int move) const {
@@ -118,20 +135,25 @@ TeamMoves Tree::best(int team) const {
 }
 
 void run(std::span<Tree> trees, const Evaluate& evaluate,
-         const std::function<bool(std::int64_t simulations)>& enough) {
+         const std::function<std::int64_t(std::int64_t simulations)>& left) {
+  if (trees.empty()) return;
   std::vector<Tree*> waiting;
   std::vector<game::State> boards;
-  std::vector<Leaf> leaves(trees.size());
-  for (std::int64_t done = 0; !enough(done); ++done) {
+  std::vector<Leaf> leaves;
+  for (std::int64_t done = 0, next = 0; (next = std::min<std::int64_t>(left(done), trees[0].leaves())) > 0;
+       done += next) {
     waiting.clear();
     boards.clear();
     for (Tree& tree : trees) {
-      const game::State* board = tree.descend();
-      if (board == nullptr) continue;
-      waiting.push_back(&tree);
-      boards.push_back(*board);
+      for (std::int64_t k = 0; k < next; ++k) {
+        const std::optional<game::State> board = tree.descend();
+        if (!board) continue;
+        waiting.push_back(&tree);
+        boards.push_back(*board);
+      }
     }
-    evaluate(boards, std::span(leaves).first(boards.size()));
+    leaves.resize(boards.size());
+    evaluate(boards, leaves);
     for (std::size_t k = 0; k < waiting.size(); ++k) waiting[k]->expand(leaves[k]);
   }
 }

@@ -76,8 +76,10 @@ def test_two_ranks_learn_what_one_does_with_twice_the_batch(tokenizer, games, tm
             assert math.isclose(a["validation"]["loss"], b["validation"]["loss"], rel_tol=1e-4)
         first, second = weights(tmp_path / f"one_{stage}", stage), weights(tmp_path / f"two_{stage}", stage)
         assert first.keys() == second.keys()
-        for name in first:
-            assert torch.allclose(first[name], second[name], atol=2e-4), name
+        for name, tensor in first.items():
+            # A key's bias adds the same to all scores of a query: what Adam makes of its gradient is rounding alone.
+            skipped = len(tensor) // 2 if name.endswith("key_value.bias") else 0
+            assert torch.allclose(tensor[skipped:], second[name][skipped:], atol=2e-4), name
 
 
 def test_validation_is_the_same_for_any_number_of_ranks(tokenizer, games, tmp_path):

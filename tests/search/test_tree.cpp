@@ -23,7 +23,7 @@ search::Tree grown(const game::State& state, int simulations, search::TreeOption
   search::Leaf leaf;
   evaluate({&state, 1}, {&leaf, 1});
   search::Tree tree(state, leaf, search::Dice(1, 2, state.step(), 0), options);
-  search::run({&tree, 1}, evaluate, [&](std::int64_t done) { return done >= simulations; });
+  search::run({&tree, 1}, evaluate, [&](std::int64_t done) { return simulations - done; });
   return tree;
 }
 
@@ -116,16 +116,19 @@ TEST_CASE("trees side by side grow as they do alone", "[property]") {
   search::Evaluator evaluator = champion::evaluator();
   std::vector<search::Leaf> leaves(boards.size());
   evaluator(boards, leaves);
+  search::TreeOptions options;
+  options.leaves = GENERATE(1, 7);
   const auto tree_of = [&](std::size_t k) {
-    return search::Tree(boards[k], leaves[k], search::Dice(1, k, boards[k].step(), 0), {});
+    return search::Tree(boards[k], leaves[k], search::Dice(1, k, boards[k].step(), 0), options);
   };
   std::vector<search::Tree> together;
   for (std::size_t k = 0; k < boards.size(); ++k) together.push_back(tree_of(k));
-  const auto enough = [](std::int64_t done) { return done >= 30; };
-  search::run(together, std::ref(evaluator), enough);
+  const auto left = [](std::int64_t done) { return 30 - done; };
+  search::run(together, std::ref(evaluator), left);
   for (std::size_t k = 0; k < boards.size(); ++k) {
     search::Tree alone = tree_of(k);
-    search::run({&alone, 1}, std::ref(evaluator), enough);
+    search::run({&alone, 1}, std::ref(evaluator), left);
+    CHECK(alone.simulations() == 30);
     for (int i = 0; i < game::kSnakes; ++i) {
       for (int move = 0; move < game::kMoves; ++move) {
         CHECK(alone.visits(i, move) == together[k].visits(i, move));
@@ -133,4 +136,30 @@ TEST_CASE("trees side by side grow as they do alone", "[property]") {
       }
     }
   }
+}
+
+TEST_CASE("simulations under way together try different moves, and then count like others", "[unit]") {
+  // Nothing tells the moves apart: alone, each simulation after the first would wait for the one before.
+  const game::State state = boards::top(
+      "....................\n"
+      "...........A........\n"
+      "...........^........\n"
+      "...........^........\n"
+      "....................\n");
+  std::vector<std::size_t> batches;
+  const auto counted = [&](std::span<const game::State> boards, std::span<search::Leaf> leaves) {
+    by_score(boards, leaves);
+    batches.push_back(boards.size());
+  };
+  search::TreeOptions options;
+  options.leaves = 3;
+  const search::Tree tree = grown(state, 7, options, counted);
+  CHECK(batches == std::vector<std::size_t>{1, 3, 3, 1});
+  CHECK(tree.simulations() == 7);
+  int visits = 0;
+  for (const int move : {game::kUp, game::kLeft, game::kRight}) {
+    CHECK(tree.visits(0, move) >= 2);
+    visits += tree.visits(0, move);
+  }
+  CHECK(visits == 7);
 }

@@ -24,11 +24,12 @@ struct Spec {
   TreeOptions tree = {};  // its gamma is replaced by the training's
 };
 
-/// "look4", "puct400", "puct@5ms".
+/// "look4", "puct400", "puct400x16", "puct@5ms".
 std::optional<Spec> try_spec(std::string_view text);
-/// The three forms, for messages and help.
+/// For messages and help.
 inline constexpr const char* kSpecForms =
-    "look<samples> (look4), puct<simulations> (puct400), puct@<time>ms (puct@5ms)";
+    "look<samples> (look4), puct<simulations> (puct400), puct<simulations>x<leaves in a batch> (puct400x16), "
+    "puct@<time>ms (puct@5ms)";
 
 /// A network and how to search with it.
 struct Player {

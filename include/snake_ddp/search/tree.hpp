@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -15,27 +17,32 @@ struct TreeOptions {
   double gamma = 0.99;
   float c_puct = 0.2F;             // exploration, in points per snake
   float prior_temperature = 0.1F;  // the prior is softmax(Q / temperature) over open moves
+  int leaves = 1;                  // simulations that are under way together
 };
 
 /// The search of one board. Each of the six snakes is a bandit of its own at each node: it makes the move with the largest
 ///   mean + c_puct * prior * sqrt(node's visits) / (1 + move's visits),
 /// team B with the mean's sign turned; an unvisited move's mean is the node's value. A node's key is the moves that lead to it.
 /// Beans are drawn anew in each simulation, which plays from the root on (open loop), and a new node's value is backed up
-/// with the leads gained on the way, discounted.
+/// with the leads gained on the way, discounted. Simulations that are under way count as visits in the exploration, not in means.
 /// Follows  Tak, Lanctot and Winands, "Monte Carlo Tree Search Variants for Simultaneous Move Games", CIG 2014, with the
-///          selection of Silver et al., "Mastering the game of Go without human knowledge", Nature 2017.
+///          selection of Silver et al., "Mastering the game of Go without human knowledge", Nature 2017, and the counts of
+///          Liu et al., "Watch the Unobserved: a Simple Approach to Parallelizing Monte Carlo Tree Search", ICLR 2020.
 class Tree {
  public:
   /// Throws  Bug for a finished board.
   Tree(const game::State& root, const Leaf& leaf, const Dice& dice, const TreeOptions& options);
 
-  /// Plays down to a board without a node. Returns it, or null if the game ended before: then the simulation is done.
-  /// Owner   this tree; until the next call.
-  const game::State* descend();
-  /// Ends the simulation with that board's leaf.
+  /// Plays down to a board without a node. Returns it, or nothing if the game ended before: then the simulation is done.
+  std::optional<game::State> descend();
+  /// Ends the first of the simulations under way with the leaf of the board that it returned.
   void expand(const Leaf& leaf);
 
-  [[nodiscard]] std::int64_t simulations() const { return simulations_; }
+  [[nodiscard]] int leaves() const { return options_.leaves; }
+  /// That are done.
+  [[nodiscard]] std::int64_t simulations() const {
+    return begun_ - static_cast<std::int64_t>(under_way_.size());
+  }
   /// Simulations that made this move of the snake first.
   [[nodiscard]] int visits(int snake, int move) const { return nodes_[0].visits[snake][move]; }
   /// The mean of what followed it, as lead of team A in points per snake.
@@ -49,7 +56,8 @@ class Tree {
     float prior[game::kSnakes][game::kMoves];  // 0 for closed moves
     double sum[game::kSnakes][game::kMoves] = {};
     int visits[game::kSnakes][game::kMoves] = {};
-    int all_visits = 1;
+    int under_way[game::kSnakes][game::kMoves] = {};
+    int all_visits = 1;  // with those under way
     std::uint8_t open[game::kSnakes];
     std::vector<std::pair<std::uint16_t, std::uint32_t>> children;  // moves as a number, node
   };
@@ -61,18 +69,20 @@ class Tree {
 
   void add_node(const Leaf& leaf);
   [[nodiscard]] game::Actions select(const Node& node) const;
-  void back_up(double value);
+  [[nodiscard]] const std::uint32_t* child(const Step& step) const;
+  void back_up(const std::vector<Step>& path, double value);
 
-  game::State root_, state_;
+  game::State root_;
   Dice dice_;
   TreeOptions options_;
   std::vector<Node> nodes_;
-  std::vector<Step> path_;
-  std::uint32_t simulations_ = 0;
+  std::deque<std::vector<Step>> under_way_;
+  std::uint32_t begun_ = 0;
 };
 
-/// Lets each tree simulate until `enough` says so, one leaf of each per batch.
+/// Lets each tree simulate until `left` returns 0: how many simulations a tree may still do after so many. A batch has
+/// up to `leaves` boards of each tree.
 void run(std::span<Tree> trees, const Evaluate& evaluate,
-         const std::function<bool(std::int64_t simulations)>& enough);
+         const std::function<std::int64_t(std::int64_t simulations)>& left);
 
 }  // namespace snake_ddp::search
