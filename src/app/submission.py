@@ -17,7 +17,7 @@ ACTOR_FILE = "@ACTOR_FILE@"
 OUTPUT_ACTIVATION = "@OUTPUT_ACTIVATION@"  # softmax or tanh: the actor's last layer; values: a Q-network
 CHOICE = "@CHOICE@"  # sampled: moves drawn from the probabilities; argmax: always the likeliest or most valuable move
 MASK_FATAL = @MASK_FATAL@  # makes no move that is certain death, nor one back
-LOOK_AHEAD = @LOOK_AHEAD@  # tries the team's moves one step ahead; a Q-network can
+LOOK_AHEAD = @LOOK_AHEAD@  # searches; a Q-network can
 DISCOUNT = @DISCOUNT@  # of values after a step
 POINT = @POINT@  # the difference of the teams' values where a snake is to gain a point on a foe
 
@@ -565,26 +565,26 @@ def count(sets):
     return ((fours + (fours >> 4) & 0x0F0F0F0F) * 0x01010101 >> 24).sum(0)
 
 
-# The search: what each of a few joint moves leads to, one step ahead
+# The search: a tree of what all six snakes may do, each of them a bandit at each board (decoupled PUCT)
 
 
 LAST_STEP = 200
-SAMPLES = 4
-TEMPERATURE = 0.2  # of the foes' moves
+SIMULATIONS = 256
+LEAVES = 16  # boards that the network sees at once
+EXPLORATION = 0.2  # in points
+LOSS = 1  # points, where a move's simulations are all under way
+TEMPERATURE = 0.1  # of the network's values, as a snake's first guess
 TIME = 0.25  # seconds that a search may take
 
 
-class Sample:
-    """What foes and chance do in a step, the same for all moves that the own team may make; chance as fractions of 1."""
-
-    def __init__(self, foes, turns, beans):
-        self.foes, self.turns, self.beans = foes, turns, beans
+class Chance:
+    """Of imagined steps."""
 
     def turn(self, i, back):
-        return [direction for direction in range(ACTIONS) if direction != back][int(3 * self.turns[i])]
+        return RANDOM.choice([direction for direction in range(ACTIONS) if direction != back])
 
     def bean(self, k, free):
-        return free[int(self.beans[k] * len(free))]
+        return RANDOM.choice(free)
 
 
 def best_move(answers, moves):
@@ -594,18 +594,6 @@ def best_move(answers, moves):
 def bare_moves(board):
     """The network's own, of a team."""
     return [best_move(answers, board.open_moves(i)) for i, answers in enumerate(ACTOR(board))]
-
-
-def samples(foes):
-    """Of what the team `foes` does: at first its best moves, then moves by their values."""
-    for number in range(SAMPLES):
-        moves = bare_moves(foes)
-        if number > 0:
-            for i, answers in enumerate(ACTOR(foes)):
-                may = foes.open_moves(i)
-                best = max(answers[move] for move in may)
-                moves[i], = RANDOM.choices(may, [math.exp((answers[move] - best) / TEMPERATURE) for move in may])
-        yield Sample(moves, [RANDOM.random() for _ in range(SNAKES)], [RANDOM.random() for _ in range(BEANS)])
 
 
 def while_time_lasts(items, seconds):
@@ -638,33 +626,91 @@ def features_of(positions, views):
     return numpy.array(rows).reshape(-1, SNAKES, ACTOR.sees), numpy.array(is_open).reshape(-1, SNAKES, ACTIONS)
 
 
-def leads(positions, views):
-    """Points by which a snake of the left team is expected to gain on one of the right team from now on, by position."""
-    going_on = [k for k, position in enumerate(positions) if not position.done]
-    out = numpy.zeros(len(positions))
-    if going_on:
-        rows, is_open = features_of([positions[k] for k in going_on], views)
-        values = ACTOR.answer(rows.reshape(-1, rows.shape[2])).numpy().reshape(is_open.shape)
-        best = numpy.where(is_open, values, -numpy.inf).max(2)
-        out[going_on] = (best[:, :TEAM].mean(1) - best[:, TEAM:].mean(1)) / POINT
-    return out
+class Arm:
+    """An open move of a snake at a node. Simulations led to `total` points by which a snake of the left team gains on a foe."""
+
+    __slots__ = ("move", "prior", "visits", "under_way", "total")
+
+    def __init__(self, move, prior):
+        self.move, self.prior, self.visits, self.under_way, self.total = move, prior, 0, 0, 0.0
 
 
-def candidates(bare, open_moves):
-    """The joint move `bare`, and those that differ from it for one snake."""
-    return [bare] + [bare[:i] + [move] + bare[i + 1:] for i, moves in enumerate(open_moves) for move in moves if move != bare[i]]
+class Node:
+    """A board that was reached: its value, in points by which a snake of the left team will gain on a foe, and each snake's arms."""
+
+    __slots__ = ("value", "arms", "visits", "children")
+
+    def __init__(self, value, arms):
+        self.value, self.arms, self.visits, self.children = value, arms, 1, {}
+
+    def choose(self):
+        """For each snake the arm that promises its team most."""
+        exploration = EXPLORATION * math.sqrt(self.visits)
+        chosen = []
+        for i, arms in enumerate(self.arms):
+            best, most = arms[0], -math.inf
+            for arm in arms if len(arms) > 1 else ():
+                mean = arm.total / arm.visits if arm.visits else self.value
+                begun = arm.visits + arm.under_way
+                score = (mean if i < TEAM else -mean) + exploration * arm.prior / (1 + begun)
+                if arm.under_way:
+                    score -= LOSS * arm.under_way / begun
+                if score > most:
+                    best, most = arm, score
+            chosen.append(best)
+        return chosen
 
 
-def look(position, views, team, tried, drawn):
-    """The scores of the joint moves `tried` of team 0 or 1: points that a snake gains on a foe, the mean over the samples `drawn`."""
-    scores = []
-    for sample in drawn:
-        steps = [play(views, position, moves + sample.foes if team == 0 else sample.foes + moves, sample) for moves in tried]
-        gains = [(sum(rewards[:TEAM]) - sum(rewards[TEAM:])) / TEAM for _, rewards in steps]
-        scores.append(numpy.array(gains) + DISCOUNT * leads([after for after, _ in steps], views))
-    if not scores:
-        raise TimeoutError("no time to look ahead")
-    return numpy.mean(scores, 0) * (1 - 2 * team)
+def nodes(positions, views):
+    """For positions none of which is the end of a game."""
+    rows, is_open = features_of(positions, views)
+    answers = ACTOR.answer(rows.reshape(-1, rows.shape[2])).numpy().reshape(is_open.shape)
+    answers = numpy.where(is_open, answers, numpy.float32(-numpy.inf))
+    best = answers.max(2)
+    values = (best[:, :TEAM].mean(1) - best[:, TEAM:].mean(1)) / POINT
+    priors = numpy.exp((answers - best[:, :, None]) / numpy.float32(TEMPERATURE))
+    priors /= priors.sum(2, keepdims=True)
+    return [Node(value, [[Arm(move, prior) for move, prior in enumerate(row) if may[move]] for row, may in zip(six, moves)])
+            for value, six, moves in zip(values.tolist(), priors.tolist(), is_open.tolist())]
+
+
+def descend(views, node, position, chances):
+    """Plays from the node's position to one without a node. Returns the steps on the way, and that position."""
+    path = []
+    while node is not None:
+        chosen = node.choose()
+        moves = tuple(arm.move for arm in chosen)
+        position, rewards = play(views, position, moves, next(chances))
+        path.append((node, chosen, moves, (sum(rewards[:TEAM]) - sum(rewards[TEAM:])) / TEAM))
+        node.visits += 1
+        for arm in chosen:
+            arm.under_way += 1
+        node = None if position.done else node.children.get(moves)
+    return path, position
+
+
+def back_up(path, value):
+    for node, chosen, _, lead in reversed(path):
+        value = lead + DISCOUNT * value
+        for arm in chosen:
+            arm.under_way -= 1
+            arm.visits += 1
+            arm.total += value
+
+
+def simulate(views, root, position, each):
+    """A simulation for each iterator over chances, one for each step; the boards where they end are evaluated together."""
+    reached = []
+    for chances in each:
+        path, end = descend(views, root, position, chances)
+        if end.done:
+            back_up(path, 0)
+        else:
+            reached.append((path, end))
+    for (path, _), node in zip(reached, nodes([end for _, end in reached], views) if reached else ()):
+        last, _, moves, _ = path[-1]
+        last.children.setdefault(moves, node)
+        back_up(path, node.value)
 
 
 def team_moves(board):
@@ -672,30 +718,38 @@ def team_moves(board):
     if board.moves is None:
         board.moves = bare_moves(board)  # stay if the search fails
         try:
-            board.moves = looked(board)
+            board.moves = searched(board)
         except Exception as error:
             tell("the search failed: the moves are the network's own", error)
     return board.moves
 
 
-def looked(board):
+def searched(board):
     shown = board.shown
     if not all(shown.snakes) or None in shown.directions or max(shown.height, shown.width) > 31:
         return board.moves  # no board of a game that goes on
-    tried = candidates(board.moves, [board.open_moves(i) for i in range(TEAM)])
-    if len(tried) == 1:
+    if all(len(board.open_moves(i)) == 1 for i in range(TEAM)):
         return board.moves
     views = views_of(shown.height, shown.width)
-    drawn = while_time_lasts(samples(shown.board(TEAM - board.first)), TIME)
-    scores = look(views.position(shown), views, board.first // TEAM, tried, drawn)
-    return tried[int(numpy.argmax(scores))]  # the first of the best ones: ties go to the network's own
+    position = views.position(shown)
+    root, = nodes([position], views)
+    for _ in while_time_lasts(range(SIMULATIONS // LEAVES), TIME):
+        simulate(views, root, position, [itertools.repeat(Chance())] * LEAVES)
+    if root.visits == 1:
+        raise TimeoutError("no time to look ahead")
+    return [most_visited(arms) for arms in root.arms[board.first:board.first + TEAM]]
+
+
+def most_visited(arms):
+    return max(arms, key=lambda arm: (arm.visits, arm.prior)).move
 
 
 def ready():
     """Makes the first search as quick as the others; what fails does so before the game."""
     views = views_of(10, 20)
     position = Position([[20 * i + column for column in (2, 1, 0)] for i in range(SNAKES)], [RIGHT] * SNAKES, [170], 1)
-    look(position, views, 0, [[RIGHT] * TEAM] * 7, [Sample([RIGHT] * TEAM, [0] * SNAKES, [0] * BEANS)])
+    root, = nodes([position], views)
+    simulate(views, root, position, [itertools.repeat(Chance())] * LEAVES)
 
 
 # What the platform asks

@@ -48,10 +48,12 @@ game::Actions Tree::select(const Node& node) const {
     bool found = false;
     for (std::uint8_t a = 0; a < game::kMoves; ++a) {
       if ((node.open[i] >> a & 1U) == 0) continue;
-      const int n = node.visits[i][a];
+      const int n = node.visits[i][a], under_way = node.under_way[i][a];
       const double mean = n > 0 ? node.sum[i][a] / n : node.value;
+      const double loss =
+          under_way > 0 ? static_cast<double>(options_.virtual_loss) * under_way / (n + under_way) : 0.0;
       const double score =
-          sign * mean + exploration * static_cast<double>(node.prior[i][a]) / (1 + n + node.under_way[i][a]);
+          sign * mean - loss + exploration * static_cast<double>(node.prior[i][a]) / (1 + n + under_way);
       if (found && score <= best) continue;
       best = score;
       actions.of[i] = a;

@@ -125,10 +125,12 @@ def test_on_a_full_board_no_more_beans_are_dealt_than_fit(submission):
     assert after.beans == [long[-1]] and rewards == [0, 1, 1, 1, 1, 1] and after.done
 
 
-def test_chance_is_in_fractions(submission):
-    sample = submission.Sample([], [0, 0.33, 0.34, 0.66, 0.67, 0.99], [0, 0.3, 0.4, 0.6, 0.99])
-    assert [sample.turn(i, back) for i, back in enumerate([0, 0, 1, 2, 3, 3])] == [1, 1, 2, 1, 2, 2]
-    assert [sample.bean(k, [5, 7, 9]) for k in range(5)] == [5, 5, 7, 7, 9]
+def test_chance_has_all_that_may_happen(submission):
+    chance = submission.Chance()
+    turns = collections.Counter(chance.turn(0, submission.DOWN) for _ in range(3000))
+    beans = collections.Counter(chance.bean(0, [5, 7, 9]) for _ in range(3000))
+    assert sorted(turns) == [submission.UP, submission.LEFT, submission.RIGHT] and sorted(beans) == [5, 7, 9]
+    assert min([*turns.values(), *beans.values()]) > 850
 
 
 # Its encoder
@@ -165,10 +167,38 @@ def test_beans_may_be_missing(submission):
 # What it chooses
 
 
-def samples_for(submission, seed, n=3):
-    draw = random.Random(seed)
-    return [submission.Sample([draw.randrange(4) for _ in range(3)], [draw.random() for _ in range(6)], [draw.random() for _ in range(5)])
-            for _ in range(n)]
+class Draws:
+    """The chance of a step from random words, as search::DrawnChance has it."""
+
+    def __init__(self, words):
+        self.turns, *self.beans = words
+
+    def turn(self, i, back):
+        return [direction for direction in range(4) if direction != back][3 * (self.turns * 3 ** i % 2 ** 32) >> 32]
+
+    def bean(self, k, free):
+        return free[self.beans[k] * len(free) >> 32]
+
+
+def philox(counter, key):
+    """Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011)."""
+    a, b, c, d = counter
+    for number in range(10):
+        k, l = ((key >> shift) + number * step & 0xFFFFFFFF for shift, step in ((0, 0x9E3779B9), (32, 0xBB67AE85)))
+        first, second = a * 0xD2511F53, c * 0xCD9E8D57
+        a, b, c, d = second >> 32 ^ b ^ k, second & 0xFFFFFFFF, first >> 32 ^ d ^ l, first & 0xFFFFFFFF
+    return [a, b, c, d]
+
+
+def dice(game, step):
+    """The chances of simulation n: search::Dice of seed 1 and team 0."""
+    def block(seed, stream, counter):
+        return philox((stream & 0xFFFFFFFF, stream >> 32, counter, 10), seed)
+
+    words = block(1, game, 2 * step)
+    seed, stream = words[0] | words[1] << 32, words[2] | words[3] << 32
+    return lambda n: (Draws(block(seed, stream, n << 10 | depth << 2) + block(seed, stream, n << 10 | depth << 2 | 1))
+                      for depth in itertools.count())
 
 
 def value_of(submission, torus, board):
@@ -182,87 +212,67 @@ def value_of(submission, torus, board):
     return value / 1.5
 
 
-def test_a_score_is_the_gain_of_the_step_and_the_value_of_what_follows(submission):
+def test_a_node_has_the_board_s_value_and_the_open_moves_with_their_shares(submission):
     views = submission.views_of(10, 20)
-    for k, board in enumerate(boards(submission, 79)):
-        board.step = 200 if k % 5 == 0 else board.step  # after the last step there is no value
-        for team in (0, 1):
-            tried = [[k % 4, 0, 1], [3, 2, k % 3], [0, 0, 0]]
-            samples = samples_for(submission, k)
-            expected = np.zeros(len(tried))
-            for at, moves in enumerate(tried):
-                for sample in samples:
-                    after, r = submission.play(views, board, moves + sample.foes if team == 0 else sample.foes + moves, sample)
-                    gain = (sum(r[:3]) - sum(r[3:])) / 3 + 0.99 * value_of(submission, views, after)
-                    expected[at] += (gain if team == 0 else -gain) / len(samples)
-            assert submission.look(board, views, team, tried, samples) == pytest.approx(expected, abs=1e-5), (k, team)
+    some = boards(submission, 79)
+    for board, node in zip(some, submission.nodes(some, views)):
+        assert node.value == pytest.approx(value_of(submission, views, board), abs=1e-5)
+        for first in (0, 3):
+            seen = submission.Board(views.shown(board), first)
+            for i, answers in enumerate(submission.ACTOR(seen)):
+                weights = np.exp(np.array([answers[move] for move in seen.open_moves(i)]) * 10)
+                assert [arm.move for arm in node.arms[first + i]] == seen.open_moves(i)
+                assert [arm.prior for arm in node.arms[first + i]] == pytest.approx(weights / weights.sum(), abs=1e-4)
 
 
-def test_it_makes_the_moves_of_the_program_s_own_search(submission):
-    """Held against src/search on the same samples: tests/data/look_moves.jsonl.gz."""
+def test_it_grows_the_trees_of_the_program_s_own_search(submission):
+    """Held against src/search on the same chances: tests/data/puct_visits.jsonl.gz."""
     views = submission.views_of(10, 20)
-    searched = changed = close = 0
-    with gzip.open(DATA / "look_moves.jsonl.gz", "rt") as file:
-        for line in map(json.loads, file):
-            board = position(submission, line, line["step"])
-            for team, theirs in enumerate(line["teams"]):
-                seen = submission.Board(views.shown(board), 3 * team)
-                tried = submission.candidates(submission.bare_moves(seen), [seen.open_moves(i) for i in range(3)])
-                assert tried == theirs["candidates"]
-                samples = [submission.Sample(sample["foes"], [sample["turn"] * 3 ** i % 2 ** 32 / 2 ** 32 for i in range(6)],
-                                             [bean / 2 ** 32 for bean in sample["bean"]]) for sample in theirs["samples"]]
-                scores = submission.look(board, views, team, tried, samples)
-                assert scores == pytest.approx(theirs["scores"], abs=5e-5), (line["step"], team)
-                best = sorted(theirs["scores"])[-2:]
-                move = tried[int(np.argmax(scores))]
-                if best[-1] - best[0] < 1e-4 and len(best) > 1:
-                    close += 1
-                else:
-                    assert move == theirs["moves"], (line["step"], team)
-                searched, changed = searched + 1, changed + (move != tried[0])
-    assert searched == 1200 and changed > 200 and close < 60
+    grown = same = 0
+    with gzip.open(DATA / "puct_visits.jsonl.gz", "rt") as file:
+        for number, line in enumerate(map(json.loads, file)):
+            board, chances = position(submission, line, line["step"]), dice(number, line["step"])
+            root, = submission.nodes([board], views)
+            for batch in range(0, 48, 8):
+                submission.simulate(views, root, board, map(chances, range(batch, batch + 8)))
+            visits = [[0] * 4 for _ in range(6)]
+            for snake, arms in enumerate(root.arms):
+                for arm in arms:
+                    visits[snake][arm.move] = arm.visits
+                    assert arm.under_way == 0
+            grown, same = grown + 1, same + (visits == line["visits"])
+            if visits == line["visits"]:
+                moves = [submission.most_visited(arms) for arms in root.arms]
+                assert [moves[:3], moves[3:]] == line["moves"], number
+    # Where two moves promise the same, the last bits of the network's products decide.
+    assert grown == 600 and same > 588
 
 
-def test_one_snake_at_a_time_deviates_from_the_networks_own_moves(submission):
-    assert submission.candidates([0, 1, 2], [[0], [0, 1, 3], [0, 1, 2, 3]]) == [
-        [0, 1, 2], [0, 0, 2], [0, 3, 2], [0, 1, 0], [0, 1, 1], [0, 1, 3]]
+def test_a_finished_game_is_worth_what_was_gained(submission):
+    views, board = submission.views_of(10, 20), boards(submission)[40]
+    board.step = 200
+    root, = submission.nodes([board], views)
+    submission.simulate(views, root, board, [itertools.repeat(submission.Chance())] * 20)
+    assert root.visits == 21 and root.children == {} and root.value != 0
+    for gained in (3 * arm.total for arms in root.arms for arm in arms):
+        assert gained == pytest.approx(round(gained), abs=1e-9), "beans and lost cells alone"
 
 
-def test_the_foes_make_their_best_moves_and_then_some_by_value(submission):
-    submission.SAMPLES = 4001
-    observation = shown(RECORDED[60], Platform())[0]
-    foes = submission.board_of(observation, 3)
-    first, *others = submission.samples(foes)
-    assert first.foes == submission.bare_moves(foes)
-    for i in range(3):
-        may, answers = foes.open_moves(i), submission.ACTOR(foes)[i]
-        drawn = collections.Counter(sample.foes[i] for sample in others)
-        weights = [np.exp(answers[move] / 0.2) for move in may]
-        for move, weight in zip(may, weights):
-            assert drawn[move] / 4000 == pytest.approx(weight / sum(weights), abs=0.04)
-        assert set(drawn) <= set(may)
-    assert max(max(collections.Counter(s.foes[i] for s in others).values()) for i in range(3)) < 4000, "nothing was drawn"
-    fractions = np.array([sample.turns + sample.beans for sample in others])
-    assert fractions.min() >= 0 and fractions.max() < 1 and fractions.mean(0) == pytest.approx([0.5] * 11, abs=0.03)
-
-
-def test_nobody_can_predict_its_samples(folder):
+def test_nobody_can_predict_its_chances(folder):
     drawn = []
     for _ in range(2):
         random.seed(1)
         np.random.seed(1)
-        submission = load_submission(folder)
-        foes = submission.board_of(shown(RECORDED[60], Platform())[0], 3)
-        drawn.append([sample.beans for sample in itertools.chain(submission.samples(foes), submission.samples(foes))])
-    numbers = sum(sum(drawn, []), [])
-    assert len(set(numbers)) == len(numbers)
+        chance = load_submission(folder).Chance()
+        drawn.append([chance.bean(0, range(10 ** 9)) for _ in range(40)])
+    assert len(set(sum(drawn, []))) == 80
 
 
 def test_it_searches_once_a_step_and_team_and_plays_recorded_games_without_a_word(submission, bare, capfd):
-    searched, looked, platform, randomness = [], submission.looked, Platform(), random.getstate()
-    submission.looked = lambda board: searched.append(board) or looked(board)
+    searched, search, platform, randomness = [], submission.searched, Platform(), random.getstate()
+    submission.searched = lambda board: searched.append(board) or search(board)
     changed = 0
-    for number, record in enumerate(RECORDED[:150], 1):
+    for number, record in enumerate(RECORDED[:60], 1):
         observations = shown(record, platform)
         moves = [answer(submission, observation) for observation in observations]
         assert len(searched) == 2 * number
@@ -270,11 +280,10 @@ def test_it_searches_once_a_step_and_team_and_plays_recorded_games_without_a_wor
         for first in (0, 3):
             board = searched[-2 + (first == 3)]
             assert moves[first:first + 3] == board.moves and board.first == first
-            assert sum(a != b for a, b in zip(moves[first:first + 3], own[first:first + 3])) <= 1
             assert all(move in board.open_moves(i) for i, move in enumerate(board.moves))
         changed += moves != own
         assert submission.chances(observations[0], 4) == submission.certain(moves[4])
-    assert 50 < changed < 150 and random.getstate() == randomness
+    assert 20 < changed < 60 and random.getstate() == randomness
     assert capfd.readouterr() == ("", "")
 
 
@@ -285,9 +294,9 @@ def test_q_networks_of_other_features_search_too(features, tmp_path, capfd):
     views = submission.views_of(10, 20)
     some = boards(submission, 97)
     values = [value_of(submission, views, board) for board in some]
-    assert submission.leads(some, views) == pytest.approx(values, abs=1e-5) and np.std(values) > 0
+    assert [node.value for node in submission.nodes(some, views)] == pytest.approx(values, abs=1e-5) and np.std(values) > 0
     platform, changed = Platform(), 0
-    for record in RECORDED[:20]:
+    for record in RECORDED[:8]:
         for snake, observation in enumerate(shown(record, platform)):
             move, board = answer(submission, observation), submission.LAST.board(snake - snake % 3)
             changed += move != submission.bare_moves(board)[snake % 3]
@@ -340,15 +349,14 @@ def test_when_time_is_up_it_plays_the_network_s_own_moves(submission, bare, capf
     assert "the search failed: the moves are the network's own: TimeoutError" in told
 
 
-@pytest.mark.parametrize("tick,done", [(0, 4), (0.045, 2), (0.11, 1)])
-def test_it_looks_at_fewer_samples_where_time_is_short(tick, done, submission, capfd):
-    seen = []
-    play = submission.play
-    submission.play = lambda torus, position, moves, chance: seen.append(chance) or play(torus, position, moves, chance)
+@pytest.mark.parametrize("tick,batches", [(0, 16), (0.045, 2), (0.11, 1)])
+def test_it_simulates_less_where_time_is_short(tick, batches, submission, capfd):
+    sizes = []
+    simulate = submission.simulate
+    submission.simulate = lambda *given: sizes.append(len(given[3])) or simulate(*given)
     submission.time = Clock(tick)
     answer(submission, shown(RECORDED[40], Platform())[0])
-    assert len(set(map(id, seen))) == done and submission.TOLD == set()
-    assert len(seen) % done == 0 and len(seen) > done, "each one with all candidates"
+    assert sizes == [16] * batches and submission.TOLD == set()
     assert capfd.readouterr().err == ""
 
 

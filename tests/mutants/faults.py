@@ -43,6 +43,8 @@ TESTS = [
           ("foes in the tree help", "select", "i < game::kTeamSize", "i < game::kSnakes")),
     catch("test_search", "trees side by side grow as they do alone",
           ("all trees wait for one leaf", "run", "expand(leaves[k])", "expand(leaves[0])")),
+    catch("test_search", "simulations under way together seldom meet on a board, however sure the network is",
+          ("simulations under way cost nothing", "select", "* under_way / (n + under_way)", "* 0")),
 
     catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM",
           ("both directions run the same way", "snake_at", "direction == 0", "direction < 2"),

@@ -1,4 +1,5 @@
-// What look4 thinks of recorded boards, for other programs that search the same way: tests/data/look_moves.jsonl.gz.
+// What look4 and puct48x8 think of recorded boards, for other programs that search the same way: tests/data/look_moves.jsonl.gz
+// and tests/data/puct_visits.jsonl.gz.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -14,8 +15,10 @@ namespace {
 using namespace snake_ddp;
 using nlohmann::ordered_json;
 
-constexpr const char* kFile = "look_moves.jsonl.gz";
+constexpr const char *kLooks = "look_moves.jsonl.gz", *kTrees = "puct_visits.jsonl.gz";
 constexpr std::size_t kBoards = 600, kSamples = 4;
+constexpr std::int64_t kSimulations = 48;
+constexpr int kLeaves = 8;
 
 ordered_json json_of(const search::Question& q, const search::Answer& a) {
   ordered_json samples = ordered_json::array(), scores = ordered_json::array();
@@ -28,11 +31,14 @@ ordered_json json_of(const search::Question& q, const search::Answer& a) {
           {"moves", q.candidates[a.best]}};
 }
 
+ordered_json board_of(const game::State& state) {
+  const game::Position p = game::position_of(state);
+  return {{"snakes", p.snakes}, {"directions", p.directions}, {"beans", p.beans}, {"step", p.step}};
+}
+
 // A line: the board as in recorded games, then what each team thinks of it.
 ordered_json line_of(const game::State& state, std::uint64_t number, search::Evaluator& evaluator) {
-  const game::Position p = game::position_of(state);
-  ordered_json line = {
-      {"snakes", p.snakes}, {"directions", p.directions}, {"beans", p.beans}, {"step", p.step}};
+  ordered_json line = board_of(state);
   search::Leaf leaf;
   evaluator({&state, 1}, {&leaf, 1});
   for (const int team : {0, 1}) {
@@ -43,10 +49,23 @@ ordered_json line_of(const game::State& state, std::uint64_t number, search::Eva
   return line;
 }
 
-}  // namespace
+// A line: the board, and how often each snake made each move first in the tree that grows with Dice(1, number, step, 0).
+ordered_json tree_line_of(const game::State& state, std::uint64_t number, search::Evaluator& evaluator) {
+  ordered_json line = board_of(state);
+  search::Leaf leaf;
+  evaluator({&state, 1}, {&leaf, 1});
+  search::TreeOptions options;
+  options.leaves = kLeaves;
+  search::Tree tree(state, leaf, {1, number, state.step(), 0}, options);
+  search::run({&tree, 1}, std::ref(evaluator), [](std::int64_t done) { return kSimulations - done; });
+  for (int snake = 0; snake < game::kSnakes; ++snake)
+    for (int move = 0; move < game::kMoves; ++move) line["visits"][snake].push_back(tree.visits(snake, move));
+  for (const int team : {0, 1}) line["moves"].push_back(tree.best(team));
+  return line;
+}
 
-// Writes the file anew: SD_RECORD=FILE test_search "[record]"; then gzip -9n FILE.
-TEST_CASE("looks are recorded", "[.][record]") {
+// Writes a file anew: SD_RECORD=FILE test_search "NAME"; then gzip -9n FILE.
+void record(ordered_json (*line)(const game::State&, std::uint64_t, search::Evaluator&)) {
   const char* file = std::getenv("SD_RECORD");
   REQUIRE(file != nullptr);
   std::vector<game::State> boards = champion::boards(20, 20);
@@ -55,14 +74,20 @@ TEST_CASE("looks are recorded", "[.][record]") {
   boards.insert(boards.end(), random.begin(), random.begin() + kBoards / 2);
   search::Evaluator evaluator = champion::evaluator();
   std::string text;
-  for (std::size_t k = 0; k < boards.size(); ++k) text += line_of(boards[k], k, evaluator).dump() + "\n";
+  for (std::size_t k = 0; k < boards.size(); ++k) text += line(boards[k], k, evaluator).dump() + "\n";
   records::write_file_atomically(file, text);
 }
+
+}  // namespace
+
+TEST_CASE("looks are recorded", "[.][record]") { record(line_of); }
+
+TEST_CASE("trees are recorded", "[.][record]") { record(tree_line_of); }
 
 TEST_CASE("looks at recorded boards have the recorded scores and moves", "[golden]") {
   search::Evaluator evaluator = champion::evaluator();
   std::size_t boards = 0, searched = 0, changed = 0;
-  records::LineReader reader(test_data(kFile));
+  records::LineReader reader(test_data(kLooks));
   for (std::string text; reader.next(text);) {
     const nlohmann::json line = nlohmann::json::parse(text);
     const game::State state = tests::recorded_board(line);
@@ -83,4 +108,24 @@ TEST_CASE("looks at recorded boards have the recorded scores and moves", "[golde
   CHECK(boards == kBoards);
   CHECK(searched == 2 * kBoards);
   CHECK(changed > searched / 20);
+}
+
+TEST_CASE("trees on recorded boards grow as recorded", "[golden]") {
+  search::Evaluator evaluator = champion::evaluator();
+  std::size_t boards = 0, same = 0, changed = 0;
+  records::LineReader reader(test_data(kTrees));
+  for (std::string text; reader.next(text); ++boards) {
+    const nlohmann::json line = nlohmann::json::parse(text);
+    const game::State state = tests::recorded_board(line);
+    const nlohmann::json now = tree_line_of(state, boards, evaluator);
+    same += now.at("visits") == line.at("visits") ? 1 : 0;
+    search::Leaf leaf;
+    evaluator({&state, 1}, {&leaf, 1});
+    for (const int team : {0, 1})
+      changed += now.at("moves")[team] != nlohmann::json(search::bare_moves(leaf, team)) ? 1 : 0;
+  }
+  CHECK(boards == kBoards);
+  // On another kind of processor the products' last bits differ, and where two moves promise the same a tree may turn.
+  CHECK(same > kBoards - kBoards / 50);
+  CHECK(changed > kBoards / 10);
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -162,4 +163,22 @@ TEST_CASE("simulations under way together try different moves, and then count li
     visits += tree.visits(0, move);
   }
   CHECK(visits == 7);
+}
+
+TEST_CASE("simulations under way together seldom meet on a board, however sure the network is", "[unit]") {
+  const std::vector<game::State> boards = champion::boards(4, 10);
+  search::Evaluator evaluator = champion::evaluator();
+  std::size_t met = 0, all = 0;
+  const auto counted = [&](std::span<const game::State> reached, std::span<search::Leaf> leaves) {
+    evaluator(reached, leaves);
+    for (std::size_t k = 0; k < reached.size(); ++k, ++all) {
+      const auto before = reached.begin() + static_cast<std::ptrdiff_t>(k);
+      met += std::find(reached.begin(), before, reached[k]) != before ? 1 : 0;
+    }
+  };
+  search::TreeOptions options;
+  options.leaves = 16;
+  for (const game::State& board : boards) grown(board, 64, options, counted);
+  CHECK(all > 60 * boards.size());
+  CHECK(met < all / 8);
 }

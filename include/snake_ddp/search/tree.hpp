@@ -18,16 +18,18 @@ struct TreeOptions {
   float c_puct = 0.2F;             // exploration, in points per snake
   float prior_temperature = 0.1F;  // the prior is softmax(Q / temperature) over open moves
   int leaves = 1;                  // simulations that are under way together
+  float virtual_loss =
+      1.0F;  // of a move that all its simulations so far are under way with, in points per snake
 };
 
 /// The search of one board. Each of the six snakes is a bandit of its own at each node: it makes the move with the largest
 ///   mean + c_puct * prior * sqrt(node's visits) / (1 + move's visits),
 /// team B with the mean's sign turned; an unvisited move's mean is the node's value. A node's key is the moves that lead to it.
 /// Beans are drawn anew in each simulation, which plays from the root on (open loop), and a new node's value is backed up
-/// with the leads gained on the way, discounted. Simulations that are under way count as visits in the exploration, not in means.
+/// with the leads gained on the way, discounted. A move's simulations under way count as visits of a loss (`virtual_loss`).
 /// Follows  Tak, Lanctot and Winands, "Monte Carlo Tree Search Variants for Simultaneous Move Games", CIG 2014, with the
-///          selection of Silver et al., "Mastering the game of Go without human knowledge", Nature 2017, and the counts of
-///          Liu et al., "Watch the Unobserved: a Simple Approach to Parallelizing Monte Carlo Tree Search", ICLR 2020.
+///          selection of Silver et al., "Mastering the game of Go without human knowledge", Nature 2017, and the virtual loss
+///          of Chaslot, Winands and van den Herik, "Parallel Monte-Carlo Tree Search", CG 2008.
 class Tree {
  public:
   /// Throws  Bug for a finished board.
