@@ -1,0 +1,69 @@
+"""Does something learn? The examples, as short as that allows."""
+
+import importlib.util
+import pathlib
+
+import numpy as np
+import pytest
+import torch
+
+from processes import SOURCE, call, only_json
+
+torch.set_num_threads(1)
+
+
+def example(name):
+    spec = importlib.util.spec_from_file_location(name, SOURCE / "examples" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def quiet(*_):
+    pass
+
+
+def test_ppo_learns_and_the_program_plays_what_it_learned(tmp_path):
+    actor, mean_return = example("ppo").train(20, report=quiet)
+    assert mean_return > 3, "points per snake and game; random moves give less than 0"
+    torch.save(actor.state_dict(), tmp_path / "actor.pth")
+    played = only_json(call("eval", "--team_a", tmp_path / "actor.pth", "--team_b", "level0", "--games", "50", "--json").stdout)
+    assert played["win_rate"] > 0.9 and played["score_a"] > 9
+
+
+def test_stable_baselines_trains_and_the_program_plays_its_policy(tmp_path):
+    sb3 = example("sb3_ppo")
+    model = sb3.train(16_000, snakes=252, verbose=0)
+    assert model.num_timesteps >= 16_000
+    actor = sb3.actor_of(model)
+    rows = torch.rand(7, 309)
+    with torch.no_grad():
+        assert np.allclose(actor(rows), model.policy.get_distribution(rows).distribution.probs, atol=1e-6)
+    torch.save(actor.state_dict(), tmp_path / "actor.pth")
+    played = call("eval", "--team_a", tmp_path / "actor.pth", "--team_b", "level0", "--games", "4", "--json")
+    assert played.returncode == 0 and only_json(played.stdout)["games"] == 4, played.stderr
+
+
+def test_torchrl_trains():
+    torchrl = example("torchrl_ppo")
+    before = torch.random.get_rng_state()
+    network, rewards = torchrl.train(2, snakes=48, horizon=32, report=quiet)
+    torch.random.set_rng_state(before)
+    assert len(rewards) == 2 and all(bool(value.isfinite().all()) for value in network.parameters())
+
+
+def test_a_small_network_learns_from_the_champion():
+    student, agreed = example("distil").distil(SOURCE / "models" / "champion.pth", steps=150, snakes=96, report=quiet)
+    assert student.features == 309 and agreed > 0.6, "guessing among two or three open moves gives less than half"
+
+
+def test_the_careful_team_wins():
+    own, other = example("pettingzoo_match").play(games=10)
+    assert own > other + 3
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_examples_are_small_and_their_docstrings_name_them(path):
+    text = path.read_text()
+    assert f"python examples/{path.name}" in text and len(text.splitlines()) <= 150
+    assert path.stem in pathlib.Path(__file__).read_text(), "it is run here"
