@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -12,7 +12,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-import snake_ddp
+from snake_ddp._core import bounds
+from snake_ddp.boards import Boards
+from snake_ddp.teams import Team
 
 MOVES = 4
 TEAM = 3
@@ -23,15 +25,19 @@ Info = dict[str, Any]
 
 
 def snake_space(obs: str) -> Box:
-    """What one snake observes."""
-    low, high = snake_ddp.bounds(obs)
-    return Box(low, high, dtype=np.float32)
+    """What one snake observes.
+
+    A little wider than the features: zeros are in it, which TorchRL puts where a game has not ended; and PettingZoo warns of a
+    feature that is always 0.
+    """
+    low, high = bounds(obs)
+    return Box(np.minimum(low, 0), np.where(low == high, low + 1, high), dtype=np.float32)
 
 
 def team_space(obs: str) -> Box:
     """What a team's three snakes observe."""
-    low, high = snake_ddp.bounds(obs)
-    return Box(np.tile(low, (TEAM, 1)), np.tile(high, (TEAM, 1)), dtype=np.float32)
+    snake = snake_space(obs)
+    return Box(np.tile(snake.low, (TEAM, 1)), np.tile(snake.high, (TEAM, 1)), dtype=np.float32)
 
 
 def game_seed(random: np.random.Generator, options: Info | None) -> int:
@@ -40,99 +46,88 @@ def game_seed(random: np.random.Generator, options: Info | None) -> int:
     return int(random.integers(2**63)) if given is None else int(given)
 
 
-class BoardsOwner:
-    """Holds boards and views of their arrays. Views cannot be pickled: a copy fetches its own."""
-
-    VIEWS: ClassVar[tuple[str, ...]] = ("observations", "rewards", "terminated", "truncated", "scores")
-
-    _boards: snake_ddp.Boards
-    _observations: Observation
-    _rewards: NDArray[np.float32]
-    _terminated: NDArray[np.bool_]
-    _truncated: NDArray[np.bool_]
-    _scores: NDArray[np.int32]
-
-    def _own(self, boards: snake_ddp.Boards) -> None:
-        self._boards = boards
-        for name in self.VIEWS:
-            setattr(self, f"_{name}", getattr(boards, name))
-
-    def __getstate__(self) -> dict[str, Any]:
-        views = {f"_{name}" for name in self.VIEWS}
-        return {name: value for name, value in self.__dict__.items() if name not in views}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._own(self._boards)
-
-
-def checked(actions: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+def checked_actions(actions: Any, shape: tuple[int, ...]) -> NDArray[Any]:
     array = np.ascontiguousarray(actions)
     if array.shape != shape:
         raise ValueError(f"actions have the shape {array.shape}; this environment takes {shape}")
     return array
 
 
-class TeamEnv(BoardsOwner, gymnasium.Env[Observation, Action]):
+def checked_render_mode(mode: str | None, modes: list[str]) -> str | None:
+    if mode is not None and mode not in modes:
+        raise ValueError(f"render_mode {mode!r}: {', '.join(map(repr, modes))} or None")
+    return mode
+
+
+def rendered(boards: Boards, mode: str | None) -> str | None:
+    """The board as text, see docs/formats.md: "human" prints it, "ansi" returns it."""
+    if mode is None:
+        return None
+    picture = boards.picture(0)
+    if mode == "human":
+        print(picture)
+    return picture if mode == "ansi" else None
+
+
+class TeamEnv(gymnasium.Env[Observation, Action]):
     """One team against an opponent.
 
     Shapes  observations float32 [3, features], actions [3] in 0..3 (up, down, left, right), rewards the sum of the team's.
     Returns  `info["scores"]` at a game's end: the own and the other team's points.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 8}  # noqa: RUF012 (Gymnasium's name)
+    metadata: dict[str, Any] = {"render_modes": ["human", "ansi"], "render_fps": 8}
 
     def __init__(
         self,
         *,
         obs: str = "30",
         reward: str = "score",
-        opponent: str | snake_ddp.Team = "level2",
+        opponent: str | Team = "level2",
         episode_length: int = 200,
         render_mode: str | None = None,
     ) -> None:
         if opponent == "none":
             raise ValueError('opponent "none": this environment has one team; TeamVectorEnv and multiagent move both')
-        if render_mode not in (None, "ansi"):
-            raise ValueError(f'render_mode {render_mode!r}: "ansi" or None')
-        self.render_mode = render_mode
+        self.render_mode = checked_render_mode(render_mode, self.metadata["render_modes"])
         self.observation_space = team_space(obs)
         self.action_space = MultiDiscrete([MOVES] * TEAM)
-        self._own(
-            snake_ddp.Boards(
-                1, obs=obs, reward=reward, opponent=opponent, episode_length=episode_length, autoreset="disabled"
-            )
+        self.boards = Boards(
+            1, obs=obs, reward=reward, opponent=opponent, episode_length=episode_length, autoreset="disabled"
         )
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
         """`options={"game_seed": n}` deals the program's games of seed n."""
         super().reset(seed=seed)
-        self._boards.reset(game_seed(self.np_random, options))
-        return self._observations[0].copy(), {}
+        self.boards.reset(game_seed(self.np_random, options))
+        self._show()
+        return self.boards.observations[0].copy(), {}
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, Info]:
-        self._boards.step(checked(action, (TEAM,)).reshape(1, TEAM))
-        info = {"scores": self._scores[0].copy()} if self._boards.finished else {}
-        reward = float(self._rewards.sum())
-        return self._observations[0].copy(), reward, bool(self._terminated[0]), bool(self._truncated[0]), info
+        self.boards.step(checked_actions(action, (TEAM,)).reshape(1, TEAM))
+        info = {"scores": self.boards.scores[0].copy()} if self.boards.finished else {}
+        self._show()
+        reward = float(self.boards.rewards.sum())
+        return self.boards.observations[0].copy(), reward, bool(self.boards.terminated[0]), bool(self.boards.truncated[0]), info
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The moves that are not fatal, as sb3-contrib's MaskablePPO asks for them.
 
         Shapes  [12]: four of each snake.
         """
-        return self._boards.open_moves().reshape(-1)
+        return self.boards.open_moves().reshape(-1)
 
     def render(self) -> str | None:  # type: ignore[override]  # Gymnasium's own says: frames or a list of them
-        """The board as text, see docs/formats.md."""
-        return self._boards.picture(0) if self.render_mode == "ansi" else None
+        """The board as text, see docs/formats.md. With "human" each step prints it."""
+        return rendered(self.boards, self.render_mode)
+
+    def _show(self) -> None:
+        if self.render_mode == "human":
+            self.render()
 
 
-class BoardsVectorEnv(BoardsOwner, VectorEnv[Observation, Action, NDArray[Any]]):
+class BoardsVectorEnv(VectorEnv[Observation, Action, NDArray[Any]]):
     """What both vector environments share. A sub-environment is a group of `group` snakes of one board."""
-
-    VIEWS = (*BoardsOwner.VIEWS, "final_observations")
-    _final_observations: Observation
 
     single_observation_space: Box
 
@@ -143,7 +138,7 @@ class BoardsVectorEnv(BoardsOwner, VectorEnv[Observation, Action, NDArray[Any]])
         *,
         obs: str,
         reward: str,
-        opponent: str | snake_ddp.Team,
+        opponent: str | Team,
         episode_length: int,
         autoreset_mode: AutoresetMode | str,
         copy: bool,
@@ -153,24 +148,20 @@ class BoardsVectorEnv(BoardsOwner, VectorEnv[Observation, Action, NDArray[Any]])
         self._on_board = snakes // group  # sub-environments of a board
         if num_envs < 1 or num_envs % self._on_board != 0:
             raise ValueError(f"num_envs {num_envs}: a board has {self._on_board} of them, so it must be a multiple of that")
-        if render_mode not in (None, "ansi"):
-            raise ValueError(f'render_mode {render_mode!r}: "ansi" or None')
         mode = AutoresetMode(autoreset_mode)
         self.num_envs = num_envs
         self.autoreset_mode = mode
         self.metadata = {"render_modes": ["ansi"], "render_fps": 8, "autoreset_mode": mode}
-        self.render_mode = render_mode
+        self.render_mode = checked_render_mode(render_mode, self.metadata["render_modes"])
         self.copy = copy
         self._moves_shape = (num_envs // self._on_board, snakes)
-        self._own(
-            snake_ddp.Boards(
-                num_envs // self._on_board,
-                obs=obs,
-                reward=reward,
-                opponent=opponent,
-                episode_length=episode_length,
-                autoreset=mode.name.lower(),
-            )
+        self.boards = Boards(
+            num_envs // self._on_board,
+            obs=obs,
+            reward=reward,
+            opponent=opponent,
+            episode_length=episode_length,
+            autoreset=mode.name.lower(),
         )
 
     # Spaces of thousands of sub-environments take seconds and megabytes, and few programs read them.
@@ -190,32 +181,32 @@ class BoardsVectorEnv(BoardsOwner, VectorEnv[Observation, Action, NDArray[Any]])
         super().reset(seed=seed)
         mask = (options or {}).get("reset_mask")
         if mask is None:
-            self._boards.reset(game_seed(self.np_random, options))
+            self.boards.reset(game_seed(self.np_random, options))
         elif seed is None:
-            self._boards.reset(mask=self._mask_of_boards(mask))
+            self.boards.reset(mask=self._mask_of_boards(mask))
         else:
             raise ValueError("reset with a seed and a reset_mask: a seed is for all boards, so reset all of them")
-        return self._shown(self._observations), {}
+        return self._shown(self.boards.observations), {}
 
     def step(
         self, actions: Action
     ) -> tuple[Observation, NDArray[Any], NDArray[Any], NDArray[Any], Info]:
-        self._boards.step(checked(actions, self._actions_shape).reshape(self._moves_shape))
-        ended = self._each(self._terminated), self._each(self._truncated)
-        return self._shown(self._observations), self._shared_rewards(), *ended, self._infos()
+        self.boards.step(checked_actions(actions, self._actions_shape).reshape(self._moves_shape))
+        ended = self._each(self.boards.terminated), self._each(self.boards.truncated)
+        return self._shown(self.boards.observations), self._shared_rewards(), *ended, self._infos()
 
     def open_moves(self) -> NDArray[np.bool_]:
         """The moves that are neither certain death nor a reversal; all four where no other is left.
 
         Shapes  [num_envs, 3, 4] for teams, [num_envs, 4] for snakes.
         """
-        return self._boards.open_moves().reshape(*self._actions_shape, MOVES)
+        return self.boards.open_moves().reshape(*self._actions_shape, MOVES)
 
     def render(self) -> tuple[str, ...] | None:  # type: ignore[override]
         """Each sub-environment's board as text."""
         if self.render_mode is None:
             return None
-        return tuple(self._boards.picture(i // self._on_board) for i in range(self.num_envs))
+        return tuple(self.boards.picture(i // self._on_board) for i in range(self.num_envs))
 
     @property
     def _actions_shape(self) -> tuple[int, ...]:
@@ -245,13 +236,14 @@ class BoardsVectorEnv(BoardsOwner, VectorEnv[Observation, Action, NDArray[Any]])
         return np.ascontiguousarray(boards[:, 0])
 
     def _infos(self) -> Info:
-        if not self._boards.finished:
+        if not self.boards.finished:
             return {}
-        ended = (self._terminated | self._truncated).repeat(self._on_board)
+        ended = (self.boards.terminated | self.boards.truncated).repeat(self._on_board)
         scores = {"scores": np.where(ended[:, None], self._own_scores(), 0), "_scores": ended}
         if self.autoreset_mode != AutoresetMode.SAME_STEP:
             return scores
-        last = self._final_observations.reshape(self.num_envs, *self.single_observation_space.shape)
+        assert self.boards.final_observations is not None
+        last = self.boards.final_observations.reshape(self.num_envs, *self.single_observation_space.shape)
         final = np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(ended):
             final[i] = last[i].copy()
@@ -259,9 +251,9 @@ class BoardsVectorEnv(BoardsOwner, VectorEnv[Observation, Action, NDArray[Any]])
 
     def _own_scores(self) -> NDArray[np.int32]:
         """Points at the end, the own team's first. Shapes  [num_envs, 2]."""
-        if self._boards.acting == TEAM:
-            return self._scores.repeat(self._on_board, axis=0)
-        both = np.stack([self._scores, self._scores[:, ::-1]], axis=1)
+        if self.boards.acting == TEAM:
+            return self.boards.scores.repeat(self._on_board, axis=0)
+        both = np.stack([self.boards.scores, self.boards.scores[:, ::-1]], axis=1)
         return both.repeat(self._on_board // 2, axis=1).reshape(self.num_envs, 2)
 
 
@@ -283,7 +275,7 @@ class TeamVectorEnv(BoardsVectorEnv):
         *,
         obs: str = "30",
         reward: str = "score",
-        opponent: str | snake_ddp.Team = "level2",
+        opponent: str | Team = "level2",
         episode_length: int = 200,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         copy: bool = True,
@@ -304,7 +296,7 @@ class TeamVectorEnv(BoardsVectorEnv):
         )
 
     def _shared_rewards(self) -> NDArray[np.float32]:
-        return self._rewards.reshape(self.num_envs, TEAM).sum(axis=1)
+        return self.boards.rewards.reshape(self.num_envs, TEAM).sum(axis=1)
 
 
 class SnakeVectorEnv(BoardsVectorEnv):
@@ -325,7 +317,7 @@ class SnakeVectorEnv(BoardsVectorEnv):
         own_share: float = 1.0,
         obs: str = "30",
         reward: str = "score",
-        opponent: str | snake_ddp.Team = "level2",
+        opponent: str | Team = "level2",
         episode_length: int = 200,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         copy: bool = True,
@@ -349,7 +341,7 @@ class SnakeVectorEnv(BoardsVectorEnv):
         )
 
     def _shared_rewards(self) -> NDArray[np.float32]:
-        own = self._rewards.reshape(-1, TEAM)
+        own = self.boards.rewards.reshape(-1, TEAM)
         if self.own_share == 1:
             return own.reshape(-1).copy()
         mean = own.mean(axis=1, keepdims=True)

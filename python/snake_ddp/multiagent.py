@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from pettingzoo import ParallelEnv
 from pettingzoo.utils import conversions
 
-import snake_ddp
-from snake_ddp.envs import MOVES, BoardsOwner, game_seed, snake_space
+from snake_ddp.boards import Boards
+from snake_ddp.envs import MOVES, checked_render_mode, game_seed, rendered, snake_space
 
 AGENTS = ("a_0", "a_1", "a_2", "b_0", "b_1", "b_2")  # what is before the last _ is the team, as TorchRL groups agents
 TEAM_OF = {agent: "ab".index(agent[0]) for agent in AGENTS}
 
 
-class SnakesParallelEnv(BoardsOwner, ParallelEnv[str, NDArray[np.float32], int]):
+class SnakesParallelEnv(ParallelEnv[str, NDArray[np.float32], int]):
     """Six snakes, `a_0 a_1 a_2` of team A and `b_0 b_1 b_2` of team B, that move at the same time.
 
     Shapes  observations float32 [features]; actions 0..3 (up, down, left, right); `infos[agent]["action_mask"]` int8 [4], 1 for
@@ -29,21 +29,17 @@ class SnakesParallelEnv(BoardsOwner, ParallelEnv[str, NDArray[np.float32], int])
     def __init__(
         self, *, obs: str = "30", reward: str = "score", max_cycles: int = 200, render_mode: str | None = None
     ) -> None:
-        if render_mode not in (None, "ansi"):
-            raise ValueError(f'render_mode {render_mode!r}: "ansi" or None')
         self.metadata = {
             "name": "snakes_3v3_v0",
-            "render_modes": ["ansi"],
+            "render_modes": ["human", "ansi"],
             "render_fps": 8,
             "is_parallelizable": True,
         }
-        self.render_mode = render_mode
+        self.render_mode = checked_render_mode(render_mode, ["human", "ansi"])
         self.possible_agents = list(AGENTS)
         self.agents: list[str] = []
-        self._own(
-            snake_ddp.Boards(
-                1, obs=obs, reward=reward, opponent="none", episode_length=min(max_cycles, 200), autoreset="disabled"
-            )
+        self.boards = Boards(
+            1, obs=obs, reward=reward, opponent="none", episode_length=min(max_cycles, 200), autoreset="disabled"
         )
         space = snake_space(obs)
         self.observation_spaces = {agent: Box(space.low, space.high, dtype=np.float32) for agent in AGENTS}
@@ -63,8 +59,9 @@ class SnakesParallelEnv(BoardsOwner, ParallelEnv[str, NDArray[np.float32], int])
         """`options={"game_seed": n}` deals the program's games of seed n."""
         if seed is not None:
             self._random, _ = seeding.np_random(seed)
-        self._boards.reset(game_seed(self._random, options))
+        self.boards.reset(game_seed(self._random, options))
         self.agents = list(AGENTS)
+        self._show()
         return self._seen(), self._infos()
 
     def step(
@@ -74,33 +71,38 @@ class SnakesParallelEnv(BoardsOwner, ParallelEnv[str, NDArray[np.float32], int])
     ]:
         if not self.agents:
             raise ValueError("the game has ended: reset it first")
-        self._boards.step(np.array([[actions[agent] for agent in AGENTS]], dtype=np.int64))
-        terminated, truncated = bool(self._terminated[0]), bool(self._truncated[0])
+        self.boards.step(np.array([[actions[agent] for agent in AGENTS]], dtype=np.int64))
+        terminated, truncated = bool(self.boards.terminated[0]), bool(self.boards.truncated[0])
         infos = self._infos()
-        if self._boards.finished:
+        self._show()
+        if self.boards.finished:
             self.agents = []
             for agent, team in TEAM_OF.items():
-                infos[agent]["scores"] = self._scores[0][[team, 1 - team]]
+                infos[agent]["scores"] = self.boards.scores[0][[team, 1 - team]]
         return (
             self._seen(),
-            dict(zip(AGENTS, map(float, self._rewards[0]), strict=True)),
+            dict(zip(AGENTS, map(float, self.boards.rewards[0]), strict=True)),
             dict.fromkeys(AGENTS, terminated),
             dict.fromkeys(AGENTS, truncated),
             infos,
         )
 
     def state(self) -> NDArray[np.float32]:
-        return self._observations.reshape(-1).copy()
+        return self.boards.observations.reshape(-1).copy()
 
     def render(self) -> str | None:  # type: ignore[override]
-        """The board as text, see docs/formats.md."""
-        return self._boards.picture(0) if self.render_mode == "ansi" else None
+        """The board as text, see docs/formats.md. With "human" each step prints it."""
+        return rendered(self.boards, self.render_mode)
+
+    def _show(self) -> None:
+        if self.render_mode == "human":
+            self.render()
 
     def _seen(self) -> dict[str, NDArray[np.float32]]:
-        return dict(zip(AGENTS, self._observations[0].copy(), strict=True))
+        return dict(zip(AGENTS, self.boards.observations[0].copy(), strict=True))
 
     def _infos(self) -> dict[str, dict[str, Any]]:
-        masks = self._boards.open_moves()[0].astype(np.int8)
+        masks = self.boards.open_moves()[0].astype(np.int8)
         return {agent: {"action_mask": mask} for agent, mask in zip(AGENTS, masks, strict=True)}
 
 

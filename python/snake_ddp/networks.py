@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import zipfile
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-import snake_ddp
+from snake_ddp._core import obs_size
+from snake_ddp.weights import read_file
 
 MOVES, TEAM = 4, 3
-RECORD = "snake_ddp.json"
 OBSERVATIONS = ("26", "30", "window", "view")
 
 
@@ -41,7 +40,7 @@ class Network(nn.Module):
     def __init__(self, features: int) -> None:
         super().__init__()
         self.features = features
-        self.obs = next((obs for obs in OBSERVATIONS if snake_ddp.obs_size(obs) == features), "")
+        self.obs = next((obs for obs in OBSERVATIONS if obs_size(obs) == features), "")
         self.record: dict[str, Any] = {}
 
 
@@ -198,10 +197,11 @@ def load(path: str | os.PathLike[str], head: str | None = None) -> Network:
     else it is softmax. A network that was trained with `--tokens` reads tokens after the features of `obs`:
     `record["tokens"]` names their folder.
     Returns  a Network. `torch.save(network.state_dict(), path)` writes a file that the program plays.
-    Throws   ValueError if it is none of these, or its record contradicts its weights.
+    Throws   OSError if the file cannot be read, ValueError if it is none of these, or its record contradicts its weights.
     """
-    weights = torch.load(path, map_location="cpu", weights_only=True)
-    record = read_record(path)
+    file = read_file(path)
+    weights = {name: torch.tensor(array) for name, array in file.tensors.items()}
+    record = json.loads(file.record) if file.record else {}
     network = like(weights, head or record.get("head") or head_of_run(path), path)
     if head is not None and not isinstance(network, (Actor, BiCNetActor)):
         raise ValueError(f"head {head!r}: {path} is a {type(network).__name__}, which has no such layer")
@@ -231,7 +231,7 @@ def like(weights: dict[str, Tensor], head: str, path: str | os.PathLike[str]) ->
 
 
 def check_record(record: dict[str, Any], network: Network, path: str | os.PathLike[str]) -> None:
-    plain = snake_ddp.obs_size(record["obs"])
+    plain = obs_size(record["obs"])
     right_size = network.features > plain if record["tokens"] else network.features == plain
     if not right_size or (record["head"] in HEADS) != isinstance(network, (Actor, BiCNetActor)):
         raise ValueError(
@@ -244,15 +244,6 @@ def checked_head(head: str) -> str:
     if head not in HEADS:
         raise ValueError(f"head {head!r}: {' or '.join(HEADS)}")
     return head
-
-
-def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What the program wrote into the file beside the weights, see docs/formats.md; {} if nothing."""
-    if not zipfile.is_zipfile(path):
-        return {}
-    with zipfile.ZipFile(path) as archive:
-        names = [name for name in archive.namelist() if name.count("/") == 1 and name.endswith(f"/{RECORD}")]
-        return dict(json.loads(archive.read(names[0]))) if names else {}
 
 
 def head_of_run(path: str | os.PathLike[str]) -> str:

@@ -28,12 +28,12 @@ class SnakesVecEnv(VecEnv):
     def __init__(self, num_envs: int, *, per: Literal["snake", "team"] = "snake", **settings: Any) -> None:
         if per not in FACES:
             raise ValueError(f'per {per!r}: "snake" or "team"')
-        self.boards = FACES[per](num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **settings)
+        self.vector = FACES[per](num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **settings)
         self._actions: Any = None
-        super().__init__(num_envs, self.boards.single_observation_space, self.boards.single_action_space)
+        super().__init__(num_envs, self.vector.single_observation_space, self.vector.single_action_space)
 
     def reset(self) -> VecEnvObs:
-        observations, _ = self.boards.reset(seed=self._seeds[0], options=self._options[0])
+        observations, _ = self.vector.reset(seed=self._seeds[0], options=self._options[0])
         self._reset_seeds()
         self._reset_options()
         self.reset_infos = [{} for _ in range(self.num_envs)]
@@ -43,7 +43,7 @@ class SnakesVecEnv(VecEnv):
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
-        observations, rewards, terminated, truncated, info = self.boards.step(self._actions)
+        observations, rewards, terminated, truncated, info = self.vector.step(self._actions)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         if info:
             for i in np.flatnonzero(info["_final_obs"]):
@@ -55,20 +55,20 @@ class SnakesVecEnv(VecEnv):
         return observations, rewards, terminated | truncated, infos
 
     def close(self) -> None:
-        self.boards.close()
+        self.vector.close()
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        value = self.action_masks if attr_name == "action_masks" else getattr(self.boards, attr_name)
+        value = self.action_masks if attr_name == "action_masks" else getattr(self.vector, attr_name)
         return [value for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         if len(list(self._get_indices(indices))) != self.num_envs:
             raise ValueError(f"{attr_name}: these environments share one object; set it for all of them")
-        setattr(self.boards, attr_name, value)
+        setattr(self.vector, attr_name, value)
 
     def env_method(self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any) -> list[Any]:
         if method_name != "action_masks":
-            raise AttributeError(f"{method_name}: these environments share one object; call it on .boards")
+            raise AttributeError(f"{method_name}: these environments share one object; call it on .vector")
         masks = self.action_masks()
         return [masks[i] for i in self._get_indices(indices)]
 
@@ -80,7 +80,7 @@ class SnakesVecEnv(VecEnv):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Shapes  [num_envs, 4] for snakes, [num_envs, 12] for teams."""
-        return self.boards.open_moves().reshape(self.num_envs, -1)
+        return self.vector.open_moves().reshape(self.num_envs, -1)
 
     def _get_indices(self, indices: VecEnvIndices) -> Iterable[int]:
         return super()._get_indices(indices)

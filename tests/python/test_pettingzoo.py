@@ -95,4 +95,4 @@ def test_what_is_wrong_is_refused():
     with pytest.raises(KeyError, match="b_2"):
         env.step(dict.fromkeys(multiagent.AGENTS[:5], 0))
     with pytest.raises(ValueError, match="ansi"):
-        multiagent.parallel_env(render_mode="human")
+        multiagent.parallel_env(render_mode="rgb_array")

@@ -59,7 +59,7 @@ def test_masks_are_there_for_maskable_ppo():
     for per, shape in (("snake", (6, 4)), ("team", (6, 12))):
         envs = VecMonitor(SnakesVecEnv(6, per=per))
         envs.reset()
-        assert is_masking_supported(envs) and np.array_equal(get_action_masks(envs), envs.venv.boards.open_moves().reshape(shape))
+        assert is_masking_supported(envs) and np.array_equal(get_action_masks(envs), envs.venv.vector.open_moves().reshape(shape))
     single = DummyVecEnv([TeamEnv])
     single.reset()
     assert is_masking_supported(single) and get_action_masks(single).shape == (1, 12)
@@ -69,12 +69,12 @@ def test_what_environments_share_is_refused_for_one_of_them():
     envs = SnakesVecEnv(6)
     assert envs.get_attr("num_envs", indices=[0, 2]) == [6, 6] and envs.env_is_wrapped(VecMonitor) == [False] * 6
     assert len(envs.env_method("action_masks", indices=1)) == 1 if envs.reset() is not None else False
-    with pytest.raises(AttributeError, match="boards"):
+    with pytest.raises(AttributeError, match="vector"):
         envs.env_method("reset")
     with pytest.raises(ValueError, match="all of them"):
         envs.set_attr("own_share", 0.5, indices=[1])
     envs.set_attr("own_share", 0.5)
-    assert envs.boards.own_share == 0.5
+    assert envs.vector.own_share == 0.5
     with pytest.raises(ValueError, match="snake"):
         SnakesVecEnv(6, per="board")
 
