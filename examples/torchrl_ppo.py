@@ -1,6 +1,6 @@
 """PPO of TorchRL: teams of three snakes share one network.
 
-python examples/torchrl_ppo.py --updates 30
+python examples/torchrl_ppo.py --updates 40
 """
 
 import argparse
@@ -8,7 +8,7 @@ import argparse
 import torch
 from tensordict.nn import TensorDictModule
 from torch import nn
-from torchrl.collectors import SyncDataCollector
+from torchrl.collectors import Collector
 from torchrl.envs import GymWrapper
 from torchrl.modules import ProbabilisticActor, ValueOperator
 from torchrl.objectives import ClipPPOLoss
@@ -18,7 +18,7 @@ from snake_ddp.envs import SnakeVectorEnv
 from snake_ddp.networks import Actor
 
 
-def train(updates, snakes=192, horizon=64, seed=1, report=print):
+def train(updates, snakes=192, horizon=50, seed=1, report=print):
     torch.manual_seed(seed)
     # TorchRL takes SAME_STEP and DISABLED.
     envs = GymWrapper(SnakeVectorEnv(snakes, obs="view", own_share=0.7, autoreset_mode="SameStep"), categorical_action_encoding=True)
@@ -44,7 +44,10 @@ def train(updates, snakes=192, horizon=64, seed=1, report=print):
     advantage = GAE(gamma=0.98, lmbda=0.9, value_network=critic, average_gae=True)
     loss_of = ClipPPOLoss(actor, critic, entropy_coeff=0.01)
     optimizer = torch.optim.Adam(loss_of.parameters(), lr=1e-3)
-    collector = SyncDataCollector(envs, actor, frames_per_batch=snakes * horizon, total_frames=snakes * horizon * updates)
+    frames = snakes * horizon
+    collector = Collector(
+        envs, actor, frames_per_batch=frames, total_frames=frames * updates, auto_register_policy_transforms=False
+    )
     rewards = []
     for update, batch in enumerate(collector, start=1):
         with torch.no_grad():
@@ -58,15 +61,15 @@ def train(updates, snakes=192, horizon=64, seed=1, report=print):
                 loss.backward()
                 nn.utils.clip_grad_norm_(loss_of.parameters(), 0.5)
                 optimizer.step()
-        rewards.append(float(batch["next", "reward"].mean()))
-        report(f"update {update}: {rewards[-1] * 200:.2f} points per snake and game")
+        rewards.append(float(batch["next", "reward"].sum()) / snakes)
+        report(f"update {update}: {sum(rewards[-4:]):.2f} points per snake in the last {min(update, 4) * horizon} steps")
     collector.shutdown()
     return network, rewards
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--updates", type=int, default=30)
+    parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--save", metavar="FILE", help="write the actor's weights")
     line = parser.parse_args()
     network, _ = train(line.updates)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -24,8 +25,8 @@ def quiet(*_):
 
 
 def test_ppo_learns_and_the_program_plays_what_it_learned(tmp_path):
-    actor, mean_return = example("ppo").train(20, report=quiet)
-    assert mean_return > 3, "points per snake and game; random moves give less than 0"
+    actor, mean_return = example("ppo").train(13, report=quiet)
+    assert mean_return > 3, "points per snake and game; random moves give less than 1"
     torch.save(actor.state_dict(), tmp_path / "actor.pth")
     played = only_json(call("eval", "--team_a", tmp_path / "actor.pth", "--team_b", "level0", "--games", "50", "--json").stdout)
     assert played["win_rate"] > 0.9 and played["score_a"] > 9
@@ -33,7 +34,7 @@ def test_ppo_learns_and_the_program_plays_what_it_learned(tmp_path):
 
 def test_stable_baselines_trains_and_the_program_plays_its_policy(tmp_path):
     sb3 = example("sb3_ppo")
-    model = sb3.train(16_000, snakes=252, verbose=0)
+    model = sb3.train(16_000, verbose=0)
     assert model.num_timesteps >= 16_000
     actor = sb3.actor_of(model)
     rows = torch.rand(7, 309)
@@ -46,10 +47,9 @@ def test_stable_baselines_trains_and_the_program_plays_its_policy(tmp_path):
 
 def test_torchrl_trains():
     torchrl = example("torchrl_ppo")
-    before = torch.random.get_rng_state()
     network, rewards = torchrl.train(2, snakes=48, horizon=32, report=quiet)
-    torch.random.set_rng_state(before)
     assert len(rewards) == 2 and all(bool(value.isfinite().all()) for value in network.parameters())
+    assert all(value.grad is not None and bool(value.grad.any()) for value in network.parameters())
 
 
 def test_a_small_network_learns_from_the_champion():
@@ -59,7 +59,22 @@ def test_a_small_network_learns_from_the_champion():
 
 def test_the_careful_team_wins():
     own, other = example("pettingzoo_match").play(games=10)
-    assert own > other + 3
+    assert own > other + 1
+
+
+def programs_in(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+
+
+def test_the_page_s_programs_run(tmp_path, monkeypatch):
+    programs = programs_in(SOURCE / "docs" / "python.md")
+    assert len(programs) == 8
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").symlink_to(SOURCE / "models")
+    assert call("eval", "--team_a", "level2", "--team_b", "level1", "--games", "1", "--record", "games").returncode == 0
+    for program in programs:
+        exec(program.replace("200_000", "1_000"), {})
+    assert (tmp_path / "actor.pth").exists()
 
 
 @pytest.mark.parametrize("path", sorted((SOURCE / "examples").glob("*.py")), ids=lambda path: path.stem)

@@ -121,6 +121,7 @@ KINDS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.load:DeprecationWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_networks_answer_as_the_program_s_exports(kind, tmp_path):
     ours = randomised(KINDS[kind]())
@@ -134,7 +135,6 @@ def test_networks_answer_as_the_program_s_exports(kind, tmp_path):
     assert type(again) is type(ours) and again.obs == ours.obs != ""
     assert float(theirs.std(0).max()) > 1e-3, "answers differ from row to row"
     assert distance(ours(rows), theirs) < 1e-5 and torch.equal(again(rows), ours(rows))
-    assert distance(torch.jit.trace(ours, rows[:2])(rows), theirs) < 1e-5
 
 
 @pytest.fixture(scope="module")
