@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -90,14 +90,14 @@ class TeamEnv(gymnasium.Env[Observation, Action]):
         if opponent == "none":
             raise ValueError('opponent "none": this environment has one team; TeamVectorEnv and multiagent move both')
         self.render_mode = checked_render_mode(render_mode, self.metadata["render_modes"])
-        self.observation_space = team_space(obs)
+        self.observation_space = cast("Space[Observation]", team_space(obs))
         self.action_space = MultiDiscrete([MOVES] * TEAM)
         self.boards = Boards(
             1, obs=obs, reward=reward, opponent=opponent, episode_length=episode_length, autoreset="disabled"
         )
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
-        """`options={"game_seed": n}` deals the program's games of seed n."""
+        """`options={"game_seed": n}` deals the games of a training run with that seed."""
         super().reset(seed=seed)
         self.boards.reset(game_seed(self.np_random, options))
         self._show()
@@ -117,7 +117,7 @@ class TeamEnv(gymnasium.Env[Observation, Action]):
         """
         return self.boards.open_moves().reshape(-1)
 
-    def render(self) -> str | None:  # type: ignore[override]  # Gymnasium's own says: frames or a list of them
+    def render(self) -> str | None:
         """The board as text, see docs/formats.md. With "human" each step prints it."""
         return rendered(self.boards, self.render_mode)
 
@@ -174,8 +174,8 @@ class BoardsVectorEnv(VectorEnv[Observation, Action, NDArray[Any]]):
     def action_space(self) -> Space[Any]:  # type: ignore[override]
         return batch_space(self.single_action_space, self.num_envs)
 
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:  # type: ignore[override]
-        """`options={"game_seed": n}` deals the program's games of seed n; `{"reset_mask": bool [num_envs]}` resets those
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
+        """`options={"game_seed": n}` deals the games of a training run with that seed; `{"reset_mask": bool [num_envs]}` resets those
         sub-environments only, whole boards.
         """
         super().reset(seed=seed)
@@ -202,7 +202,7 @@ class BoardsVectorEnv(VectorEnv[Observation, Action, NDArray[Any]]):
         """
         return self.boards.open_moves().reshape(*self._actions_shape, MOVES)
 
-    def render(self) -> tuple[str, ...] | None:  # type: ignore[override]
+    def render(self) -> tuple[str, ...] | None:
         """Each sub-environment's board as text."""
         if self.render_mode is None:
             return None
@@ -296,7 +296,8 @@ class TeamVectorEnv(BoardsVectorEnv):
         )
 
     def _shared_rewards(self) -> NDArray[np.float32]:
-        return self.boards.rewards.reshape(self.num_envs, TEAM).sum(axis=1)
+        summed: NDArray[np.float32] = self.boards.rewards.reshape(self.num_envs, TEAM).sum(axis=1)
+        return summed
 
 
 class SnakeVectorEnv(BoardsVectorEnv):
@@ -345,4 +346,5 @@ class SnakeVectorEnv(BoardsVectorEnv):
         if self.own_share == 1:
             return own.reshape(-1).copy()
         mean = own.mean(axis=1, keepdims=True)
-        return (self.own_share * own + (1 - self.own_share) * mean).reshape(-1)
+        shared: NDArray[np.float32] = self.own_share * own + (1 - self.own_share) * mean
+        return shared.reshape(-1)

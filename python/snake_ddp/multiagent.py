@@ -8,8 +8,8 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import seeding
 from numpy.typing import NDArray
-from pettingzoo import ParallelEnv
-from pettingzoo.utils import conversions
+from pettingzoo import ParallelEnv  # type: ignore[import-untyped]
+from pettingzoo.utils import conversions  # type: ignore[import-untyped]
 
 from snake_ddp.boards import Boards
 from snake_ddp.envs import MOVES, checked_render_mode, game_seed, rendered, snake_space
@@ -18,7 +18,7 @@ AGENTS = ("a_0", "a_1", "a_2", "b_0", "b_1", "b_2")  # what is before the last _
 TEAM_OF = {agent: "ab".index(agent[0]) for agent in AGENTS}
 
 
-class SnakesParallelEnv(ParallelEnv[str, NDArray[np.float32], int]):
+class SnakesParallelEnv(ParallelEnv[str, NDArray[np.float32], int]):  # type: ignore[misc]
     """Six snakes, `a_0 a_1 a_2` of team A and `b_0 b_1 b_2` of team B, that move at the same time.
 
     Shapes  observations float32 [features]; actions 0..3 (up, down, left, right); `infos[agent]["action_mask"]` int8 [4], 1 for
@@ -56,7 +56,7 @@ class SnakesParallelEnv(ParallelEnv[str, NDArray[np.float32], int]):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, NDArray[np.float32]], dict[str, dict[str, Any]]]:
-        """`options={"game_seed": n}` deals the program's games of seed n."""
+        """`options={"game_seed": n}` deals the games of a training run with that seed."""
         if seed is not None:
             self._random, _ = seeding.np_random(seed)
         self.boards.reset(game_seed(self._random, options))
@@ -90,7 +90,7 @@ class SnakesParallelEnv(ParallelEnv[str, NDArray[np.float32], int]):
     def state(self) -> NDArray[np.float32]:
         return self.boards.observations.reshape(-1).copy()
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """The board as text, see docs/formats.md. With "human" each step prints it."""
         return rendered(self.boards, self.render_mode)
 

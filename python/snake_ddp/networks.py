@@ -181,13 +181,13 @@ class Mixer(Network):
 
     def forward(self, values: Tensor, features: Tensor) -> Tensor:
         ones = torch.ones_like(features[..., :1])
-        made = torch.cat([features, ones], -1).flatten(-2) @ self.mixer["hyper"].weight
-        first, bias, second, last = made.split([TEAM * self.EMBED, self.EMBED, self.EMBED, self.EMBED], -1)
-        weights = first.abs().unflatten(-1, (TEAM, self.EMBED))
+        made = torch.cat([features, ones], -1).flatten(-2) @ self.get_parameter("mixer.hyper.weight")
+        widths = [TEAM * self.EMBED, self.EMBED, self.EMBED, self.EMBED]
+        first, bias, second, last = torch.split(made, widths, -1)
+        weights = first.abs().reshape(*first.shape[:-1], TEAM, self.EMBED)
         hidden = nn.functional.elu((values.unsqueeze(-1) * weights).sum(-2) + bias)
-        value = self.mixer["value"]
-        total: Tensor = (hidden * second.abs()).sum(-1) + (torch.relu(last) * value.weight).sum(-1) + value.bias
-        return total
+        value = torch.relu(last) @ self.get_parameter("mixer.value.weight") + self.get_parameter("mixer.value.bias")
+        return (hidden * second.abs()).sum(-1) + value
 
 
 def load(path: str | os.PathLike[str], head: str | None = None) -> Network:

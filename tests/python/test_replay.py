@@ -14,7 +14,7 @@ from processes import DATA, call
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("games")
-    done = call("eval", "--team_a", "level2", "--team_b", "territory", "--games", "3", "--record", folder)
+    done = call("eval", "--team_a", "level2", "--team_b", "territory", "--games", "3", "--seed", "1", "--record", folder)
     assert done.returncode == 0, done.stderr
     return sorted(folder.iterdir())
 
@@ -57,6 +57,16 @@ def test_old_and_cut_off_logs_and_wild_names_are_shown_as_the_program_does(logs,
     del log["steps"][5]["joint_action"], log["end_time"], log["n_return"]
     (tmp_path / "wild.json").write_text(json.dumps(log, indent=1))
     assert snake_ddp.replay(tmp_path / "wild.json").page == page_of_the_program(tmp_path / "wild.json", tmp_path)
+
+
+def test_a_game_seed_deals_the_program_s_games(logs):
+    # Game k of a match with some seed is the k-th game of the first board, as in training, whose boards count from 1.
+    start = json.loads(logs[1].read_text())["init_info"]
+    env = snake_ddp.envs.TeamEnv()
+    env.reset(seed=9, options={"game_seed": 1})
+    state = env.boards.states[0]
+    assert state["beans"].tolist() == [20 * row + column for row, column in start["beans_position"]]
+    assert state["heads"].tolist() == [20 * row + column for (row, column), *_ in start["snakes_position"]]
 
 
 def test_a_notebook_gets_a_frame_with_the_whole_page(logs):
