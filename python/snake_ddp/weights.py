@@ -7,6 +7,7 @@ import dataclasses
 import io
 import os
 import pickle
+import struct
 import zipfile
 from typing import Any
 
@@ -33,6 +34,13 @@ class WeightsFile:
 
     tensors: dict[str, NDArray[Any]]
     record: str
+
+
+# What zipfile and pickle raise for damaged input.
+_OF_DAMAGE = (
+    pickle.UnpicklingError, EOFError, KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError, MemoryError,
+    NotImplementedError, RuntimeError, struct.error,
+)  # fmt: skip
 
 
 class _Refused(Exception):
@@ -91,6 +99,11 @@ class _Reader(pickle.Unpickler):
 
 
 def _read(archive: zipfile.ZipFile) -> WeightsFile:
+    for entry in archive.infolist():
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise _Refused(f"entry {entry.filename} is compressed, which torch.save never does: save the weights again")
+        if entry.CRC == 0:  # not computed: torch.serialization.set_crc32_options(False)
+            del entry.CRC
     folders = [name[: -len("/data.pkl")] for name in archive.namelist() if name.endswith("/data.pkl")]
     if len(folders) != 1:
         raise _Refused("it is not a file of torch.save")
@@ -117,22 +130,19 @@ def read_file(path: str | os.PathLike[str]) -> WeightsFile:
     """
     name = os.fspath(path)
     with open(name, "rb") as file:
-        try:
-            with zipfile.ZipFile(file) as archive:
-                return _read(archive)
-        except _Refused as e:
-            raise ValueError(f"{name}: {e}") from None
-        except zipfile.BadZipFile:
-            raise ValueError(
-                f"{name}: it is not a file of torch.save, or it is damaged; very old ones are not zip archives: load and save "
-                "it again with torch"
-            ) from None
-        except (
-            pickle.UnpicklingError, EOFError, KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError,
-            NotImplementedError, RuntimeError,
-        ) as e:  # fmt: skip
-            # What a damaged pickle or archive leads to.
-            raise ValueError(f"{name}: it is damaged: {e}") from e
+        data = io.BytesIO(file.read())
+    try:
+        with zipfile.ZipFile(data) as archive:
+            return _read(archive)
+    except _Refused as e:
+        raise ValueError(f"{name}: {e}") from None
+    except zipfile.BadZipFile:
+        raise ValueError(
+            f"{name}: it is not a file of torch.save, or it is damaged; very old ones are not zip archives: load and save it "
+            "again with torch"
+        ) from None
+    except _OF_DAMAGE as e:
+        raise ValueError(f"{name}: it is damaged: {e}") from e
 
 
 def read_weights(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:

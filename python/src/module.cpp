@@ -86,6 +86,7 @@ std::string dtype_text(const nb::ndarray<>& array) {
 }
 
 bool is_c_contiguous(const nb::ndarray<>& array) {
+  if (array.size() == 0) return true;
   std::int64_t expected = 1;
   for (std::size_t k = array.ndim(); k-- > 0;) {
     if (array.shape(k) > 1 && array.stride(k) != expected) return false;
@@ -462,7 +463,9 @@ std::string best_level() {
 
 NB_MODULE(SD_MODULE, m) {
   m.doc() = "The compiled part of snake_ddp.";
-  m.attr("level") = SD_LEVEL;
+  m.def(
+      "level", [] { return std::string(SD_LEVEL); },
+      "The level of the instruction set that this module is compiled for.");
   m.def("best_level", &best_level, "The highest level of the instruction set that this machine has.");
 
   const nb::object error = nb::exception<base::Error>(m, "Error");
@@ -513,6 +516,8 @@ NB_MODULE(SD_MODULE, m) {
           nb::sig("def moves_on(team: Team, states: numpy.typing.NDArray[numpy.uint8], side: int, seed: int, "
                   "first_game: int) -> numpy.typing.NDArray[numpy.uint8]"));
   m.def("evaluate", &evaluate, "team_a"_a, "team_b"_a, "games"_a, "seed"_a, "swap_sides"_a,
+        nb::sig("def evaluate(team_a: Team, team_b: Team, games: int, seed: int, swap_sides: bool) -> "
+                "dict[str, typing.Any]"),
         "Plays a match: snake_ddp.evaluate wraps it.");
 
   nb::class_<Boards>(m, "Boards", "What snake_ddp.Boards is made of.")
@@ -551,8 +556,9 @@ NB_MODULE(SD_MODULE, m) {
                "def _write_to(self, observations: numpy.typing.NDArray[numpy.float32], "
                "rewards: numpy.typing.NDArray[numpy.float32], terminated: numpy.typing.NDArray[numpy.bool_], "
                "truncated: numpy.typing.NDArray[numpy.bool_]) -> None"))
-      .def("_progress", &progress, nb::sig("def _progress(self) -> dict[str, object]"))
-      .def("_go_on", &go_on, "progress"_a, nb::sig("def _go_on(self, progress: dict[str, object]) -> None"))
+      .def("_progress", &progress, nb::sig("def _progress(self) -> dict[str, typing.Any]"))
+      .def("_go_on", &go_on, "progress"_a,
+           nb::sig("def _go_on(self, progress: dict[str, typing.Any]) -> None"))
       .def(
           "_arrays",
           [](const Boards& boards) {
