@@ -179,11 +179,11 @@ class BoardsVectorEnv(VectorEnv[Observation, Action, NDArray[Any]]):
         sub-environments only, whole boards.
         """
         super().reset(seed=seed)
-        mask = (options or {}).get("reset_mask")
-        if mask is None:
+        given = options or {}
+        if "reset_mask" not in given:
             self.boards.reset(game_seed(self.np_random, options))
-        elif seed is None:
-            self.boards.reset(mask=self._mask_of_boards(mask))
+        elif seed is None and "game_seed" not in given:
+            self.boards.reset(mask=self._mask_of_boards(given["reset_mask"]))
         else:
             raise ValueError("reset with a seed and a reset_mask: a seed is for all boards, so reset all of them")
         return self._shown(self.boards.observations), {}
