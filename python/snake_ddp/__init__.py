@@ -6,7 +6,8 @@ import gymnasium
 
 from . import envs
 from ._core import Error, bounds, obs_size, opponents
-from .boards import STATE, Boards
+from .boards import Boards
+from .state import STATE
 from .notebook import Replay, replay
 from .teams import Match, Team, evaluate
 from .weights import read_weights

@@ -12,6 +12,7 @@ import numpy
 from numpy.typing import NDArray
 
 from . import _core
+from .state import STATE
 from .weights import read_file
 
 _FORMAT = 1  # of a file's record
@@ -87,11 +88,12 @@ class Team:
         Shapes   states STATE [n], as `Boards.states`; returns [n, 3].
         Throws   TypeError for another dtype, ValueError for what is not a board.
         """
-        if not isinstance(states, numpy.ndarray) or states.dtype.itemsize != 256 or states.dtype.names is None:
+        if not isinstance(states, numpy.ndarray) or states.dtype.names != STATE.names:
             raise TypeError("states: not an array of dtype snake_ddp.STATE")
         if states.ndim != 1:
             raise ValueError(f"states: shape is {states.shape}, not (n,)")
-        raw = numpy.ascontiguousarray(states).view(numpy.uint8).reshape(len(states), 256)
+        # numpy drops the gaps of the layout where it puts arrays together.
+        raw = numpy.ascontiguousarray(states, STATE).view(numpy.uint8).reshape(len(states), STATE.itemsize)
         return _core.Team.moves_on(self._team, raw, side, seed, first_game)
 
     def __getstate__(self) -> dict[str, Any]:

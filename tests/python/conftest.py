@@ -29,21 +29,27 @@ def run_program(*arguments):
     return done.stdout
 
 
+def follow(cell, link):
+    row, column = divmod(cell, 20)
+    d_row, d_column = [(-1, 0), (1, 0), (0, -1), (0, 1), (0, 2), (2, 0)][link]
+    return (row + d_row) % 10 * 20 + (column + d_column) % 20
+
+
+LINKS = {(cell, follow(cell, link)): link for cell in range(200) for link in range(6)}
+
+
 def fill(state, snakes, directions, beans, step, returns, done):
     """Writes a recorded board into one element of a STATE array."""
-    def follow(cell, link):
-        row, column = divmod(cell, 20)
-        d_row, d_column = [(-1, 0), (1, 0), (0, -1), (0, 1), (0, 2), (2, 0)][link]
-        return (row + d_row) % 10 * 20 + (column + d_column) % 20
-
+    cells = [0] * 200
     for number, body in enumerate(snakes):
         for k, cell in enumerate(body):
-            link = 0 if k == 0 else next(link for link in range(6) if follow(cell, link) == body[k - 1])
-            state["cells"][cell] = number + 2 | link << 3
+            cells[cell] = number + 2 | (0 if k == 0 else LINKS[cell, body[k - 1]]) << 3
         if body:
             state["heads"][number], state["tails"][number], state["lengths"][number] = body[0], body[-1], len(body)
+    for cell in beans:
+        cells[cell] = 1
+    state["cells"] = cells
     state["directions"] = directions
-    state["cells"][beans] = 1
     state["beans"][: len(beans)] = beans
     state["n_beans"], state["steps"], state["returns"], state["is_done"] = len(beans), step, returns, done
 
@@ -54,6 +60,7 @@ def batch_of(states, **arguments):
     batch.reset(seed=1)
     state = batch.__getstate__()
     state["progress"]["states"] = states.tobytes()
+    batch = snake_ddp.Boards.__new__(snake_ddp.Boards)
     batch.__setstate__(state)
     return batch
 

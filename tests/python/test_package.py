@@ -17,7 +17,7 @@ import snake_ddp
 from snake_ddp import _core
 
 FOLDER = pathlib.Path(sys.prefix).parent  # of make_package.py
-OTHERS = pathlib.Path(*(pathlib.Path(sysconfig.get_path("purelib")) / "others.pth").read_text().split())
+OTHERS = pathlib.Path((pathlib.Path(sysconfig.get_path("purelib")) / "others.pth").read_text().strip())
 
 
 def checker(name, *arguments):

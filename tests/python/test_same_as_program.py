@@ -12,75 +12,79 @@ from snake_ddp import STATE, Boards, Team
 ACTOR = str(DATA / "upstream_actor_2000.pth")
 
 
-def recorded_steps():
-    """All steps of the reference's games: boards before and after, actions, rewards; and where no chance was involved."""
-    before, after, actions, rewards, certain = [], [], [], [], []
-    number = {}  # of a game's boards, from its start on
-    for line in recorded("games.jsonl.gz"):
-        if "game" in line:
-            last, step, returns = line, 1, np.zeros(2, int)
-            number[len(number)] = len(before)
-            continue
-        for boards, moment, k, sums, done in ((before, last, step, returns, False), (after, line, step + 1, returns + np.reshape(line["reward"], (2, 3)).sum(1), line["done"])):
-            board = np.zeros((), STATE)
-            fill(board, moment["snakes"], moment["directions"], moment["beans"], k, sums, done)
-            boards.append(board)
-        returns = returns + np.reshape(line["reward"], (2, 3)).sum(1)
-        actions.append(line["actions"])
-        rewards.append(line["reward"])
-        certain.append(line["actions"] == line["turned"] and line["beans"] == last["beans"])
-        last, step = line, step + 1
-    return np.array(before), np.array(after), np.array(actions), np.array(rewards), np.array(certain), number
+class Recorded:
+    """The reference's games, and the boards of which it recorded more."""
+
+    def __init__(self):
+        games = []
+        for line in recorded("games.jsonl.gz"):
+            games.append([line]) if "game" in line else games[-1].append(line)
+        self.boards = []  # by game: a STATE array with its start and all that follow
+        actions, rewards, certain = [], [], []
+        for start, *steps in games:
+            boards = np.zeros(len(steps) + 1, STATE)
+            returns = np.zeros(2, int)
+            for k, moment in enumerate([start, *steps]):
+                returns += np.reshape(moment.get("reward", [0] * 6), (2, 3)).sum(axis=1)
+                fill(boards[k], moment["snakes"], moment["directions"], moment["beans"], k + 1, returns, moment.get("done", False))
+            self.boards.append(boards)
+            actions += [step["actions"] for step in steps]
+            rewards += [step["reward"] for step in steps]
+            # No reversal was replaced, no bean was dealt.
+            certain += [step["actions"] == step["turned"] and step["beans"] == last["beans"] for last, step in zip([start, *steps], steps)]
+        self.before = np.concatenate([boards[:-1] for boards in self.boards]).astype(STATE)
+        self.after = np.concatenate([boards[1:] for boards in self.boards]).astype(STATE)
+        self.actions, self.rewards, self.certain = np.array(actions), np.array(rewards), np.array(certain)
+
+    def with_key(self, key):
+        """Boards, and what was recorded of them under this key."""
+        lines = [line for line in recorded("encodings.jsonl.gz") if key in line]
+        assert len(lines) > 700
+        boards = np.empty(len(lines), STATE)
+        for k, line in enumerate(lines):
+            boards[k] = self.boards[line["trace_game"]][line["step"]]
+        return boards, np.array([line[key] for line in lines])
 
 
 @pytest.fixture(scope="module")
-def steps():
-    return recorded_steps()
+def games():
+    return Recorded()
 
 
-def test_recorded_steps_without_chance_lead_to_the_recorded_boards(steps):
-    before, after, actions, rewards, certain, _ = steps
-    assert len(before) == 8000 and certain.sum() > 4000
-    batch = batch_of(before[certain], opponent="none", autoreset="disabled")
-    batch.step(actions[certain])
-    assert batch.states.tobytes() == after[certain].tobytes()
-    assert np.array_equal(batch.rewards, rewards[certain])
-    assert np.array_equal(batch.terminated, after[certain]["is_done"])
+def test_recorded_steps_without_chance_lead_to_the_recorded_boards(games):
+    certain = games.certain
+    assert len(certain) == 8000 and certain.sum() > 2000
+    batch = batch_of(games.before[certain], opponent="none", autoreset="disabled")
+    batch.step(games.actions[certain])
+    for field in STATE.names:
+        assert np.array_equal(batch.states[field], games.after[certain][field]), field
+    assert np.array_equal(batch.rewards, games.rewards[certain])
+    assert np.array_equal(batch.terminated, games.after[certain]["is_done"])
 
 
-def test_recorded_steps_with_chance_differ_by_chance_alone(steps):
-    """New beans, and the moves that replace reversals, are drawn anew: of the rest, who ate and who died is the same."""
-    before, after, actions, rewards, certain, _ = steps
-    forward = (actions != (before["directions"] ^ 1)).all(axis=1) & ~certain
-    assert forward.sum() > 1000
-    batch = batch_of(before[forward], opponent="none", autoreset="disabled")
-    batch.step(actions[forward])
-    assert np.array_equal(batch.rewards, rewards[forward])
-    for field in ("heads", "lengths", "directions", "returns", "steps"):
-        alike = (batch.states[field] == after[forward][field]).reshape(forward.sum(), -1).all(axis=1)
-        assert alike.mean() == 1.0, field
+def test_recorded_steps_with_new_beans_differ_in_these_alone(games):
+    reversal = (games.actions == (games.before["directions"] ^ 1)).any(axis=1)
+    dealt = ~reversal & ~games.certain
+    assert dealt.sum() > 1000
+    batch = batch_of(games.before[dealt], opponent="none", autoreset="disabled")
+    batch.step(games.actions[dealt])
+    after = games.after[dealt]
+    assert np.array_equal(batch.rewards, games.rewards[dealt])
+    for field in ("heads", "tails", "lengths", "directions", "n_beans", "returns", "steps", "is_done"):
+        assert np.array_equal(batch.states[field], after[field]), field
 
 
 @pytest.mark.parametrize("obs", ["26", "30"])
-def test_recorded_boards_are_seen_as_the_reference_saw_them(steps, obs):
-    before, after, *_, number = steps
-    lines = [line for line in recorded("encodings.jsonl.gz") if f"obs{obs}" in line]
-    assert len(lines) == 730
-    boards = np.array([before[number[line["trace_game"]]] if line["step"] == 0 else after[number[line["trace_game"]] + line["step"] - 1]
-                       for line in lines])  # fmt: skip
-    batch = batch_of(boards, obs=obs)
-    wanted = np.array([line[f"obs{obs}"] for line in lines], np.float32)
-    assert np.allclose(batch.observations, wanted, rtol=1e-5, atol=1e-5)
+def test_recorded_boards_are_seen_as_the_reference_saw_them(games, obs):
+    boards, wanted = games.with_key(f"obs{obs}")
+    assert np.allclose(batch_of(boards, obs=obs).observations, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["level1", "level2", "level3", "level4", "evasion"])
-def test_opponents_answer_recorded_boards_as_the_reference_did(steps, name):
-    before, after, *_, number = steps
-    lines = [line for line in recorded("encodings.jsonl.gz") if name in line]
-    assert len(lines) > 700
-    boards = np.array([before[number[line["trace_game"]]] if line["step"] == 0 else after[number[line["trace_game"]] + line["step"] - 1]
-                       for line in lines])  # fmt: skip
-    assert np.array_equal(Team(name).moves_on(boards, side=1), [line[name] for line in lines])
+def test_opponents_answer_recorded_boards_as_the_reference_did(games, name):
+    boards, wanted = games.with_key(name)
+    running = ~boards["is_done"]  # on the others no mover is asked
+    assert running.sum() > 600 and np.array_equal(Team(name).moves_on(boards[running], side=1), wanted[running])
 
 
 # ---- the program ---------------------------------------------------------------------------------------------------
