@@ -73,7 +73,7 @@ def test_the_page_s_programs_run(tmp_path, monkeypatch):
     (tmp_path / "models").symlink_to(SOURCE / "models")
     assert call("eval", "--team_a", "level2", "--team_b", "level1", "--games", "1", "--record", "games").returncode == 0
     for program in programs:
-        exec(program.replace("200_000", "1_000"), {})
+        exec(program.replace("200_000", "1_000").replace("n_steps=64", "n_steps=8"), {})
     assert (tmp_path / "actor.pth").exists()
 
 
