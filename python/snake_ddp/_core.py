@@ -34,7 +34,6 @@ best_level = _module.best_level
 Boards = _module.Boards
 Team = _module.Team
 Error = _module.Error
-Error.__module__ = __package__
 bounds = _module.bounds
 evaluate = _module.evaluate
 obs_size = _module.obs_size

@@ -1,7 +1,7 @@
 """The compiled part of snake_ddp."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy
 import numpy.typing
@@ -51,7 +51,7 @@ class Team:
     @staticmethod
     def moves_on(team: Team, states: numpy.typing.NDArray[numpy.uint8], side: int, seed: int, first_game: int) -> numpy.typing.NDArray[numpy.uint8]: ...
 
-def evaluate(team_a: Team, team_b: Team, games: int, seed: int, swap_sides: bool) -> dict:
+def evaluate(team_a: Team, team_b: Team, games: int, seed: int, swap_sides: bool) -> dict[str, Any]:
     """Plays a match: snake_ddp.evaluate wraps it."""
 
 class Boards:
@@ -106,3 +106,13 @@ class Boards:
 
     def hash(self) -> int:
         """A fingerprint of all boards: equal for equal boards, on every machine."""
+
+    def _deal(self, seed: int | None, mask: numpy.typing.NDArray[numpy.bool_] | None) -> None: ...
+
+    def _write_to(self, observations: numpy.typing.NDArray[numpy.float32], rewards: numpy.typing.NDArray[numpy.float32], terminated: numpy.typing.NDArray[numpy.bool_], truncated: numpy.typing.NDArray[numpy.bool_]) -> None: ...
+
+    def _progress(self) -> dict[str, Any]: ...
+
+    def _go_on(self, progress: dict[str, Any]) -> None: ...
+
+    def _arrays(self) -> dict[str, Any]: ...

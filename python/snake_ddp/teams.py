@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -142,7 +143,11 @@ def evaluate(
 
 
 def _made_team(made: tuple[str, dict[str, Any]]) -> _core.Team:
-    makers = {"scripted": _core.Team.scripted, "q_network": _core.Team.q_network, "actor": _core.Team.actor}
+    makers: dict[str, Callable[..., _core.Team]] = {
+        "scripted": _core.Team.scripted,
+        "q_network": _core.Team.q_network,
+        "actor": _core.Team.actor,
+    }
     kind, arguments = made
     return makers[kind](**arguments)
 

@@ -468,7 +468,8 @@ NB_MODULE(SD_MODULE, m) {
       "The level of the instruction set that this module is compiled for.");
   m.def("best_level", &best_level, "The highest level of the instruction set that this machine has.");
 
-  const nb::object error = nb::exception<base::Error>(m, "Error");
+  nb::object error = nb::exception<base::Error>(m, "Error");
+  error.attr("__doc__") = "A fault of snake_ddp itself: please report it.";
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);
