@@ -28,15 +28,21 @@ if(SNAKE_DDP_SANITIZE)
 endif()
 # Link fmt's compiled library: header-only, it costs every file that formats text four seconds. LibTorch ships headers of
 # another version, so ours come first.
-find_package(fmt QUIET)
+if(NOT SNAKE_DDP_BUNDLED)
+  find_package(fmt QUIET)
+endif()
 if(fmt_FOUND)
   get_target_property(SD_FMT_INCLUDE fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/fmt_first)
   file(CREATE_LINK ${SD_FMT_INCLUDE}/fmt ${PROJECT_BINARY_DIR}/fmt_first/fmt SYMBOLIC)
   target_include_directories(sd_flags SYSTEM BEFORE INTERFACE ${PROJECT_BINARY_DIR}/fmt_first)
   target_link_libraries(sd_flags INTERFACE fmt::fmt)
-else()  # bundled headers
+else()
   target_compile_definitions(sd_flags INTERFACE FMT_HEADER_ONLY)
+endif()
+if(SNAKE_DDP_BUNDLED)
+  target_include_directories(sd_flags SYSTEM BEFORE INTERFACE
+    ${PROJECT_SOURCE_DIR}/third_party/fmt ${PROJECT_SOURCE_DIR}/third_party/random123)
 endif()
 target_include_directories(sd_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
 

@@ -12,6 +12,6 @@ function(sd_room name)
   target_link_libraries(snake_ddp_${name} PUBLIC sd_flags Threads::Threads ${R_NEEDS})
 endfunction()
 
-foreach(room base game encode agents play kernels)
+foreach(room ${SD_GAME_ROOMS})
   add_subdirectory(src/${room})
 endforeach()

@@ -65,18 +65,22 @@ function(sd_test name)
   endforeach()
 endfunction()
 
-# sd_pytest(<file without .py> LABEL <label> [ALONE] [READS]): a pytest file that drives the built programs. ALONE: nothing else
-# runs at the same time, because what it tests depends on how fast the programs are. READS: it starts none, only reads files.
+# sd_pytest(<file without .py> LABEL <label> [ALONE] [READS] [PYTHON <path>]): a pytest file that drives the built programs. ALONE:
+# nothing else runs at the same time, because what it tests depends on how fast the programs are. READS: it starts none, only
+# reads files. PYTHON: by this interpreter.
 function(sd_pytest name)
-  cmake_parse_arguments(T "ALONE;READS" "LABEL;TIMEOUT;COST" "" ${ARGN})
+  cmake_parse_arguments(T "ALONE;READS" "LABEL;TIMEOUT;COST;PYTHON" "" ${ARGN})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 1200)
   endif()
   if(NOT T_COST)
     set(T_COST 0)
   endif()
+  if(NOT T_PYTHON)
+    set(T_PYTHON ${Python3_EXECUTABLE})
+  endif()
   add_test(NAME ${name}.${T_LABEL}
-    COMMAND ${Python3_EXECUTABLE} -m pytest -q -p no:cacheprovider ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py
+    COMMAND ${T_PYTHON} -m pytest -q -p no:cacheprovider ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py
       --junitxml=${SD_JUNIT_DIR}/${name}.${T_LABEL}.xml
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set(labels ${T_LABEL})

@@ -1,4 +1,4 @@
-# cmake -DSCRATCH=<folder> -P cmake/rooms.cmake: checks every #include under include/ and src/ against the
+# cmake -DSCRATCH=<folder> -P cmake/rooms.cmake: checks every #include under include/, src/ and python/src/ against the
 # table of rooms below: which rooms and libraries each room may include. Then it checks
 # planted violations to prove that it notices them. Paths are relative to this script; -DROOT=<folder> checks another tree.
 cmake_minimum_required(VERSION 3.25)
@@ -34,9 +34,10 @@ sd_may(bench     ROOMS base config game encode agents play kernels search nets r
                  LIBRARIES torch c10d json cuda system)
 sd_may(app       ROOMS base config game encode agents play search nets replay rollout learners dist records files data running train pretrain
                  bench LIBRARIES torch json cuda system cli)
+sd_may(python    ROOMS base game encode agents play search nets LIBRARIES nanobind)  # of nets the actors' passes, which need no torch
 
 # A header belongs to the first library whose pattern it matches.
-set(SD_LIBRARIES std fmt random123 c10d torch cuda json protozero crc zlib cli intrinsics system)
+set(SD_LIBRARIES std fmt random123 c10d torch cuda json protozero crc zlib cli nanobind intrinsics system)
 set(PATTERN_std "^[a-z_0-9]+$")
 set(PATTERN_fmt "^fmt/")
 set(PATTERN_random123 "^Random123/")
@@ -48,6 +49,7 @@ set(PATTERN_protozero "^protozero/")
 set(PATTERN_crc "^boost/crc\\.hpp$")
 set(PATTERN_zlib "^zlib\\.h$")
 set(PATTERN_cli "^CLI/")
+set(PATTERN_nanobind "^nanobind/")
 set(PATTERN_intrinsics "^immintrin\\.h$")
 set(PATTERN_system "^[a-z_0-9]+\\.h$|^(sys|net|netinet|arpa|linux)/")
 
@@ -82,9 +84,10 @@ function(sd_check_tree root violations count)
   set(includes 0)
   file(GLOB_RECURSE files RELATIVE ${root}
     ${root}/include/*.hpp ${root}/include/*.h ${root}/include/*.cuh ${root}/include/*.inc
-    ${root}/src/*.hpp ${root}/src/*.h ${root}/src/*.cpp ${root}/src/*.cu ${root}/src/*.cuh ${root}/src/*.inc)
+    ${root}/src/*.hpp ${root}/src/*.h ${root}/src/*.cpp ${root}/src/*.cu ${root}/src/*.cuh ${root}/src/*.inc
+    ${root}/python/src/*.hpp ${root}/python/src/*.cpp)
   foreach(file ${files})
-    if(NOT file MATCHES "^(include/snake_ddp|src)/([a-z]+)/" OR NOT CMAKE_MATCH_2 IN_LIST SD_ROOMS)
+    if(NOT file MATCHES "^(include/snake_ddp/|src/|)([a-z]+)/" OR NOT CMAKE_MATCH_2 IN_LIST SD_ROOMS)
       list(APPEND found "${file}: lies in no room of the table")
       continue()
     endif()
@@ -141,6 +144,8 @@ set(planted
   "src/base/k.cpp|\"snake_ddp/config/fields.hpp\"|room config"
   "src/utils/l.cpp|<vector>|no room"
   "src/replay/m.cpp|SOME_MACRO|names no file"
+  "python/src/q.cpp|<ATen/ATen.h>|library torch"
+  "python/src/r.cpp|\"snake_ddp/train/run.hpp\"|room train"
   "src/game/n.cpp|\"snake_ddp/base/error.hpp\"|fine"
   "src/train/o.cpp|<ATen/ATen.h>|fine"
   "src/files/p.cpp|\"p.hpp\"|fine"

@@ -17,7 +17,7 @@ set(CMAKE_CXX_STANDARD 20)
 set(SNAKE_DDP_ROOMS game)
 add_subdirectory(${SNAKE_DDP} snake_ddp)
 add_library(other MODULE other.cpp)
-target_link_libraries(other PRIVATE snake_ddp_play snake_ddp_kernels)
+target_link_libraries(other PRIVATE snake_ddp_play snake_ddp_kernels snake_ddp_search)
 """
 
 # The unused parameter: another project's code is not held to our warnings.
@@ -25,6 +25,7 @@ OTHER = """
 #include "snake_ddp/kernels/products.hpp"
 #include "snake_ddp/play/match.hpp"
 #include "snake_ddp/play/sight.hpp"
+#include "snake_ddp/search/mover.hpp"
 
 using namespace snake_ddp;
 
@@ -34,6 +35,8 @@ extern "C" int wins(int games, int unused) {
   return static_cast<int>(play::play_match(play::scripted(agents::Opponent::kTerritory),
                                            play::scripted(agents::Opponent::kLevel2), options).wins);
 }
+
+extern "C" long simulations() { return static_cast<long>(search::try_spec("puct400")->count); }
 
 extern "C" float product() {
   const float a[4] = {1, 2, 3, 4}, b[4] = {5, 6, 7, 8};
@@ -67,5 +70,6 @@ def test_another_project_links_the_game_into_a_shared_library():
     other = ctypes.CDLL(str(build / "libother.so"))
     other.product.restype = ctypes.c_float
     assert other.product() == 3 * 6 + 4 * 8
+    assert other.simulations() == 400
     match = run(BUILD / "src/app/snake_ddp", "eval", "--team_a", "territory", "--team_b", "level2", "--games", 64, "--seed", 1, "--json")
     assert f'"wins":{other.wins(64, 0)},' in match.replace(" ", "")

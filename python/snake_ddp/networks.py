@@ -1,0 +1,253 @@
+"""The program's networks in PyTorch, and their weights from its files."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from snake_ddp._core import obs_size
+from snake_ddp.weights import read_file
+
+MOVES, TEAM = 4, 3
+OBSERVATIONS = ("26", "30", "window", "view")
+
+
+def softmax(logits: Tensor) -> Tensor:
+    return torch.softmax(logits, -1)
+
+
+def positive_share(logits: Tensor) -> Tensor:
+    """Probabilities of an actor with tanh: its negative outputs count as 0."""
+    weights = torch.relu(torch.tanh(logits))
+    total = weights.sum(-1, keepdim=True)
+    return torch.where(total > 0, weights / total, torch.full_like(weights, 1 / MOVES))
+
+
+HEADS = {"softmax": softmax, "tanh": positive_share}
+
+
+class Network(nn.Module):
+    """A network whose `state_dict()` has the names of the program's files.
+
+    `obs` names the features that it reads, "" where no observation has as many; `record` is what the file says of it.
+    """
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.features = features
+        self.obs = next((obs for obs in OBSERVATIONS if obs_size(obs) == features), "")
+        self.record: dict[str, Any] = {}
+
+
+class Actor(Network):
+    """A DDPG actor: each snake decides by itself. There is no activation after `prev_dense`.
+
+    Shapes  features [..., D]; returns probabilities [..., 4].
+    """
+
+    def __init__(self, features: int, hidden: int = 256, head: str = "softmax") -> None:
+        super().__init__(features)
+        self.head = checked_head(head)
+        self.prev_dense = nn.Sequential(nn.Linear(features, hidden))
+        self.post_dense = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, MOVES))
+
+    def logits(self, features: Tensor) -> Tensor:
+        values: Tensor = self.post_dense(self.prev_dense(features))
+        return values
+
+    def forward(self, features: Tensor) -> Tensor:
+        return HEADS[self.head](self.logits(features))
+
+
+class Critic(Network):
+    """A DDPG critic.
+
+    Shapes  features [..., D], actions [..., 4]; returns values [..., 1].
+    """
+
+    def __init__(self, features: int, hidden: int = 256, layer_norm: bool = False) -> None:
+        super().__init__(features)
+        self.prev_dense = nn.Sequential(nn.Linear(features + MOVES, hidden))
+        self.post_norm = nn.LayerNorm(hidden) if layer_norm else None
+        self.post_dense = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+
+    def forward(self, features: Tensor, actions: Tensor) -> Tensor:
+        hidden = self.post_dense[0](self.prev_dense(torch.cat([features, actions], -1)))
+        if self.post_norm is not None:
+            hidden = self.post_norm(hidden)
+        values: Tensor = self.post_dense[2](torch.relu(hidden))
+        return values
+
+
+class BiCNet(Network):
+    """What actor and critic of BiCNet share: an LSTM over the team's three snakes, in both directions."""
+
+    def __init__(self, features: int, inputs: int, hidden: int, outputs: int) -> None:
+        super().__init__(features)
+        self.prev_dense = nn.Sequential(nn.Linear(inputs, hidden))
+        self.comm_net = nn.ModuleDict({"lstm": nn.LSTM(hidden, hidden, batch_first=True, bidirectional=True)})
+        self.post_dense = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
+
+    def outputs(self, inputs: Tensor) -> Tensor:
+        team, _ = self.comm_net["lstm"](self.prev_dense(inputs))
+        values: Tensor = self.post_dense(team)
+        return values
+
+
+class BiCNetActor(BiCNet):
+    """Shapes  features [B, 3, D]; returns probabilities [B, 3, 4]."""
+
+    def __init__(self, features: int, hidden: int = 256, head: str = "softmax") -> None:
+        super().__init__(features, features, hidden, MOVES)
+        self.head = checked_head(head)
+
+    def logits(self, features: Tensor) -> Tensor:
+        return self.outputs(features)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return HEADS[self.head](self.logits(features))
+
+
+class BiCNetCritic(BiCNet):
+    """Shapes  features [B, 3, D], actions [B, 3, 4]; returns values [B, 3, 1]."""
+
+    def __init__(self, features: int, hidden: int = 256) -> None:
+        super().__init__(features, features + MOVES, hidden, 1)
+
+    def forward(self, features: Tensor, actions: Tensor) -> Tensor:
+        return self.outputs(torch.cat([features, actions], -1))
+
+
+class QNetwork(Network):
+    """The Q-network of DQN, VDN, QMIX and PQN.
+
+    Shapes  features [..., D]; returns values [..., 4].
+    """
+
+    def __init__(self, features: int, hidden: int = 256, layer_norm: bool = True) -> None:
+        super().__init__(features)
+        self.q_net = nn.ModuleList([nn.Linear(features, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, MOVES)])
+        self.norm_0 = nn.LayerNorm(hidden) if layer_norm else None
+        self.norm_1 = nn.LayerNorm(hidden) if layer_norm else None
+
+    def forward(self, features: Tensor) -> Tensor:
+        hidden = features
+        for layer, norm in ((self.q_net[0], self.norm_0), (self.q_net[1], self.norm_1)):
+            hidden = layer(hidden)
+            hidden = torch.relu(hidden if norm is None else norm(hidden))
+        values: Tensor = self.q_net[2](hidden)
+        return values
+
+
+class RecurrentQNetwork(Network):
+    """The Q-network of rqmix, which remembers earlier steps.
+
+    Shapes  features [..., D], memory [..., H], None at a game's start; returns values [..., 4] and the memory for the next step.
+    """
+
+    def __init__(self, features: int, hidden: int = 256) -> None:
+        super().__init__(features)
+        self.q_net = nn.ModuleList([nn.Linear(features, hidden), nn.Linear(hidden, MOVES)])
+        self.gru = nn.GRUCell(hidden, hidden)
+
+    def forward(self, features: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        inputs = torch.relu(self.q_net[0](features))
+        rows = inputs.reshape(-1, inputs.shape[-1])
+        before = None if memory is None else memory.reshape(rows.shape)
+        after = self.gru(rows, before).reshape(inputs.shape)
+        return self.q_net[1](after), after
+
+
+class Mixer(Network):
+    """QMIX's mixing network: a team's value from its snakes'. See docs/learners/qmix.md.
+
+    Shapes  values [..., 3] of the chosen moves, features [..., 3, D]; returns [...].
+    """
+
+    EMBED = 32
+
+    def __init__(self, features: int) -> None:
+        super().__init__(features)
+        hyper, value = nn.Module(), nn.Module()
+        hyper.weight = nn.Parameter(torch.empty(TEAM * (features + 1), (TEAM + 3) * self.EMBED).uniform_(-0.05, 0.05))
+        value.weight = nn.Parameter(torch.empty(self.EMBED).uniform_(-0.05, 0.05))
+        value.bias = nn.Parameter(torch.zeros(1))
+        self.mixer = nn.ModuleDict({"hyper": hyper, "value": value})
+
+    def forward(self, values: Tensor, features: Tensor) -> Tensor:
+        ones = torch.ones_like(features[..., :1])
+        made = torch.cat([features, ones], -1).flatten(-2) @ self.get_parameter("mixer.hyper.weight")
+        widths = [TEAM * self.EMBED, self.EMBED, self.EMBED, self.EMBED]
+        first, bias, second, last = torch.split(made, widths, -1)
+        weights = first.abs().reshape(*first.shape[:-1], TEAM, self.EMBED)
+        hidden = nn.functional.elu((values.unsqueeze(-1) * weights).sum(-2) + bias)
+        value = torch.relu(last) @ self.get_parameter("mixer.value.weight") + self.get_parameter("mixer.value.bias")
+        return (hidden * second.abs()).sum(-1) + value
+
+
+def load(path: str | os.PathLike[str], head: str | None = None) -> Network:
+    """The network that a file of the program holds: an actor, a Q-network, a critic or a mixing network of any learner.
+
+    `head` is an actor's last layer, "softmax" or "tanh". Without it the file's record says so, else the run's config.json,
+    else it is softmax. A network that was trained with `--tokens` reads tokens after the features of `obs`:
+    `record["tokens"]` names their folder.
+    Returns  a Network. `torch.save(network.state_dict(), path)` writes a file that the program plays.
+    Throws   OSError if the file cannot be read, ValueError if it is none of these, or its record contradicts its weights.
+    """
+    file = read_file(path)
+    weights = {name: torch.tensor(array) for name, array in file.tensors.items()}
+    record = json.loads(file.record) if file.record else {}
+    network = like(weights, head or record.get("head") or head_of_run(path), path)
+    if head is not None and not isinstance(network, (Actor, BiCNetActor)):
+        raise ValueError(f"head {head!r}: {path} is a {type(network).__name__}, which has no such layer")
+    network.load_state_dict(weights)
+    if record:
+        check_record(record, network, path)
+        network.record, network.obs = record, record["obs"]
+    return network
+
+
+def like(weights: dict[str, Tensor], head: str, path: str | os.PathLike[str]) -> Network:
+    """An untrained network of the kind and the shape of these weights."""
+    if "mixer.hyper.weight" in weights:
+        return Mixer(len(weights["mixer.hyper.weight"]) // TEAM - 1)
+    if "q_net.0.weight" in weights:
+        hidden, features = weights["q_net.0.weight"].shape
+        if "gru.weight_ih" in weights:
+            return RecurrentQNetwork(features, hidden)
+        return QNetwork(features, hidden, layer_norm="norm_0.weight" in weights)
+    if "prev_dense.0.weight" not in weights or "post_dense.2.bias" not in weights:
+        raise ValueError(f"{path}: no network of snake_ddp; it has {', '.join(list(weights)[:3]) or 'nothing'}")
+    hidden, inputs = weights["prev_dense.0.weight"].shape
+    is_critic = weights["post_dense.2.bias"].numel() == 1
+    if "comm_net.lstm.weight_ih_l0" in weights:
+        return BiCNetCritic(inputs - MOVES, hidden) if is_critic else BiCNetActor(inputs, hidden, head)
+    return Critic(inputs - MOVES, hidden, "post_norm.weight" in weights) if is_critic else Actor(inputs, hidden, head)
+
+
+def check_record(record: dict[str, Any], network: Network, path: str | os.PathLike[str]) -> None:
+    plain = obs_size(record["obs"])
+    right_size = network.features > plain if record["tokens"] else network.features == plain
+    if not right_size or (record["head"] in HEADS) != isinstance(network, (Actor, BiCNetActor)):
+        raise ValueError(
+            f"{path}: its record says {record['head']} and observation {record['obs']!r}, but its weights are of a "
+            f"{type(network).__name__} for {network.features} features"
+        )
+
+
+def checked_head(head: str) -> str:
+    if head not in HEADS:
+        raise ValueError(f"head {head!r}: {' or '.join(HEADS)}")
+    return head
+
+
+def head_of_run(path: str | os.PathLike[str]) -> str:
+    """As the config.json of the run that contains the file says."""
+    config = pathlib.Path(path).resolve().parent.parent / "config.json"
+    settings = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
+    return str(settings.get("output_activation", "softmax"))

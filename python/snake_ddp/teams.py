@@ -1,0 +1,300 @@
+"""Who plays a team, and matches between two teams."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+from numpy.typing import NDArray
+
+from . import _core
+from .state import STATE
+from .weights import read_file
+
+_FORMAT = 1  # of a file's record
+_RANDOM = "random"  # another name of level0
+_ARGMAX = "argmax"
+_SEARCHES = ("look", "puct")
+_WINDOW = "window"
+_LEAST_RADIUS = 3
+_Q_NET = "q_net"
+_SIZES = {_core.obs_size(obs): obs for obs in ("26", "30", _WINDOW, "view")}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Record:
+    """What a network reads, and what its values mean."""
+
+    obs: str
+    head: str = "softmax"  # an actor's last layer
+    view_radius: int = 0
+    tokens: str = ""
+    reward: str = "score"
+    # Those of configs/champion.json.
+    rival_reward: float = 0.5
+    reward_scale: float = 1.0
+    gamma: float = 0.99
+
+
+class Team:
+    """Who plays a team: a script, or a trained network.
+
+    `spec` is as on the command line: "random", a name of `snake_ddp.opponents()`, the path of a weights file (.pth), or for a
+    Q-network PATH:look4, PATH:puct400 or PATH:puct@5ms with a search. A Q-network makes the best move that is not certain death. An
+    actor's moves are sampled, with PATH:argmax it makes the most probable one; `mask_fatal` keeps it from certain death, too.
+    Threads may share a team.
+
+    Throws   ValueError for a spec that is none of these, for a file that is damaged, and for a network that plays in the C++ program
+             alone: with memory, communication or tokens. OSError for a file that cannot be read.
+    """
+
+    spec: str
+    obs: str | None
+    """Which features the network reads; None for a script, which sees boards."""
+
+    def __init__(self, spec: str | os.PathLike[str], *, mask_fatal: bool = False) -> None:
+        self.spec = os.fspath(spec)
+        self.mask_fatal = mask_fatal
+        self.obs = None
+        name = "level0" if self.spec == _RANDOM else self.spec
+        if name in _core.opponents():
+            self._made: tuple[str, dict[str, Any]] = ("scripted", {"name": name})
+        else:
+            path, mode = _split(self.spec)
+            self._made = _network(self.spec, path, mode, mask_fatal)
+            self.obs = self._made[1]["obs"]
+        self._team = _made_team(self._made)
+
+    def moves(
+        self, observations: NDArray[numpy.float32], open_moves: NDArray[numpy.bool_], seed: int = 0
+    ) -> NDArray[numpy.uint8]:
+        """The moves of a network that sees `observations`. `seed` is that of the draws of an actor; give each step another one.
+
+        Shapes   observations float32 [n, 3, obs_size(obs)], open_moves bool [n, 3, 4] as `Boards.open_moves` has them; returns [n, 3].
+        Throws   TypeError for another dtype; ValueError for another shape or order, and for a script or a search.
+        """
+        return self._team.moves(observations, open_moves, seed)
+
+    def moves_on(
+        self, states: NDArray[numpy.void], side: int = 0, seed: int = 0, first_game: int = 0
+    ) -> NDArray[numpy.uint8]:
+        """The moves of the team, 0 (A) or 1 (B), on boards whose games are running; 0 on others. As in a match with that seed, where
+        these are the games from number `first_game` on.
+
+        Shapes   states STATE [n], as `Boards.states`; returns [n, 3].
+        Throws   TypeError for another dtype, ValueError for what is not a board.
+        """
+        if not isinstance(states, numpy.ndarray) or states.dtype.names != STATE.names:
+            raise TypeError("states: not an array of dtype snake_ddp.STATE")
+        if states.ndim != 1:
+            raise ValueError(f"states: shape is {states.shape}, not (n,)")
+        # numpy drops the gaps of the layout where it puts arrays together.
+        raw = numpy.ascontiguousarray(states, STATE).view(numpy.uint8).reshape(len(states), STATE.itemsize)
+        return _core.Team.moves_on(self._team, raw, side, seed, first_game)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"spec": self.spec, "mask_fatal": self.mask_fatal, "made": self._made}
+
+    def __setstate__(self, state: Any) -> None:
+        if not isinstance(state, dict) or state.keys() != {"spec", "mask_fatal", "made"}:
+            raise ValueError("not the state of a team")
+        self.spec, self.mask_fatal, self._made = state["spec"], state["mask_fatal"], state["made"]
+        self.obs = self._made[1].get("obs")
+        self._team = _made_team(self._made)
+
+    def __repr__(self) -> str:
+        return f"Team({self.spec!r}{', mask_fatal=True' if self.mask_fatal else ''})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Match:
+    """The result of a match, as `snake_ddp eval --json` reports it, for team a."""
+
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    win_rate: float
+    win_rate_ci95: tuple[float, float]
+    score_a: float
+    score_b: float
+    steps_per_second: float
+
+
+def evaluate(
+    team_a: str | Team, team_b: str | Team, games: int = 200, seed: int = 1, swap_sides: bool = True
+) -> Match:
+    """Plays `games` games; game k depends on the seed and k only. With `swap_sides` team a plays every second game as team B.
+
+    The games are those of `snake_ddp eval`. A network's last bits depend on the processor, so another machine may play other games.
+
+    Threads  the calling one; the GIL is released.
+    Throws   as Team; ValueError for numbers that are out of range.
+    """
+    a, b = (team if isinstance(team, Team) else Team(team) for team in (team_a, team_b))
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"seed is {seed}, not 0 to 2**64 - 1")
+    return Match(**_core.evaluate(a._team, b._team, games, seed, swap_sides))
+
+
+def _made_team(made: tuple[str, dict[str, Any]]) -> _core.Team:
+    makers: dict[str, Callable[..., _core.Team]] = {
+        "scripted": _core.Team.scripted,
+        "q_network": _core.Team.q_network,
+        "actor": _core.Team.actor,
+    }
+    kind, arguments = made
+    return makers[kind](**arguments)
+
+
+def _split(spec: str) -> tuple[str, str]:
+    """The path and what follows its last colon. A file may have colons in its name."""
+    path, colon, mode = spec.rpartition(":")
+    return (spec, "") if not colon or "/" in mode or os.path.exists(spec) else (path, mode)
+
+
+def _network(spec: str, path: str, mode: str, mask_fatal: bool) -> tuple[str, dict[str, Any]]:
+    if mode and mode != _ARGMAX and not mode.startswith(_SEARCHES):
+        raise ValueError(
+            f'team "{spec}": "{mode}" is no way to play; after a file\'s name there may be :argmax, or a search such as :look4 or '
+            ":puct100"
+        )
+    if not os.path.exists(path) and "/" not in path and not path.endswith(".pth"):
+        known = ", ".join([_RANDOM, *_core.opponents()])
+        raise ValueError(f'team "{spec}": neither a script ({known}) nor a file')
+    file = read_file(path)
+    tensors = file.tensors
+    is_q_net = any(name.startswith(f"{_Q_NET}.") for name in tensors)
+    for part, kind in (("gru.", "has memory (rqmix)"), ("comm_net.", "communicates (BiCNet)")):
+        if any(part in name for name in tensors):
+            raise ValueError(f"{path}: this network {kind}; such teams play in the C++ program alone")
+    if "post_dense.2.bias" in tensors and tensors["post_dense.2.bias"].shape == (1,):
+        raise ValueError(f"{path} is a critic, not an actor: give the actor_*.pth beside it")
+    first = tensors.get(f"{_Q_NET}.0.weight" if is_q_net else "prev_dense.0.weight")
+    if first is None or first.ndim != 2:
+        raise ValueError(f"{path} is neither an actor nor a Q-network: its tensors are {', '.join(list(tensors)[:4])}, …")
+    hidden, features = first.shape
+    record = _recorded(file.record, path, is_q_net) if file.record else _guessed(features, path)
+    if record.tokens:
+        raise ValueError(f"{path}: this network reads tokens; such teams play in the C++ program alone")
+    if features != _core.obs_size(record.obs):
+        raise ValueError(f'{path}: it says observation "{record.obs}", but its weights are for {features} features')
+    take = _Taker(tensors, path)
+    if not is_q_net:
+        if mode.startswith(_SEARCHES):
+            raise ValueError(
+                f'team "{spec}": search needs a Q-network, which says what moves are worth; this file is an actor\'s, which has only '
+                "probabilities of moves"
+            )
+        prev = numpy.vstack([take("prev_dense.0.weight", hidden, features).T, take("prev_dense.0.bias", hidden)])
+        arguments: dict[str, Any] = {
+            "obs": record.obs,
+            "view_radius": record.view_radius,
+            "head": record.head,
+            "prev": prev,
+            "post0_weight": numpy.ascontiguousarray(take("post_dense.0.weight", hidden, hidden).T),
+            "post0_bias": take("post_dense.0.bias", hidden),
+            "post2_weight": take("post_dense.2.weight", 4, hidden),
+            "post2_bias": take("post_dense.2.bias", 4),
+            "argmax": mode == _ARGMAX,
+            "mask_fatal": mask_fatal,
+        }
+        take.check_all_taken()
+        return "actor", arguments
+    if mode.startswith(_SEARCHES) and record.reward != "score":
+        raise ValueError(
+            f'team "{spec}": search adds points to the network\'s values, but this one was trained for the reward {record.reward}; '
+            "it needs one trained for score"
+        )
+    norms = range(2) if "norm_0.weight" in tensors else range(0)
+    shapes = [(hidden, features), (hidden, hidden), (4, hidden)]
+    weights = [take(f"{_Q_NET}.{k}.weight", *shape) for k, shape in enumerate(shapes)]
+    arguments = {
+        "obs": record.obs,
+        "view_radius": record.view_radius,
+        "weights": [numpy.ascontiguousarray(weights[0].T), numpy.ascontiguousarray(weights[1].T), weights[2]],
+        "biases": [take(f"{_Q_NET}.{k}.bias", shape[0]) for k, shape in enumerate(shapes)],
+        "gains": [take(f"norm_{k}.weight", hidden) for k in norms],
+        "shifts": [take(f"norm_{k}.bias", hidden) for k in norms],
+        "hidden": hidden,
+        "search": mode if mode.startswith(_SEARCHES) else None,
+        "rival_reward": record.rival_reward,
+        "reward_scale": record.reward_scale,
+        "gamma": record.gamma,
+    }
+    take.check_all_taken()
+    return "q_network", arguments
+
+
+class _Taker:
+    """Takes tensors of known names and shapes."""
+
+    def __init__(self, tensors: dict[str, NDArray[Any]], path: str) -> None:
+        self._left, self._path = dict(tensors), path
+
+    def __call__(self, name: str, *shape: int) -> NDArray[numpy.float32]:
+        tensor = self._left.pop(name, None)
+        if tensor is None:
+            raise ValueError(f"{self._path}: tensor {name} is missing")
+        if tensor.shape != shape or tensor.dtype.kind != "f":
+            raise ValueError(f"{self._path}: tensor {name} is {tensor.dtype} {tensor.shape}, not float {shape}")
+        return numpy.ascontiguousarray(tensor, numpy.float32)
+
+    def check_all_taken(self) -> None:
+        if self._left:
+            raise ValueError(f"{self._path}: unknown tensors {', '.join(self._left)}")
+
+
+def _recorded(text: str, path: str, is_q_net: bool) -> _Record:
+    """The record that snake_ddp wrote into the file."""
+    try:
+        values = json.loads(text)
+        if values["format"] > _FORMAT:
+            raise ValueError(f"format {values['format']} is of a later version; this one reads {_FORMAT}")
+        record = _Record(**{field.name: _typed(values[field.name], field) for field in dataclasses.fields(_Record)})
+        if record.obs not in _SIZES.values():
+            raise ValueError(f'unknown observation "{record.obs}"')
+        radius = record.view_radius
+        if radius != 0 and (record.obs != _WINDOW or radius < _LEAST_RADIUS):
+            raise ValueError(f'view_radius {radius} with observation "{record.obs}"')
+        heads = ("values",) if is_q_net else ("softmax", "tanh")
+        if record.head not in heads:
+            raise ValueError(f'it says head "{record.head}", but the weights are {"a Q-network" if is_q_net else "an actor"}\'s')
+    except (ValueError, KeyError, TypeError) as e:
+        raise ValueError(f"{path}: its record snake_ddp.json: {e}") from e
+    return record
+
+
+def _typed(value: Any, field: dataclasses.Field[Any]) -> Any:
+    kinds = {"str": str, "int": int, "float": (int, float)}
+    if not isinstance(value, kinds[str(field.type)]):  # type: ignore[arg-type]
+        raise ValueError(f"{field.name} is {value!r}, not a {field.type}")
+    return value
+
+
+def _guessed(features: int, path: str) -> _Record:
+    """For a file without a record: the features by their number, the rest from its run's config.json."""
+    obs = _SIZES.get(features)
+    if obs is None:
+        known = ", ".join(f"{size} ({name})" for size, name in _SIZES.items())
+        raise ValueError(f"{path}: a network for {features} features; without tokens there are {known}")
+    config = pathlib.Path(path).parent.parent / "config.json"
+    if not config.exists():
+        return _Record(obs)
+    try:
+        settings = json.loads(config.read_text(encoding="utf-8"))
+        names = {"head": "output_activation"}
+        found = {
+            field.name: _typed(settings[names.get(field.name, field.name)], field)
+            for field in dataclasses.fields(_Record)
+            if field.name in ("head", "reward", "rival_reward", "reward_scale", "gamma")
+            and names.get(field.name, field.name) in settings
+        }
+    except (ValueError, TypeError) as e:
+        raise ValueError(f"{config}, which describes the training of {path}: {e}") from e
+    return _Record(obs, **found)

@@ -1,0 +1,362 @@
+#include "boards.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <type_traits>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/hash.hpp"
+#include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/game/chance.hpp"
+
+namespace snake_ddp::python {
+namespace {
+
+using game::kMoves, game::kSnakes, game::kTeamSize;
+
+constexpr std::array<std::string_view, 3> kAutoresets = {"next_step", "same_step",
+                                                         "disabled"};  // by Autoreset
+constexpr std::int64_t kMostBoards = std::int64_t{1} << 24;
+
+/// The first action outside 0..3, or -1.
+template <class Action>
+std::int64_t first_illegal(const Action* actions, std::int64_t count) {
+  using Bits = std::make_unsigned_t<Action>;
+  Bits any = 0;
+  for (std::int64_t k = 0; k < count; ++k) any |= static_cast<Bits>(actions[k]);
+  if (any < kMoves) return -1;
+  return std::find_if(actions, actions + count, [](Action a) { return static_cast<Bits>(a) >= kMoves; }) -
+         actions;
+}
+
+void require(bool fits, const char* what) {
+  if (!fits) throw base::UsageError(fmt::format("not the state of a batch with these arguments: {}", what));
+}
+
+}  // namespace
+
+Autoreset autoreset_of(const std::string& name) {
+  const auto at = std::find(kAutoresets.begin(), kAutoresets.end(), name);
+  if (at == kAutoresets.end()) {
+    throw base::UsageError(
+        fmt::format("autoreset is \"{}\", not one of: {}", name, fmt::join(kAutoresets, ", ")));
+  }
+  return static_cast<Autoreset>(at - kAutoresets.begin());
+}
+
+/// Held during a call: two threads in one batch would mix their games.
+class Boards::InUse {
+ public:
+  explicit InUse(const Boards& boards) : flag_(boards.in_use_) {
+    if (flag_.exchange(true, std::memory_order_acquire))
+      throw std::runtime_error(
+          "another thread is using this batch: one call at a time; give each thread its own batch");
+  }
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+  ~InUse() { flag_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool>& flag_;
+};
+
+Boards::Boards(const Options& options)
+    : options_(options),
+      acting_(options.mix || options.team ? kTeamSize : kSnakes),
+      seen_(options.observe_both ? kSnakes : acting_),
+      features_(options.obs ? encode::obs_size(*options.obs) : 0),
+      arrays_(std::make_shared<Arrays>()) {
+  if (options.num_boards < 1 || options.num_boards > kMostBoards)
+    throw base::UsageError(fmt::format("num_boards is {}, not 1 to {}", options.num_boards, kMostBoards));
+  if (options.episode_length < 1 || options.episode_length > game::kMaxSteps) {
+    throw base::UsageError(
+        fmt::format("episode_length is {}, not 1 to {}", options.episode_length, game::kMaxSteps));
+  }
+  if (options.swap_sides && acting_ == kSnakes)
+    throw base::UsageError(
+        "swap_sides is for games against an opponent; here the caller moves all six snakes");
+  const auto n = static_cast<std::size_t>(options.num_boards);
+  const auto floats = n * static_cast<std::size_t>(seen_ * features_);
+  Arrays& a = *arrays_;
+  a.observations.resize(floats);
+  if (options.autoreset == Autoreset::kSameStep) a.final_observations.resize(floats);
+  a.rewards.resize(n * static_cast<std::size_t>(acting_));
+  a.terminated = std::make_unique<bool[]>(n);
+  a.truncated = std::make_unique<bool[]>(n);
+  a.states.resize(n);
+  a.scores.resize(2 * n);
+  a.sides.resize(n);
+  outputs_ = {a.observations.data(), a.rewards.data(), a.terminated.get(), a.truncated.get()};
+  rules_.reward = options.reward;
+  games_.resize(n);
+  numbers_.resize(n);
+  if (options.mix) {
+    scripts_.resize(n);
+  } else if (options.team) {
+    answers_.resize(n);
+    foes_.resize(n);
+    if (!options.team->script) passes_ = std::make_unique<Passes>(*options.team);
+  }
+}
+
+void Boards::require_deal() const {
+  if (!dealt_) throw std::runtime_error("there are no games yet: call reset first");
+}
+
+std::uint64_t Boards::stream(std::size_t board) const {
+  return play::stream_of(static_cast<std::int64_t>(board), games_[board]);
+}
+
+// What follows from a board's game having its number.
+void Boards::take_place(std::size_t board) {
+  // The first game on the first board is played as team A.
+  arrays_->sides[board] = options_.swap_sides && (board + games_[board]) % 2 == 0;
+  if (plan_) scripts_[board] = plan_->of(numbers_[board]);
+}
+
+void Boards::deal(std::size_t board) {
+  ++games_[board];
+  numbers_[board] = ++started_;
+  take_place(board);
+  game::PhiloxChance chance(seed_, stream(board));
+  game::reset(arrays_->states[board], chance);
+}
+
+void Boards::observe(std::size_t board, float* out) const {
+  if (!options_.obs) return;
+  const encode::ObsKind kind = *options_.obs;
+  const game::State& state = arrays_->states[board];
+  const int own = side(board);
+  if (seen_ == kTeamSize) {
+    encode::observe(kind, state, own, out);
+  } else if (own == 0 && encode::is_view(kind)) {  // both teams at once
+    encode::view::write_snakes(kind, state, 0, kSnakes, out, features_);
+  } else {
+    encode::observe(kind, state, own, out);
+    encode::observe(kind, state, 1 - own, out + kTeamSize * features_);
+  }
+}
+
+void Boards::start(std::uint64_t seed) {
+  const InUse in_use(*this);
+  seed_ = seed;
+  started_ = 0;
+  std::fill(games_.begin(), games_.end(), 0);
+  if (options_.mix) plan_ = agents::plan_of_mix(*options_.mix, seed);
+  dealt_ = true;
+  deal_where(nullptr);
+}
+
+void Boards::deal_anew(const bool* mask) {
+  const InUse in_use(*this);
+  require_deal();
+  deal_where(mask);
+}
+
+void Boards::deal_where(const bool* mask) {
+  const std::int64_t row = seen_ * features_;
+  for (std::size_t b = 0; b < games_.size(); ++b) {
+    if (mask != nullptr && !mask[b]) continue;
+    deal(b);
+    outputs_.terminated[b] = outputs_.truncated[b] = false;
+    std::fill_n(outputs_.rewards + b * static_cast<std::size_t>(acting_), acting_, 0.0F);
+    observe(b, outputs_.observations + static_cast<std::int64_t>(b) * row);
+  }
+  finished_ = 0;
+}
+
+// The moves of a trained team, for all boards.
+void Boards::ask_team() {
+  const Team& team = *options_.team;
+  const std::vector<game::State>& states = arrays_->states;
+  if (team.search) {
+    for (std::size_t b = 0; b < states.size(); ++b) foes_[b] = static_cast<std::uint8_t>(1 - side(b));
+    // Imagined futures are drawn by the board's number; games on one board have different real ones.
+    const play::MakeMover make = mover_of(options_.team);
+    const auto mover = make(seed_);
+    for (std::size_t b = 0; b < states.size(); b += play::kBlock) {
+      const std::size_t count = std::min<std::size_t>(play::kBlock, states.size() - b);
+      mover->act({states.data() + b, count}, {foes_.data() + b, count}, static_cast<std::int64_t>(b),
+                 {answers_.data() + b, count});
+    }
+    return;
+  }
+  const auto row = static_cast<std::size_t>(kTeamSize * passes_->row_floats());
+  std::array<std::size_t, Passes::kBoards> place;
+  for (std::size_t next = 0; next < states.size();) {
+    std::size_t count = 0;
+    for (; next < states.size() && count < place.size(); ++next) {
+      if (states[next].done()) continue;
+      team.sight.write(states[next], 1 - side(next), passes_->rows() + count * row);
+      place[count++] = next;
+    }
+    const float* values = passes_->run(static_cast<std::int64_t>(count));
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::size_t b = place[k];
+      const int foe = 1 - side(b);
+      const base::RandomBlock draw = base::random_block(
+          seed_, stream(b), static_cast<std::uint32_t>(states[b].step()) | (foe == 0 ? 0 : play::kTeamB),
+          base::Purpose::kAct);
+      for (int snake = 0; snake < kTeamSize; ++snake, values += kMoves) {
+        const int index = foe * kTeamSize + snake;
+        const unsigned open = team.avoids_fatal() ? encode::open_moves(states[b], index) : play::kAllMoves;
+        answers_[b].of[index] = move_of(team, values, open, draw.word[snake]);
+      }
+    }
+  }
+}
+
+template <class Action>
+void Boards::step(const Action* actions) {
+  const InUse in_use(*this);
+  require_deal();
+  if (const std::int64_t bad = first_illegal(actions, options_.num_boards * acting_); bad >= 0) {
+    throw base::UsageError(fmt::format("the action of snake {} on board {} is {}, not 0..3", bad % acting_,
+                                       bad / acting_, actions[bad]));
+  }
+  if (options_.autoreset == Autoreset::kDisabled) {
+    for (std::size_t b = 0; b < games_.size(); ++b)
+      if (ended(b))
+        throw base::UsageError(
+            fmt::format("the game on board {} has ended and autoreset is disabled: reset it first", b));
+  }
+  const bool asks_network = options_.team && !options_.team->script;
+  if (asks_network) ask_team();
+  finished_ = 0;
+  const std::int64_t row = seen_ * features_;
+  for (std::size_t b = 0; b < games_.size(); ++b, actions += acting_) {
+    float* const observation = outputs_.observations + static_cast<std::int64_t>(b) * row;
+    float* const reward = outputs_.rewards + b * static_cast<std::size_t>(acting_);
+    if (ended(b) && options_.autoreset == Autoreset::kNextStep) {
+      deal(b);
+      outputs_.terminated[b] = outputs_.truncated[b] = false;
+      std::fill_n(reward, acting_, 0.0F);
+      observe(b, observation);
+      continue;
+    }
+    game::State& state = arrays_->states[b];
+    const int own = side(b);
+    game::Actions moves{};
+    if (plan_) {
+      agents::act(scripts_[b], state, 1 - own, moves, seed_, stream(b));
+    } else if (asks_network) {
+      moves = answers_[b];
+    } else if (options_.team) {
+      agents::act(*options_.team->script, state, 1 - own, moves, seed_, stream(b));
+    }
+    for (int k = 0; k < acting_; ++k) moves.of[own * kTeamSize + k] = static_cast<std::uint8_t>(actions[k]);
+    game::PhiloxChance chance(seed_, stream(b));
+    const game::StepResult result = game::step(state, moves, chance);
+    play::team_reward(rules_, state, result, own, reward);
+    if (acting_ == kSnakes) play::team_reward(rules_, state, result, 1, reward + kTeamSize);
+    const bool truncated = !result.done && state.step() > options_.episode_length;
+    outputs_.terminated[b] = result.done;
+    outputs_.truncated[b] = truncated;
+    if (result.done || truncated) {
+      ++finished_;
+      arrays_->scores[2 * b] = state.team_return(own);
+      arrays_->scores[2 * b + 1] = state.team_return(1 - own);
+      if (options_.autoreset == Autoreset::kSameStep) {
+        observe(b, arrays_->final_observations.data() + static_cast<std::int64_t>(b) * row);
+        deal(b);
+      }
+    }
+    observe(b, observation);
+  }
+}
+template void Boards::step(const std::uint8_t*);
+template void Boards::step(const std::int32_t*);
+template void Boards::step(const std::int64_t*);
+
+void Boards::open_moves(bool* out) const {
+  const InUse in_use(*this);
+  require_deal();
+  for (std::size_t b = 0; b < games_.size(); ++b) {
+    for (int k = 0; k < acting_; ++k, out += kMoves) {
+      const unsigned open = encode::open_moves(arrays_->states[b], side(b) * kTeamSize + k);
+      for (int d = 0; d < kMoves; ++d) out[d] = (open >> d & 1U) != 0;
+    }
+  }
+}
+
+std::string Boards::picture(std::int64_t board) const {
+  const InUse in_use(*this);
+  require_deal();
+  if (board < 0 || board >= options_.num_boards)
+    throw std::out_of_range(fmt::format("there is no board {}: they are 0 to {}", board, size() - 1));
+  return game::picture(arrays_->states[static_cast<std::size_t>(board)]);
+}
+
+std::uint64_t Boards::hash() const {
+  const InUse in_use(*this);
+  require_deal();
+  std::uint64_t all = base::kHashStart;
+  for (const game::State& state : arrays_->states) all = base::add_to_hash(all, game::hash(state));
+  return all;
+}
+
+void Boards::write_to(const Outputs& outputs) {
+  const InUse in_use(*this);
+  const auto n = static_cast<std::size_t>(options_.num_boards);
+  const auto move = [](auto*& from, auto* to, std::size_t count) {
+    if (from != to) std::copy_n(from, count, to);
+    from = to;
+  };
+  move(outputs_.observations, outputs.observations, n * static_cast<std::size_t>(seen_ * features_));
+  move(outputs_.rewards, outputs.rewards, n * static_cast<std::size_t>(acting_));
+  move(outputs_.terminated, outputs.terminated, n);
+  move(outputs_.truncated, outputs.truncated, n);
+}
+
+Boards::Progress Boards::progress() const {
+  const InUse in_use(*this);
+  const auto n = static_cast<std::size_t>(options_.num_boards);
+  Progress p{dealt_,          seed_,           started_, finished_, games_, numbers_,
+             arrays_->states, arrays_->scores, {},       {},        {}};
+  p.rewards.assign(outputs_.rewards, outputs_.rewards + n * static_cast<std::size_t>(acting_));
+  p.terminated.assign(outputs_.terminated, outputs_.terminated + n);
+  p.truncated.assign(outputs_.truncated, outputs_.truncated + n);
+  return p;
+}
+
+void Boards::go_on(const Progress& p) {
+  const InUse in_use(*this);
+  const auto n = static_cast<std::size_t>(options_.num_boards);
+  require(p.games.size() == n && p.numbers.size() == n && p.states.size() == n && p.scores.size() == 2 * n &&
+              p.rewards.size() == n * static_cast<std::size_t>(acting_) && p.terminated.size() == n &&
+              p.truncated.size() == n,
+          "it has another size");
+  if (!p.dealt) return;
+  require(p.finished >= 0 && p.finished <= options_.num_boards, "the number of finished games");
+  for (std::size_t b = 0; b < n; ++b) {
+    require(p.games[b] >= 1 && p.numbers[b] >= 1 && p.numbers[b] <= p.started, "a game's number");
+    require(p.terminated[b] + p.truncated[b] <= 1, "flags of a game's end");
+    try {
+      game::check_consistency(p.states[b]);
+    } catch (const base::Bug& e) {
+      require(false, e.what());
+    }
+  }
+  dealt_ = true;
+  seed_ = p.seed;
+  started_ = p.started;
+  finished_ = p.finished;
+  games_ = p.games;
+  numbers_ = p.numbers;
+  std::copy(p.states.begin(), p.states.end(), arrays_->states.begin());
+  std::copy(p.scores.begin(), p.scores.end(), arrays_->scores.begin());
+  std::copy(p.rewards.begin(), p.rewards.end(), outputs_.rewards);
+  std::copy(p.terminated.begin(), p.terminated.end(), outputs_.terminated);
+  std::copy(p.truncated.begin(), p.truncated.end(), outputs_.truncated);
+  if (options_.mix) plan_ = agents::plan_of_mix(*options_.mix, seed_);
+  for (std::size_t b = 0; b < n; ++b) {
+    take_place(b);
+    observe(b, outputs_.observations + b * static_cast<std::size_t>(seen_ * features_));
+  }
+}
+
+}  // namespace snake_ddp::python

@@ -1,0 +1,136 @@
+// Many games stepped together, for Python. Nothing here knows Python.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/agents/plan.hpp"
+#include "snake_ddp/encode/observation.hpp"
+#include "snake_ddp/encode/reward.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/play/turn.hpp"
+#include "team.hpp"
+
+namespace snake_ddp::python {
+
+/// What happens to a board whose game ended: the next step deals a new game, without a move; the same step deals it; nothing,
+/// the caller must reset it.
+enum class Autoreset { kNextStep, kSameStep, kDisabled };
+
+/// "next_step", "same_step", "disabled".
+/// Throws  UsageError with these names.
+Autoreset autoreset_of(const std::string& name);
+
+struct Options {
+  std::int64_t num_boards = 1;
+  std::optional<encode::ObsKind> obs;  // empty: nothing is observed
+  encode::RewardRule reward = encode::RewardRule::kScore;
+  // Who plays against the caller's team: a script of each game's own, or one team; with neither the caller moves all snakes.
+  std::optional<agents::Mix> mix;
+  std::shared_ptr<const Team> team;
+  int episode_length = game::kMaxSteps;
+  Autoreset autoreset = Autoreset::kNextStep;
+  bool swap_sides = false;
+  bool observe_both = false;
+};
+
+/// The arrays that a batch writes. They may outlive it.
+struct Arrays {
+  std::vector<float> observations, final_observations;  // [boards, seen, features]
+  std::vector<float> rewards;                           // [boards, acting]
+  std::unique_ptr<bool[]> terminated, truncated;        // [boards]
+  std::vector<game::State> states;                      // [boards]
+  std::vector<std::int32_t> scores;                     // [boards, 2]
+  std::vector<std::uint8_t> sides;                      // [boards]
+};
+
+/// Where a batch writes what a step gives; part of `Arrays`, or the caller's own memory.
+struct Outputs {
+  float *observations, *rewards;
+  bool *terminated, *truncated;
+};
+
+class Boards {
+ public:
+  /// Throws  UsageError for options that are out of range or do not go together.
+  explicit Boards(const Options& options);
+
+  [[nodiscard]] std::int64_t size() const { return options_.num_boards; }
+  [[nodiscard]] int acting() const { return acting_; }
+  [[nodiscard]] int seen() const { return seen_; }
+  [[nodiscard]] int features() const { return features_; }
+  [[nodiscard]] std::int64_t finished() const { return finished_; }
+  [[nodiscard]] const std::shared_ptr<Arrays>& arrays() const { return arrays_; }
+
+  // All of these throw std::runtime_error while another thread is inside one of them.
+
+  /// Starts over with the first games of a seed.
+  void start(std::uint64_t seed);
+  /// New games on the boards where `mask` is true, on all without one.
+  void deal_anew(const bool* mask);
+  /// Shapes  actions [boards, acting].
+  /// Throws  UsageError for an action outside 0..3, or, without autoreset, an ended board; then no board has moved.
+  template <class Action>
+  void step(const Action* actions);
+  /// Shapes  out [boards, acting, 4].
+  void open_moves(bool* out) const;
+  [[nodiscard]] std::string picture(std::int64_t board) const;
+  /// Equal for equal boards, whoever played them: the collector's hash.
+  [[nodiscard]] std::uint64_t hash() const;
+  /// Copies what the current outputs have. Owner of the new memory: the caller, until the next call or this batch's end.
+  void write_to(const Outputs& outputs);
+
+  /// What a later batch needs to go on.
+  struct Progress {
+    bool dealt = false;
+    std::uint64_t seed = 0;
+    std::int64_t started = 0, finished = 0;
+    std::vector<std::uint32_t> games;   // dealt so far, by board
+    std::vector<std::int64_t> numbers;  // of the running game, in the order in which games start
+    std::vector<game::State> states;
+    std::vector<std::int32_t> scores;
+    std::vector<float> rewards;
+    std::vector<std::uint8_t> terminated, truncated;
+  };
+  [[nodiscard]] Progress progress() const;
+  /// Throws  UsageError if it is not the progress of a batch with these options; then nothing has changed.
+  void go_on(const Progress& progress);
+
+ private:
+  class InUse;
+
+  void deal_where(const bool* mask);
+  void deal(std::size_t board);
+  void take_place(std::size_t board);
+  void observe(std::size_t board, float* out) const;
+  void ask_team();
+  [[nodiscard]] int side(std::size_t board) const { return arrays_->sides[board]; }
+  [[nodiscard]] std::uint64_t stream(std::size_t board) const;
+  [[nodiscard]] bool ended(std::size_t board) const {
+    return outputs_.terminated[board] || outputs_.truncated[board];
+  }
+  void require_deal() const;
+
+  Options options_;
+  play::TurnRules rules_;
+  int acting_, seen_, features_;
+  std::shared_ptr<Arrays> arrays_;
+  Outputs outputs_;
+  std::optional<agents::OpponentPlan> plan_;
+  std::vector<agents::Opponent> scripts_;  // of the running games, with a plan
+  std::unique_ptr<Passes> passes_;         // of a team that is a network
+  std::vector<game::Actions> answers_;     // of a team that is none of a plan
+  std::vector<std::uint8_t> foes_;         // which team it is, for a search
+  std::vector<std::uint32_t> games_;
+  std::vector<std::int64_t> numbers_;
+  std::uint64_t seed_ = 0;
+  std::int64_t started_ = 0, finished_ = 0;
+  bool dealt_ = false;
+  mutable std::atomic<bool> in_use_ = false;
+};
+
+}  // namespace snake_ddp::python

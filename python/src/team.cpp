@@ -1,0 +1,101 @@
+#include "team.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/encode/moves.hpp"
+
+namespace snake_ddp::python {
+namespace {
+
+constexpr std::size_t kSeats = game::kTeamSize, kValues = game::kMoves;
+
+class NetworkMover final : public play::Mover {
+ public:
+  NetworkMover(std::shared_ptr<const Team> team, std::uint64_t seed)
+      : team_(std::move(team)), passes_(*team_), seed_(seed) {}
+
+  void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
+           std::span<game::Actions> actions) override {
+    std::size_t next = 0;
+    while (next < boards.size()) {
+      places_.clear();
+      for (; next < boards.size() && places_.size() < Passes::kBoards; ++next) {
+        if (boards[next].done()) continue;
+        team_->sight.write(
+            boards[next], team[next],
+            passes_.rows() + places_.size() * kSeats * static_cast<std::size_t>(passes_.row_floats()));
+        places_.push_back(next);
+      }
+      const float* values = passes_.run(static_cast<std::int64_t>(places_.size()));
+      for (const std::size_t k : places_) {
+        const base::RandomBlock draw = base::random_block(
+            seed_, static_cast<std::uint64_t>(first_game) + k,
+            static_cast<std::uint32_t>(boards[k].step() * 2 + team[k]), base::Purpose::kAct);
+        for (std::size_t snake = 0; snake < kSeats; ++snake, values += kValues) {
+          const auto index = static_cast<int>(team[k] * kSeats + snake);
+          const unsigned open =
+              team_->avoids_fatal() ? encode::open_moves(boards[k], index) : play::kAllMoves;
+          actions[k].of[index] = move_of(*team_, values, open, draw.word[snake]);
+        }
+      }
+    }
+  }
+
+ private:
+  std::shared_ptr<const Team> team_;
+  Passes passes_;
+  std::uint64_t seed_;
+  std::vector<std::size_t> places_;
+};
+
+}  // namespace
+
+Team scripted_team(const std::string& name) {
+  Team team;
+  team.script = agents::try_opponent(name);
+  if (!team.script) {
+    throw base::UsageError(
+        fmt::format("\"{}\" is not an opponent: {}", name, fmt::join(agents::opponent_names(), ", ")));
+  }
+  return team;
+}
+
+std::shared_ptr<const nets::DenseRows> actor_of(std::int64_t features, std::int64_t hidden, nets::Head head,
+                                                const nets::DenseBlocks& weights) {
+  auto rows = std::make_shared<nets::DenseRows>(
+      nets::DenseShape{features, hidden, game::kMoves, head, /*layer_norm=*/false});
+  rows->refresh(weights);
+  return rows;
+}
+
+Passes::Passes(const Team& team)
+    : q_net_(team.q_net),
+      actor_(team.actor),
+      row_floats_(team.sight.features() + 1),
+      rows_(kBoards * kSeats * static_cast<std::size_t>(row_floats_)),
+      values_(kBoards * kSeats * kValues) {
+  SD_CHECK((q_net_ != nullptr) != (actor_ != nullptr), "a network");
+  if (actor_) actor_scratch_.emplace(actor_->shape().hidden, actor_->shape().in);
+}
+
+const float* Passes::run(std::int64_t boards) {
+  const std::int64_t rows = boards * game::kTeamSize;
+  if (q_net_) {
+    search::forward(*q_net_, rows, rows_.data(), row_floats_, q_scratch_, values_.data());
+  } else {
+    nets::forward_all(*actor_, rows, rows_.data(), *actor_scratch_, values_.data());
+  }
+  return values_.data();
+}
+
+play::MakeMover mover_of(const std::shared_ptr<const Team>& team) {
+  if (team->script) return play::scripted(*team->script);
+  if (team->search) return search::mover(team->search, team->sight);
+  return [team](std::uint64_t seed) { return std::make_unique<NetworkMover>(team, seed); };
+}
+
+}  // namespace snake_ddp::python

@@ -1,0 +1,76 @@
+// Who plays a team in Python: a script, a trained network, or a search with one. Nothing here knows Python.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/nets/dense_rows.hpp"
+#include "snake_ddp/play/match.hpp"
+#include "snake_ddp/play/sight.hpp"
+#include "snake_ddp/search/mover.hpp"
+
+namespace snake_ddp::python {
+
+/// Immutable after it was made, so threads may share it. Exactly one of `script`, `q_net` and `actor` is set.
+struct Team {
+  std::optional<agents::Opponent> script;
+  std::shared_ptr<const search::QWeights> q_net;
+  std::shared_ptr<const nets::DenseRows> actor;
+  std::shared_ptr<const search::Player> search;  // how a Q-network searches, if it does
+  play::Sight sight;                             // what the network reads
+  bool argmax = false;                           // an actor's most probable move; otherwise moves are sampled
+  bool mask_fatal = false;  // an actor makes no move of encode::fatal_moves; Q-networks never do
+
+  [[nodiscard]] bool makes_best() const { return q_net != nullptr || argmax; }
+  [[nodiscard]] bool avoids_fatal() const { return q_net != nullptr || mask_fatal; }
+};
+
+/// A script's team.
+/// Throws  UsageError for an unknown name.
+Team scripted_team(const std::string& name);
+
+/// An actor that plays these weights.
+/// Shapes  as nets::DenseBlocks; without layer norm.
+std::shared_ptr<const nets::DenseRows> actor_of(std::int64_t features, std::int64_t hidden, nets::Head head,
+                                                const nets::DenseBlocks& weights);
+
+/// A network's passes, with their memory. One for each thread.
+class Passes {
+ public:
+  static constexpr std::int64_t kBoards =
+      32;  // 96 rows: what the second-level cache holds beside the weights
+
+  explicit Passes(const Team& team);
+  /// Floats of a row: the features and a constant 1.
+  [[nodiscard]] std::int64_t row_floats() const { return row_floats_; }
+  /// Room for the rows of kBoards boards.
+  [[nodiscard]] float* rows() { return rows_.data(); }
+  /// What the moves of the first `boards` boards in `rows` are worth, or how likely they are.
+  /// Shapes  returns [boards, 3, 4], valid until the next call.
+  const float* run(std::int64_t boards);
+
+ private:
+  std::shared_ptr<const search::QWeights> q_net_;
+  std::shared_ptr<const nets::DenseRows> actor_;
+  std::int64_t row_floats_;
+  std::vector<float> rows_, values_;
+  search::QScratch q_scratch_;
+  std::optional<nets::RowScratch> actor_scratch_;
+};
+
+/// A snake's move from a network's values.
+inline std::uint8_t move_of(const Team& team, const float* values, unsigned open, std::uint32_t draw) {
+  return team.makes_best() ? play::best_move(values, open)
+                           : play::sampled_move(values, base::unit_float(draw), open);
+}
+
+/// The team as a player of matches, as `snake_ddp eval` has it.
+play::MakeMover mover_of(const std::shared_ptr<const Team>& team);
+
+}  // namespace snake_ddp::python

@@ -1,0 +1,84 @@
+"""Does something learn? The examples, as short as that allows."""
+
+import importlib.util
+import pathlib
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from processes import SOURCE, call, only_json
+
+torch.set_num_threads(1)
+
+
+def example(name):
+    spec = importlib.util.spec_from_file_location(name, SOURCE / "examples" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def quiet(*_):
+    pass
+
+
+def test_ppo_learns_and_the_program_plays_what_it_learned(tmp_path):
+    actor, mean_return = example("ppo").train(13, report=quiet)
+    assert mean_return > 3, "points per snake and game; random moves give less than 1"
+    torch.save(actor.state_dict(), tmp_path / "actor.pth")
+    played = only_json(call("eval", "--team_a", tmp_path / "actor.pth", "--team_b", "level0", "--games", "50", "--json").stdout)
+    assert played["win_rate"] > 0.9 and played["score_a"] > 9
+
+
+def test_stable_baselines_trains_and_the_program_plays_its_policy(tmp_path):
+    sb3 = example("sb3_ppo")
+    model = sb3.train(16_000, verbose=0)
+    assert model.num_timesteps >= 16_000
+    actor = sb3.actor_of(model)
+    rows = torch.rand(7, 309)
+    with torch.no_grad():
+        assert np.allclose(actor(rows), model.policy.get_distribution(rows).distribution.probs, atol=1e-6)
+    torch.save(actor.state_dict(), tmp_path / "actor.pth")
+    played = call("eval", "--team_a", tmp_path / "actor.pth", "--team_b", "level0", "--games", "4", "--json")
+    assert played.returncode == 0 and only_json(played.stdout)["games"] == 4, played.stderr
+
+
+def test_torchrl_trains():
+    torchrl = example("torchrl_ppo")
+    network, rewards = torchrl.train(2, snakes=48, horizon=32, report=quiet)
+    assert len(rewards) == 2 and all(bool(value.isfinite().all()) for value in network.parameters())
+    assert all(value.grad is not None and bool(value.grad.any()) for value in network.parameters())
+
+
+def test_a_small_network_learns_from_the_champion():
+    student, agreed = example("distil").distil(SOURCE / "models" / "champion.pth", steps=150, snakes=96, report=quiet)
+    assert student.features == 309 and agreed > 0.6, "guessing among two or three open moves gives less than half"
+
+
+def test_the_careful_team_wins():
+    own, other = example("pettingzoo_match").play(games=10)
+    assert own > other + 1
+
+
+def programs_in(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+
+
+def test_the_page_s_programs_run(tmp_path, monkeypatch):
+    programs = programs_in(SOURCE / "docs" / "python.md")
+    assert len(programs) == 8
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").symlink_to(SOURCE / "models")
+    assert call("eval", "--team_a", "level2", "--team_b", "level1", "--games", "1", "--record", "games").returncode == 0
+    for program in programs:
+        exec(program.replace("200_000", "1_000").replace("n_steps=64", "n_steps=8"), {})
+    assert (tmp_path / "actor.pth").exists()
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_examples_are_small_and_their_docstrings_name_them(path):
+    text = path.read_text()
+    assert f"python examples/{path.name}" in text and len(text.splitlines()) <= 150
+    assert path.stem in pathlib.Path(__file__).read_text(), "it is run here"
