@@ -53,7 +53,7 @@ def main(folder):
     for old in (source, wheels, environment):
         shutil.rmtree(old, ignore_errors=True)
     with tarfile.open(sdist) as archive:
-        archive.extractall(source, filter="data")
+        archive.extractall(source)
     (unpacked,) = source.iterdir()
     scripts = sysconfig.get_path("scripts")  # cmake and ninja
     run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", wheels, unpacked,
