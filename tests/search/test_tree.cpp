@@ -166,7 +166,7 @@ TEST_CASE("simulations under way together try different moves, and then count li
 }
 
 TEST_CASE("simulations under way together seldom meet on a board, however sure the network is", "[unit]") {
-  const std::vector<game::State> boards = champion::boards(4, 10);
+  const std::vector<game::State> boards = champion::boards(1, 20);
   search::Evaluator evaluator = champion::evaluator();
   std::size_t met = 0, all = 0;
   const auto counted = [&](std::span<const game::State> reached, std::span<search::Leaf> leaves) {
