@@ -15,7 +15,7 @@ def best_level() -> str:
     """The highest level of the instruction set that this machine has."""
 
 class Error(Exception):
-    pass
+    """A fault of snake_ddp itself: please report it."""
 
 def opponents() -> list[str]:
     """The names of the scripted opponents."""
