@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the Python package beside the C++ program, in steps of a board per second of processor time.
 
-  bench/python_door.py [--program ./snake_ddp] [--seconds 0.3] [--windows 6] [--levels v2,v3,v4]
+  bench/python_door.py [--program ./snake_ddp] [--seconds 0.02] [--windows 60] [--levels v2,v3,v4]
 
 Needs an environment with the package (docs/python.md) and a built program. Prints Markdown tables: the best of the windows, so
 that what else runs on the machine counts little. Moves are random and drawn before; a game that ends is dealt anew in the same step.
@@ -86,10 +86,10 @@ def measured(seconds, windows):
     from snake_ddp import _core
 
     figures = {name: [best_rate(stepping(n, arguments), n, seconds, windows) for n in SIZES] for name, arguments, _ in ROWS}
-    figures["champion.pth by Team.moves, against level2"] = [best_rate(playing(n), n, seconds, windows) for n in (64, 1024)]
-    games = max(64, round(300 * seconds) // 64 * 64)
+    figures["champion.pth by Team.moves, against level2"] = [best_rate(playing(n), n, seconds, windows // 4) for n in (64, 1024)]
+    champion = snake_ddp.Team(CHAMPION)
     figures["champion.pth by evaluate, against level2"] = [
-        best_rate(lambda count: snake_ddp.evaluate(CHAMPION, "level2", games=games * count), games * 200, seconds, windows)
+        best_rate(lambda count: snake_ddp.evaluate(champion, "level2", games=64 * count), 64 * 200, seconds, windows // 10)
     ]
     return {"level": _core.level(), "figures": figures}
 
@@ -101,7 +101,7 @@ def child_seconds():
 def program_rows(program, seconds):
     rows = {}
     for what in ("game", "encode"):
-        text = subprocess.run([program, "bench", what, "--seconds", str(seconds * 6), "--json"], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run([program, "bench", what, "--seconds", str(seconds * 100), "--json"], capture_output=True, text=True, check=True).stdout
         rows |= {row["name"]: row["value"] for row in json.loads(text)["benches"]}
     return rows
 
@@ -125,8 +125,8 @@ def text_of(value):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(ROOT / "snake_ddp"))
-    parser.add_argument("--seconds", type=float, default=0.3, help="of a window")
-    parser.add_argument("--windows", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=0.02, help="of a window")
+    parser.add_argument("--windows", type=int, default=60)
     parser.add_argument("--levels", default="", help="x86-64 levels to measure [the best that this processor has]")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

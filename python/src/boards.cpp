@@ -33,6 +33,15 @@ std::int64_t first_illegal(const Action* actions, std::int64_t count) {
          actions;
 }
 
+void write_rewards(encode::RewardRule rule, const game::State& after, const game::StepResult& result,
+                   int team, float* out) {
+  const int code = rule == encode::RewardRule::kScore ? 0 : encode::score_code(after, team);
+  for (int i = 0; i < kTeamSize; ++i) {
+    const int snake = team * kTeamSize + i;
+    out[i] = encode::shaped_reward(rule, after, snake, result.reward[snake], code);
+  }
+}
+
 void require(bool fits, const char* what) {
   if (!fits) throw base::UsageError(fmt::format("not the state of a batch with these arguments: {}", what));
 }
@@ -91,7 +100,6 @@ Boards::Boards(const Options& options)
   a.scores.resize(2 * n);
   a.sides.resize(n);
   outputs_ = {a.observations.data(), a.rewards.data(), a.terminated.get(), a.truncated.get()};
-  rules_.reward = options.reward;
   games_.resize(n);
   numbers_.resize(n);
   if (options.mix) {
@@ -251,8 +259,8 @@ void Boards::step(const Action* actions) {
     for (int k = 0; k < acting_; ++k) moves.of[own * kTeamSize + k] = static_cast<std::uint8_t>(actions[k]);
     game::PhiloxChance chance(seed_, stream(b));
     const game::StepResult result = game::step(state, moves, chance);
-    play::team_reward(rules_, state, result, own, reward);
-    if (acting_ == kSnakes) play::team_reward(rules_, state, result, 1, reward + kTeamSize);
+    write_rewards(options_.reward, state, result, own, reward);
+    if (acting_ == kSnakes) write_rewards(options_.reward, state, result, 1, reward + kTeamSize);
     const bool truncated = !result.done && state.step() > options_.episode_length;
     outputs_.terminated[b] = result.done;
     outputs_.truncated[b] = truncated;

@@ -116,7 +116,6 @@ class Boards {
   void require_deal() const;
 
   Options options_;
-  play::TurnRules rules_;
   int acting_, seen_, features_;
   std::shared_ptr<Arrays> arrays_;
   Outputs outputs_;
