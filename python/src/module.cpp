@@ -421,7 +421,7 @@ std::vector<T> items(const nb::dict& from, const char* key) {
   if (bytes.size() % sizeof(T) != 0)
     throw base::UsageError(fmt::format("not the state of a batch: \"{}\" has {} bytes", key, bytes.size()));
   std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(static_cast<void*>(values.data()), bytes.c_str(), bytes.size());
+  std::copy_n(bytes.c_str(), bytes.size(), reinterpret_cast<char*>(values.data()));
   return values;
 }
 
