@@ -569,7 +569,7 @@ def count(sets):
 
 
 LAST_STEP = 200
-SIMULATIONS = 256
+SIMULATIONS = 192
 LEAVES = 16  # boards that the network sees at once
 EXPLORATION = 0.2  # in points
 LOSS = 1  # points, where a move's simulations are all under way

@@ -349,7 +349,7 @@ def test_when_time_is_up_it_plays_the_network_s_own_moves(submission, bare, capf
     assert "the search failed: the moves are the network's own: TimeoutError" in told
 
 
-@pytest.mark.parametrize("tick,batches", [(0, 16), (0.045, 2), (0.11, 1)])
+@pytest.mark.parametrize("tick,batches", [(0, 12), (0.045, 2), (0.11, 1)])
 def test_it_simulates_less_where_time_is_short(tick, batches, submission, capfd):
     sizes = []
     simulate = submission.simulate
