@@ -126,6 +126,13 @@ void Boards::take_place(std::size_t board) {
   if (plan_) scripts_[board] = plan_->of(numbers_[board]);
 }
 
+// What follows from the seed.
+void Boards::take_seed(std::uint64_t seed) {
+  seed_ = seed;
+  if (options_.mix) plan_ = agents::plan_of_mix(*options_.mix, seed);
+  if (options_.team && options_.team->search) searcher_ = mover_of(options_.team)(seed);
+}
+
 void Boards::deal(std::size_t board) {
   ++games_[board];
   numbers_[board] = ++started_;
@@ -149,12 +156,19 @@ void Boards::observe(std::size_t board, float* out) const {
   }
 }
 
+// A new game, as a step without a move shows it.
+void Boards::begin(std::size_t board) {
+  deal(board);
+  outputs_.terminated[board] = outputs_.truncated[board] = false;
+  std::fill_n(outputs_.rewards + board * static_cast<std::size_t>(acting_), acting_, 0.0F);
+  observe(board, observation(board));
+}
+
 void Boards::start(std::uint64_t seed) {
   const InUse in_use(*this);
-  seed_ = seed;
+  take_seed(seed);
   started_ = 0;
   std::fill(games_.begin(), games_.end(), 0);
-  if (options_.mix) plan_ = agents::plan_of_mix(*options_.mix, seed);
   dealt_ = true;
   deal_where(nullptr);
 }
@@ -166,56 +180,26 @@ void Boards::deal_anew(const bool* mask) {
 }
 
 void Boards::deal_where(const bool* mask) {
-  const std::int64_t row = seen_ * features_;
-  for (std::size_t b = 0; b < games_.size(); ++b) {
-    if (mask != nullptr && !mask[b]) continue;
-    deal(b);
-    outputs_.terminated[b] = outputs_.truncated[b] = false;
-    std::fill_n(outputs_.rewards + b * static_cast<std::size_t>(acting_), acting_, 0.0F);
-    observe(b, outputs_.observations + static_cast<std::int64_t>(b) * row);
-  }
+  for (std::size_t b = 0; b < games_.size(); ++b)
+    if (mask == nullptr || mask[b]) begin(b);
   finished_ = 0;
 }
 
 // The moves of a trained team, for all boards.
 void Boards::ask_team() {
-  const Team& team = *options_.team;
   const std::vector<game::State>& states = arrays_->states;
-  if (team.search) {
-    for (std::size_t b = 0; b < states.size(); ++b) foes_[b] = static_cast<std::uint8_t>(1 - side(b));
+  for (std::size_t b = 0; b < states.size(); ++b) foes_[b] = static_cast<std::uint8_t>(1 - side(b));
+  if (searcher_) {
     // Imagined futures are drawn by the board's number; games on one board have different real ones.
-    const play::MakeMover make = mover_of(options_.team);
-    const auto mover = make(seed_);
-    for (std::size_t b = 0; b < states.size(); b += play::kBlock) {
-      const std::size_t count = std::min<std::size_t>(play::kBlock, states.size() - b);
-      mover->act({states.data() + b, count}, {foes_.data() + b, count}, static_cast<std::int64_t>(b),
-                 {answers_.data() + b, count});
-    }
+    act_in_blocks(*searcher_, states, foes_, 0, answers_);
     return;
   }
-  const auto row = static_cast<std::size_t>(kTeamSize * passes_->row_floats());
-  std::array<std::size_t, Passes::kBoards> place;
-  for (std::size_t next = 0; next < states.size();) {
-    std::size_t count = 0;
-    for (; next < states.size() && count < place.size(); ++next) {
-      if (states[next].done()) continue;
-      team.sight.write(states[next], 1 - side(next), passes_->rows() + count * row);
-      place[count++] = next;
-    }
-    const float* values = passes_->run(static_cast<std::int64_t>(count));
-    for (std::size_t k = 0; k < count; ++k) {
-      const std::size_t b = place[k];
-      const int foe = 1 - side(b);
-      const base::RandomBlock draw = base::random_block(
-          seed_, stream(b), static_cast<std::uint32_t>(states[b].step()) | (foe == 0 ? 0 : play::kTeamB),
-          base::Purpose::kAct);
-      for (int snake = 0; snake < kTeamSize; ++snake, values += kMoves) {
-        const int index = foe * kTeamSize + snake;
-        const unsigned open = team.avoids_fatal() ? encode::open_moves(states[b], index) : play::kAllMoves;
-        answers_[b].of[index] = move_of(team, values, open, draw.word[snake]);
-      }
-    }
-  }
+  const auto draw = [&](std::size_t b) {
+    return base::random_block(
+        seed_, stream(b), static_cast<std::uint32_t>(states[b].step()) | (foes_[b] == 0 ? 0 : play::kTeamB),
+        base::Purpose::kAct);
+  };
+  choose(*options_.team, *passes_, states, foes_, draw, answers_);
 }
 
 template <class Action>
@@ -235,17 +219,12 @@ void Boards::step(const Action* actions) {
   const bool asks_network = options_.team && !options_.team->script;
   if (asks_network) ask_team();
   finished_ = 0;
-  const std::int64_t row = seen_ * features_;
   for (std::size_t b = 0; b < games_.size(); ++b, actions += acting_) {
-    float* const observation = outputs_.observations + static_cast<std::int64_t>(b) * row;
-    float* const reward = outputs_.rewards + b * static_cast<std::size_t>(acting_);
     if (ended(b) && options_.autoreset == Autoreset::kNextStep) {
-      deal(b);
-      outputs_.terminated[b] = outputs_.truncated[b] = false;
-      std::fill_n(reward, acting_, 0.0F);
-      observe(b, observation);
+      begin(b);
       continue;
     }
+    float* const reward = outputs_.rewards + b * static_cast<std::size_t>(acting_);
     game::State& state = arrays_->states[b];
     const int own = side(b);
     game::Actions moves{};
@@ -269,11 +248,11 @@ void Boards::step(const Action* actions) {
       arrays_->scores[2 * b] = state.team_return(own);
       arrays_->scores[2 * b + 1] = state.team_return(1 - own);
       if (options_.autoreset == Autoreset::kSameStep) {
-        observe(b, arrays_->final_observations.data() + static_cast<std::int64_t>(b) * row);
+        observe(b, arrays_->final_observations.data() + (observation(b) - outputs_.observations));
         deal(b);
       }
     }
-    observe(b, observation);
+    observe(b, observation(b));
   }
 }
 template void Boards::step(const std::uint8_t*);
@@ -350,7 +329,7 @@ void Boards::go_on(const Progress& p) {
     }
   }
   dealt_ = true;
-  seed_ = p.seed;
+  take_seed(p.seed);
   started_ = p.started;
   finished_ = p.finished;
   games_ = p.games;
@@ -360,10 +339,9 @@ void Boards::go_on(const Progress& p) {
   std::copy(p.rewards.begin(), p.rewards.end(), outputs_.rewards);
   std::copy(p.terminated.begin(), p.terminated.end(), outputs_.terminated);
   std::copy(p.truncated.begin(), p.truncated.end(), outputs_.truncated);
-  if (options_.mix) plan_ = agents::plan_of_mix(*options_.mix, seed_);
   for (std::size_t b = 0; b < n; ++b) {
     take_place(b);
-    observe(b, outputs_.observations + b * static_cast<std::size_t>(seen_ * features_));
+    observe(b, observation(b));
   }
 }
 

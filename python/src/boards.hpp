@@ -104,12 +104,17 @@ class Boards {
   class InUse;
 
   void deal_where(const bool* mask);
+  void take_seed(std::uint64_t seed);
   void deal(std::size_t board);
+  void begin(std::size_t board);
   void take_place(std::size_t board);
   void observe(std::size_t board, float* out) const;
   void ask_team();
   [[nodiscard]] int side(std::size_t board) const { return arrays_->sides[board]; }
   [[nodiscard]] std::uint64_t stream(std::size_t board) const;
+  [[nodiscard]] float* observation(std::size_t board) const {
+    return outputs_.observations + board * static_cast<std::size_t>(seen_ * features_);
+  }
   [[nodiscard]] bool ended(std::size_t board) const {
     return outputs_.terminated[board] || outputs_.truncated[board];
   }
@@ -123,7 +128,8 @@ class Boards {
   std::vector<agents::Opponent> scripts_;  // of the running games, with a plan
   std::unique_ptr<Passes> passes_;         // of a team that is a network
   std::vector<game::Actions> answers_;     // of a team that is none of a plan
-  std::vector<std::uint8_t> foes_;         // which team it is, for a search
+  std::unique_ptr<play::Mover> searcher_;  // of a team that searches
+  std::vector<std::uint8_t> foes_;         // which team it is
   std::vector<std::uint32_t> games_;
   std::vector<std::int64_t> numbers_;
   std::uint64_t seed_ = 0;

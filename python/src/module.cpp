@@ -271,12 +271,7 @@ nb::object moves_on(const std::shared_ptr<Team>& team, const nb::ndarray<nb::ro>
   const std::vector<game::State> boards = checked_states(states.data(), n);
   const std::vector<std::uint8_t> sides(n, static_cast<std::uint8_t>(side));
   std::vector<game::Actions> actions(n);
-  const auto mover = mover_of(team)(seed);
-  for (std::size_t b = 0; b < n; b += play::kBlock) {
-    const std::size_t block = std::min<std::size_t>(play::kBlock, n - b);
-    mover->act({boards.data() + b, block}, {sides.data() + b, block},
-               first_game + static_cast<std::int64_t>(b), {actions.data() + b, block});
-  }
+  act_in_blocks(*mover_of(team)(seed), boards, sides, first_game, actions);
   for (const game::Actions& a : actions)
     out = std::copy_n(a.of + side * game::kTeamSize, game::kTeamSize, out);
   return array;

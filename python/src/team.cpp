@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/moves.hpp"
@@ -20,36 +21,20 @@ class NetworkMover final : public play::Mover {
 
   void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
            std::span<game::Actions> actions) override {
-    std::size_t next = 0;
-    while (next < boards.size()) {
-      places_.clear();
-      for (; next < boards.size() && places_.size() < Passes::kBoards; ++next) {
-        if (boards[next].done()) continue;
-        team_->sight.write(
-            boards[next], team[next],
-            passes_.rows() + places_.size() * kSeats * static_cast<std::size_t>(passes_.row_floats()));
-        places_.push_back(next);
-      }
-      const float* values = passes_.run(static_cast<std::int64_t>(places_.size()));
-      for (const std::size_t k : places_) {
-        const base::RandomBlock draw = base::random_block(
-            seed_, static_cast<std::uint64_t>(first_game) + k,
-            static_cast<std::uint32_t>(boards[k].step() * 2 + team[k]), base::Purpose::kAct);
-        for (std::size_t snake = 0; snake < kSeats; ++snake, values += kValues) {
-          const auto index = static_cast<int>(team[k] * kSeats + snake);
-          const unsigned open =
-              team_->avoids_fatal() ? encode::open_moves(boards[k], index) : play::kAllMoves;
-          actions[k].of[index] = move_of(*team_, values, open, draw.word[snake]);
-        }
-      }
-    }
+    choose(
+        *team_, passes_, boards, team,
+        [&](std::size_t k) {
+          return base::random_block(seed_, static_cast<std::uint64_t>(first_game) + k,
+                                    static_cast<std::uint32_t>(boards[k].step() * 2 + team[k]),
+                                    base::Purpose::kAct);
+        },
+        actions);
   }
 
  private:
   std::shared_ptr<const Team> team_;
   Passes passes_;
   std::uint64_t seed_;
-  std::vector<std::size_t> places_;
 };
 
 }  // namespace
@@ -90,6 +75,40 @@ const float* Passes::run(std::int64_t boards) {
     nets::forward_all(*actor_, rows, rows_.data(), *actor_scratch_, values_.data());
   }
   return values_.data();
+}
+
+void choose(const Team& team, Passes& passes, std::span<const game::State> boards,
+            std::span<const std::uint8_t> sides, const std::function<base::RandomBlock(std::size_t)>& draw,
+            std::span<game::Actions> actions) {
+  const std::size_t row = kSeats * static_cast<std::size_t>(passes.row_floats());
+  std::array<std::size_t, Passes::kBoards> place;
+  for (std::size_t next = 0; next < boards.size();) {
+    std::size_t count = 0;
+    for (; next < boards.size() && count < place.size(); ++next) {
+      if (boards[next].done()) continue;
+      team.sight.write(boards[next], sides[next], passes.rows() + count * row);
+      place[count++] = next;
+    }
+    const float* values = passes.run(static_cast<std::int64_t>(count));
+    for (const std::size_t k : std::span(place).first(count)) {
+      const base::RandomBlock words = draw(k);
+      for (std::size_t snake = 0; snake < kSeats; ++snake, values += kValues) {
+        const auto index = static_cast<int>(sides[k] * kSeats + snake);
+        const unsigned open = team.avoids_fatal() ? encode::open_moves(boards[k], index) : play::kAllMoves;
+        actions[k].of[index] = move_of(team, values, open, words.word[snake]);
+      }
+    }
+  }
+}
+
+void act_in_blocks(play::Mover& mover, std::span<const game::State> boards,
+                   std::span<const std::uint8_t> sides, std::int64_t first_game,
+                   std::span<game::Actions> actions) {
+  for (std::size_t b = 0; b < boards.size(); b += play::kBlock) {
+    const std::size_t count = std::min<std::size_t>(play::kBlock, boards.size() - b);
+    mover.act(boards.subspan(b, count), sides.subspan(b, count), first_game + static_cast<std::int64_t>(b),
+              actions.subspan(b, count));
+  }
 }
 
 play::MakeMover mover_of(const std::shared_ptr<const Team>& team) {

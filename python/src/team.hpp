@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/base/random.hpp"
 #include "snake_ddp/nets/dense_rows.hpp"
 #include "snake_ddp/play/match.hpp"
 #include "snake_ddp/play/sight.hpp"
@@ -63,6 +65,17 @@ class Passes {
   search::QScratch q_scratch_;
   std::optional<nets::RowScratch> actor_scratch_;
 };
+
+/// The moves of a team that is a network, as play::Mover::act, on any number of boards. `draw(k)` has the words by which moves on
+/// board k are sampled.
+void choose(const Team& team, Passes& passes, std::span<const game::State> boards,
+            std::span<const std::uint8_t> sides, const std::function<base::RandomBlock(std::size_t)>& draw,
+            std::span<game::Actions> actions);
+
+/// As play::Mover::act, on any number of boards.
+void act_in_blocks(play::Mover& mover, std::span<const game::State> boards,
+                   std::span<const std::uint8_t> sides, std::int64_t first_game,
+                   std::span<game::Actions> actions);
 
 /// A snake's move from a network's values.
 inline std::uint8_t move_of(const Team& team, const float* values, unsigned open, std::uint32_t draw) {
