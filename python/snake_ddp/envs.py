@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 
 from snake_ddp._core import bounds
 from snake_ddp.boards import Boards
+from snake_ddp.state import MOVES, TEAM
 from snake_ddp.teams import Team
-
-MOVES = 4
-TEAM = 3
 
 Observation = NDArray[np.float32]
 Action = NDArray[np.integer[Any]]
@@ -127,25 +125,26 @@ class TeamEnv(gymnasium.Env[Observation, Action]):
 
 
 class BoardsVectorEnv(VectorEnv[Observation, Action, NDArray[Any]]):
-    """What both vector environments share. A sub-environment is a group of `group` snakes of one board."""
+    """What both vector environments share. A sub-environment is a group of `_GROUP` snakes of one board."""
 
+    _GROUP: int
     single_observation_space: Box
 
     def __init__(
         self,
-        num_envs: int,
-        group: int,
+        num_envs: int = 1,
         *,
-        obs: str,
-        reward: str,
-        opponent: str | Team,
-        episode_length: int,
-        autoreset_mode: AutoresetMode | str,
-        copy: bool,
-        render_mode: str | None,
+        obs: str = "30",
+        reward: str = "score",
+        opponent: str | Team = "level2",
+        episode_length: int = 200,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        render_mode: str | None = None,
     ) -> None:
+        self.single_observation_space, self.single_action_space = self._spaces(obs)
         snakes = 2 * TEAM if opponent == "none" else TEAM
-        self._on_board = snakes // group  # sub-environments of a board
+        self._on_board = snakes // self._GROUP  # sub-environments of a board
         if num_envs < 1 or num_envs % self._on_board != 0:
             raise ValueError(f"num_envs {num_envs}: a board has {self._on_board} of them, so it must be a multiple of that")
         mode = AutoresetMode(autoreset_mode)
@@ -212,6 +211,11 @@ class BoardsVectorEnv(VectorEnv[Observation, Action, NDArray[Any]]):
     def _actions_shape(self) -> tuple[int, ...]:
         return (self.num_envs, *self.single_action_space.shape)  # type: ignore[misc]  # None only for other spaces
 
+    @staticmethod
+    def _spaces(obs: str) -> tuple[Box, Space[Any]]:
+        """Of one sub-environment: observations and actions."""
+        raise NotImplementedError
+
     def _shared_rewards(self) -> NDArray[np.float32]:
         raise NotImplementedError
 
@@ -269,31 +273,11 @@ class TeamVectorEnv(BoardsVectorEnv):
     Owner    of observations and ends with `copy=False`: the boards. The next call overwrites them.
     """
 
-    def __init__(
-        self,
-        num_envs: int = 1,
-        *,
-        obs: str = "30",
-        reward: str = "score",
-        opponent: str | Team = "level2",
-        episode_length: int = 200,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        copy: bool = True,
-        render_mode: str | None = None,
-    ) -> None:
-        self.single_observation_space = team_space(obs)
-        self.single_action_space = MultiDiscrete([MOVES] * TEAM)
-        super().__init__(
-            num_envs,
-            TEAM,
-            obs=obs,
-            reward=reward,
-            opponent=opponent,
-            episode_length=episode_length,
-            autoreset_mode=autoreset_mode,
-            copy=copy,
-            render_mode=render_mode,
-        )
+    _GROUP = TEAM
+
+    @staticmethod
+    def _spaces(obs: str) -> tuple[Box, Space[Any]]:
+        return team_space(obs), MultiDiscrete([MOVES] * TEAM)
 
     def _shared_rewards(self) -> NDArray[np.float32]:
         summed: NDArray[np.float32] = self.boards.rewards.reshape(self.num_envs, TEAM).sum(axis=1)
@@ -311,6 +295,12 @@ class SnakeVectorEnv(BoardsVectorEnv):
     Owner    as TeamVectorEnv.
     """
 
+    _GROUP = 1
+
+    @staticmethod
+    def _spaces(obs: str) -> tuple[Box, Space[Any]]:
+        return snake_space(obs), Discrete(MOVES)
+
     def __init__(
         self,
         num_envs: int = TEAM,
@@ -327,11 +317,8 @@ class SnakeVectorEnv(BoardsVectorEnv):
         if not 0 <= own_share <= 1:
             raise ValueError(f"own_share {own_share}: between 0 and 1")
         self.own_share = own_share
-        self.single_observation_space = snake_space(obs)
-        self.single_action_space = Discrete(MOVES)
         super().__init__(
             num_envs,
-            1,
             obs=obs,
             reward=reward,
             opponent=opponent,

@@ -12,7 +12,8 @@ from pettingzoo import ParallelEnv  # type: ignore[import-untyped]
 from pettingzoo.utils import conversions  # type: ignore[import-untyped]
 
 from snake_ddp.boards import Boards
-from snake_ddp.envs import MOVES, checked_render_mode, game_seed, rendered, snake_space
+from snake_ddp.envs import checked_render_mode, game_seed, rendered, snake_space
+from snake_ddp.state import MOVES
 
 AGENTS = ("a_0", "a_1", "a_2", "b_0", "b_1", "b_2")  # what is before the last _ is the team, as TorchRL groups agents
 TEAM_OF = {agent: "ab".index(agent[0]) for agent in AGENTS}

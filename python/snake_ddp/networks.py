@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from snake_ddp._core import obs_size
+from snake_ddp.state import MOVES, TEAM
+from snake_ddp.teams import OBS_OF_SIZE
 from snake_ddp.weights import read_file
-
-MOVES, TEAM = 4, 3
-OBSERVATIONS = ("26", "30", "window", "view")
 
 
 def softmax(logits: Tensor) -> Tensor:
@@ -40,7 +39,7 @@ class Network(nn.Module):
     def __init__(self, features: int) -> None:
         super().__init__()
         self.features = features
-        self.obs = next((obs for obs in OBSERVATIONS if obs_size(obs) == features), "")
+        self.obs = OBS_OF_SIZE.get(features, "")
         self.record: dict[str, Any] = {}
 
 

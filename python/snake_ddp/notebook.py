@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
-ROWS, COLUMNS, START_LENGTH = 10, 20, 3
+from snake_ddp.state import COLUMNS, ROWS, START_LENGTH, TEAM
+
 DIRECTIONS = ("up", "down", "left", "right")
 UNKNOWN = -1  # an action or direction that the log does not contain
 PLACE = '<script type="application/json" id="game">'
@@ -122,7 +123,7 @@ def as_list(value: Any) -> list[Any]:
 
 def actions(step: dict[str, Any]) -> list[int]:
     if "joint_action" not in step:  # the reference's run_log.py leaves it out
-        return [UNKNOWN] * 6
+        return [UNKNOWN] * 2 * TEAM
     return [choice[0].index(1) for choice in as_list(step["joint_action"])]
 
 

@@ -1,6 +1,11 @@
-"""A board as bytes."""
+"""The game's constants, and a board as bytes."""
 
 import numpy
+
+ROWS, COLUMNS = 10, 20
+TEAM = 3  # snakes
+MOVES = 4  # up, down, left, right
+START_LENGTH = 3
 
 STATE: numpy.dtype[numpy.void] = numpy.dtype(
     {

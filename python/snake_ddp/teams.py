@@ -13,7 +13,7 @@ import numpy
 from numpy.typing import NDArray
 
 from . import _core
-from .state import STATE
+from .state import MOVES, STATE
 from .weights import read_file
 
 _FORMAT = 1  # of a file's record
@@ -23,7 +23,7 @@ _SEARCHES = ("look", "puct")
 _WINDOW = "window"
 _LEAST_RADIUS = 3
 _Q_NET = "q_net"
-_SIZES = {_core.obs_size(obs): obs for obs in ("26", "30", _WINDOW, "view")}
+OBS_OF_SIZE = {_core.obs_size(obs): obs for obs in ("26", "30", _WINDOW, "view")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,8 +199,8 @@ def _network(spec: str, path: str, mode: str, mask_fatal: bool) -> tuple[str, di
             "prev": prev,
             "post0_weight": numpy.ascontiguousarray(take("post_dense.0.weight", hidden, hidden).T),
             "post0_bias": take("post_dense.0.bias", hidden),
-            "post2_weight": take("post_dense.2.weight", 4, hidden),
-            "post2_bias": take("post_dense.2.bias", 4),
+            "post2_weight": take("post_dense.2.weight", MOVES, hidden),
+            "post2_bias": take("post_dense.2.bias", MOVES),
             "argmax": mode == _ARGMAX,
             "mask_fatal": mask_fatal,
         }
@@ -212,7 +212,7 @@ def _network(spec: str, path: str, mode: str, mask_fatal: bool) -> tuple[str, di
             "it needs one trained for score"
         )
     norms = range(2) if "norm_0.weight" in tensors else range(0)
-    shapes = [(hidden, features), (hidden, hidden), (4, hidden)]
+    shapes = [(hidden, features), (hidden, hidden), (MOVES, hidden)]
     weights = [take(f"{_Q_NET}.{k}.weight", *shape) for k, shape in enumerate(shapes)]
     arguments = {
         "obs": record.obs,
@@ -257,7 +257,7 @@ def _recorded(text: str, path: str, is_q_net: bool) -> _Record:
         if values["format"] > _FORMAT:
             raise ValueError(f"format {values['format']} is of a later version; this one reads {_FORMAT}")
         record = _Record(**{field.name: _typed(values[field.name], field) for field in dataclasses.fields(_Record)})
-        if record.obs not in _SIZES.values():
+        if record.obs not in OBS_OF_SIZE.values():
             raise ValueError(f'unknown observation "{record.obs}"')
         radius = record.view_radius
         if radius != 0 and (record.obs != _WINDOW or radius < _LEAST_RADIUS):
@@ -279,9 +279,9 @@ def _typed(value: Any, field: dataclasses.Field[Any]) -> Any:
 
 def _guessed(features: int, path: str) -> _Record:
     """For a file without a record: the features by their number, the rest from its run's config.json."""
-    obs = _SIZES.get(features)
+    obs = OBS_OF_SIZE.get(features)
     if obs is None:
-        known = ", ".join(f"{size} ({name})" for size, name in _SIZES.items())
+        known = ", ".join(f"{size} ({name})" for size, name in OBS_OF_SIZE.items())
         raise ValueError(f"{path}: a network for {features} features; without tokens there are {known}")
     config = pathlib.Path(path).parent.parent / "config.json"
     if not config.exists():
