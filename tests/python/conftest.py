@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import pathlib
-import subprocess
 
 import numpy as np
 import pytest
@@ -19,14 +18,6 @@ DATA = ROOT / "tests/data"
 def recorded(name):
     with gzip.open(DATA / name, "rt") as lines:
         return [json.loads(line) for line in lines]
-
-
-def run_program(*arguments):
-    """The built C++ program's stdout."""
-    program = pathlib.Path(os.environ["SD_BUILD_DIR"]) / "src/app/snake_ddp"
-    done = subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def follow(cell, link):

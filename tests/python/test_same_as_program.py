@@ -4,7 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from conftest import CHAMPION, DATA, batch_of, fill, recorded, run_program
+from conftest import CHAMPION, DATA, batch_of, fill, recorded
+from processes import call, only_json
 
 import snake_ddp
 from snake_ddp import STATE, Boards, Team
@@ -104,7 +105,7 @@ PAIRS = [
 
 @pytest.mark.parametrize("a, b, games, flags", PAIRS, ids=[f"{a.split('/')[-1]} {b.split('/')[-1]} {' '.join(f)}" for a, b, _, f in PAIRS])
 def test_a_match_is_that_of_the_program(a, b, games, flags):
-    theirs = json.loads(run_program("eval", "--team_a", a, "--team_b", b, "--games", games, "--seed", 7, "--json", *flags))
+    theirs = only_json(call("eval", "--team_a", a, "--team_b", b, "--games", games, "--seed", 7, "--json", *flags).stdout)
     mask = "--mask_fatal" in flags
     mine = snake_ddp.evaluate(Team(a, mask_fatal=mask), Team(b, mask_fatal=mask), games=games, seed=7, swap_sides="--no_swap_sides" not in flags)
     assert set(theirs) == set(vars(mine))
@@ -115,7 +116,8 @@ def test_a_match_is_that_of_the_program(a, b, games, flags):
 
 def test_a_batch_deals_and_plays_the_games_of_the_program(tmp_path):
     """Board 0's game n is the program's game n: the same deal, the same new beans, the same scripted opponent."""
-    run_program("eval", "--team_a", "level4", "--team_b", "level2", "--games", 4, "--seed", 11, "--no_swap_sides", "--record", tmp_path)
+    done = call("eval", "--team_a", "level4", "--team_b", "level2", "--games", 4, "--seed", 11, "--no_swap_sides", "--record", tmp_path)
+    assert done.returncode == 0, done.stderr
     batch, mover = Boards(1, opponent="level2", autoreset="disabled"), Team("level4")
     batch.reset(seed=11)
 

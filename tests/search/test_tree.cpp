@@ -10,6 +10,16 @@ namespace {
 
 using namespace snake_ddp;
 
+// Snake 0 far from all others and from beans: every move is as good as another.
+game::State snake_alone() {
+  return boards::top(
+      "....................\n"
+      "...........A........\n"
+      "...........^........\n"
+      "...........^........\n"
+      "....................\n");
+}
+
 // Any move that is not certain death; boards are worth what team A leads by, so that only what is gained counts.
 void by_score(std::span<const game::State> boards, std::span<search::Leaf> leaves) {
   for (std::size_t k = 0; k < boards.size(); ++k) {
@@ -32,12 +42,7 @@ search::Tree grown(const game::State& state, int simulations, search::TreeOption
 
 TEST_CASE("a tree finds beans that are several steps away", "[unit]") {
   // Every move is as good as another for one step. Two steps to the left there is a bean for A.
-  const game::State state = boards::top(
-      "....................\n"
-      "...........A........\n"
-      "...........^........\n"
-      "...........^........\n"
-      "....................\n");
+  const game::State state = snake_alone();
   game::Position position = game::position_of(state);
   position.beans = {game::kCols + 9};
   const search::Tree tree = grown(game::make_state(position), 2000);
@@ -91,12 +96,7 @@ TEST_CASE("one simulation goes where the network prefers, more where the values 
 
 TEST_CASE("leads are discounted on their way up, and a finished game is worth nothing", "[unit]") {
   // Both teams' snakes have one step left: the value of a node, 7, must not show.
-  game::State state = boards::top(
-      "....................\n"
-      "...........A........\n"
-      "...........^........\n"
-      "...........^........\n"
-      "....................\n");
+  game::State state = snake_alone();
   const auto seven = [](std::span<const game::State> boards, std::span<search::Leaf> leaves) {
     by_score(boards, leaves);
     for (search::Leaf& leaf : leaves) leaf.value = 7.0F;
@@ -141,12 +141,7 @@ TEST_CASE("trees side by side grow as they do alone", "[property]") {
 
 TEST_CASE("simulations under way together try different moves, and then count like others", "[unit]") {
   // Nothing tells the moves apart: alone, each simulation after the first would wait for the one before.
-  const game::State state = boards::top(
-      "....................\n"
-      "...........A........\n"
-      "...........^........\n"
-      "...........^........\n"
-      "....................\n");
+  const game::State state = snake_alone();
   std::vector<std::size_t> batches;
   const auto counted = [&](std::span<const game::State> boards, std::span<search::Leaf> leaves) {
     by_score(boards, leaves);
