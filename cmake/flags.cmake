@@ -12,8 +12,6 @@ target_compile_options(sd_flags INTERFACE -ffp-contract=off -fno-math-errno)
 set(SD_FUSED -ffp-contract=fast)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND SD_FUSED --param=avoid-fma-max-bits=0)
-endif()
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 warns about correct uses of std::string (GCC bugs 105329 and 105651).
   target_compile_options(sd_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
 endif()

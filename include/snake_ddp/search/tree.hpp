@@ -18,15 +18,15 @@ struct TreeOptions {
   float c_puct = 0.2F;             // exploration, in points per snake
   float prior_temperature = 0.1F;  // the prior is softmax(Q / temperature) over open moves
   int leaves = 1;                  // simulations that are under way together
-  float virtual_loss =
-      1.0F;  // of a move that all its simulations so far are under way with, in points per snake
+  float virtual_loss = 1.0F;       // in points per snake, where all of a move's simulations are under way
 };
 
 /// The search of one board. Each of the six snakes is a bandit of its own at each node: it makes the move with the largest
 ///   mean + c_puct * prior * sqrt(node's visits) / (1 + move's visits),
 /// team B with the mean's sign turned; an unvisited move's mean is the node's value. A node's key is the moves that lead to it.
 /// Beans are drawn anew in each simulation, which plays from the root on (open loop), and a new node's value is backed up
-/// with the leads gained on the way, discounted. A move's simulations under way count as visits of a loss (`virtual_loss`).
+/// with the leads gained on the way, discounted. A move of n visits with o simulations under way
+/// counts as n + o visits in the formula, and its mean is lowered by virtual_loss * o / (n + o).
 /// Follows  Tak, Lanctot and Winands, "Monte Carlo Tree Search Variants for Simultaneous Move Games", CIG 2014, with the
 ///          selection of Silver et al., "Mastering the game of Go without human knowledge", Nature 2017, and the virtual loss
 ///          of Chaslot, Winands and van den Herik, "Parallel Monte-Carlo Tree Search", CG 2008.
