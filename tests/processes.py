@@ -128,10 +128,10 @@ def torchrun(start, ranks, *arguments, more=(), **variables):
                   *arguments], **variables)
 
 
-def ranks_by_hand(start, size, *arguments, each=lambda rank: [], port=None, **variables):
+def ranks_by_hand(start, size, *arguments, program=BINARY, each=lambda rank: [], port=None, **variables):
     """The ranks of one group, as a person would start them."""
     port = port or free_port()
-    return [start([BINARY, *arguments, *each(rank)], RANK=rank, WORLD_SIZE=size, MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+    return [start([program, *arguments, *each(rank)], RANK=rank, WORLD_SIZE=size, MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
                   **variables) for rank in range(size)]
 
 
