@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 
 #include "boards.hpp"
@@ -458,6 +459,8 @@ std::string best_level() {
 
 NB_MODULE(SD_MODULE, m) {
   m.doc() = "The compiled part of snake_ddp.";
+  // A user's other libraries may keep a batch or a team until the process ends.
+  nb::set_leak_warnings(std::getenv("SNAKE_DDP_LEAKS") != nullptr);
   m.def(
       "level", [] { return std::string(SD_LEVEL); },
       "The level of the instruction set that this module is compiled for.");
