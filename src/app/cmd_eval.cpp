@@ -126,16 +126,52 @@ void watch_game(const EvalLine& line, play::MatchOptions& match) {
   };
 }
 
+/// By cause, sums over all games.
+nlohmann::ordered_json json_of(const play::DeathSums& sums) {
+  nlohmann::ordered_json causes;
+  for (std::size_t k = 0; k < play::kDeathKinds; ++k) {
+    const auto& [early, late] = sums.of[k];
+    causes[std::string(play::kDeaths[k].name)] = {{"early", early.deaths},
+                                                  {"late", late.deaths},
+                                                  {"length_early", early.length},
+                                                  {"length_late", late.length}};
+  }
+  return causes;
+}
+
+void print_deaths(const play::MatchResult& r) {
+  const auto a_game = [&](std::int64_t sum) {
+    return static_cast<double>(sum) / static_cast<double>(r.games);
+  };
+  const auto row = [&](std::string_view text, play::DeathSums::Sum a, play::DeathSums::Sum b) {
+    base::print_result(fmt::format("{:<30}{:>8.2f}{:>8.2f}{:>12.2f}{:>8.2f}\n", text, a_game(a.deaths),
+                                   a_game(a.length), a_game(b.deaths), a_game(b.length)));
+  };
+  base::print_result(
+      fmt::format("{:<30}{:>16}{:>20}\n", "died of, per game", "team a: length", "team b: length"));
+  for (const play::DeathGroup& group : play::kDeathGroups)
+    row(group.text, r.deaths_a.group(group.name), r.deaths_b.group(group.name));
+  row("all", r.deaths_a.total(), r.deaths_b.total());
+  row(fmt::format("of these after step {}", play::kLastEarlyStep), r.deaths_a.total(1), r.deaths_b.total(1));
+}
+
 void print(const EvalLine& line, const play::MatchResult& r, double steps_per_second) {
   const play::Interval ci = play::wilson_interval(r.wins, r.games);
   const double games = static_cast<double>(r.games);
   const double score_a = static_cast<double>(r.score_a) / games,
                score_b = static_cast<double>(r.score_b) / games;
   if (line.json) {
-    const nlohmann::ordered_json out = {
-        {"games", r.games},   {"wins", r.wins},           {"draws", r.draws},
-        {"losses", r.losses}, {"win_rate", r.win_rate()}, {"win_rate_ci95", {ci.low, ci.high}},
-        {"score_a", score_a}, {"score_b", score_b},       {"steps_per_second", steps_per_second}};
+    const nlohmann::ordered_json out = {{"games", r.games},
+                                        {"wins", r.wins},
+                                        {"draws", r.draws},
+                                        {"losses", r.losses},
+                                        {"win_rate", r.win_rate()},
+                                        {"win_rate_ci95", {ci.low, ci.high}},
+                                        {"score_a", score_a},
+                                        {"score_b", score_b},
+                                        {"deaths_a", json_of(r.deaths_a)},
+                                        {"deaths_b", json_of(r.deaths_b)},
+                                        {"steps_per_second", steps_per_second}};
     base::print_result(fmt::format("{}\n", out.dump()));
     return;
   }
@@ -144,6 +180,7 @@ void print(const EvalLine& line, const play::MatchResult& r, double steps_per_se
   base::print_result(fmt::format(
       "win rate {:.1f} % (95 % interval {:.1f} to {:.1f}), mean score {:.2f} : {:.2f}, {:.0f} steps/s\n",
       100 * r.win_rate(), 100 * ci.low, 100 * ci.high, score_a, score_b, steps_per_second));
+  print_deaths(r);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ std::optional<std::size_t> checked_anchor(const LadderOptions& options) {
 }
 
 play::MatchResult turned(const play::MatchResult& r) {
-  return {r.games, r.losses, r.draws, r.wins, r.score_b, r.score_a, r.steps};
+  return {r.games, r.losses, r.draws, r.wins, r.score_b, r.score_a, r.steps, r.deaths_b, r.deaths_a};
 }
 
 // Best first; equal ones in the order in which they were named.

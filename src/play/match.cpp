@@ -49,11 +49,14 @@ MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOption
     for (std::size_t k = 0; k < count; ++k) {
       if (boards[k].done()) continue;
       game::PhiloxChance chance(options.seed, static_cast<std::uint64_t>(first) + k);
+      const game::State before = boards[k];
       const game::StepResult played = game::step(boards[k], actions[k], chance);
       if (options.on_step)
         options.on_step(first + static_cast<std::int64_t>(k), actions[k], played, boards[k]);
       if (options.watch) options.watch(first + static_cast<std::int64_t>(k), boards[k]);
       ++result.steps;
+      count_deaths(before, played, team_a[k], result.deaths_a);
+      count_deaths(before, played, team_b[k], result.deaths_b);
       if (!boards[k].done()) continue;
       --running;
       const int score_a = boards[k].team_return(team_a[k]), score_b = boards[k].team_return(team_b[k]);
@@ -82,6 +85,8 @@ void MatchResult::add(const MatchResult& other) {
   score_a += other.score_a;
   score_b += other.score_b;
   steps += other.steps;
+  deaths_a.add(other.deaths_a);
+  deaths_b.add(other.deaths_b);
 }
 
 double MatchResult::win_rate() const {

@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
 #include <utility>
 
@@ -12,7 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kSums = 7;
+using Sums = std::array<std::int64_t, sizeof(play::MatchResult) / sizeof(std::int64_t)>;
+constexpr auto kSums = static_cast<std::int64_t>(std::tuple_size_v<Sums>);
 
 // Returns whether all ranks played to the end.
 bool add_up(std::vector<play::MatchResult>& results, bool stopped, base::Deadline deadline,
@@ -20,14 +24,16 @@ bool add_up(std::vector<play::MatchResult>& results, bool stopped, base::Deadlin
   at::Tensor sums = at::empty({static_cast<std::int64_t>(results.size()) * kSums + 1}, at::kLong);
   auto* s = sums.data_ptr<std::int64_t>();
   for (const play::MatchResult& r : results) {
-    for (const std::int64_t sum : {r.games, r.wins, r.draws, r.losses, r.score_a, r.score_b, r.steps})
-      *s++ = sum;
+    const auto numbers = std::bit_cast<Sums>(r);
+    s = std::copy(numbers.begin(), numbers.end(), s);
   }
   *s = stopped ? 1 : 0;
   running::add_up(sums, context, deadline);
   s = sums.data_ptr<std::int64_t>();
   for (play::MatchResult& r : results) {
-    r = {s[0], s[1], s[2], s[3], s[4], s[5], s[6]};
+    Sums numbers;
+    std::copy_n(s, kSums, numbers.begin());
+    r = std::bit_cast<play::MatchResult>(numbers);
     s += kSums;
   }
   return *s == 0;

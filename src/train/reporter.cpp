@@ -114,6 +114,14 @@ void Reporter::evaluation(std::int64_t episode, const std::string& opponent, con
   events_.scalar("eval/opponent_score", static_cast<double>(r.score_b) / games, episode);
   push_points();
 }
+  for (const play::DeathGroup& group : play::kDeathGroups) {
+    events_.scalar(fmt::format("deaths/{}", group.name),
+                   static_cast<double>(r.deaths_a.group(group.name).deaths) / games, episode);
+  }
+  for (const int late : {0, 1}) {
+    events_.scalar(late == 0 ? "deaths/length_lost_early" : "deaths/length_lost_late",
+                   static_cast<double>(r.deaths_a.total(late).length) / games, episode);
+  }
 
 void Reporter::collected(std::int64_t episode, const Collected& all) {
   events_.scalar("collect/episodes", static_cast<double>(all.episodes), episode);

@@ -470,7 +470,8 @@ def test_help_and_documents_name_the_same_scripted_teams():
     assert [name for name in documented if name not in ("random", "PATH")] == listed
 
 
-EVAL_KEYS = ["games", "wins", "draws", "losses", "win_rate", "win_rate_ci95", "score_a", "score_b", "steps_per_second"]
+EVAL_KEYS = ["games", "wins", "draws", "losses", "win_rate", "win_rate_ci95", "score_a", "score_b",
+             "deaths_a", "deaths_b", "steps_per_second"]
 
 
 def without_speed(told):
@@ -488,6 +489,35 @@ def test_eval_tells_games_rates_and_scores():
     assert told["steps_per_second"] > 0
     mirrored = evaluate("--team_a", "random", "--team_b", "level2", "--games", "100")
     assert mirrored["losses"] > 90 and mirrored["score_a"] < mirrored["score_b"]
+
+
+def test_eval_tells_why_snakes_died(tmp_path):
+    line = ["--team_a", "level2", "--team_b", "level1", "--games", "40"]
+    told = evaluate(*line, "--record", tmp_path)
+    sums = {(team, what): 0 for team in "ab" for what in ("early", "late", "length_early", "length_late")}
+    for (team, what) in sums:
+        sums[team, what] = sum(cause[what] for cause in told[f"deaths_{team}"].values())
+    # The logs say who died, when, and at what length.
+    logged = dict.fromkeys(sums, 0)
+    for path in tmp_path.iterdir():
+        number, before = int(re.search(r"game_(\d+)", path.name)[1]), None
+        game = json.loads(path.read_text())
+        before = game["init_info"]["snakes_position"]
+        for step, after in enumerate((s["info_after"] for s in game["steps"]), 1):
+            for snake, hit in enumerate(after["hit"]):
+                team, half = "ab"[(snake >= 3) != (number % 2 == 1)], "early" if step <= 100 else "late"
+                logged[team, half] += hit
+                logged[team, f"length_{half}"] += hit * (len(before[snake]) - 3)
+            before = after["snakes_position"]
+    assert logged == sums and sums["b", "late"] > 0
+    assert told["deaths_b"]["own_body"]["early"] > told["deaths_a"]["own_body"]["early"], "level 1 ignores bodies"
+    # The same per game, in words.
+    table = call("eval", *line).stdout.split("died of, per game")[1]
+    rows = {row[:30].strip(): [float(number) for number in row[30:].split()] for row in table.splitlines()[1:]}
+    assert rows["all"] == pytest.approx([sum(sums[team, f"{kind}{half}"] for half in ("early", "late")) / 40
+                                         for team in "ab" for kind in ("", "length_")], abs=0.006)
+    assert rows["of these after step 100"][0] == pytest.approx(sums["a", "late"] / 40, abs=0.006)
+    assert sum(row[2] for name, row in rows.items() if name[:2] not in ("al", "of")) == pytest.approx(rows["all"][2], abs=0.03)
 
 
 @pytest.mark.parametrize("teams", [["level2", "random"], [str(ACTOR), "level0"], [f"{ACTOR}:argmax", str(ACTOR)],

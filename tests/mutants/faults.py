@@ -35,6 +35,14 @@ TESTS = [
     catch("test_game", "a tail's cell may be entered, a neck's may not, and who has no way out has all four",
           ("tails are taken for certain death", "fatal_moves", "tails[owner] != cell", "tails[owner] < 255")),
 
+    catch("test_play", "a tail stays if its snake eats, and of two heads on a bean the first one eats",
+          ("all heads on a bean eat", "ate", "first && ", "first || ")),
+    catch("test_play", "two heads in one cell are a head-on, by length and by whether a safe move was open",
+          ("a cell that a foe can enter is safe", "has_safe_move", "!can_reach(before, other, cell)", "true"),
+          ("a tail that may stay is safe", "has_safe_move", "|| !may_eat(before, tail_of)", "|| true")),
+    catch("test_play", "a match counts the deaths of both players, whichever side they play",
+          ("deaths are counted by side", "play_block", "played, team_a[k]", "played, 0")),
+
     catch("test_search", "the value is the difference of both teams' over what each counts of the other's points",
           ("the foes' share of a value is not taken off", "point", "1.0 + rival_reward", "1.0")),
     catch("test_search", "a score is a mean over samples of lead and discounted value, without value at the end",

@@ -347,7 +347,8 @@ def test_tensorboard_and_the_log_say_what_the_console_said(tmp_path):
         "train/epsilon", "train/difficulty", "train/actor_grad_norm", "train/critic_grad_norm", "train/q_mean",
         "train/buffer_size", *(f"collect/{name}" for name in (
             "episodes", "env_steps", "transitions", "play_seconds", "episode_steps", "team_return", "rival_return", "win_rate")),
-        "eval/win_rate", "eval/score", "eval/opponent_score"}
+        "eval/win_rate", "eval/score", "eval/opponent_score",
+        *(f"deaths/{name}" for name in ("head_on", "boxed_in", "tail", "body", "mate", "length_lost_early", "length_lost_late"))}
     points = {tag: [(p.step, p.value) for p in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
     blocks = re.findall(r"^\[Episode (\d{5,})\] total_reward: (-?\d+) epsilon: ([\d.]+) \[v3.0\] difficulty: (\d)\n"
                         r"\t\t\t\tsnake_1: (-?\d+) snake_2: (-?\d+) snake_3: (-?\d+)\n"

@@ -8,6 +8,7 @@
 
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/game/game.hpp"
+#include "snake_ddp/play/deaths.hpp"
 
 namespace snake_ddp::play {
 
@@ -49,11 +50,12 @@ struct MatchOptions {
   std::function<bool()> stop = {};
 };
 
-/// Sums over games, so results of several parts add up to the same numbers however the games were shared.
+/// Sums over games, each an int64, so results of several parts add up to the same numbers however the games were shared.
 struct MatchResult {
   std::int64_t games = 0, wins = 0, draws = 0, losses = 0;  // of player a
   std::int64_t score_a = 0, score_b = 0;  // sums of the platform's n_return: step rewards of a team
   std::int64_t steps = 0;
+  DeathSums deaths_a{}, deaths_b{};
 
   void add(const MatchResult& other);
   [[nodiscard]] double win_rate() const;
