@@ -16,7 +16,14 @@ constexpr std::string_view kLetters = "ABCDEF", kSmall = "abcdef", kArrows = "^v
 constexpr std::array<std::string_view, 2> kTeamColour{"\x1b[97;44m", "\x1b[30;43m"};
 constexpr std::string_view kBeanColour = "\x1b[1;32m", kFaint = "\x1b[2m", kPlain = "\x1b[0m";
 
-// Names come from files; what a terminal would obey must not reach it. 0xc2 0x80..0x9f are control
+struct Cell {
+  std::string text = ". ";
+  std::string_view colour = kFaint;
+};
+
+}  // namespace
+
+// What a terminal would obey must not reach it. 0xc2 0x80..0x9f are control
 // characters in UTF-8.
 std::string harmless(const std::string& name) {
   std::string text;
@@ -32,13 +39,6 @@ std::string harmless(const std::string& name) {
   }
   return text;
 }
-
-struct Cell {
-  std::string text = ". ";
-  std::string_view colour = kFaint;
-};
-
-}  // namespace
 
 std::string board_text(const Moment& moment, bool colour) {
   std::array<Cell, game::kCells> cells;

@@ -44,6 +44,7 @@ struct EvalLine {
   bool json = false;
   int show = 0;
   std::string record;
+  bool explain = false;
   std::string record_boards;
   std::int64_t board_interval = 8;
   bool watch = false;
@@ -57,10 +58,16 @@ std::array<std::string, 2> names_of(const EvalLine& line, std::int64_t game) {
   return names;
 }
 
-/// Writes each game to `line.record`.
+/// Writes each game to `line.record`, with --explain with the teams' reasons.
 void record_games(const EvalLine& line, play::MatchOptions& match) {
   records::make_folders(line.record);
   const auto running = std::make_shared<std::map<std::int64_t, records::RecordedGame>>();
+  const auto reasons = std::make_shared<std::map<std::int64_t, std::array<play::Reasons, 2>>>();
+  if (line.explain) {
+    match.on_reasons = [=](std::int64_t number, int team, const play::Reasons& why) {
+      (*reasons)[number][static_cast<std::size_t>(team)] = why;
+    };
+  }
   const std::size_t digits = std::to_string(match.games - 1).size();
   match.watch = [=, before = match.watch](std::int64_t number, const game::State& state) {
     if (before) before(number, state);
@@ -74,6 +81,7 @@ void record_games(const EvalLine& line, play::MatchOptions& match) {
     if (before) before(number, actions, result, after);
     const auto record = running->find(number);
     records::add_step(record->second, actions, result, after);
+    if (line.explain) record->second.steps.back().reasons = std::exchange((*reasons)[number], {});
     if (!after.done()) return;
     records::write_file_atomically(fmt::format("{}/game_{:0{}}.json", line.record, number, digits),
                                    records::game_log_text(record->second));
@@ -220,6 +228,10 @@ Action add_eval(CLI::App& command) {
   command.add_option("--show", line->show, "print the first game's board before this step, 1 to 201")
       ->check(CLI::Range(1, game::kMaxSteps + 1));
   command.add_option("--record", line->record, "write each game to this folder as a log: game_0.json, ...");
+  command.add_flag(
+      "--explain", line->explain,
+      "with --record: the logs also say what teams from files saw in each move, and with a search "
+      "what they expected");
   command.add_option("--record_boards,--record-boards", line->record_boards,
                      "write boards of all games to this file, NAME.boards, for snake_ddp pretrain");
   command
@@ -247,6 +259,8 @@ Action add_eval(CLI::App& command) {
     if (!line->anchor.empty()) throw base::UsageError("--anchor is for --ladder");
     if (line->team_a.empty() || line->team_b.empty())
       throw base::UsageError("eval needs --team_a and --team_b, or --ladder");
+    if (line->explain && line->record.empty())
+      throw base::UsageError("--explain writes into the game logs: name a folder for them with --record DIR");
     if (line->show > 0 && line->json)
       throw base::UsageError(
           "--show cannot be combined with --json, which prints one object and nothing else");

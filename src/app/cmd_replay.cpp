@@ -1,15 +1,17 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
-#include <optional>
 
 #include "snake_ddp/app/board_text.hpp"
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/replay_page.hpp"
+#include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/game_log.hpp"
+#include "snake_ddp/records/verify_trace.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -19,17 +21,49 @@ struct ReplayLine {
   std::int64_t game = 0;
   bool text = false;
   double speed = 8;
+  int blunders = 0;
+  std::string judge = "models/champion.pth:puct200";
 };
 
-records::RecordedGame nth_game(const std::string& file, std::int64_t n) {
-  std::optional<records::RecordedGame> wanted;
-  std::int64_t count = 0;
-  records::read_games(file, [&](const records::RecordedGame& game) {
-    if (count++ == n) wanted = game;
-  });
-  if (!wanted)
-    throw base::UsageError(fmt::format("--game {}: {} contains {} game(s), counted from 0", n, file, count));
-  return *wanted;
+std::vector<search::Loss> blunders_of(const ReplayLine& line, const records::RecordedGame& game) {
+  const Team judge = team_from_spec(line.judge);
+  const search::Player* player = judge.player.search.get();
+  if (player == nullptr || player->spec.kind != search::Spec::Kind::kPuct || player->spec.count == 0) {
+    throw base::UsageError(
+        fmt::format("--judge {}: moves are judged by a tree of simulations: give a Q-network's file and "
+                    "their number, as in "
+                    "models/champion.pth:puct200",
+                    line.judge));
+  }
+  const std::vector<game::State> boards = records::boards_of(game, line.file);
+  std::vector<search::Turn> turns;
+  for (std::size_t k = 0; k < game.steps.size(); ++k) {
+    const records::RecordedStep& step = game.steps[k];
+    turns.push_back({boards[k], step.actions});
+    for (std::size_t i = 0; i < game::kSnakes;
+         ++i) {  // logs without actions: what a living snake's body shows
+      int& played = turns.back().played[i];
+      if (played == records::kUntold && step.hit[i] == 0)
+        played = records::direction_of(step.after.snakes[i]);
+    }
+  }
+  search::Evaluator evaluator(player->net, judge.player.sight, player->training);
+  std::vector<search::Loss> losses = search::losses_of(*player, std::ref(evaluator), turns);
+  losses.resize(std::min(losses.size(), static_cast<std::size_t>(line.blunders)));
+  return losses;
+}
+
+void print(const std::vector<search::Loss>& losses, const records::RecordedGame& game) {
+  constexpr std::array kMoves{"up", "down", "left", "right"};
+  std::string text = fmt::format("{:>4}  {:<5}  {:<6}  {:<6}  {:>6}  {}\n", "step", "snake", "played",
+                                 "better", "loss", "team");
+  for (const search::Loss& loss : losses) {
+    text += fmt::format("{:>4}  {:<5}  {:<6}  {:<6}  {:>6.2f}  {}\n", loss.step, "ABCDEF"[loss.snake],
+                        kMoves[static_cast<std::size_t>(loss.played)],
+                        kMoves[static_cast<std::size_t>(loss.better)], loss.points(),
+                        harmless(game.names[static_cast<std::size_t>(loss.snake / game::kTeamSize)]));
+  }
+  base::print_result(text);
 }
 
 }  // namespace
@@ -39,6 +73,14 @@ Action add_replay(CLI::App& command) {
   command.add_option("file", line->file, "a game log, or a file of traces, plain or gzip");
   command.add_option("--html", line->html, "write an HTML page to this file");
   command.add_flag("--text", line->text, "play it in the terminal");
+  command
+      .add_flag("--blunders{10}", line->blunders,
+                "list the 10 moves that lost most, by search on the exact boards; --blunders=20: 20 of them")
+      ->check(CLI::Range(1, game::kMaxSteps * game::kSnakes));
+  command
+      .add_option("--judge", line->judge,
+                  "the Q-network that judges moves, and how many simulations it makes for each")
+      ->capture_default_str();
   command.add_option("--game", line->game, "number of the game in the file, from 0")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
       ->capture_default_str();
@@ -47,11 +89,16 @@ Action add_replay(CLI::App& command) {
       ->capture_default_str();
   return [line]() -> int {
     if (line->file.empty()) throw base::UsageError("replay needs a file with a recorded game; see --help");
-    if (line->html.empty() && !line->text)
-      throw base::UsageError("replay needs --html OUT, for a page, or --text, for the terminal");
-    const records::RecordedGame game = nth_game(line->file, line->game);
+    if (line->html.empty() && !line->text && line->blunders == 0) {
+      throw base::UsageError(
+          "replay needs --html OUT, for a page, --text, for the terminal, or --blunders, for a list of "
+          "moves");
+    }
+    const records::RecordedGame game = records::nth_game(line->file, line->game);
+    PageNotes notes{line->file, line->game, {}};
+    if (line->blunders > 0) print(*(notes.blunders = blunders_of(*line, game)), game);
     if (!line->html.empty()) {
-      const std::string page = replay_page(game);
+      const std::string page = replay_page(game, notes);
       records::write_file_atomically(line->html, page);
       if (!line->text)
         base::print_result(fmt::format("{}: {} steps, {} kB; open it in a browser\n", line->html,

@@ -41,11 +41,21 @@ MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOption
     if (options.swap_sides && id % 2 == 1) std::swap(team_a[k], team_b[k]);
   }
   const std::unique_ptr<Mover> mover_a = a(options.seed), mover_b = b(options.seed);
+  std::vector<Reasons> reasons;
+  const auto move = [&](Mover& mover, const std::vector<std::uint8_t>& team) {
+    if (!options.on_reasons) return mover.act(boards, team, first, actions);
+    reasons.assign(count, {});
+    mover.explain(boards, team, first, actions, reasons);
+    for (std::size_t k = 0; k < count; ++k) {
+      if (!boards[k].done() && reasons[k].kind != Reasons::Kind::kNone)
+        options.on_reasons(first + static_cast<std::int64_t>(k), team[k], reasons[k]);
+    }
+  };
   MatchResult result;
   std::size_t running = count;
   while (running > 0 && !(options.stop && options.stop())) {
-    mover_a->act(boards, team_a, first, actions);
-    mover_b->act(boards, team_b, first, actions);
+    move(*mover_a, team_a);
+    move(*mover_b, team_b);
     for (std::size_t k = 0; k < count; ++k) {
       if (boards[k].done()) continue;
       game::PhiloxChance chance(options.seed, static_cast<std::uint64_t>(first) + k);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -84,6 +85,14 @@ ordered_json one_hot(const PerSnake& actions) {
     list.push_back(ordered_json::array({choice}));
   }
   return list;
+}
+
+// Four decimals: what a person reads, and a page in which arrows are drawn by it.
+ordered_json short_numbers(const std::array<double, game::kMoves>& numbers) {
+  ordered_json out = ordered_json::array();
+  for (const double n : numbers)
+    out.push_back(std::isnan(n) ? ordered_json(nullptr) : ordered_json(std::round(n * 1e4) / 1e4));
+  return out;
 }
 
 // ---- Reading.
@@ -221,6 +230,38 @@ PerSnake log_actions(const json& step, const Place& place) {
   return actions;
 }
 
+play::Reasons log_reasons(const json& value, const Place& place) {
+  const char* const name = "explanation";
+  play::Reasons reasons;
+  if (value.is_null()) return reasons;
+  const auto kind =
+      std::find(play::kReasonKinds.begin() + 1, play::kReasonKinds.end(), field(value, "kind", place));
+  if (kind == play::kReasonKinds.end()) place.fail(fmt::format("field \"{}\": an unknown kind", name));
+  reasons.kind = static_cast<play::Reasons::Kind>(kind - play::kReasonKinds.begin());
+  const json& moves = list(field(value, "moves", place), game::kTeamSize, game::kTeamSize, name, place);
+  for (std::size_t i = 0; i < game::kTeamSize; ++i) {
+    const json& worth = list(moves[i], game::kMoves, game::kMoves, name, place);
+    for (std::size_t move = 0; move < game::kMoves; ++move) {
+      if (!worth[move].is_null() && !worth[move].is_number())
+        place.fail(fmt::format("field \"{}\": {} is not a number", name, shown(worth[move])));
+      reasons.worth[i][move] = worth[move].is_null() ? play::kClosed : worth[move].get<double>();
+    }
+  }
+  if (value.contains("visits")) {
+    const json& visits = list(value["visits"], game::kTeamSize, game::kTeamSize, name, place);
+    for (std::size_t i = 0; i < game::kTeamSize; ++i) {
+      const std::vector<int> of = integers(list(visits[i], game::kMoves, game::kMoves, name, place),
+                                           game::kMoves, 0, 1'000'000'000, name, place);
+      std::copy(of.begin(), of.end(), reasons.visits[i].begin());
+    }
+  }
+  if (value.contains("line")) {
+    for (const json& step : list(value["line"], 0, game::kMaxSteps, name, place))
+      reasons.line.push_back(six({{name, step}}, name, play::kGone, game::kMoves - 1, place));
+  }
+  return reasons;
+}
+
 RecordedStep log_step(const json& line, const Place& place) {
   if (!line.is_object()) place.fail("not a JSON object");
   RecordedStep step;
@@ -233,6 +274,10 @@ RecordedStep log_step(const json& line, const Place& place) {
   step.score = six(info, "score", -game::kStartLength, game::kCells, place);
   step.after = log_board(info, place);
   step.line = place.line;
+  if (line.contains("explanation")) {
+    const json& teams = list(line["explanation"], 2, 2, "explanation", place);
+    for (std::size_t team = 0; team < 2; ++team) step.reasons[team] = log_reasons(teams[team], place);
+  }
   return step;
 }
 
@@ -318,6 +363,27 @@ void add_step(RecordedGame& record, const game::Actions& actions, const game::St
   record.end_time = now_text();
 }
 
+bool is_explained(const RecordedStep& step) {
+  return std::any_of(step.reasons.begin(), step.reasons.end(),
+                     [](const play::Reasons& r) { return r.kind != play::Reasons::Kind::kNone; });
+}
+
+ordered_json explanation_json(const std::array<play::Reasons, 2>& reasons) {
+  ordered_json teams = ordered_json::array();
+  for (const play::Reasons& r : reasons) {
+    if (r.kind == play::Reasons::Kind::kNone) {
+      teams.push_back(nullptr);
+      continue;
+    }
+    ordered_json team = {{"kind", play::kReasonKinds[static_cast<std::size_t>(r.kind)]}};
+    for (const auto& worth : r.worth) team["moves"].push_back(short_numbers(worth));
+    if (r.kind == play::Reasons::Kind::kTree) team["visits"] = r.visits;
+    if (!r.line.empty()) team["line"] = r.line;
+    teams.push_back(std::move(team));
+  }
+  return teams;
+}
+
 std::string game_log_text(const RecordedGame& record) {
   ordered_json log = {
       {"game_name", kGame},
@@ -344,6 +410,7 @@ std::string game_log_text(const RecordedGame& record) {
                        {"beans_position", places(step.after.beans)},
                        {"hit", step.hit},
                        {"score", scores(step.after)}}}});
+    if (is_explained(step)) steps.back()["explanation"] = explanation_json(step.reasons);
     before = &step.after;
   }
   const PerSnake last = scores(*before);
@@ -388,6 +455,17 @@ void read_games(const std::string& path, const std::function<void(const Recorded
   }
   if (!any) throw base::FileError(fmt::format("{}: no game in this file", path));
   if (trace) visit(*trace);
+}
+
+RecordedGame nth_game(const std::string& path, std::int64_t n) {
+  std::optional<RecordedGame> wanted;
+  std::int64_t count = 0;
+  read_games(path, [&](const RecordedGame& game) {
+    if (count++ == n) wanted = game;
+  });
+  if (!wanted)
+    throw base::UsageError(fmt::format("--game {}: {} contains {} game(s), counted from 0", n, path, count));
+  return *wanted;
 }
 
 }  // namespace snake_ddp::records

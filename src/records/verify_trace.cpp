@@ -131,6 +131,20 @@ Difference replay(game::State& state, const RecordedStep& step) {
   return first;
 }
 
+/// Plays one more step of the record.
+Difference play_on(game::State& state, const RecordedStep& step) {
+  return state.done() ? Difference{"done", "a step after the end", "a game that is over"}
+                      : replay(state, step);
+}
+
+game::State start_of(const RecordedGame& record) {
+  game::Position start;
+  start.snakes = record.start.snakes;
+  start.directions = record.start.directions;
+  start.beans = record.start.beans;
+  return game::make_state(start);
+}
+
 void verify_game(const RecordedGame& record, std::int64_t number, const std::string& file,
                  TraceReport& report) {
   ++report.games;
@@ -140,17 +154,11 @@ void verify_game(const RecordedGame& record, std::int64_t number, const std::str
       report.first_mismatch = fmt::format("{}:{}: game {}, step {}, {}: expected {}, got {}", file, line,
                                           number, step, d.field, d.expected, d.got);
   };
-  game::Position start;
-  start.snakes = record.start.snakes;
-  start.directions = record.start.directions;
-  start.beans = record.start.beans;
-  game::State state = game::make_state(start);
+  game::State state = start_of(record);
   PerSnake sums{};
   for (std::size_t k = 0; k < record.steps.size(); ++k) {
     const RecordedStep& step = record.steps[k];
-    const Difference difference = state.done()
-                                      ? Difference{"done", "a step after the end", "a game that is over"}
-                                      : replay(state, step);
+    const Difference difference = play_on(state, step);
     if (!difference.field.empty())  // the boards have parted: what follows says nothing
       return mismatch(k + 1, step.line, difference);
     for (std::size_t i = 0; i < kSnakes; ++i) sums[i] += step.reward[i];
@@ -236,6 +244,20 @@ TraceReport verify_traces(const std::vector<std::string>& files) {
     read_games(file, [&](const RecordedGame& record) { verify_game(record, number++, file, report); });
   }
   return report;
+}
+
+std::vector<game::State> boards_of(const RecordedGame& record, const std::string& file) {
+  std::vector<game::State> boards = {start_of(record)};
+  for (const RecordedStep& step : record.steps) {
+    game::State next = boards.back();
+    const Difference d = play_on(next, step);
+    if (!d.field.empty()) {
+      throw base::FileError(fmt::format("{}:{}: not a game by the rules: step {}, {}: expected {}, got {}",
+                                        file, step.line, boards.size(), d.field, d.expected, d.got));
+    }
+    boards.push_back(next);
+  }
+  return boards;
 }
 
 EncodingReport verify_encodings(const std::string& encodings, const std::string& traces) {

@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <bit>
+
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/encode/moves.hpp"
@@ -20,6 +23,12 @@ class PolicyMover final : public play::Mover {
 
   void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
            std::span<game::Actions> actions) override {
+    explain(boards, team, first_game, actions, {});
+  }
+
+  void explain(std::span<const game::State> boards, std::span<const std::uint8_t> team,
+               std::int64_t first_game, std::span<game::Actions> actions,
+               std::span<play::Reasons> reasons) override {
     const std::int64_t width = game::kTeamSize * (player_.sight.features() + 1);
     for (std::size_t k = 0; k < boards.size(); ++k) {
       if (boards[k].done()) continue;
@@ -38,11 +47,29 @@ class PolicyMover final : public play::Mover {
         const unsigned open = player_.mask_fatal ? encode::open_moves(boards[k], index) : play::kAllMoves;
         actions[k].of[index] = argmax ? play::best_move(weights, open)
                                       : play::sampled_move(weights, base::unit_float(draw.word[snake]), open);
+        if (!reasons.empty()) note(weights, open, snake, reasons[k]);
       }
     }
   }
 
  private:
+  // What best_move and sampled_move choose by.
+  void note(const float* weights, unsigned open, std::size_t snake, play::Reasons& reasons) const {
+    const bool values = player_.policy->answer() == nets::Policy::Answer::kValues;
+    reasons.kind = values ? play::Reasons::Kind::kValues : play::Reasons::Kind::kProbabilities;
+    const auto chance = [&](std::size_t move) {
+      return (open >> move & 1U) != 0 ? std::max(static_cast<double>(weights[move]), 0.0) : 0.0;
+    };
+    const double sum = chance(0) + chance(1) + chance(2) + chance(3);
+    for (std::size_t move = 0; move < game::kMoves; ++move) {
+      const bool may = (open >> move & 1U) != 0;
+      reasons.worth[snake][move] = !may        ? play::kClosed
+                                   : values    ? static_cast<double>(weights[move])
+                                   : sum > 0.0 ? chance(move) / sum
+                                               : 1.0 / std::popcount(open);
+    }
+  }
+
   const Player player_;
   std::uint64_t seed_;
   at::Tensor rows_, memory_;

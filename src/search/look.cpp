@@ -4,11 +4,20 @@
 #include <cmath>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/search/line.hpp"
 
 namespace snake_ddp::search {
 namespace {
 
 bool is_open(const Leaf& leaf, int snake, std::uint8_t move) { return (leaf.open[snake] >> move & 1U) != 0; }
+
+game::Actions joined(const Question& q, const TeamMoves& moves, const TeamMoves& foes) {
+  const auto own = static_cast<std::size_t>(q.team) * game::kTeamSize, foe = game::kTeamSize - own;
+  game::Actions actions;
+  std::copy(moves.begin(), moves.end(), actions.of + own);
+  std::copy(foes.begin(), foes.end(), actions.of + foe);
+  return actions;
+}
 
 }  // namespace
 
@@ -78,16 +87,12 @@ std::vector<Answer> look(std::span<const Question> questions, double gamma, cons
   std::vector<game::State> boards;
   for (const Question& q : questions) {
     SD_CHECK(!q.candidates.empty() && !q.samples.empty() && !q.state.done(), "something to choose from");
-    const auto own = static_cast<std::size_t>(q.team) * game::kTeamSize, foe = game::kTeamSize - own;
     for (const TeamMoves& moves : q.candidates) {
       const std::size_t known = boards.size();
       for (const Sample& sample : q.samples) {
-        game::Actions actions;
-        std::copy(moves.begin(), moves.end(), actions.of + own);
-        std::copy(sample.foes.begin(), sample.foes.end(), actions.of + foe);
         game::State next = q.state;
         DrawnChance chance(sample.draws);
-        const double lead = lead_of(game::step(next, actions, chance));
+        const double lead = lead_of(game::step(next, joined(q, moves, sample.foes), chance));
         // Many samples differ in nothing: the foes are sure of their moves, and no bean is eaten.
         const auto same = std::find(boards.begin() + static_cast<std::ptrdiff_t>(known), boards.end(), next);
         outcomes.push_back({lead, static_cast<std::size_t>(same - boards.begin())});
@@ -114,6 +119,32 @@ std::vector<Answer> look(std::span<const Question> questions, double gamma, cons
     }
   }
   return answers;
+}
+
+play::Reasons reasons_of(const Leaf& leaf, int team) {
+  play::Reasons reasons{play::Reasons::Kind::kValues};
+  for (std::size_t i = 0; i < game::kTeamSize; ++i) {
+    const int snake = team * game::kTeamSize + static_cast<int>(i);
+    for (std::uint8_t move = 0; move < game::kMoves; ++move)
+      reasons.worth[i][move] =
+          is_open(leaf, snake, move) ? static_cast<double>(leaf.q[snake][move]) : play::kClosed;
+  }
+  return reasons;
+}
+
+play::Reasons reasons_of(const Question& q, const Answer& answer) {
+  play::Reasons reasons{play::Reasons::Kind::kLook};
+  for (auto& worth : reasons.worth) worth.fill(play::kClosed);
+  for (std::size_t c = 0; c < q.candidates.size(); ++c) {
+    for (std::size_t i = 0; i < game::kTeamSize; ++i) {
+      double& worth = reasons.worth[i][q.candidates[c][i]];
+      worth = std::fmax(worth, answer.scores[c]);  // of a NaN and a number, the number
+    }
+  }
+  Line line(q.state);
+  line.add(joined(q, q.candidates[answer.best], q.samples[0].foes), q.samples[0].draws);
+  reasons.line = line.moves();
+  return reasons;
 }
 
 }  // namespace snake_ddp::search

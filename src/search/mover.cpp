@@ -26,8 +26,8 @@ void make(const TeamMoves& moves, int team, game::Actions& actions) {
 }
 
 void look_ahead(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
-                std::span<const Leaf> leaves, std::span<const Place> places,
-                std::span<game::Actions> actions) {
+                std::span<const Leaf> leaves, std::span<const Place> places, std::span<game::Actions> actions,
+                std::span<play::Reasons> reasons) {
   const Spec& spec = player.spec;
   std::vector<Question> questions;
   for (const Place& p : places) {
@@ -36,13 +36,15 @@ void look_ahead(const Player& player, const Evaluate& evaluate, std::span<const 
                          samples_of(leaf, p.team, static_cast<int>(spec.count), spec.temperature, p.dice)});
   }
   const std::vector<Answer> answers = look(questions, player.training.gamma, evaluate);
-  for (std::size_t k = 0; k < places.size(); ++k)
+  for (std::size_t k = 0; k < places.size(); ++k) {
     make(questions[k].candidates[answers[k].best], places[k].team, actions[places[k].board]);
+    if (!reasons.empty()) reasons[places[k].board] = reasons_of(questions[k], answers[k]);
+  }
 }
 
 void grow_trees(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
-                std::span<const Leaf> leaves, std::span<const Place> places,
-                std::span<game::Actions> actions) {
+                std::span<const Leaf> leaves, std::span<const Place> places, std::span<game::Actions> actions,
+                std::span<play::Reasons> reasons) {
   using Clock = std::chrono::steady_clock;
   const Spec& spec = player.spec;
   TreeOptions options = spec.tree;
@@ -55,8 +57,10 @@ void grow_trees(const Player& player, const Evaluate& evaluate, std::span<const 
   run(trees, evaluate, [&](std::int64_t done) -> std::int64_t {
     return spec.count > 0 ? spec.count - done : Clock::now() >= end ? 0 : kMostSimulations - done;
   });
-  for (std::size_t k = 0; k < places.size(); ++k)
+  for (std::size_t k = 0; k < places.size(); ++k) {
     make(trees[k].best(places[k].team), places[k].team, actions[places[k].board]);
+    if (!reasons.empty()) reasons[places[k].board] = trees[k].reasons(places[k].team);
+  }
 }
 
 class SearchMover final : public play::Mover {
@@ -66,7 +70,12 @@ class SearchMover final : public play::Mover {
 
   void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
            std::span<game::Actions> actions) override {
-    choose(*player_, std::ref(evaluator_), boards, team, seed_, first_game, actions);
+    explain(boards, team, first_game, actions, {});
+  }
+  void explain(std::span<const game::State> boards, std::span<const std::uint8_t> team,
+               std::int64_t first_game, std::span<game::Actions> actions,
+               std::span<play::Reasons> reasons) override {
+    choose(*player_, std::ref(evaluator_), boards, team, seed_, first_game, actions, reasons);
   }
 
  private:
@@ -118,13 +127,14 @@ std::optional<Spec> try_spec(std::string_view text) {
 
 void choose(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
             std::span<const std::uint8_t> team, std::uint64_t seed, std::int64_t first_game,
-            std::span<game::Actions> actions) {
+            std::span<game::Actions> actions, std::span<play::Reasons> reasons) {
   std::vector<Leaf> leaves(boards.size());
   evaluate(boards, leaves);
   std::vector<Place> places;
   for (std::size_t k = 0; k < boards.size(); ++k) {
     if (boards[k].done()) continue;
     make(bare_moves(leaves[k], team[k]), team[k], actions[k]);
+    if (!reasons.empty()) reasons[k] = reasons_of(leaves[k], team[k]);
     const std::uint8_t* open = leaves[k].open + team[k] * game::kTeamSize;
     const bool forced =
         std::all_of(open, open + game::kTeamSize, [](unsigned m) { return (m & (m - 1)) == 0; });
@@ -133,7 +143,7 @@ void choose(const Player& player, const Evaluate& evaluate, std::span<const game
   }
   if (places.empty()) return;
   (player.spec.kind == Spec::Kind::kLook ? look_ahead : grow_trees)(player, evaluate, boards, leaves, places,
-                                                                    actions);
+                                                                    actions, reasons);
 }
 
 play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& sight) {

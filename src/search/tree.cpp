@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/search/line.hpp"
 
 namespace snake_ddp::search {
 namespace {
@@ -124,16 +125,43 @@ double Tree::mean(int snake, int move) const {
   return n > 0 ? nodes_[0].sum[snake][move] / n : nodes_[0].value;
 }
 
-TeamMoves Tree::best(int team) const {
-  const Node& root = nodes_[0];
-  TeamMoves moves{};
-  for (std::size_t i = 0; i < moves.size(); ++i) {
-    const std::size_t snake = static_cast<std::size_t>(team) * game::kTeamSize + i;
-    const auto rank = [&](std::uint8_t a) { return std::pair(root.visits[snake][a], root.prior[snake][a]); };
+game::Actions Tree::most_visited(const Node& node) {
+  game::Actions actions{};
+  for (int i = 0; i < game::kSnakes; ++i) {
+    const auto rank = [&](std::uint8_t a) { return std::pair(node.visits[i][a], node.prior[i][a]); };
     for (std::uint8_t a = 1; a < game::kMoves; ++a)
-      if (rank(a) > rank(moves[i])) moves[i] = a;
+      if (rank(a) > rank(actions.of[i])) actions.of[i] = a;
   }
+  return actions;
+}
+
+TeamMoves Tree::best(int team) const {
+  TeamMoves moves;
+  std::copy_n(most_visited(nodes_[0]).of + team * game::kTeamSize, moves.size(), moves.begin());
   return moves;
+}
+
+play::Reasons Tree::reasons(int team) const {
+  play::Reasons reasons{play::Reasons::Kind::kTree};
+  const double sign = team == 0 ? 1.0 : -1.0;
+  for (std::size_t i = 0; i < game::kTeamSize; ++i) {
+    const int snake = team * game::kTeamSize + static_cast<int>(i);
+    for (int move = 0; move < game::kMoves; ++move) {
+      const auto a = static_cast<std::size_t>(move);
+      reasons.visits[i][a] = visits(snake, move);
+      reasons.worth[i][a] = visits(snake, move) > 0 ? sign * mean(snake, move) : play::kClosed;
+    }
+  }
+  Line line(root_);
+  Step step{0, most_visited(nodes_[0]), 0.0};
+  for (std::uint32_t depth = 0;; ++depth) {
+    line.add(step.actions, dice_.draws(0, depth));
+    const std::uint32_t* next = child(step);
+    if (line.over() || next == nullptr || nodes_[*next].children.empty()) break;
+    step = {*next, most_visited(nodes_[*next]), 0.0};
+  }
+  reasons.line = line.moves();
+  return reasons;
 }
 
 void run(std::span<Tree> trees, const Evaluate& evaluate,

@@ -1,6 +1,7 @@
 // What teams play on given boards: `app_probe BOARDS OUT SPEC...`; a SPEC that ends in `+mask_fatal` plays with that flag.
 //   BOARDS  a JSON object a line: snakes, directions, beans as in recorded games, and step
-//   OUT     .pth file: open [N, 6] (bit d: encode::open_moves has move d), and for the k-th SPEC answers{k} [N, 6, 4] (what
+//   OUT     .pth file: open [N, 6] (bit d: encode::open_moves has move d), outlook [N, 6, 4, 2] (game::look_ahead: room and
+//           territory of each move), and for the k-th SPEC answers{k} [N, 6, 4] (what
 //           its network answers) and moves{k} [N, 6] (the likeliest or best one that it may make)
 #include <ATen/ATen.h>
 
@@ -14,6 +15,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/game/reach.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 
 namespace {
@@ -33,10 +35,21 @@ void probe(const std::vector<std::string>& a) {
   const std::vector<game::State> boards = read_boards(a.at(0));
   const auto n = static_cast<std::int64_t>(boards.size());
   at::Tensor open = at::empty({n, game::kSnakes}, at::kLong);
-  for (std::int64_t b = 0; b < n; ++b)
-    for (int i = 0; i < game::kSnakes; ++i)
-      open[b][i] = static_cast<std::int64_t>(encode::open_moves(boards[static_cast<std::size_t>(b)], i));
-  files::NamedTensors out = {{"open", open}};
+  at::Tensor outlooks = at::empty({n, game::kSnakes, game::kMoves, 2}, at::kLong);
+  for (std::int64_t b = 0; b < n; ++b) {
+    const game::State& board = boards[static_cast<std::size_t>(b)];
+    const game::Reach reach = game::reach_of(board);
+    for (int i = 0; i < game::kSnakes; ++i) {
+      open[b][i] = static_cast<std::int64_t>(encode::open_moves(board, i));
+      game::Outlook outlook[game::kMoves];
+      game::look_ahead(board, reach, i, outlook);
+      for (int move = 0; move < game::kMoves; ++move) {
+        outlooks[b][i][move][0] = outlook[move].room;
+        outlooks[b][i][move][1] = outlook[move].territory;
+      }
+    }
+  }
+  files::NamedTensors out = {{"open", open}, {"outlook", outlooks}};
   for (std::size_t k = 2; k < a.size(); ++k) {
     std::string spec = a[k];
     constexpr std::string_view kMask = "+mask_fatal";

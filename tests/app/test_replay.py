@@ -12,6 +12,7 @@ import subprocess
 import time
 
 import pytest
+import torch
 from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
@@ -19,7 +20,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from processes import BINARY, DATA, PATIENCE_S, TINY, call, clean_environment, flags, only_json, run_folder
+from processes import BINARY, BUILD, DATA, PATIENCE_S, SOURCE, TINY, call, clean_environment, flags, only_json, run_folder
 
 LETTERS = "ABCDEF"
 EVIL = '</script><script>window.hacked = 1</script><img src="x" onerror="window.hacked = 1"><!--'
@@ -94,6 +95,66 @@ def test_training_records_a_game_now_and_then(tmp_path):
     assert checked["games"] == 2 and checked["steps"] == 200 and checked["mismatches"] == 0
 
 
+# Explanations
+
+CHAMPION = SOURCE / "models" / "champion.pth"
+MOVES = ("up", "down", "left", "right")
+
+
+@pytest.fixture(scope="module")
+def explained(tmp_path_factory):
+    """A tree against a bare network, and a script against a look: the same games with and without --explain."""
+    folder = tmp_path_factory.mktemp("explain")
+    teams = {"tree": (f"{CHAMPION}:puct20", str(CHAMPION)), "look": ("level2", f"{CHAMPION}:look4"),
+             "actor": (str(DATA / "upstream_actor_2000.pth"), "level2")}
+    for name, (a, b) in teams.items():
+        for kind, more in (("plain", []), ("explained", ["--explain"])):
+            done = call("eval", "--team_a", a, "--team_b", b, "--games", "1", "--seed", "5", "--record", folder / kind / name, *more)
+            assert done.returncode == 0, done.stderr
+    return folder
+
+
+def made(step):
+    return [one_hot[0].index(1) for one_hot in step["joint_action"]]
+
+
+def test_an_explained_game_is_the_same_game_and_says_what_its_teams_chose_by(explained):
+    kinds = {"tree": ("tree", "values"), "look": (None, "look"), "actor": ("probabilities", None)}
+    for name, teams in kinds.items():
+        plain, told = (json.loads((explained / kind / name / "game_0.json").read_text()) for kind in ("plain", "explained"))
+        explanations = [step.pop("explanation") for step in told["steps"]]
+        for one in (plain, told):
+            del one["start_time"], one["end_time"]
+        assert told == plain
+        searched = 0
+        for step, sides in zip(told["steps"], explanations):
+            for side, (kind, why) in enumerate(zip(teams, sides)):
+                if kind is None:
+                    assert why is None, "a script does not say"
+                    continue
+                assert why["kind"] in (kind, "values"), "where all moves are forced nothing is searched"
+                if why["kind"] != kind:
+                    continue
+                searched += 1
+                for snake, worth in enumerate(why["moves"]):
+                    chosen = made(step)[3 * side + snake]
+                    known = [w for w in worth if w is not None]
+                    if kind == "tree":
+                        visits = why["visits"][snake]
+                        assert sum(visits) == 20 and visits[chosen] == max(visits)
+                    elif kind == "probabilities":
+                        assert sum(known) == pytest.approx(1, abs=1e-3) and worth[chosen] > 0
+                    else:
+                        assert worth[chosen] == max(known)
+                    if "line" in why and len(known) < 4:
+                        assert why["line"][0][3 * side + snake] == chosen
+                assert ("line" in why) == (kind in ("tree", "look"))
+        assert searched > 150
+    logs = sorted(explained.glob("explained/*/*.json"))
+    checked = only_json(call("verify-trace", *logs, "--json").stdout)
+    assert checked["games"] == 3 and checked["mismatches"] == 0
+
+
 # In a terminal
 
 
@@ -156,12 +217,15 @@ def test_a_watched_game_is_the_recorded_game(games):
 @pytest.mark.parametrize("line, words", {
     "no file": (["--html", "out.html"], ["needs a file"]),
     "nothing asked for": (["{log}"], ["--html OUT", "--text"]),
+    "explained where nothing is written": (["{log}", "--text", "--explain"], ["unknown flag --explain"]),
+    "no judge of moves": (["{log}", "--blunders", "--judge", "level2"], ["--judge level2", "puct"]),
+    "no fixed number of simulations": (["{log}", "--blunders", "--judge", "{champion}:puct@5ms"], ["puct@5ms", "number"]),
     "no such game": (["{log}", "--text", "--game", "1"], ["--game 1", "contains 1 game"]),
     "no speed": (["{log}", "--text", "--speed", "0"], ["speed"]),
     "unknown flag": (["{log}", "--htm", "x"], ["unknown flag --htm", "--html"]),
 }.values())
 def test_wrong_use_is_told(games, line, words):
-    done = call("replay", *(word.format(log=games[0] / "game_0.json") for word in line))
+    done = call("replay", *(word.format(log=games[0] / "game_0.json", champion=CHAMPION) for word in line))
     assert done.returncode == 2 and done.stdout == ""
     for word in words:
         assert word in done.stderr
@@ -360,6 +424,134 @@ def test_the_curve_leads_to_the_step_that_is_clicked_and_marks_deaths(browser, g
     browser.get(f"{browser.current_url.split('#')[0]}#{step}")
     crosses = browser.execute_script("return [...document.querySelectorAll('#board .death')].map(e => e.dataset.snake)")
     assert crosses == [LETTERS[i] for i, hit in enumerate(board_after(log, step)["hit"]) if hit]
+
+
+def press(browser, *keys):
+    ActionChains(browser).send_keys(*keys).perform()
+
+
+def test_the_cells_that_a_snake_reaches_first_are_those_of_the_rule(browser, games, log, tmp_path):
+    boards = [{"snakes": [[20 * row + column for row, column in body] for body in board_after(log, k)["snakes_position"]],
+               "directions": [MOVES.index(word) for word in log["steps"][k]["info_before"]["directions"]],
+               "beans": [20 * row + column for row, column in board_after(log, k)["beans_position"]], "step": k + 1}
+              for k in range(len(log["steps"]))]
+    write(tmp_path / "boards.jsonl", "".join(json.dumps(board) + "\n" for board in boards))
+    subprocess.run([BUILD / "tests" / "app" / "app_probe", tmp_path / "boards.jsonl", tmp_path / "out.pth"], check=True, timeout=PATIENCE_S)
+    rule = torch.load(tmp_path / "out.pth")["outlook"]
+    open_page(browser, make_page(games[0] / "game_0.json", tmp_path / "game.html"))
+    shown, unions = browser.execute_script("""
+        const counts = [], unions = [], press = key => document.dispatchEvent(new KeyboardEvent("keydown", {key}));
+        for (let step = 0; step < arguments[0]; ++step) {
+          for (const key of "123456") {
+            press(key);
+            counts.push([...document.querySelectorAll("#why tbody tr")].map(row => [Number(row.dataset.room), Number(row.dataset.first)]));
+            unions.push(document.getElementById("first").dataset.cells.split(",").filter(cell => cell !== "").length);
+            press("Escape");
+          }
+          press("ArrowRight");
+        }
+        return [counts, unions]""", len(boards))
+    shown = torch.tensor(shown).reshape(rule.shape)
+    assert torch.equal(shown, rule)
+    first = rule[..., 1]
+    unions = torch.tensor(unions).reshape(first.shape[:2])
+    assert (unions >= first.max(-1).values).all() and (unions <= first.sum(-1)).all()
+    assert (unions > 0).sum() > len(boards) * 5 and rule[..., 0].max() > 90
+
+
+def test_a_click_or_a_key_shows_what_a_snake_saw(browser, explained, tmp_path):
+    told = json.loads((explained / "explained" / "tree" / "game_0.json").read_text())
+    page = make_page(explained / "explained" / "tree" / "game_0.json", tmp_path / "tree.html")
+    assert page.stat().st_size < 450_000
+    step = next(k for k in range(30, 200) if "line" in told["steps"][k]["explanation"][0])
+    open_page(browser, page, place=f"#step={step}")
+    panel = browser.find_element(By.ID, "why")
+    assert shown_step(browser) == step and not panel.is_displayed()
+    # A click on the head.
+    head = browser.find_element(By.CSS_SELECTOR, '.snake[data-snake="B"] .full')
+    ActionChains(browser).move_to_element(head).click().perform()
+    assert panel.is_displayed()
+    why, action = told["steps"][step]["explanation"][0], made(told["steps"][step])[1]
+    assert f"goes {MOVES[action]}" in panel.text
+    rows = {row.get_attribute("data-move"): row for row in panel.find_elements(By.CSS_SELECTOR, "tbody tr")}
+    for d, move in enumerate(MOVES):
+        assert (move in rows[action and MOVES[action]].text) == (d == action)
+        assert str(why["visits"][1][d]) in rows[move].text.split()
+    arrows = browser.execute_script("return [...document.querySelectorAll('#board [data-move]')].map(e => e.dataset.move)")
+    assert arrows == [move for d, move in enumerate(MOVES) if why["moves"][1][d] is not None]
+    lines = browser.execute_script("return Object.fromEntries([...document.querySelectorAll('.expected')].map(e => [e.dataset.snake, e.dataset.cells]))")
+    for snake, letter in enumerate(LETTERS):
+        row, column = board_after(told, step)["snakes_position"][snake][0]
+        way = []
+        for moves in why["line"]:
+            if moves[snake] >= 0:
+                down, right = ((-1, 0), (1, 0), (0, -1), (0, 1))[moves[snake]]
+                row, column = (row + down) % 10, (column + right) % 20
+                way.append([row, column])
+        assert lines[letter] == cells(way)
+    # Every picture has its text; what is pressed says so; and the next step shows its own reasons.
+    pressed = browser.execute_script("return [...document.querySelectorAll('#board [role=button]')].map(e => [e.getAttribute('aria-pressed'), "
+                                     "e.getAttribute('aria-label'), e.tabIndex])")
+    assert [word for word, _, _ in pressed] == ["false", "true", "false", "false", "false", "false"]
+    assert all(f"Snake {letter}" in words and tab == 0 for letter, (_, words, tab) in zip(LETTERS, pressed))
+    assert panel.get_attribute("aria-label") and "foes" in panel.text
+    press(browser, Keys.ARROW_RIGHT)
+    assert f"goes {MOVES[made(told['steps'][step + 1])[1]]}" in panel.text
+    press(browser, Keys.ESCAPE)
+    assert not panel.is_displayed()
+    # By keys: a digit, or Tab to a snake and Enter; the focus stays from step to step.
+    press(browser, "5")
+    assert panel.text.startswith("E of ") and "value" in panel.text and "simulations" not in panel.text.split("\n")[1]
+    press(browser, "5")
+    assert not panel.is_displayed()
+    browser.execute_script("document.querySelector('.snake[data-snake=A]').focus()")
+    press(browser, Keys.TAB, Keys.ENTER)
+    assert panel.text.startswith("B of ")
+    press(browser, Keys.ARROW_RIGHT, Keys.TAB, Keys.SPACE)
+    assert panel.text.startswith("C of ") and shown_step(browser) == step + 2
+    assert browser.execute_script("return document.activeElement.dataset.snake") == "C"
+    assert browser.get_log("browser") == []
+
+
+def test_a_log_without_explanations_shows_the_cells_and_says_so(browser, games, tmp_path):
+    open_page(browser, make_page(games[0] / "game_0.json", tmp_path / "game.html"), place="#step=40&snake=D")
+    panel = browser.find_element(By.ID, "why")
+    assert panel.text.startswith("D of ") and "--explain" in panel.text
+    assert browser.find_elements(By.ID, "first") and not browser.find_elements(By.CSS_SELECTOR, "#board [data-move], .expected")
+    code = browser.find_element(By.CSS_SELECTOR, "#go-on code").text
+    assert code == f"./snake_ddp play --from {games[0] / 'game_0.json'} --step 40 --snake D"
+    press(browser, Keys.END)
+    assert not browser.find_element(By.ID, "go-on").is_displayed() and "The end." in panel.text
+
+
+# Blunders
+
+
+def test_blunders_are_listed_worst_first_and_the_page_leads_to_them(browser, games, tmp_path):
+    line = ["replay", games[0] / "game_0.json", "--judge", f"{CHAMPION}:puct20", "--blunders=12"]
+    done = call(*line, "--html", tmp_path / "game.html")
+    assert done.returncode == 0, done.stderr
+    assert call(*line).stdout == done.stdout[:done.stdout.index(str(tmp_path))], "the same again"
+    rows = [row.split() for row in done.stdout.splitlines()[1:13]]
+    losses = [float(row[4]) for row in rows]
+    assert len(rows) == 12 and losses == sorted(losses, reverse=True) and losses[-1] > 0
+    log = json.loads((games[0] / "game_0.json").read_text())
+    for step, snake, played, better, _, team in rows:
+        assert MOVES[made(log["steps"][int(step)])[LETTERS.index(snake)]] == played != better
+        assert team == log["names"][LETTERS.index(snake) // 3]
+    open_page(browser, tmp_path / "game.html")
+    links = browser.find_elements(By.CSS_SELECTOR, "#blunders a")
+    assert [(link.get_attribute("data-step"), link.text.split()[0]) for link in links] == [(row[0], row[1]) for row in rows]
+    marks = browser.execute_script("return [...document.querySelectorAll('[data-blunder]')].map(e => e.dataset.blunder)")
+    assert marks == [row[0] for row in rows]
+    links[3].click()
+    check_board(browser, log, int(rows[3][0]))
+    panel = browser.find_element(By.ID, "why")
+    assert panel.text.startswith(f"{rows[3][1]} of ") and f"goes {rows[3][2]}" in panel.text
+    # The link of one that is shown already goes there again.
+    press(browser, Keys.HOME)
+    links[3].click()
+    assert shown_step(browser) == int(rows[3][0]) and panel.is_displayed()
 
 
 def test_a_name_is_text_and_never_markup(browser, log, tmp_path):

@@ -188,6 +188,41 @@ TEST_CASE("games that we record are read back as they were and verify, with acti
   CHECK(died > 100);
 }
 
+TEST_CASE("explanations are read back as they were, to four decimals", "[unit]") {
+  records::RecordedGame game = random_game(2);
+  play::Reasons tree{play::Reasons::Kind::kTree}, values{play::Reasons::Kind::kValues};
+  tree.worth[1] = {0.5, play::kClosed, -1.25, 3.0};
+  tree.visits[1] = {1, 0, 7, 92};
+  tree.line = {{0, 1, 2, 3, 0, 1}, {play::kGone, 1, 2, 3, 0, play::kGone}};
+  values.worth[2] = {0.12344, 0.0, play::kClosed, play::kClosed};
+  game.steps[3].reasons = {tree, {}};
+  game.steps[4].reasons = {tree, values};
+  const ScratchLog file;
+  const std::string text = records::game_log_text(game);
+  const json steps = json::parse(text)["steps"];
+  CHECK_FALSE(steps[2].contains("explanation"));
+  CHECK(steps[3]["explanation"][1].is_null());
+  CHECK(steps[3]["explanation"][0]["moves"][1] == json({0.5, nullptr, -1.25, 3.0}));
+  CHECK(steps[4]["explanation"][1]["moves"][2][0] == 0.1234);
+  CHECK_FALSE(steps[4]["explanation"][1].contains("line"));
+  const records::RecordedGame back = only_game(file.write(text));
+  CHECK(back.steps[2].reasons[0].kind == play::Reasons::Kind::kNone);
+  CHECK(back.steps[4].reasons[0].visits == tree.visits);
+  CHECK(back.steps[4].reasons[0].line == tree.line);
+  CHECK(back.steps[4].reasons[1].kind == play::Reasons::Kind::kValues);
+  CHECK(records::game_log_text(back) == text);
+  CHECK(records::verify_traces({file.write(text)}).mismatches == 0);
+  const auto altered_at = [&](const char* pointer, const json& value) {
+    json altered = json::parse(text);
+    altered[json::json_pointer(pointer)] = value;
+    return refusal(altered.dump());
+  };
+  CHECK_THAT(altered_at("/steps/4/explanation/0/kind", "guess"),
+             Catch::Contains("step 5: ") && Catch::Contains("kind"));
+  CHECK_THAT(altered_at("/steps/4/explanation/0/moves/1/0", "up"), Catch::Contains("\"explanation\""));
+  CHECK_THAT(altered_at("/steps/4/explanation/0/line/1/2", 4), Catch::Contains("\"explanation\""));
+}
+
 TEST_CASE("any altered field of a log is found and named", "[unit]") {
   const json log = json::parse(records::game_log_text(random_game(3)));
   const auto verdict = [](const json& altered) {

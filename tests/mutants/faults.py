@@ -54,6 +54,13 @@ TESTS = [
     catch("test_search", "simulations under way together seldom meet on a board, however sure the network is",
           ("simulations under way cost nothing", "select", "* under_way / (n + under_way)", "* 0")),
 
+    catch("test_search", "a tree says what its simulations found, for each team from its side, and where they went",
+          ("team B's worth is told from A's side", "Tree::reasons", "team == 0 ? 1.0 : -1.0", "1.0")),
+    catch("test_search", "a snake that dies on an expected line makes no more moves there",
+          ("the dead go on", "Line::add", "gone_[i] ? play::kGone : result.turned[i]", "result.turned[i]")),
+    catch("test_search", "a long snake that runs into a body though it could go on has made the game's worst move",
+          ("what was played is worth what is best", "add_losses", "only.open[snake] = static_cast<std::uint8_t>(1U << made);", "")),
+
     catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM",
           ("both directions run the same way", "snake_at", "direction == 0", "direction < 2"),
           ("a cell's gradient stops at its state", "cell_backward", "= d * forget", "= 0 * d * forget")),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <iterator>
 #include <vector>
 
@@ -115,6 +116,41 @@ TEST_CASE("a Q-network plays its best moves, and none that is certain death wher
   const play::MatchResult a = result(player), b = result(argmax), c = result(masked);
   require_equal(a, b);
   CHECK(c.score_a > a.score_a);  // an untrained net runs into its neck otherwise
+}
+
+TEST_CASE("an actor's reasons are the probabilities that it draws from, and do not change the game",
+          "[unit]") {
+  nets::DenseNet net({30, 32, 4, nets::Head::kTanh, false}, at::kCPU);  // negative outputs count as 0
+  net.init(1);
+  const auto actor = nets::make_policy(net.named(), nets::Head::kTanh, "test");
+  const rollout::Player player{std::nullopt, actor.get(), {}, false, true};
+  std::vector<std::uint64_t> plain, explained;
+  std::array<double, game::kMoves> expected{}, made{};
+  play::MatchOptions options{4, 6, false};
+  options.watch = [&](std::int64_t, const game::State& state) { plain.push_back(game::hash(state)); };
+  rollout::play_match(player, scripted(agents::Opponent::kLevel2), options);
+  options.watch = [&](std::int64_t, const game::State& state) { explained.push_back(game::hash(state)); };
+  options.on_reasons = [&](std::int64_t, int team, const play::Reasons& reasons) {
+    CHECK(team == 0);
+    CHECK(reasons.kind == play::Reasons::Kind::kProbabilities);
+    for (const auto& worth : reasons.worth) {
+      double sum = 0.0;
+      for (std::size_t move = 0; move < game::kMoves; ++move) {
+        if (std::isnan(worth[move])) continue;
+        sum += worth[move];
+        expected[move] += worth[move];
+      }
+      CHECK(sum == Approx(1.0));
+    }
+  };
+  options.on_step = [&](std::int64_t, const game::Actions& actions, const game::StepResult&,
+                        const game::State&) {
+    for (int i = 0; i < game::kTeamSize; ++i) made[actions.of[i]] += 1.0;
+  };
+  rollout::play_match(player, scripted(agents::Opponent::kLevel2), options);
+  CHECK(explained == plain);
+  for (std::size_t move = 0; move < game::kMoves; ++move)  // of 2400 moves
+    CHECK(made[move] == Approx(expected[move]).margin(120));
 }
 
 TEST_CASE("a match that is asked to stop plays no further", "[unit]") {

@@ -21,6 +21,9 @@ struct Moment {
 /// `()`. With `colour`, ANSI escapes for a dark or light terminal. Control characters of names become `?`.
 std::string board_text(const Moment& moment, bool colour);
 
+/// A name from a file as a terminal may get it: control characters become `?`.
+std::string harmless(const std::string& name);
+
 /// Prints one moment. On a terminal it takes the place of the last one and stays for 1 / `per_second`;
 /// elsewhere moments are printed one below the other, at once.
 void show_moment(const Moment& moment, double per_second);

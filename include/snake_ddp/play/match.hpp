@@ -9,6 +9,7 @@
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/game/game.hpp"
 #include "snake_ddp/play/deaths.hpp"
+#include "snake_ddp/play/reasons.hpp"
 
 namespace snake_ddp::play {
 
@@ -22,6 +23,14 @@ class Mover {
   ///         games, so a mover may keep memory by place.
   virtual void act(std::span<const game::State> boards, std::span<const std::uint8_t> team,
                    std::int64_t first_game, std::span<game::Actions> actions) = 0;
+
+  /// Makes the same moves and says why. A script has no reasons.
+  /// Shapes  reasons [K]
+  virtual void explain(std::span<const game::State> boards, std::span<const std::uint8_t> team,
+                       std::int64_t first_game, std::span<game::Actions> actions,
+                       std::span<Reasons> /*reasons*/) {
+    act(boards, team, first_game, actions);
+  }
 };
 
 /// Makes a mover for games from their start on; `seed` is the match's.
@@ -42,6 +51,8 @@ struct MatchOptions {
   std::int64_t parts = 1;
   /// Called, if set, with the game's number after its start and after each of its steps.
   std::function<void(std::int64_t game, const game::State&)> watch = {};
+  /// Called, if set, before each step with why a team is about to make its moves. Without it nobody is asked.
+  std::function<void(std::int64_t game, int team, const Reasons&)> on_reasons = {};
   /// Called, if set, after each step and before `watch`, with the actions.
   std::function<void(std::int64_t game, const game::Actions&, const game::StepResult&,
                      const game::State& after)>

@@ -5,11 +5,13 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "snake_ddp/game/game.hpp"
+#include "snake_ddp/play/reasons.hpp"
 
 namespace snake_ddp::records {
 
@@ -30,9 +32,10 @@ struct RecordedStep {
   PerSnake reward{};   // of the game
   PerSnake hit{};      // 1: died in this step
   RecordedBoard after;
-  std::optional<PerSnake> score;  // only in logs
-  std::optional<bool> done;       // only in traces
-  std::int64_t line = 0;          // of the source file
+  std::optional<PerSnake> score;         // only in logs
+  std::optional<bool> done;              // only in traces
+  std::array<play::Reasons, 2> reasons;  // of the teams for `actions`; only in logs, of eval --explain
+  std::int64_t line = 0;                 // of the source file
 };
 
 struct RecordedGame {
@@ -59,11 +62,20 @@ void add_step(RecordedGame& record, const game::Actions& actions, const game::St
 /// Follows  run_log.py and env/snakes.py of jidiai/Competition_3v3snakes.
 std::string game_log_text(const RecordedGame& record);
 
+/// Whether a team said why it moved.
+bool is_explained(const RecordedStep& step);
+/// A step's `explanation`, as in docs/formats.md: null for a team without reasons.
+nlohmann::ordered_json explanation_json(const std::array<play::Reasons, 2>& reasons);
+
 /// Calls `visit` for each game of a file of logs or of traces, plain or gzip. The games have a valid
 /// format: lists of the right lengths, cells on the board, a start that the rules allow. Whether the steps
 /// follow the rules is checked by verify-trace.
 /// Throws  FileError with file, line, step and field if a value has the wrong format or the file is
 ///         truncated.
 void read_games(const std::string& path, const std::function<void(const RecordedGame&)>& visit);
+
+/// The n-th of them, from 0.
+/// Throws  also UsageError if there are fewer.
+RecordedGame nth_game(const std::string& path, std::int64_t n);
 
 }  // namespace snake_ddp::records

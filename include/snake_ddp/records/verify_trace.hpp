@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/records/game_log.hpp"
+
 namespace snake_ddp::records {
 
 /// `first_mismatch` names file, line, game, step, field, the expected (recorded) and the actual value; empty
@@ -21,6 +24,10 @@ struct TraceReport {
 /// mismatch the rest of that game is skipped.
 /// Throws      FileError with the line number if a file cannot be read or a value has the wrong format.
 TraceReport verify_traces(const std::vector<std::string>& files);
+
+/// The boards of a recorded game, from its start on: replayed as verify_traces does, so they are those of the game itself.
+/// Throws      FileError that names `file`, line, step and field if a step does not follow from the one before.
+std::vector<game::State> boards_of(const RecordedGame& record, const std::string& file);
 
 struct EncodingReport {
   std::int64_t states, mismatches;

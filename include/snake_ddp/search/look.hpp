@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "snake_ddp/play/reasons.hpp"
 #include "snake_ddp/search/chance.hpp"
 #include "snake_ddp/search/evaluator.hpp"
 
@@ -44,6 +45,11 @@ std::vector<TeamMoves> candidates_of(const Leaf& leaf, int team, Deviations devi
 /// In the first sample the foes make their bare moves, in others those drawn from softmax(Q / temperature) of
 /// their open moves.
 std::vector<Sample> samples_of(const Leaf& leaf, int team, int samples, float temperature, const Dice& dice);
+
+/// What the network says of a team's open moves, without a search.
+play::Reasons reasons_of(const Leaf& leaf, int team);
+/// Why a team makes the best candidate: a move's worth is the best score of a candidate that has it.
+play::Reasons reasons_of(const Question& question, const Answer& answer);
 
 /// A candidate's score is the mean over samples of the lead gained in the step plus gamma times the value of the next board,
 /// none if the game is over, in points per snake. Each next board is evaluated once, all questions' in one batch.

@@ -39,10 +39,10 @@ struct Player {
 };
 
 /// The moves of team `team[k]` on each board k that is not finished, which is of game `first_game` + k.
-/// Shapes  as play::Mover::act.
+/// Shapes  as play::Mover::act and explain; `reasons` may be empty.
 void choose(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
             std::span<const std::uint8_t> team, std::uint64_t seed, std::int64_t first_game,
-            std::span<game::Actions> actions);
+            std::span<game::Actions> actions, std::span<play::Reasons> reasons = {});
 
 /// Moves depend on the seed, the game and the board only, however many boards are side by side; with a time limit also on the
 /// machine. Where every snake of the team has one open move it is made without a search.

@@ -51,6 +51,9 @@ class Tree {
   [[nodiscard]] double mean(int snake, int move) const;
   /// Each snake's most visited move; on a tie the one that the network prefers.
   [[nodiscard]] TeamMoves best(int team) const;
+  /// Why a team makes its best moves, and the line that follows if each snake makes its most visited move, as long as simulations
+  /// went that way.
+  [[nodiscard]] play::Reasons reasons(int team) const;
 
  private:
   struct Node {
@@ -72,6 +75,7 @@ class Tree {
   void add_node(const Leaf& leaf);
   [[nodiscard]] game::Actions select(const Node& node) const;
   [[nodiscard]] const std::uint32_t* child(const Step& step) const;
+  [[nodiscard]] static game::Actions most_visited(const Node& node);
   void back_up(const std::vector<Step>& path, double value);
 
   game::State root_;

@@ -1,0 +1,35 @@
+// What the moves of a game cost, by search on each of its boards.
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "snake_ddp/search/mover.hpp"
+
+namespace snake_ddp::search {
+
+/// A board, and the moves that the snakes made on it; kUnknownMove where nobody knows.
+struct Turn {
+  game::State board;
+  std::array<int, game::kSnakes> played;
+};
+inline constexpr int kUnknownMove = -1;
+
+/// A snake's move, and one that is worth more to its team.
+struct Loss {
+  int step = 0;  // steps played before
+  int snake = 0, played = 0, better = 0;
+  double value_played = 0.0, value_better = 0.0;  // the own team's lead to come, in points per snake
+
+  /// The lead that it cost.
+  [[nodiscard]] double points() const { return game::kTeamSize * (value_better - value_played); }
+};
+
+/// The moves that cost anything, worst first; on a tie in the game's order. A tree says which moves are best and what they are
+/// worth; another one of the same size, in which the snake makes the move that was played, what that is worth. Foes and mates
+/// make their best moves in both.
+/// Throws  Bug for a player whose search has no fixed number of simulations.
+std::vector<Loss> losses_of(const Player& player, const Evaluate& evaluate, std::span<const Turn> turns);
+
+}  // namespace snake_ddp::search
