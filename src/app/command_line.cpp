@@ -112,6 +112,8 @@ int run_command_line(const std::vector<std::string>& arguments) {
   commands.push_back({pretrain, add_pretrain(*pretrain, arguments)});
   CLI::App* replay = add("replay", "show a recorded game, in a web page or in the terminal");
   commands.push_back({replay, add_replay(*replay)});
+  CLI::App* play = add("play", "play against a team in the terminal");
+  commands.push_back({play, add_play(*play)});
   CLI::App* verify = add("verify-trace", "replay recorded games and compare every state");
   commands.push_back({verify, add_verify_trace(*verify)});
   CLI::App* bench = add("bench", "measure speed and compare it with its bounds");

@@ -488,6 +488,9 @@ def check_line(words):
         assert done.returncode == 0, done.stderr
         if "--json" in words:
             only_json(done.stdout)
+    elif name == "snake_ddp" and words[1:2] == ["play"]:
+        done = run_here([BINARY, *words[1:]])  # as far as one comes without a terminal
+        assert done.returncode == 2 and "needs a terminal" in done.stderr, done.stderr
     elif name == "snake_ddp" and words[1:2] == ["pretrain"]:
         done = run_here([BINARY, *words[1:], "--check_settings"])
         assert done.returncode == 0, done.stderr

@@ -193,6 +193,10 @@ TESTS = [
     catch("test_train", "a learner enters with as many wins as it must have, and not with fewer",
           ("a learner must win more than it must", "League::judge", ">= options_.entry", "> options_.entry")),
 
+    pytest("app/test_play.py::test_the_snake_turns_as_keys_say_and_else_goes_straight_on",
+           ("a key back is obeyed", "Steering::next", "turn != (direction ^ 1)", "turn < 4")),
+    pytest("app/test_play.py::test_the_terminal_is_given_back_whatever_ends_the_game[Ctrl-C]",
+           ("the terminal stays raw", "give_back", "::tcsetattr(STDIN_FILENO, TCSANOW, &g_before);", "")),
     pytest("train/test_train.py::test_two_ranks_learn_what_one_learns_from_both_batches[ddpg-softmax]",
            ("gradients are summed, not averaged", "all_reduce_mean", "sum_in_shared_memory(tensor, size()", "sum_in_shared_memory(tensor, 1"),
            targets=PROBE),

@@ -1,0 +1,21 @@
+// What a person who plays sees.
+#pragma once
+
+#include <string>
+
+#include "snake_ddp/app/terminal.hpp"
+#include "snake_ddp/game/game.hpp"
+
+namespace snake_ddp::app {
+
+struct PlayScreen {
+  const game::State& state;
+  int you = 0;       // the person's snake
+  std::string says;  // a line below the board
+  Abilities abilities;
+};
+
+/// At most 80 columns and 24 lines. In colour and UTF-8 each cell is three half characters wide and high; else as board_text.
+std::string play_text(const PlayScreen& screen);
+
+}  // namespace snake_ddp::app

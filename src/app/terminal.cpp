@@ -1,0 +1,161 @@
+#include "snake_ddp/app/terminal.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+
+#include "snake_ddp/base/error.hpp"
+
+namespace snake_ddp::app {
+namespace {
+
+constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l\x1b[2J";  // another screen, no cursor
+constexpr std::string_view kLeave = "\x1b[0m\x1b[?25h\x1b[?1049l";
+constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+// A handler knows no object.
+termios g_before{};
+int g_output = -1;  // opened anew, not to block: others share descriptor 1
+bool g_escapes = false;
+std::atomic<bool> g_stop{false};
+
+void give_back() {
+  if (g_escapes) (void)!::write(g_output, kLeave.data(), kLeave.size());
+  ::tcflush(STDIN_FILENO, TCIFLUSH);  // keys that came too late are not for the shell
+  ::tcsetattr(STDIN_FILENO, TCSANOW, &g_before);
+}
+
+extern "C" void on_end(int signal) {
+  if (!g_stop.exchange(true)) return;
+  give_back();
+  _exit(128 + signal);
+}
+
+struct KeyName {
+  std::string_view sent;
+  Key key;
+};
+constexpr std::array kKeys = {
+    KeyName{"\x1b[A", Key::kUp},    KeyName{"\x1b[B", Key::kDown},  KeyName{"\x1b[D", Key::kLeft},
+    KeyName{"\x1b[C", Key::kRight}, KeyName{"\x1bOA", Key::kUp},    KeyName{"\x1bOB", Key::kDown},
+    KeyName{"\x1bOD", Key::kLeft},  KeyName{"\x1bOC", Key::kRight}, KeyName{"w", Key::kUp},
+    KeyName{"s", Key::kDown},       KeyName{"a", Key::kLeft},       KeyName{"d", Key::kRight},
+    KeyName{"k", Key::kUp},         KeyName{"j", Key::kDown},       KeyName{"h", Key::kLeft},
+    KeyName{"l", Key::kRight},      KeyName{" ", Key::kPause},      KeyName{"q", Key::kQuit},
+};
+
+char small(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+}  // namespace
+
+std::optional<Key> take_key(std::string& sent) {
+  for (; !sent.empty(); sent.erase(0, 1)) {
+    const bool escape = sent[0] == '\x1b';
+    const std::string text = escape ? sent : std::string(1, small(sent[0]));
+    const auto known =
+        std::find_if(kKeys.begin(), kKeys.end(), [&](const KeyName& k) { return text.starts_with(k.sent); });
+    if (known != kKeys.end()) {
+      sent.erase(0, known->sent.size());
+      return known->key;
+    }
+    if (escape && (sent == "\x1b" || sent == "\x1b[" || sent == "\x1bO")) return {};  // more may come
+  }
+  return {};
+}
+
+Abilities abilities(const char* (*variable)(const char* name)) {
+  const auto text = [&](const char* name) {
+    const char* value = variable(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::string locale;
+  for (const char* name : {"LANG", "LC_CTYPE", "LC_ALL"})  // the last one that is set counts
+    if (!text(name).empty()) locale = text(name);
+  std::transform(locale.begin(), locale.end(), locale.begin(), small);
+  const bool escapes = !text("TERM").empty() && text("TERM") != "dumb";
+  return {escapes, escapes && text("NO_COLOR").empty(),
+          locale.find("utf-8") != locale.npos || locale.find("utf8") != locale.npos};
+}
+
+Terminal::Terminal(const Abilities& abilities) : abilities_(abilities) {
+  for (const auto& [descriptor, name] :
+       {std::pair{STDIN_FILENO, "input"}, std::pair{STDOUT_FILENO, "output"}}) {
+    if (::isatty(descriptor) == 0)
+      throw base::UsageError(std::string("play needs a terminal, with keys and a screen; its standard ") +
+                             name + " is none");
+  }
+  // ttyname's path may be that of another container's terminal.
+  g_output = ::open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (g_output < 0 || ::tcgetattr(STDIN_FILENO, &g_before) != 0) {
+    if (g_output >= 0) ::close(g_output);
+    throw base::UsageError("play cannot use this terminal for keys and a screen; try another one");
+  }
+  g_escapes = abilities_.escapes;
+  struct sigaction action {};
+  action.sa_handler = on_end;  // without SA_RESTART: waits end
+  for (const int signal : kEnding) sigaction(signal, &action, nullptr);
+  termios raw = g_before;
+  raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+  raw.c_iflag &= ~static_cast<tcflag_t>(IXON);  // Ctrl-S would stop the game for good
+  raw.c_cc[VMIN] = 0;
+  raw.c_cc[VTIME] = 0;
+  raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // Ctrl-Z would leave the shell with this terminal
+  ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+  if (abilities_.escapes) write(kEnter);
+}
+
+Terminal::~Terminal() {
+  give_back();
+  ::close(g_output);
+}
+
+std::optional<Key> Terminal::key(base::Deadline deadline) {
+  for (;;) {
+    if (g_stop) return Key::kQuit;
+    if (const auto known = take_key(sent_)) return known;
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    const int ready =
+        ::poll(&input, 1, static_cast<int>(std::min<std::int64_t>(deadline.left().count(), 200)));
+    if (ready < 0 && errno != EINTR) return Key::kQuit;
+    if (ready > 0) {
+      std::array<char, 256> text;
+      const ssize_t size = ::read(STDIN_FILENO, text.data(), text.size());
+      if (size == 0 || (size < 0 && errno != EINTR && errno != EAGAIN)) return Key::kQuit;
+      if (size > 0) sent_.append(text.data(), static_cast<std::size_t>(size));
+    } else if (deadline.passed()) {
+      return g_stop ? std::optional(Key::kQuit) : std::nullopt;
+    }
+  }
+}
+
+void Terminal::show(std::string_view frame) {
+  if (!abilities_.escapes) return write(std::string(frame) + "\n");
+  std::string text = "\x1b[H";
+  for (const char c : frame) text += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
+  write(text + "\x1b[J");
+}
+
+void Terminal::write(std::string_view text) {
+  const base::Deadline deadline = base::Deadline::in(std::chrono::seconds(1));
+  while (!text.empty() && !deadline.passed() && !g_stop) {
+    const ssize_t size = ::write(g_output, text.data(), text.size());
+    if (size > 0) {
+      text.remove_prefix(static_cast<std::size_t>(size));
+    } else if (errno == EAGAIN) {
+      pollfd output{g_output, POLLOUT, 0};
+      ::poll(&output, 1, static_cast<int>(deadline.left().count()));
+    } else if (errno != EINTR) {
+      return;  // it has gone: its input says so, too
+    }
+  }
+}
+
+}  // namespace snake_ddp::app
