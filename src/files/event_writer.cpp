@@ -2,12 +2,11 @@
 
 #include <fcntl.h>
 
-#include <boost/crc.hpp>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <protozero/pbf_writer.hpp>
 
+#include "event_format.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/descriptor.hpp"
@@ -19,28 +18,8 @@ namespace {
 constexpr std::size_t kBufferBytes = 64 * 1024;
 constexpr std::size_t kMostBytes = 16 << 20;  // while a full disk takes nothing
 
-// Field numbers of TensorFlow's event.proto and summary.proto.
-enum EventField : protozero::pbf_tag_type {
-  kWallTime = 1,
-  kStep = 2,
-  kFileVersion = 3,
-  kSummary = 5,
-  kSessionLog = 7
-};
-enum SummaryField : protozero::pbf_tag_type { kValue = 1 };
-enum SessionField : protozero::pbf_tag_type { kStatus = 1 };
-enum ValueField : protozero::pbf_tag_type { kTag = 1, kSimpleValue = 2 };
-
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-// CRC-32C, turned and shifted so that the checksum of data that holds checksums is no special case.
-std::uint32_t masked_crc(std::string_view bytes) {
-  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
-  crc.process_bytes(bytes.data(), bytes.size());
-  const std::uint32_t value = crc.checksum();
-  return ((value >> 15U) | (value << 17U)) + 0xa282ead8U;
 }
 
 template <class T>
@@ -61,12 +40,11 @@ std::string version_event() {
   std::string event;
   protozero::pbf_writer writer(event);
   writer.add_double(kWallTime, seconds_since_1970());
-  writer.add_string(kFileVersion, "brain.Event:2");
+  writer.add_string(kFileVersion, kEventVersion);
   return event;
 }
 
 std::string start_event(std::int64_t step) {
-  constexpr std::int32_t kStart = 1;
   std::string event;
   protozero::pbf_writer writer(event);
   writer.add_double(kWallTime, seconds_since_1970());

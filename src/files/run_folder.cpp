@@ -226,6 +226,14 @@ RunClaim::~RunClaim() {
   for (const int descriptor : descriptors_) ::close(descriptor);
 }
 
+bool is_claimed(const std::string& folder) {
+  const int descriptor = ::open((folder + "/train.log").c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool claimed = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(descriptor);
+  return claimed;
+}
+
 RunModel find_run_model(const std::string& runs_dir, const std::string& game_name, std::int64_t number,
                         std::int64_t episode, const std::string& old_models_dir) {
   const std::array<fs::path, 2> places{fs::path(runs_dir) / game_name, fs::path(old_models_dir) / game_name};

@@ -60,6 +60,12 @@ TESTS = [
           ("the dead go on", "Line::add", "gone_[i] ? play::kGone : result.turned[i]", "result.turned[i]")),
     catch("test_search", "a long snake that runs into a body though it could go on has made the game's worst move",
           ("what was played is worth what is best", "add_losses", "only.open[snake] = static_cast<std::uint8_t>(1U << made);", "")),
+    catch("test_files", "of a file that ends anywhere all whole records are read",
+          ("damaged records are read", "take_record", "!= masked_crc(event)", "== 0")),
+    catch("test_train", "a restart takes the place of the points from its episode on, and breaks are no training",
+          ("a restart keeps what it made void", "drop_from", ">= episode", "> episode")),
+    catch("test_train", "a run is running while a process holds its folder",
+          ("a look takes the lock for good", "is_claimed", "::close(descriptor);", "")),
 
     catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM",
           ("both directions run the same way", "snake_at", "direction == 0", "direction < 2"),

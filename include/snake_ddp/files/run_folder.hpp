@@ -54,6 +54,9 @@ class RunClaim {
   std::vector<int> descriptors_;
 };
 
+/// Whether a process holds this lock. Takes a shared one for a moment.
+bool is_claimed(const std::string& folder);
+
 /// Paths of two weights files that exist.
 struct RunModel {
   std::string actor;

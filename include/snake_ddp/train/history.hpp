@@ -1,0 +1,45 @@
+// What a run's folder tells about the run: its settings, curves and log. Reads only; the run may still be going on.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace snake_ddp::train {
+
+/// Points of one TensorBoard tag, oldest first.
+struct Curve {
+  std::vector<double> time;  // seconds since 1970
+  std::vector<std::int64_t> episode;
+  std::vector<float> value;
+};
+
+/// From a start of the program to its last point that still counts.
+struct Stretch {
+  double begin = 0, end = 0;  // seconds since 1970
+};
+
+struct LogLine {
+  double time = 0;   // seconds since 1970
+  std::string text;  // without the lines that continue it
+};
+
+struct History {
+  nlohmann::ordered_json settings;  // config.json
+  std::map<std::string, Curve> curves;
+  std::vector<Stretch> stretches;
+  std::vector<LogLine> log;
+  std::vector<std::string> damage;  // what could not be read, and why
+  bool is_running = false;          // a process holds the folder
+
+  /// Minutes of training up to this time; breaks between two starts do not count.
+  [[nodiscard]] double minutes(double time) const;
+};
+
+/// Points that a restart made void are left out, as in TensorBoard.
+/// Throws  FileError for a folder without a readable config.json. Other files may be missing or damaged.
+History read_history(const std::string& folder);
+
+}  // namespace snake_ddp::train

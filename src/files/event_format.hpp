@@ -1,0 +1,33 @@
+// TensorBoard's event files: records of length, masked CRC-32C, Event, masked CRC-32C.
+// Follows  TensorFlow's event.proto, summary.proto and record_writer.cc.
+#pragma once
+
+#include <boost/crc.hpp>
+#include <cstdint>
+#include <protozero/types.hpp>
+#include <string_view>
+
+namespace snake_ddp::files {
+
+enum EventField : protozero::pbf_tag_type {
+  kWallTime = 1,
+  kStep = 2,
+  kFileVersion = 3,
+  kSummary = 5,
+  kSessionLog = 7
+};
+enum SummaryField : protozero::pbf_tag_type { kValue = 1 };
+enum SessionField : protozero::pbf_tag_type { kStatus = 1 };
+enum ValueField : protozero::pbf_tag_type { kTag = 1, kSimpleValue = 2 };
+inline constexpr std::int32_t kStart = 1;  // a session's status
+inline constexpr const char* kEventVersion = "brain.Event:2";
+
+// Turned and shifted so that the checksum of data that holds checksums is no special case.
+inline std::uint32_t masked_crc(std::string_view bytes) {
+  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  const std::uint32_t value = crc.checksum();
+  return ((value >> 15U) | (value << 17U)) + 0xa282ead8U;
+}
+
+}  // namespace snake_ddp::files

@@ -1,0 +1,108 @@
+// What is read of a run's folder: curves over restarts, the log, and folders that lack something.
+#include "snake_ddp/train/history.hpp"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "../files/temporary_folder.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/files/event_writer.hpp"
+#include "snake_ddp/files/run_folder.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+using Catch::Matchers::Contains;
+using files::TemporaryFolder;
+
+void put(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+}  // namespace
+
+TEST_CASE("a restart takes the place of the points from its episode on, and breaks are no training",
+          "[unit]") {
+  const TemporaryFolder folder;
+  put(folder / "config.json", "{}");
+  {
+    files::EventWriter first(folder.path());
+    for (int episode = 1; episode <= 4; ++episode) first.scalar("tag", 10 * episode, episode);
+  }
+  {
+    files::EventWriter second(folder.path());
+    second.restart(3);
+    for (int episode = 3; episode <= 5; ++episode) second.scalar("tag", 20 * episode, episode);
+  }
+  const train::History history = train::read_history(folder.path());
+  REQUIRE(history.damage.size() == 1);
+  CHECK_THAT(history.damage[0], Contains("train.log") && Contains("No such file"));
+  const train::Curve& curve = history.curves.at("tag");
+  CHECK(curve.episode == std::vector<std::int64_t>{1, 2, 3, 4, 5});
+  CHECK(curve.value == std::vector<float>{10, 20, 60, 80, 100});
+  REQUIRE(history.stretches.size() == 2);
+  CHECK(history.stretches[0].end == curve.time[1]);
+  CHECK(history.stretches[1].end == curve.time[4]);
+}
+
+TEST_CASE("minutes are those of the stretches", "[unit]") {
+  train::History history;
+  history.stretches = {{1000, 1060}, {5000, 5120}};
+  CHECK(history.minutes(900) == 0);
+  CHECK(history.minutes(1030) == Approx(0.5));
+  CHECK(history.minutes(3000) == Approx(1));
+  CHECK(history.minutes(5060) == Approx(2));
+  CHECK(history.minutes(9000) == Approx(3));
+}
+
+TEST_CASE("lines of the log have their time, without the lines that continue them", "[unit]") {
+  const TemporaryFolder folder;
+  put(folder / "config.json", "{}");
+  put(folder / "train.log",
+      "2026-01-31 12:00:00.250 one\n\t\tcontinued\n2026-01-31 12:00:01.000 two: 2026-01-31\nno "
+      "time\n2026-01-");
+  const train::History history = train::read_history(folder.path());
+  REQUIRE(history.log.size() == 2);
+  CHECK(history.log[0].text == "one");
+  CHECK(history.log[1].text == "two: 2026-01-31");
+  CHECK(history.log[1].time - history.log[0].time == Approx(0.75));
+  CHECK(history.damage == std::vector<std::string>{"There is no event file: no curves."});
+}
+
+TEST_CASE("a run is running while a process holds its folder", "[unit]") {
+  const TemporaryFolder folder;
+  put(folder / "config.json", "{}");
+  {
+    const files::RunClaim claim(folder.path());
+    CHECK(train::read_history(folder.path()).is_running);
+  }
+  CHECK(!train::read_history(folder.path()).is_running);
+  const files::RunClaim again(folder.path());  // looking leaves no lock
+}
+
+TEST_CASE("a folder without whole settings is none of a run", "[unit]") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH(train::read_history(folder.path()), Contains("is not a run folder"));
+  for (const char* text : {"{\"gamma\": ", "[]"}) {
+    put(folder / "config.json", text);
+    CHECK_THROWS_AS(train::read_history(folder.path()), base::FileError);
+  }
+}
+
+TEST_CASE("damaged event files are told, and what is before the damage is read", "[unit]") {
+  const TemporaryFolder folder;
+  put(folder / "config.json", "{}");
+  put(folder / "train.log", "");
+  std::string path;
+  {
+    files::EventWriter writer(folder.path());
+    path = writer.path();
+    for (int i = 0; i < 3; ++i) writer.scalar("tag", i, i);
+  }
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 3);
+  put(folder / "events.out.tfevents.9999999999.x", "something else than events");
+  const train::History history = train::read_history(folder.path());
+  CHECK(history.curves.at("tag").value == std::vector<float>{0, 1});
+  REQUIRE(history.damage.size() == 2);
+  CHECK_THAT(history.damage[0], Contains("ends within a record"));
+  CHECK_THAT(history.damage[1], Contains("is no event file"));
+}
