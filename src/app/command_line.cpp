@@ -114,6 +114,8 @@ int run_command_line(const std::vector<std::string>& arguments) {
   commands.push_back({replay, add_replay(*replay)});
   CLI::App* play = add("play", "play against a team in the terminal");
   commands.push_back({play, add_play(*play)});
+  CLI::App* report = add("report", "write a page about training runs");
+  commands.push_back({report, add_report(*report)});
   CLI::App* verify = add("verify-trace", "replay recorded games and compare every state");
   commands.push_back({verify, add_verify_trace(*verify)});
   CLI::App* bench = add("bench", "measure speed and compare it with its bounds");

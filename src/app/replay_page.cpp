@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "page_data.hpp"
 #include "replay_page_html.hpp"
-#include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -37,28 +37,7 @@ std::string replay_page(const records::RecordedGame& game, const PageNotes& note
     for (const search::Loss& loss : *notes.blunders)
       data["blunders"].push_back({loss.step, loss.snake, loss.played, loss.better, loss.points()});
   }
-  // Plain ASCII, and without the characters that mean something in HTML: only texts can hold them.
-  std::string text;
-  for (const char c : data.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)) {
-    switch (c) {
-      case '<':
-        text += "\\u003c";
-        break;
-      case '>':
-        text += "\\u003e";
-        break;
-      case '&':
-        text += "\\u0026";
-        break;
-      default:
-        text += c;
-    }
-  }
-  constexpr std::string_view kPlace = "<script type=\"application/json\" id=\"game\">null";
-  std::string page(kReplayPageHtml);
-  const std::size_t at = page.find(kPlace);
-  SD_CHECK(at != std::string::npos, "the page has no place for the game");
-  return page.replace(at + kPlace.size() - 4, 4, text);
+  return with_data(kReplayPageHtml, "game", data);
 }
 
 }  // namespace snake_ddp::app

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <fstream>
 
 #include "snake_ddp/base/text.hpp"
 
@@ -19,6 +20,13 @@ int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+double resident_mb() {
+  std::ifstream sizes("/proc/self/statm");  // in pages: the address space, then what is in memory
+  double all = 0, resident = 0;
+  sizes >> all >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1024.0 * 1024.0);
 }
 
 }  // namespace snake_ddp::base

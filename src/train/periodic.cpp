@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "evaluation_games.hpp"
 #include "session.hpp"
 #include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/judge.hpp"
@@ -51,15 +52,27 @@ void compare_weights(Session& s, Scheduled& j) {
                        s.context.deadline());
 }
 
+void keep_games(Session& s, const EvaluationGames& games) {
+  try {
+    mend_folder(s);
+    games.write(s.keeper->folder() + "/evaluation", s.o.algo, s.o.eval_opponent);
+  } catch (const base::FileError& e) {
+    s.reporter->line(
+        fmt::format("The evaluation's games could not be saved: {} Training continues", e.what()));
+  }
+}
+
 void evaluate(Session& s, Scheduled& j) {
   s.arena->settle();
   s.watchdog.tick("evaluating");
   const auto alive = [&](std::int64_t, const game::State&) { s.watchdog.tick("evaluating"); };
   const rollout::Player self{std::nullopt, &s.learner->policy(), s.o.sight, false, s.o.mask_fatal};
   const rollout::Player rival{s.o.eval_rival, nullptr, {}, false};
+  play::MatchOptions match{s.o.eval_games, static_cast<std::uint64_t>(s.o.seed), true, 0, 1, alive};
+  std::optional<EvaluationGames> games;
+  if (s.keeper) games.emplace(match);
   const std::optional<play::MatchResult> played =
-      judge(self, rival, {s.o.eval_games, static_cast<std::uint64_t>(s.o.seed), true, 0, 1, alive}, s.context,
-            running::stop_requested);
+      judge(self, rival, match, s.context, running::stop_requested);
   if (!played) {
     s.agreed.stop = 1;
     return;
@@ -68,6 +81,7 @@ void evaluate(Session& s, Scheduled& j) {
   *j.due = 0;
   const double win_rate = played->win_rate();
   if (s.reporter) s.reporter->evaluation(s.agreed.episode, s.o.eval_opponent, *played);
+  if (games) keep_games(s, *games);
   s.note(fmt::format("Evaluation at episode {}, step {}: won {} of {}", s.agreed.episode, s.counters.steps,
                      played->wins, played->games));
   if (s.keeper && win_rate > s.counters.best_win_rate) save(s, "best");

@@ -7,6 +7,7 @@
 
 #include "session.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
+#include "snake_ddp/base/host.hpp"
 #include "snake_ddp/train/plan.hpp"
 
 namespace snake_ddp::train {
@@ -43,6 +44,8 @@ void report_pace(Session& s, const learners::UpdateStats* stats) {
   const Pace pace{rate((s.counters.steps - last.steps) * s.o.num_envs * s.context.size()),
                   rate(s.counters.updates - last.updates),
                   last.allreduces > 0 ? 1000 * last.allreduce_s / static_cast<double>(last.allreduces) : 0.0,
+                  last.allreduce_s / passed,
+                  base::resident_mb(),
                   gpu_memory_mb(s.context.device())};
   const ArenaCount count = s.arena->count();
   const int level = s.o.mix.empty() ? difficulty(s.o, count.episodes_ended) : last.level;

@@ -85,6 +85,8 @@ void Reporter::pace(std::int64_t episode, const Pace& pace, const learners::Upda
   events_.scalar("perf/env_steps_per_second", pace.env_steps_per_s, episode);
   events_.scalar("perf/updates_per_second", pace.updates_per_s, episode);
   events_.scalar("perf/allreduce_ms", pace.allreduce_ms, episode);
+  events_.scalar("perf/allreduce_share", pace.allreduce_share, episode);
+  events_.scalar("perf/memory_mb", pace.memory_mb, episode);
   events_.scalar("perf/gpu_memory_mb", pace.gpu_memory_mb, episode);
   events_.scalar("train/epsilon", epsilon, episode);
   events_.scalar("train/difficulty", difficulty, episode);
@@ -112,8 +114,6 @@ void Reporter::evaluation(std::int64_t episode, const std::string& opponent, con
   events_.scalar("eval/win_rate", r.win_rate(), episode);
   events_.scalar("eval/score", static_cast<double>(r.score_a) / games, episode);
   events_.scalar("eval/opponent_score", static_cast<double>(r.score_b) / games, episode);
-  push_points();
-}
   for (const play::DeathGroup& group : play::kDeathGroups) {
     events_.scalar(fmt::format("deaths/{}", group.name),
                    static_cast<double>(r.deaths_a.group(group.name).deaths) / games, episode);
@@ -122,6 +122,8 @@ void Reporter::evaluation(std::int64_t episode, const std::string& opponent, con
     events_.scalar(late == 0 ? "deaths/length_lost_early" : "deaths/length_lost_late",
                    static_cast<double>(r.deaths_a.total(late).length) / games, episode);
   }
+  push_points();
+}
 
 void Reporter::collected(std::int64_t episode, const Collected& all) {
   events_.scalar("collect/episodes", static_cast<double>(all.episodes), episode);

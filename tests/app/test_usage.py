@@ -184,7 +184,7 @@ def test_help_shows_every_flag_with_its_default():
     assert done.returncode == 0 and done.stderr == ""
     for words in ("--max_episodes,--max-episodes", "[50000]", "--gamma", "[0.99]", "[curriculum]", "[0.0003]", "[off]"):
         assert words in done.stdout
-    for command in ("eval", "pretrain", "export", "replay", "verify-trace", "bench", "info"):
+    for command in ("eval", "pretrain", "export", "replay", "report", "verify-trace", "bench", "info"):
         assert call(command, "--help").returncode == 0
         assert command in call("--help").stdout
     assert call("--version").stdout.startswith("snake_ddp 1.0.0 with LibTorch 2.11")

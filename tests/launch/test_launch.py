@@ -491,6 +491,9 @@ def check_line(words):
     elif name == "snake_ddp" and words[1:2] == ["play"]:
         done = run_here([BINARY, *words[1:]])  # as far as one comes without a terminal
         assert done.returncode == 2 and "needs a terminal" in done.stderr, done.stderr
+    elif name == "snake_ddp" and words[1:2] == ["report"]:  # a run's folder is an example
+        done = run_here([BINARY, *words[1:]])
+        assert done.returncode == 4 and "is not a run folder" in done.stderr, done.stderr
     elif name == "snake_ddp" and words[1:2] == ["pretrain"]:
         done = run_here([BINARY, *words[1:], "--check_settings"])
         assert done.returncode == 0, done.stderr

@@ -343,7 +343,7 @@ def test_tensorboard_and_the_log_say_what_the_console_said(tmp_path):
     events.Reload()
     assert set(events.Tags()["scalars"]) == {
         "reward/snake_1", "reward/snake_2", "reward/snake_3", "reward/total", "loss/actor", "loss/critic",
-        "perf/env_steps_per_second", "perf/updates_per_second", "perf/allreduce_ms", "perf/gpu_memory_mb",
+        "perf/env_steps_per_second", "perf/updates_per_second", "perf/allreduce_ms", "perf/allreduce_share", "perf/memory_mb", "perf/gpu_memory_mb",
         "train/epsilon", "train/difficulty", "train/actor_grad_norm", "train/critic_grad_norm", "train/q_mean",
         "train/buffer_size", *(f"collect/{name}" for name in (
             "episodes", "env_steps", "transitions", "play_seconds", "episode_steps", "team_return", "rival_return", "win_rate")),

@@ -11,4 +11,7 @@ std::string host_name();
 /// Cores that this process may run on, at least 1.
 int usable_cores();
 
+/// Main memory that this process occupies, in MiB; 0 if the system does not say.
+double resident_mb();
+
 }  // namespace snake_ddp::base

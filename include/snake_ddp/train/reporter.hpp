@@ -22,7 +22,9 @@ namespace snake_ddp::train {
 struct Pace {
   double env_steps_per_s = 0;
   double updates_per_s = 0;
-  double allreduce_ms = 0;  // mean time of one gradient all-reduce, 0 with one rank
+  double allreduce_ms = 0;     // mean time of one gradient all-reduce, 0 with one rank
+  double allreduce_share = 0;  // of the time since the last report
+  double memory_mb = 0;        // main memory of this process
   double gpu_memory_mb = 0;
 };
 

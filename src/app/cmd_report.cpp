@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "page_data.hpp"
+#include "report_page_html.hpp"
+#include "snake_ddp/app/command_line.hpp"
+#include "snake_ddp/app/report_data.hpp"
+#include "snake_ddp/base/console.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+
+namespace snake_ddp::app {
+namespace {
+
+constexpr const char* kUsualChampion = "models/champion.pth";
+
+struct ReportLine {
+  ReportOptions data;
+  std::string html;
+  bool json = false, watch = false;
+  double every = 10;
+};
+
+bool any_running(const nlohmann::ordered_json& data) {
+  const nlohmann::ordered_json& runs = data.at("runs");
+  return std::any_of(runs.begin(), runs.end(), [](const auto& run) { return run.at("state") == "running"; });
+}
+
+}  // namespace
+
+Action add_report(CLI::App& command) {
+  const auto line = std::make_shared<ReportLine>();
+  command.add_option("runs", line->data.runs,
+                     "folders of runs; those that differ in the seed alone share a band");
+  command.add_option("--html", line->html, "write the page to this file");
+  command.add_flag("--json", line->json, "what the page shows, as one JSON object on stdout");
+  command.add_option("--preset", line->data.preset,
+                     "show the settings that differ from this file's [from the defaults]");
+  command
+      .add_option("--ladder_games,--ladder-games", line->data.ladder_games,
+                  "games of the last weights against each scripted team and the champion; 0: none")
+      ->check(CLI::Range(0, 100'000))
+      ->capture_default_str();
+  command.add_option("--champion", line->data.champion,
+                     fmt::format("an actor to play against, too [{}, if it is there]", kUsualChampion));
+  command.add_flag("--watch", line->watch, "write the page again until the last of the runs has ended");
+  command.add_option("--every", line->every, "seconds between two pages of --watch")
+      ->check(CLI::Range(0.1, 86'400.0))
+      ->capture_default_str();
+  return [line]() -> int {
+    if (line->data.runs.empty())
+      throw base::UsageError(
+          "report needs the folder of a run, for example runs/snakes_3v3/run1_…; see --help");
+    if (line->html.empty() == !line->json)
+      throw base::UsageError("report needs either --html OUT, for a page, or --json");
+    if (line->watch && line->json) throw base::UsageError("--watch is for --html");
+    if (line->data.champion.empty() && std::filesystem::exists(kUsualChampion))
+      line->data.champion = kUsualChampion;
+    for (;;) {
+      nlohmann::ordered_json data = report_data(line->data);
+      if (line->json) {
+        base::print_result(data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+        return base::kExitDone;
+      }
+      const bool goes_on = line->watch && any_running(data);
+      data["reload_s"] = goes_on ? std::ceil(line->every) : 0;
+      const std::string page = with_data(kReportPageHtml, "report", data);
+      records::write_file_atomically(line->html, page);
+      if (!goes_on) {
+        base::print_result(fmt::format("{}: {} run(s), {} kB; open it in a browser\n", line->html,
+                                       line->data.runs.size(), (page.size() + 999) / 1000));
+        return base::kExitDone;
+      }
+      std::this_thread::sleep_for(std::chrono::duration<double>(line->every));
+    }
+  };
+}
+
+}  // namespace snake_ddp::app

@@ -1,0 +1,113 @@
+#include "report_ladder.hpp"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/app/team.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/json_text.hpp"
+
+namespace snake_ddp::app {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr std::uint64_t kSeed = 1;
+
+// The weights that were saved last; empty if there are none.
+fs::path last_actor(const std::string& folder) {
+  fs::path last;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder + "/trained_model", none)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("actor_") || name == "actor_best.pth" || entry.path().extension() != ".pth")
+      continue;
+    if (last.empty() || entry.last_write_time() > fs::last_write_time(last)) last = entry.path();
+  }
+  return last;
+}
+
+// Names these bytes without reading them.
+std::string stamp(const fs::path& file) {
+  return fmt::format("{} {} {}", file.filename().string(), fs::file_size(file),
+                     fs::last_write_time(file).time_since_epoch().count());
+}
+
+ordered_json row(const std::string& name, const Team& self, const Team& other, std::int64_t games) {
+  const play::MatchResult r = rollout::play_match(self.player, other.player, {games, kSeed});
+  const play::Interval ci = play::wilson_interval(r.wins, r.games);
+  ordered_json deaths;
+  for (const play::DeathGroup& group : play::kDeathGroups)
+    deaths[std::string(group.name)] = r.deaths_a.group(group.name).deaths;
+  return {{"team", name},
+          {"games", r.games},
+          {"wins", r.wins},
+          {"draws", r.draws},
+          {"losses", r.losses},
+          {"win_rate", r.win_rate()},
+          {"low", ci.low},
+          {"high", ci.high},
+          {"score", static_cast<double>(r.score_a) / static_cast<double>(r.games)},
+          {"opponents_score", static_cast<double>(r.score_b) / static_cast<double>(r.games)},
+          {"deaths", deaths}};
+}
+
+ordered_json play_all(const fs::path& actor, const std::string& champion, std::int64_t games) {
+  at::set_num_threads(1);
+  const Team self = team_from_spec(actor.string());
+  ordered_json rows = ordered_json::array();
+  for (const agents::OpponentEntry& entry : agents::kOpponents) {
+    const std::string name(entry.name);
+    rows.push_back(row(name, self, team_from_spec(name), games));
+  }
+  if (!champion.empty()) rows.push_back(row("champion", self, team_from_spec(champion), games));
+  return rows;
+}
+
+ordered_json stored(const std::string& path) {
+  try {
+    ordered_json ladder = records::parse_ordered_json(records::read_file(path));
+    if (ladder.is_object() && ladder.contains("of")) return ladder;
+  } catch (const base::FileError&) {  // none, or none that can be used: it is played anew
+  }
+  return ordered_json::object();
+}
+
+}  // namespace
+
+ordered_json run_ladder(const std::string& folder, const std::string& champion, std::int64_t games,
+                        bool is_running) {
+  const std::string path = folder + "/ladder.json";
+  const fs::path actor = last_actor(folder);
+  ordered_json known = stored(path);
+  if (actor.empty()) return {{"why", "No weights are saved yet."}};
+  const ordered_json of = {
+      {"actor", stamp(actor)}, {"champion", champion.empty() ? "" : stamp(champion)}, {"games", games}};
+  if (known.value("of", ordered_json()) == of || (is_running && known.contains("rows"))) return known;
+  if (is_running)
+    return {{"why", "The run goes on: its ladder is played by the first report after its end."}};
+  if (games == 0) return {{"why", "Not asked for (--ladder_games 0)."}};
+  try {
+    ordered_json ladder = {{"of", of},
+                           {"actor", actor.filename().string()},
+                           {"games", games},
+                           {"seed", kSeed},
+                           {"rows", play_all(actor, champion, games)}};
+    try {
+      records::write_json(path, ladder);
+    } catch (const base::FileError&) {  // a folder that may only be read: it is played again each time
+    }
+    return ladder;
+  } catch (const base::Error& e) {  // weights from another version, or a file that is damaged
+    return {{"why", fmt::format("Could not be played: {}", e.what())}};
+  }
+}
+
+}  // namespace snake_ddp::app
