@@ -285,7 +285,7 @@ ordered_json games_of(const std::string& folder, std::size_t& room) {
     const std::string path = folder + "/evaluation/" + name + ".json";
     if (!std::filesystem::exists(path)) continue;
     records::read_games(path, [&](const records::RecordedGame& game) {
-      std::string page = replay_page(game, {.file = path});
+      std::string page = replay_page(game, {path, 0, {}});
       if (page.size() > room) {
         all.push_back({{"name", name}, {"path", path}});
         return;
