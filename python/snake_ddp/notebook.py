@@ -41,13 +41,14 @@ def replay(log: str | os.PathLike[str] | dict[str, Any], game: int = 0) -> Repla
     `log` is a file of `eval --record` or of the platform, plain or gzip, or its content; `game` counts the file's games from 0.
     Throws  ValueError if there is no such game, or it is no log.
     """
+    file = ""
     if not isinstance(log, dict):
-        games = list(games_in(log))
+        file, games = os.fspath(log), list(games_in(log))
         if not 0 <= game < len(games):
             raise ValueError(f"{log}: it has {len(games)} game(s), counted from 0, and no game {game}")
         log = games[game]
     try:
-        data = page_data(log)
+        data = page_data(log, file, game)
     except (KeyError, IndexError, TypeError) as error:
         raise ValueError(f"not a game log: {type(error).__name__}: {error}; docs/formats.md has the format") from error
     template = resources.files("snake_ddp").joinpath("replay_page.html").read_text(encoding="utf-8")
@@ -79,8 +80,8 @@ def embedded(data: dict[str, Any]) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def page_data(log: dict[str, Any]) -> dict[str, Any]:
-    """What the page's script reads: boards as cells' numbers, and each step's actions, rewards and deaths."""
+def page_data(log: dict[str, Any], file: str, game: int) -> dict[str, Any]:
+    """What the page's script reads: boards as cells' numbers; each step's actions, rewards and deaths, and how they are explained."""
     if log.get("game_name") != "snakes_3v3":
         raise KeyError("game_name is not snakes_3v3")
     steps = log["steps"]
@@ -98,8 +99,14 @@ def page_data(log: dict[str, Any]) -> dict[str, Any]:
         "start_time": log.get("start_time") or "",
         "end_time": log.get("end_time") or "",
         "truncated": log.get("truncated", False),
+        "file": file,
+        "number": game,
         "boards": boards,
-        "steps": [[actions(step), as_list(step["reward"]), step["info_after"]["hit"]] for step in steps],
+        "steps": [
+            [actions(step), as_list(step["reward"]), step["info_after"]["hit"]]
+            + ([step["explanation"]] if "explanation" in step else [])
+            for step in steps
+        ],
     }
 
 
