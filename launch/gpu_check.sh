@@ -59,9 +59,10 @@ same_weights() {
 export -f same_weights train
 export snake_ddp folder
 
-step "kernels against the host" 120 "$bin/tests/rollout/test_rollout" "[.device]"
-step "Adam on the device" 60 "$bin/tests/learners/test_learners" "[.device]"
-step "NCCL with one rank" 60 "$bin/tests/train/test_train" "[.device]"
+# NoTests: a program without such a test fails.
+step "kernels against the host" 120 "$bin/tests/rollout/test_rollout" "[.device]" -w NoTests
+step "Adam on the device" 60 "$bin/tests/learners/test_learners" "[.device]" -w NoTests
+step "NCCL with one rank" 60 "$bin/tests/train/test_train" "[.device]" -w NoTests
 for algo in ddpg dqn qmix; do
   step "same weights: $algo" 60 bash -c 'same_weights "$0"' $algo
 done
@@ -76,7 +77,7 @@ step "85 % with the view" 150 $(train 4096 --config configs/champion.json --oppo
 export PYTORCH_NO_CUDA_MEMORY_CACHING=1  # each tensor has memory of its own
 for tool in memcheck initcheck; do
   step "sanitizer: $tool" 180 compute-sanitizer --tool $tool --error-exitcode 9 "$bin/tests/rollout/test_rollout" \
-    "a fleet on a device plays the collector's games and stores the same rows"
+    "a fleet on a device plays the collector's games and stores the same rows" -w NoTests
 done
 unset PYTORCH_NO_CUDA_MEMORY_CACHING
 step "profile of kernels" 90 ncu --set full -k regex:run --launch-skip 40 -c 20 "$snake_ddp" bench game --device cuda --seconds 1
