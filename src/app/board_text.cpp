@@ -11,7 +11,7 @@
 namespace snake_ddp::app {
 namespace {
 
-constexpr std::string_view kLetters = "ABCDEF", kSmall = "abcdef", kArrows = "^v<>";
+constexpr std::string_view kSmall = "abcdef", kArrows = "^v<>";
 // Team A white on blue, team B black on yellow: apart for people with any kind of colour vision.
 constexpr std::array<std::string_view, 2> kTeamColour{"\x1b[97;44m", "\x1b[30;43m"};
 constexpr std::string_view kBeanColour = "\x1b[1;32m", kFaint = "\x1b[2m", kPlain = "\x1b[0m";
@@ -49,7 +49,7 @@ std::string board_text(const Moment& moment, bool colour) {
       const int direction = moment.board.directions[i];
       const char looks =
           direction == records::kUntold ? kSmall[i] : kArrows[static_cast<std::size_t>(direction)];
-      const std::string head{kLetters[i], looks};
+      const std::string head{letter(static_cast<int>(i)), looks};
       cells[static_cast<std::size_t>(body[k])] = {k == 0 ? head : std::string(2, kSmall[i]),
                                                   kTeamColour[i / game::kTeamSize]};
     }
@@ -74,9 +74,10 @@ std::string board_text(const Moment& moment, bool colour) {
   text += edge;
   for (std::size_t i = 0; i < game::kSnakes; ++i) {
     const int score = static_cast<int>(moment.board.snakes[i].size()) - game::kStartLength;
-    text += fmt::format("{}{} {}{}", i == 0 ? "" : "   ",
-                        painted(kTeamColour[i / game::kTeamSize], std::string(1, kLetters[i])), score,
-                        moment.hit[i] != 0 ? " died" : "");
+    text +=
+        fmt::format("{}{} {}{}", i == 0 ? "" : "   ",
+                    painted(kTeamColour[i / game::kTeamSize], std::string(1, letter(static_cast<int>(i)))),
+                    score, moment.hit[i] != 0 ? " died" : "");
   }
   return text + "\n";
 }

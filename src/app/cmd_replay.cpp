@@ -22,7 +22,7 @@ struct ReplayLine {
   bool text = false;
   double speed = 8;
   int blunders = 0;
-  std::string judge = "models/champion.pth:puct200";
+  std::string judge = std::string(kChampion) + ":puct200";
 };
 
 std::vector<search::Loss> blunders_of(const ReplayLine& line, const records::RecordedGame& game) {
@@ -31,9 +31,8 @@ std::vector<search::Loss> blunders_of(const ReplayLine& line, const records::Rec
   if (player == nullptr || player->spec.kind != search::Spec::Kind::kPuct || player->spec.count == 0) {
     throw base::UsageError(
         fmt::format("--judge {}: moves are judged by a tree of simulations: give a Q-network's file and "
-                    "their number, as in "
-                    "models/champion.pth:puct200",
-                    line.judge));
+                    "their number, as in {}:puct200",
+                    line.judge, kChampion));
   }
   const std::vector<game::State> boards = records::boards_of(game, line.file);
   std::vector<search::Turn> turns;
@@ -54,13 +53,12 @@ std::vector<search::Loss> blunders_of(const ReplayLine& line, const records::Rec
 }
 
 void print(const std::vector<search::Loss>& losses, const records::RecordedGame& game) {
-  constexpr std::array kMoves{"up", "down", "left", "right"};
   std::string text = fmt::format("{:>4}  {:<5}  {:<6}  {:<6}  {:>6}  {}\n", "step", "snake", "played",
                                  "better", "loss", "team");
   for (const search::Loss& loss : losses) {
-    text += fmt::format("{:>4}  {:<5}  {:<6}  {:<6}  {:>6.2f}  {}\n", loss.step, "ABCDEF"[loss.snake],
-                        kMoves[static_cast<std::size_t>(loss.played)],
-                        kMoves[static_cast<std::size_t>(loss.better)], loss.points(),
+    text += fmt::format("{:>4}  {:<5}  {:<6}  {:<6}  {:>6.2f}  {}\n", loss.step, letter(loss.snake),
+                        game::kDirectionNames[static_cast<std::size_t>(loss.played)],
+                        game::kDirectionNames[static_cast<std::size_t>(loss.better)], loss.points(),
                         harmless(game.names[static_cast<std::size_t>(loss.snake / game::kTeamSize)]));
   }
   base::print_result(text);

@@ -12,14 +12,13 @@
 #include "report_page_html.hpp"
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/report_data.hpp"
+#include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 
 namespace snake_ddp::app {
 namespace {
-
-constexpr const char* kUsualChampion = "models/champion.pth";
 
 struct ReportLine {
   ReportOptions data;
@@ -49,7 +48,7 @@ Action add_report(CLI::App& command) {
       ->check(CLI::Range(0, 100'000))
       ->capture_default_str();
   command.add_option("--champion", line->data.champion,
-                     fmt::format("an actor to play against, too [{}, if it is there]", kUsualChampion));
+                     fmt::format("an actor to play against, too [{}, if it is there]", kChampion));
   command.add_flag("--watch", line->watch, "write the page again until the last of the runs has ended");
   command.add_option("--every", line->every, "seconds between two pages of --watch")
       ->check(CLI::Range(0.1, 86'400.0))
@@ -61,8 +60,7 @@ Action add_report(CLI::App& command) {
     if (line->html.empty() == !line->json)
       throw base::UsageError("report needs either --html OUT, for a page, or --json");
     if (line->watch && line->json) throw base::UsageError("--watch is for --html");
-    if (line->data.champion.empty() && std::filesystem::exists(kUsualChampion))
-      line->data.champion = kUsualChampion;
+    if (line->data.champion.empty() && std::filesystem::exists(kChampion)) line->data.champion = kChampion;
     for (;;) {
       nlohmann::ordered_json data = report_data(line->data);
       if (line->json) {

@@ -32,7 +32,7 @@ constexpr std::size_t kMostGameBytes = 600'000;
 /// As short as the digits allow.
 double tidy(double value) { return std::isfinite(value) ? std::stod(fmt::format("{:.6g}", value)) : value; }
 
-/// The same float for whoever reads it.
+/// The shortest number that is this float.
 double exact(float value) { return std::isfinite(value) ? std::stod(fmt::format("{}", value)) : value; }
 
 std::string clock_text(double time) {
@@ -165,25 +165,25 @@ std::optional<std::string> mark_of(const std::string& text) {
 }
 
 ordered_json evaluations(const History& history, const Axes& axes) {
-  struct Told {
+  struct Logged {
     std::string opponent;
     std::int64_t games = 0;
   };
-  std::map<std::int64_t, Told> told;
+  std::map<std::int64_t, Logged> logged;
   std::smatch match;
   for (const train::LogLine& line : history.log)
     if (std::regex_search(line.text, match, kEvaluation))
-      told[std::stoll(match[1])] = {match[2], std::stoll(match[3])};
-  const Told usual{history.settings.value("eval_opponent", ""),
-                   history.settings.value("eval_games", std::int64_t{0})};
+      logged[std::stoll(match[1])] = {match[2], std::stoll(match[3])};
+  const Logged usual{history.settings.value("eval_opponent", ""),
+                     history.settings.value("eval_games", std::int64_t{0})};
   ordered_json all = ordered_json::array();
   const Curve* rates = find(history, "eval/win_rate");
   const std::size_t count = rates == nullptr ? 0 : rates->time.size();
   const std::size_t every = 1 + (count == 0 ? 0 : (count - 1) / kMostEvaluations);
   for (std::size_t i = 0; i < count; ++i) {
     if (i % every != 0 && i + 1 != count) continue;
-    const auto found = told.find(rates->episode[i]);
-    const Told& said = found == told.end() ? usual : found->second;
+    const auto found = logged.find(rates->episode[i]);
+    const Logged& said = found == logged.end() ? usual : found->second;
     const std::int64_t wins =
         std::llround(static_cast<double>(rates->value[i]) * static_cast<double>(said.games));
     const play::Interval ci = play::wilson_interval(wins, said.games);

@@ -89,8 +89,8 @@ Terminal::Terminal(const Abilities& abilities) : abilities_(abilities) {
   for (const auto& [descriptor, name] :
        {std::pair{STDIN_FILENO, "input"}, std::pair{STDOUT_FILENO, "output"}}) {
     if (::isatty(descriptor) == 0)
-      throw base::UsageError(std::string("play needs a terminal, with keys and a screen; its standard ") +
-                             name + " is none");
+      throw base::UsageError(std::string("play needs a terminal, with keys and a screen; standard ") + name +
+                             " is not one");
   }
   // ttyname's path may be that of another container's terminal.
   g_output = ::open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

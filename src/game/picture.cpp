@@ -11,16 +11,15 @@ namespace snake_ddp::game {
 namespace {
 
 constexpr std::string_view kArrows = "^v<>rd";  // by link
-constexpr std::string_view kWords[4] = {"up", "down", "left", "right"};
 
 [[noreturn]] void cannot_read(std::string_view line, const char* why) {
   throw base::Bug(fmt::format("drawn board: {}: \"{}\"", why, line));
 }
 
 int direction_of(const std::string& word, std::string_view line) {
-  const auto at = std::find(std::begin(kWords), std::end(kWords), word);
-  if (at == std::end(kWords)) cannot_read(line, "not a direction");
-  return static_cast<int>(at - std::begin(kWords));
+  const auto at = std::find(std::begin(kDirectionNames), std::end(kDirectionNames), word);
+  if (at == std::end(kDirectionNames)) cannot_read(line, "not a direction");
+  return static_cast<int>(at - std::begin(kDirectionNames));
 }
 
 /// The snake of the segment at `cell`: follows the arrows to a head.
@@ -76,8 +75,9 @@ std::string picture(const State& state) {
   std::string text;
   for (int r = 0; r < kRows; ++r) text += board.substr(static_cast<std::size_t>(r * kCols), kCols) + '\n';
   for (int i = 0; i < kSnakes; ++i)
-    text += fmt::format("{} {} length {} score {}\n", static_cast<char>('A' + i),
-                        kWords[state.direction(i) & 3], state.length(i), state.length(i) - kStartLength);
+    text +=
+        fmt::format("{} {} length {} score {}\n", static_cast<char>('A' + i),
+                    kDirectionNames[state.direction(i) & 3], state.length(i), state.length(i) - kStartLength);
   text += "beans";
   for (int b = 0; b < state.bean_count(); ++b) text += fmt::format(" {}", state.bean(b));
   text += fmt::format("\nstep {}\nreturns {} {}\n", state.step(), state.team_return(0), state.team_return(1));

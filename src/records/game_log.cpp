@@ -23,7 +23,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::string_view kGame = "snakes_3v3";
-constexpr std::array<std::string_view, 4> kDirections{"up", "down", "left", "right"};
 constexpr std::size_t kMostSteps = 10'000;  // far above a game's 200: somebody joined two files
 constexpr std::size_t kMostBytes = 64U << 20U;
 
@@ -72,7 +71,8 @@ ordered_json snakes_json(const RecordedBoard& board) {
 
 ordered_json words(const PerSnake& directions) {
   ordered_json list = ordered_json::array();
-  for (const int direction : directions) list.push_back(kDirections.at(static_cast<std::size_t>(direction)));
+  for (const int direction : directions)
+    list.push_back(game::kDirectionNames.at(static_cast<std::size_t>(direction)));
   return list;
 }
 
@@ -194,10 +194,11 @@ PerSnake log_directions(const json& object, const Place& place) {
   PerSnake result{};
   const json& values = list(field(object, "directions", place), kSnakes, kSnakes, "directions", place);
   std::transform(values.begin(), values.end(), result.begin(), [&](const json& value) {
-    const auto at = std::find(kDirections.begin(), kDirections.end(), value);
-    if (at == kDirections.end())
+    constexpr auto& kNames = game::kDirectionNames;
+    const auto at = std::find(kNames.begin(), kNames.end(), value);
+    if (at == kNames.end())
       place.fail(fmt::format("field \"directions\": {} is not up, down, left or right", shown(value)));
-    return static_cast<int>(at - kDirections.begin());
+    return static_cast<int>(at - kNames.begin());
   });
   return result;
 }

@@ -56,6 +56,16 @@ inline game::State top(const std::string& rows) {
 }
 
 /// All snakes to the right but those named.
+/// A (length 6) and D (length 3) may both enter the cell between their heads.
+inline game::State contested() {
+  return top(
+      ".>>>>>A.D<<.........\n"
+      "....................\n"
+      "....................\n"
+      "....................\n"
+      "....................\n");
+}
+
 inline game::Actions right() { return {{3, 3, 3, 3, 3, 3}}; }
 
 /// A board with about `wanted` segments on it: six bodies grown at random, then beans. For cases that play

@@ -147,13 +147,8 @@ TEST_CASE("drawn chance follows its numbers: beans by free cell, reversals by di
 }
 
 TEST_CASE("a certain head-on with a short foe costs a long snake, and a bean is worth its point", "[unit]") {
-  // A (length 6) and D (length 3) may both enter the cell between them; D does.
-  const game::State state = boards::top(
-      ".>>>>>A.D<<.........\n"
-      "....................\n"
-      "....................\n"
-      "....................\n"
-      "....................\n");
+  // D enters the cell, too.
+  const game::State state = boards::contested();
   std::vector<search::Sample> straight = {{{game::kLeft, game::kRight, game::kRight}, {}}};
   const std::vector<search::TeamMoves> both = {{game::kRight, game::kRight, game::kRight},
                                                {game::kUp, game::kRight, game::kRight}};

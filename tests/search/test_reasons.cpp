@@ -92,12 +92,7 @@ TEST_CASE("a game that is explained is the same game, and each move made is one 
 }
 
 TEST_CASE("a snake that dies on an expected line makes no more moves there", "[unit]") {
-  const game::State state = boards::top(
-      ".>>>>>A.D<<.........\n"
-      "....................\n"
-      "....................\n"
-      "....................\n"
-      "....................\n");
+  const game::State state = boards::contested();
   search::Line line(state);
   const game::Actions meet{
       {game::kRight, game::kRight, game::kRight, game::kLeft, game::kRight, game::kRight}};

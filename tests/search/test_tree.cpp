@@ -57,12 +57,7 @@ TEST_CASE("a tree finds beans that are several steps away", "[unit]") {
 
 TEST_CASE("a long snake leaves the cell that a short foe can contest, and the foe goes there", "[unit]") {
   // A can go straight on only where D may come, too, or away. Meeting costs A three points and D none.
-  const game::State state = boards::top(
-      ".>>>>>A.D<<.........\n"
-      "....................\n"
-      "....................\n"
-      "....................\n"
-      "....................\n");
+  const game::State state = boards::contested();
   const search::Tree tree = grown(state, 3000);
   CHECK(tree.best(0)[0] != game::kRight);
   CHECK(tree.visits(0, game::kRight) < 1000);

@@ -9,6 +9,9 @@
 
 namespace snake_ddp::app {
 
+/// The trained team that comes with the sources; the path is from their root.
+inline constexpr const char* kChampion = "models/champion.pth";
+
 struct Team {
   std::unique_ptr<nets::Policy> policy;     // empty for a scripted team
   nets::Head head = nets::Head::kIdentity;  // an actor's last layer

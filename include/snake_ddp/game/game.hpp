@@ -21,6 +21,7 @@ inline constexpr int kSnakes = 6, kTeamSize = 3, kMoves = 4, kBeans = 5, kMaxSte
 
 /// Actions and directions: row - 1, row + 1, column - 1, column + 1. `direction ^ 1` is the opposite one.
 enum : std::uint8_t { kUp, kDown, kLeft, kRight };
+inline constexpr std::array<std::string_view, kMoves> kDirectionNames{"up", "down", "left", "right"};
 
 /// One action per snake, each 0..3.
 struct Actions {

@@ -51,7 +51,7 @@ struct MatchOptions {
   std::int64_t parts = 1;
   /// Called, if set, with the game's number after its start and after each of its steps.
   std::function<void(std::int64_t game, const game::State&)> watch = {};
-  /// Called, if set, before each step with why a team is about to make its moves. Without it nobody is asked.
+  /// Called, if set, before each step with why a team is about to make its moves. Without it movers give no reasons.
   std::function<void(std::int64_t game, int team, const Reasons&)> on_reasons = {};
   /// Called, if set, after each step and before `watch`, with the actions.
   std::function<void(std::int64_t game, const game::Actions&, const game::StepResult&,
