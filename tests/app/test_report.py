@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -12,6 +13,9 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from browsers import browser, open_page
 from processes import BINARY, PATIENCE_S, SOURCE, TINY, call, clean_environment, flags, only_json, run_folder
@@ -32,8 +36,9 @@ def train(folder, **settings):
 def runs(tmp_path_factory):
     """Three: two seeds of the same settings, and one with another learning rate that was resumed."""
     folder = tmp_path_factory.mktemp("runs")
-    first, second = train(folder), train(folder, seed=6)
-    third = train(folder, c_lr=0.002, max_minutes=0.02)
+    few = {"max_episodes": 1000}  # so that no machine is fast enough for more evaluations than a page shows one by one
+    first, second = train(folder, **few), train(folder, seed=6, **few)
+    third = train(folder, c_lr=0.002, max_minutes=0.02, **few)
     done = call("train", "--resume", third, "--max_minutes", "0.05")
     assert done.returncode == 0, done.stderr
     return [first, second, third]
@@ -63,6 +68,21 @@ def scalars(run):
     return {tag: events.Scalars(tag) for tag in events.Tags()["scalars"]}
 
 
+def means_of_neighbours(points, most=240):
+    """[(value, step)] that the report shows of these points: all, or `most` means of neighbours."""
+    places = min(len(points), most)
+    parts = [points[place * len(points) // places:(place + 1) * len(points) // places] for place in range(places)]
+    return [tuple(sum(getattr(p, column) for p in part) / len(part) for column in ("value", "step")) for part in parts]
+
+
+def expect_curve(curve, points):
+    shown = means_of_neighbours(points)
+    assert {len(column) for column in curve.values()} == {len(shown)}
+    assert curve["values"] == pytest.approx([value for value, _ in shown], rel=1e-5, abs=1e-9)
+    assert curve["episodes"] == pytest.approx([step for _, step in shown], abs=0.5)
+    assert curve["minutes"] == sorted(curve["minutes"]) and curve["steps"] == sorted(curve["steps"])
+
+
 # The data
 
 
@@ -75,21 +95,25 @@ def test_curves_are_those_of_tensorboard(runs, which):
         if tag == "time/playing":
             assert all(0 <= value <= 1 for value in curve["values"])
             continue
-        known = points[tag]
-        assert len({len(column) for column in curve.values()}) == 1
-        assert curve["minutes"] == sorted(curve["minutes"]) and curve["steps"] == sorted(curve["steps"])
-        places = len(curve["values"])
-        assert places == min(len(known), 240)
-        for place, value in enumerate(curve["values"]):  # means of neighbours, where there are many
-            part = [p.value for p in known[place * len(known) // places:(place + 1) * len(known) // places]]
-            assert value == pytest.approx(sum(part) / len(part), rel=1e-5, abs=1e-9) or len(part) == 1 and value == part[0]
-            if len(part) == 1:
-                assert curve["episodes"][place] == known[place].step
+        expect_curve(curve, points[tag])
     # A resumed run's steps go on, its break does not count.
     assert shown["steps"] == pytest.approx(shown["curves"]["collect/env_steps"]["steps"][-1])
     told = re.findall(r"(?:completed|resumed)! \d+ episodes, (\d+) steps", (runs[which] / "train.log").read_text())
     assert shown["steps"] == pytest.approx(int(told[-1]), rel=0.02)
     assert 0 < shown["minutes"] < 60
+
+
+def test_many_points_are_means_of_neighbours(runs, tmp_path):
+    for name in ("config.json", "train.log"):
+        shutil.copy(runs[0] / name, tmp_path / name)
+    writer = EventFileWriter(str(tmp_path))
+    for step in range(1, 1001):
+        scalar = Summary(value=[Summary.Value(tag="loss/critic", simple_value=(step % 7) ** 2)])
+        writer.add_event(Event(wall_time=1.7e9 + step, step=step, summary=scalar))
+    writer.close()
+    curves = only_json(call("report", tmp_path, "--json", "--ladder_games", "0").stdout)["runs"][0]["curves"]
+    assert len(curves["loss/critic"]["values"]) == 240
+    expect_curve(curves["loss/critic"], scalars(tmp_path)["loss/critic"])
 
 
 def test_evaluations_have_wilsons_intervals_and_the_logs_words(runs):
@@ -215,7 +239,7 @@ def test_the_plots_numbers_are_the_events(browser, runs, page):
         tables = numbers_of(browser, plot)
         assert len(tables) == len(tags)
         for tag, rows in zip(tags, tables):
-            assert [float(row[1]) for row in rows] == pytest.approx([p.value for p in points[tag]], rel=1e-5), tag
+            assert [float(row[1]) for row in rows] == pytest.approx([value for value, _ in means_of_neighbours(points[tag])], rel=1e-5), tag
     # The curve is drawn where its numbers are.
     drawn = browser.execute_script("""
         return [...document.querySelectorAll("[data-plot='win-rate'] .dot")].map(e => Number(e.getAttribute('cy')))""")
