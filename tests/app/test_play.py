@@ -30,7 +30,7 @@ class Player:
         self.leader, self.follower = pty.openpty()
         fcntl.ioctl(self.follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.before = termios.tcgetattr(self.follower)
-        variables = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "", "NO_COLOR": ""} | variables
+        variables = {"TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "", "LC_CTYPE": "", "NO_COLOR": ""} | variables
         self.process = subprocess.Popen([BINARY, "play", *map(str, arguments)], stdin=self.follower, stdout=self.follower,
                                         stderr=self.follower, env=clean_environment(**variables), cwd=SOURCE, start_new_session=True,
                                         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
