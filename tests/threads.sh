@@ -8,7 +8,7 @@ python=${SNAKE_DDP_PYTHON:-$PWD/.venv/bin/python3}
 export PATH=$(dirname "$python"):$PATH
 build=build/tsan
 cmake --preset tsan -DPython3_EXECUTABLE="$python" >/dev/null
-cmake --build $build --target snake_ddp test_dist test_train test_replay test_io test_rollout test_pretrain >&2
+cmake --build $build --target snake_ddp test_dist test_train test_replay test_files test_learners test_rollout test_pretrain >&2
 
 export TSAN_OPTIONS="suppressions=$PWD/tests/threads.supp:second_deadlock_stack=1:allocator_may_return_null=1:exitcode=66:${TSAN_OPTIONS:-}"
 scratch=$(mktemp -d)
@@ -26,7 +26,7 @@ expect() {  # CODE NAME COMMAND...
   fi
 }
 
-for room in dist train replay io rollout pretrain; do
+for room in dist train replay files learners rollout pretrain; do
   expect 0 "tests of $room" $build/tests/$room/test_$room '[unit]'
 done
 

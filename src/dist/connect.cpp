@@ -46,6 +46,9 @@ void set_library_defaults(int rank) {
   ::setenv("TORCH_CPP_LOG_LEVEL", "ERROR", 0);  // our own errors say more than its warnings
   ::setenv("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "2000",
            0);  // its watchdog sleeps four times this before it acts
+  // NCCL's thread ends what hangs and leaves the process alone: this rank's next call then names the ranks that are missing.
+  // torchrun chooses for itself that the thread throws, which ends the process without a word about them.
+  ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2", 1);
   c10::initLogging();
   c10::SetGlobalRank(rank);
 }

@@ -72,6 +72,19 @@ std::string describe(const at::Tensor& t) {
   return fmt::format("{} {} values", t.numel(), c10::toString(t.scalar_type()));
 }
 
+#ifdef SD_HAVE_CUDA
+const char* nccl_failure(c10d::ErrorType error) {
+  switch (error) {
+    case c10d::ErrorType::TIMEOUT:
+      return "took longer than --dist_timeout";
+    case c10d::ErrorType::REMOTE_ERROR:
+      return "failed on another rank";
+    default:
+      return "failed";
+  }
+}
+#endif
+
 // What the survivors of a failed call learn from each other.
 struct Findings {
   std::vector<int> lost;
@@ -140,7 +153,7 @@ struct DistContext::Group {
   std::vector<int> lost{};  // the ranks that were missing then
   bool store_lost = false;  // it did not answer then
 
-  [[nodiscard]] bool alone() const { return world.size == 1; }
+  [[nodiscard]] bool alone() const { return placement.backend == "none"; }
   [[nodiscard]] std::string self() const {
     return fmt::format("rank {} on {}", world.rank, base::host_name());
   }
@@ -281,9 +294,18 @@ void DistContext::Group::share_memory(Deadline deadline) {
 // libraries' destructors may wait.
 void DistContext::Group::close_connections() {
 #ifdef SD_HAVE_CUDA
-  // Without a shutdown before, its destructor aborts and may wait for the group's timeout; the process ends
-  // anyway.
-  [[maybe_unused]] auto* leaked = nccl.release();
+  // What still waits on the GPU for a lost rank would keep this process from ending. Never destroyed: its destructor may
+  // wait for the group's timeout.
+  if (auto* const kept = nccl.release()) {
+    finishes_by(Deadline::in(kMoment), [kept, device = placement.device] {
+      try {
+        c10::cuda::set_device(device.index());
+        kept->abort();
+      } catch (const c10::Error&) {
+        // The connection is lost already, and why is said.
+      }
+    });
+  }
 #endif
   const auto held = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroupGloo>>(std::move(gloo));
   gloo.reset();
@@ -382,6 +404,11 @@ void DistContext::Group::guarded(const std::string& what, Deadline deadline, Bod
   const auto begun = Clock::now();
   const milliseconds limit = usable(deadline.left());
   try {
+#ifdef SD_HAVE_CUDA
+    // Its own thread has ended what hung, and says nothing.
+    if (nccl && nccl->getError() != c10d::ErrorType::SUCCESS)
+      throw DistError(fmt::format("an earlier operation of NCCL {}", nccl_failure(nccl->getError())));
+#endif
     body(limit);
   } catch (const base::Bug&) {
     throw;
@@ -408,7 +435,6 @@ void DistContext::Group::run_on(at::Tensor& tensor, const std::string& what, Dea
 #ifdef SD_HAVE_CUDA
   if (nccl && tensor.is_cuda()) {
     guarded(what, deadline, [&](milliseconds limit) {
-      TORCH_CHECK(nccl->getError() == c10d::ErrorType::SUCCESS, "an earlier operation of NCCL failed");
       std::vector<at::Tensor> tensors{tensor};
       start(*nccl, tensors, limit);  // on the current stream; returns no work to wait for
     });

@@ -66,7 +66,8 @@ Placement choose_placement(const World& world, const Options& options, int gpu_c
         "--dist_backend nccl works on GPUs only: leave out --device cpu, or use --dist_backend gloo");
   const bool cuda = gpu_count > 0 && options.device != "cpu";
   Placement p{cuda && options.backend != "gloo" ? "nccl" : "gloo", at::Device(at::kCPU)};
-  if (world.size == 1) p.backend = "none";
+  // A lone rank needs no group; NCCL's it gets on request, which tries a machine's NCCL with one GPU.
+  if (world.size == 1 && options.backend != "nccl") p.backend = "none";
   if (!cuda) return p;
   // A process that sees one GPU may have one of its own, as SLURM binds them; whether it has is checked after
   // joining.

@@ -81,8 +81,10 @@ at::Tensor Adam::step(at::Tensor& parameters, at::Tensor& gradient, double max_n
 }
 
 void Adam::publish_rate() {
-  if (way != Way::kPieces || published_ == learning_rate) return;
-  if (!rate_.defined()) rate_ = at::empty({}, steps.options().dtype(at::kDouble));
+  if (way == Way::kOnePass || published_ == learning_rate) return;
+  // ATen's kernel for GPUs takes it in single precision only.
+  const bool single = way == Way::kLibrary && steps.is_cuda();
+  if (!rate_.defined()) rate_ = at::empty({}, steps.options().dtype(single ? at::kFloat : at::kDouble));
   rate_.fill_(learning_rate);
   published_ = learning_rate;
 }
@@ -93,6 +95,9 @@ at::Tensor Adam::step(at::Tensor& parameters, at::Tensor& gradient, double max_n
   auto* second = second_moment.flat().data_ptr<float>();
   auto* follower = target.defined() ? target.data_ptr<float>() : nullptr;
   const std::int64_t n = parameters.numel();
+  // Tensors stay where they are, as a recorded step needs it.
+  publish_rate();
+  if (way != Way::kOnePass && !norm_.defined()) norm_ = at::empty({}, parameters.options());
   switch (way) {
     case Way::kOnePass: {
       const float norm = norm_of(gradient.data_ptr<float>(), n);
@@ -104,13 +109,9 @@ at::Tensor Adam::step(at::Tensor& parameters, at::Tensor& gradient, double max_n
       return at::scalar_tensor(norm);
     }
     case Way::kPieces: {
-      // Tensors stay where they are, as a recorded step needs it.
-      publish_rate();
-      if (!norm_.defined()) {
-        norm_ = at::empty({}, parameters.options());
+      if (!scales_.defined())
         scales_ =
             at::empty({static_cast<std::int64_t>(sizeof(AdamScales) / sizeof(float))}, parameters.options());
-      }
       at::linalg_vector_norm_out(norm_, gradient);
       auto* scales = static_cast<AdamScales*>(scales_.data_ptr());
       run(parameters.device(), 1,
@@ -125,14 +126,14 @@ at::Tensor Adam::step(at::Tensor& parameters, at::Tensor& gradient, double max_n
       break;
   }
   // No value comes back to the host on the way.
-  at::Tensor norm = at::linalg_vector_norm(gradient);
-  gradient.mul_(norm.add(kClipEpsilon).reciprocal_().mul_(max_norm).clamp_max_(1.0));
+  at::linalg_vector_norm_out(norm_, gradient);
+  gradient.mul_(norm_.add(kClipEpsilon).reciprocal_().mul_(max_norm).clamp_max_(1.0));
   steps.add_(1);
   at::_fused_adam_({parameters}, {gradient}, {first_moment.flat()}, {second_moment.flat()}, {}, {steps},
-                   learning_rate, kBeta1, kBeta2, /*weight_decay=*/0.0, kAdamEpsilon, /*amsgrad=*/false,
+                   rate_, kBeta1, kBeta2, /*weight_decay=*/0.0, kAdamEpsilon, /*amsgrad=*/false,
                    /*maximize=*/false);
   if (target.defined()) target.lerp_(parameters, tau);
-  return norm;
+  return norm_;
 }
 
 void Adam::reset() {

@@ -235,13 +235,14 @@ void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& 
       at::cat({folded.map.narrow(0, 0, features), folded.map.narrow(0, shape.in, 1)});
   fit(pass.d_hidden, {rows, shape.hidden}, observation);
   product_out(pass.d_hidden, observation, state_map);
-  fit(pass.hidden, {rows, shape.hidden}, observation);
+  at::Tensor& before = shape.layer_norm ? pass.before_norm : pass.hidden;
+  fit(before, {rows, shape.hidden}, observation);
   fit(pass.output, {rows, 1}, observation);
   fit(values, {rows, moves}, observation);
   for (std::int64_t move = 0; move < moves; ++move) {
-    at::add_out(pass.hidden, pass.d_hidden, folded.map[features + move]);
+    at::add_out(before, pass.d_hidden, folded.map[features + move]);
     if (shape.layer_norm) {
-      pass.hidden = std::get<0>(at::native_layer_norm(pass.hidden, {shape.hidden}, p.block(kNormWeight),
+      pass.hidden = std::get<0>(at::native_layer_norm(before, {shape.hidden}, p.block(kNormWeight),
                                                       p.block(kNormBias), kernels::kNormEpsilon));
     }
     pass.hidden.relu_();

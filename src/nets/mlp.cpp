@@ -54,23 +54,26 @@ LayerParameters layer_of(const MlpShape& shape, const FlatParameters& p, std::si
 }
 
 // One hidden layer from the first `from.size(1) - spare` columns of `from`.
-void forward_layer(const LayerParameters& p, const at::Tensor& from, bool by_library, MlpPass::Layer& layer) {
+void forward_layer(const LayerParameters& p, const at::Tensor& from, bool by_library, at::Tensor& product,
+                   MlpPass::Layer& layer) {
   const std::int64_t rows = from.size(0), in = p.weight.size(0), width = p.weight.size(1);
   const bool norm = p.gain.defined();
   fit(layer.hidden, {rows, width}, from);
-  if (norm) fit(layer.normal, {rows, width}, from);
-  at::Tensor& z = norm ? layer.normal : layer.hidden;
   if (by_library) {
-    affine_out(z, p.bias, from.narrow(1, 0, in), p.weight);
+    // The product has a tensor of its own: layer norm makes new ones, and a recording still writes to the old.
+    if (norm) fit(product, {rows, width}, from);
+    affine_out(norm ? product : layer.hidden, p.bias, from.narrow(1, 0, in), p.weight);
     if (norm) {
       at::Tensor mean;
-      std::tie(z, mean, layer.inverse_deviation) =
-          at::native_layer_norm(z, {width}, {}, {}, kernels::kNormEpsilon);
-      at::addcmul_out(layer.hidden, p.shift, z, p.gain);
+      std::tie(layer.normal, mean, layer.inverse_deviation) =
+          at::native_layer_norm(product, {width}, {}, {}, kernels::kNormEpsilon);
+      at::addcmul_out(layer.hidden, p.shift, layer.normal, p.gain);
     }
     layer.hidden.relu_();
     return;
   }
+  if (norm) fit(layer.normal, {rows, width}, from);
+  at::Tensor& z = norm ? layer.normal : layer.hidden;
   kernels::multiply(rows, width, in, {floats(from), from.stride(0), 1}, {floats(p.weight), width, 1},
                     floats(z), width);
   if (norm) {
@@ -194,7 +197,8 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass) {
   const std::int64_t rows = input.size(0);
   const at::Tensor* from = &input;
   for (std::size_t layer = 0; layer < kHiddenLayers; ++layer) {
-    forward_layer(layer_of(shape, net.parameters(), layer), *from, net.by_library(), pass.layer[layer]);
+    forward_layer(layer_of(shape, net.parameters(), layer), *from, net.by_library(), pass.d_upper,
+                  pass.layer[layer]);
     from = &pass.layer[layer].hidden;
   }
   const LayerParameters last = layer_of(shape, net.parameters(), kHiddenLayers);

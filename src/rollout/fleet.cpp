@@ -195,9 +195,15 @@ void Fleet::fetch(std::vector<Episode>& episodes) {
   replay_appended_ = longs(counters)[replay::kAppended];
   if (ended == fetched_) return;
   SD_CHECK(ended - fetched_ <= room, "records of ended games were overwritten before they were read");
-  const at::Tensor records = records_.to(at::kCPU), epsilons = record_epsilon_.to(at::kCPU);
-  for (; fetched_ < ended; ++fetched_) {
-    const std::int64_t* record = longs(records) + fetched_ % room * kEndedFields;
+  // Only these: the ring has room for two games of each board.
+  const std::int64_t first = fetched_ % room, count = ended - fetched_,
+                     until_wrap = std::min(count, room - first);
+  const auto fetched = [&](const at::Tensor& ring) {
+    return at::cat({ring.narrow(0, first, until_wrap), ring.narrow(0, 0, count - until_wrap)}).to(at::kCPU);
+  };
+  const at::Tensor records = fetched(records_), epsilons = fetched(record_epsilon_);
+  for (std::int64_t game = 0; game < count; ++game, ++fetched_) {
+    const std::int64_t* record = longs(records) + game * kEndedFields;
     SD_CHECK(record[kEndedNumber] == fetched_ + 1, "a record of another game");
     Episode e;
     e.number = record[kEndedNumber];
@@ -205,7 +211,7 @@ void Fleet::fetch(std::vector<Episode>& episodes) {
     for (int k = 0; k < play::kTeam; ++k) e.snake_return[k] = static_cast<int>(record[kEndedSnakes + k]);
     for (int k = 0; k < 2; ++k) e.team_return[k] = static_cast<int>(record[kEndedTeams + k]);
     e.steps = static_cast<int>(record[kEndedSteps]);
-    e.epsilon = epsilons.const_data_ptr<double>()[fetched_ % room];
+    e.epsilon = epsilons.const_data_ptr<double>()[game];
     e.opponent = agents::Rival{static_cast<agents::Opponent>(record[kEndedOpponent])};
     episodes.push_back(e);
   }

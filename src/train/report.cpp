@@ -41,17 +41,19 @@ void report_pace(Session& s, const learners::UpdateStats* stats) {
   Reported& last = s.reported;
   const double passed = seconds_since(last.at);
   const auto rate = [&](std::int64_t count) { return static_cast<double>(count) / passed; };
+  const std::optional<Stopwatch::Spans> all_reduce =
+      s.context.backend() == "none" ? Stopwatch::Spans{} : s.all_reduce.take();
   const Pace pace{rate((s.counters.steps - last.steps) * s.o.num_envs * s.context.size()),
                   rate(s.counters.updates - last.updates),
-                  last.allreduces > 0 ? 1000 * last.allreduce_s / static_cast<double>(last.allreduces) : 0.0,
-                  last.allreduce_s / passed,
+                  all_reduce ? std::optional(all_reduce->mean_ms) : std::nullopt,
+                  all_reduce ? std::optional(all_reduce->total_ms / 1000 / passed) : std::nullopt,
                   base::resident_mb(),
                   gpu_memory_mb(s.context.device())};
   const ArenaCount count = s.arena->count();
   const int level = s.o.mix.empty() ? difficulty(s.o, count.episodes_ended) : last.level;
   if (s.agreed.collected.env_steps > 0) s.reporter->collected(count.episodes_ended, s.agreed.collected);
   s.reporter->pace(count.episodes_ended, pace, stats, count.epsilon, level, count.replay_size);
-  last = {last.first_update, last.level, Clock::now(), s.counters.steps, s.counters.updates, 0, 0};
+  last = {last.first_update, last.level, Clock::now(), s.counters.steps, s.counters.updates};
 }
 
 }  // namespace

@@ -84,8 +84,8 @@ void Reporter::pace(std::int64_t episode, const Pace& pace, const learners::Upda
   progress_.steps_per_s = pace.env_steps_per_s;
   events_.scalar("perf/env_steps_per_second", pace.env_steps_per_s, episode);
   events_.scalar("perf/updates_per_second", pace.updates_per_s, episode);
-  events_.scalar("perf/allreduce_ms", pace.allreduce_ms, episode);
-  events_.scalar("perf/allreduce_share", pace.allreduce_share, episode);
+  if (pace.allreduce_ms) events_.scalar("perf/allreduce_ms", *pace.allreduce_ms, episode);
+  if (pace.allreduce_share) events_.scalar("perf/allreduce_share", *pace.allreduce_share, episode);
   events_.scalar("perf/memory_mb", pace.memory_mb, episode);
   events_.scalar("perf/gpu_memory_mb", pace.gpu_memory_mb, episode);
   events_.scalar("train/epsilon", epsilon, episode);

@@ -45,17 +45,24 @@ rollout::CollectorOptions watched(rollout::CollectorOptions options, std::option
   return options;
 }
 
-learners::Average averaged_by(dist::DistContext& context, Reported& reported) {
+learners::Average averaged_by(dist::DistContext& context, Stopwatch& all_reduce) {
   const auto post = [&context](const at::Tensor& gradient) { context.post_mean(gradient); };
   const auto average = [&](at::Tensor& gradient) {
-    if (context.size() == 1) return;
-    const auto before = Clock::now();
+    if (context.backend() == "none") return;
+    all_reduce.start();
     context.all_reduce_mean(gradient, context.deadline());
-    reported.allreduce_s += seconds_since(before);
-    ++reported.allreduces;
+    all_reduce.stop();
   };
   return {post, average};
 }
+
+#ifdef SD_HAVE_CUDA
+std::optional<c10::cuda::CUDAStreamGuard> own_stream(at::Device device) {
+  if (!device.is_cuda()) return std::nullopt;
+  return std::optional<c10::cuda::CUDAStreamGuard>(
+      std::in_place, c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index()));
+}
+#endif
 
 std::string settings_line(const Session& s) {
   return fmt::format("Settings: {:016x}", base::add_to_hash(base::kHashStart, s.settings.dump()));
@@ -177,17 +184,17 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
                     patience}),
       settings(agreed_settings(options, context)),
       votes_every(vote_interval(o)),
+#ifdef SD_HAVE_CUDA
+      stream(own_stream(context.device())),
+#endif
       learner(new_learner(o, context)),
       replay(rollout::with_boards(learner->columns(), o.sight), replay_capacity(o)),
       league(league_options(o)),
       collector(watched(collector_options(o, context.rank(), league, learner->policy().memory()), recorder),
                 replay),
-      average(averaged_by(context, reported)),
+      all_reduce(context.device()),
+      average(averaged_by(context, all_reduce)),
       stats(context.device()) {
-#ifdef SD_HAVE_CUDA
-  if (context.device().is_cuda())
-    stream.emplace(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, context.device().index()));
-#endif
   const Launch launch = launch_of(world, context);
   const Origin origin = origin_of(o, launch, context);
   std::vector<std::string> lines = origin.lines;

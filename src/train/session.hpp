@@ -26,6 +26,7 @@
 #include "snake_ddp/train/recorder.hpp"
 #include "snake_ddp/train/reporter.hpp"
 #include "snake_ddp/train/run.hpp"
+#include "stopwatch.hpp"
 
 namespace snake_ddp::train {
 
@@ -33,13 +34,12 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin);
 
-/// The last report, and the all-reduces since then.
+/// The last report.
 struct Reported {
   bool first_update = false;
   int level = 0;  // of the last opponent
   Clock::time_point at = Clock::now();
-  std::int64_t steps = 0, updates = 0, allreduces = 0;
-  double allreduce_s = 0;
+  std::int64_t steps = 0, updates = 0;
 };
 
 struct Session {
@@ -65,17 +65,19 @@ struct Session {
   const nlohmann::ordered_json settings;
   const std::int64_t votes_every;
 
+#ifdef SD_HAVE_CUDA
+  // Before the learner, whose weights are written on it. The default stream cannot be recorded.
+  const std::optional<c10::cuda::CUDAStreamGuard> stream;
+#endif
   const std::unique_ptr<learners::Learner> learner;
   replay::Buffer replay;
   std::optional<Recorder> recorder;  // rank 0's
   League league;
   rollout::Collector collector;
   Counters counters;
-#ifdef SD_HAVE_CUDA
-  std::optional<c10::cuda::CUDAStreamGuard> stream;  // the default stream cannot be recorded
-#endif
   std::unique_ptr<Arena> arena;
   Reported reported;
+  Stopwatch all_reduce;
   learners::Average average;
   LateStats stats;
 

@@ -1,5 +1,8 @@
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <string>
+
+#include "connect.hpp"
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/context.hpp"
@@ -63,6 +66,17 @@ TEST_CASE("a process that sees only its own GPU takes that", "[unit]") {
 TEST_CASE("one rank has no backend", "[unit]") {
   CHECK(dist::choose_placement(World{}, asking("auto", "auto"), 0).backend == "none");
   CHECK(dist::choose_placement(World{}, asking("auto", "auto"), 1).backend == "none");
+  CHECK(dist::choose_placement(World{}, asking("auto", "gloo"), 1).backend == "none");
+}
+
+TEST_CASE("one rank meets itself on NCCL where it asks for it", "[unit]") {
+  CHECK(dist::choose_placement(World{}, asking("auto", "nccl"), 1).backend == "nccl");
+}
+
+TEST_CASE("NCCL's thread may not end the process, whatever a launcher chose", "[unit]") {
+  ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 1);
+  dist::set_library_defaults(0);
+  CHECK(std::string(std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING")) == "2");  // end what hangs, stay alive
 }
 
 TEST_CASE("asking for what is not there says what is missing", "[unit]") {

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "../host_loops.hpp"
 #include "snake_ddp/learners/adam.hpp"
 
 namespace {
@@ -54,6 +55,13 @@ void compare(Way way, at::Device device) {
 TEST_CASE("Adam's pieces of work, and the library's way, are the pass over memory", "[parity]") {
   compare(Way::kPieces, at::kCPU);
   compare(Way::kLibrary, at::kCPU);
+}
+
+TEST_CASE("Adam's elements may be stepped in any order, and at once", "[unit]") {
+  for (const auto& way : {shuffled, threaded}) {
+    const HostGoes goes(way);
+    compare(Way::kPieces, at::kCPU);
+  }
 }
 
 // Hidden: test_device.py runs it where there is a GPU.

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(ABOUT["gpus"] == 0 or not ABOUT["kernels"],
                                 reason=f"no GPU to run on: {ABOUT['gpus']} visible, kernels for {ABOUT['kernels'] or 'none'}")
 
 
-@pytest.mark.parametrize("program", ["rollout/test_rollout", "learners/test_learners"])
+@pytest.mark.parametrize("program", ["rollout/test_rollout", "learners/test_learners", "train/test_train"])
 def test_kernels_compute_what_the_host_computes(program):
     done = subprocess.run([BUILD / "tests" / program, "[.device]", "-w", "NoTests"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "../host_loops.hpp"
+#include "../witness.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/columns.hpp"
@@ -164,6 +166,54 @@ constexpr Case kCases[] = {
 
 TEST_CASE("a fleet plays the collector's games and stores the same rows", "[property]") {
   for (const Case& c : kCases) compare(c, at::kCPU);
+}
+
+TEST_CASE("boards may be played in any order, and at once", "[unit]") {
+  constexpr Case kSmall[] = {
+      {"the curriculum", encode::ObsKind::k30, kWeights, 33, 60, 2, 17, 900, 0.0, true, ""},
+      {"values, the view, territory", encode::ObsKind::kView, kValues, 9, 40, 1, 17, 200, 0.0, false,
+       "level2,territory"},
+  };
+  for (const auto& way : {shuffled, threaded}) {
+    const HostGoes goes(way);
+    for (const Case& c : kSmall) compare(c, at::kCPU);
+  }
+}
+
+TEST_CASE("a fetch brings the games that ended, not the ring that they are in", "[unit]") {
+  // All that is asked for in main memory.
+  struct Fetched final : Witness {
+    using Witness::rest;
+    using Witness::watch;
+    void before(const at::RecordFunction& call, int depth) override {
+      if (depth == 0 && std::string(call.name()) == "aten::to")
+        numbers += call.inputs()[0].toTensor().numel();
+    }
+    void after(const at::RecordFunction& /*call*/, int /*depth*/) override {}
+    std::int64_t numbers = 0;
+  };
+  const Case c{"", encode::ObsKind::k30, kWeights, 33, 0, 1, 17, 900, 0.0, false, "level1"};
+  const agents::OpponentPlan plan = plan_of(c);
+  const rollout::CollectorOptions options = options_of(c, plan);
+  replay::DeviceBuffer buffer(
+      rollout::with_boards(learners::columns_up_to(learners::kDiscount, 30), options.sight), c.capacity,
+      at::kCPU);
+  rollout::Fleet fleet(options, plan, buffer, 40);  // room for 33 x 4 games
+  Reflex policy(options.sight.features(), c.answer);
+  std::vector<rollout::Episode> ended;
+  for (int t = 0; t < 500; ++t) {  // the ring goes round
+    fleet.step(policy);
+    if (t % 20 != 19) continue;
+    const std::size_t before = ended.size();
+    Fetched fetched;
+    fetched.watch();
+    fleet.fetch(ended);
+    fetched.rest();
+    const auto games = static_cast<std::int64_t>(ended.size() - before);
+    CHECK(fetched.numbers <= 8 + 10 * games);
+    CHECK((games == 33 || games == 66));
+  }
+  CHECK(ended.size() == 29 * 33);
 }
 
 // Hidden: test_device.py runs it where there is a GPU.

@@ -3,11 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace snake_ddp::base {
 
+/// How the host goes through the pieces; null: one after the other. For tests, which put other ways here: in another order,
+/// in several threads, written down to be done again.
+using HostLoop = std::function<void(std::int64_t count, const std::function<void(std::int64_t)>& work)>;
+inline HostLoop host_loop;
+
 template <class Work>
 void each_on_host(std::int64_t count, const Work& work) {
+  if (host_loop) return host_loop(count, work);
   for (std::int64_t i = 0; i < count; ++i) work(i);
 }
 

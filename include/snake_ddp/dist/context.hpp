@@ -29,7 +29,7 @@ struct Options {
 
 /// What a rank computes on and communicates through.
 struct Placement {
-  std::string backend;  // "nccl", "gloo", or "none" for one rank
+  std::string backend;  // "nccl", "gloo", or "none" for one rank that does not ask for NCCL
   at::Device device;
 };
 
@@ -59,7 +59,7 @@ class StopWatch {
   std::shared_ptr<State> state_;  // shared with its thread
 };
 
-/// Membership in the group. With one rank there is no group and no store, and every call returns at once.
+/// Membership in the group. With backend "none" there is no group and no store, and every call returns at once.
 /// Owner       joins in the constructor, leaves in the destructor; a rank 0 that hosts the store leaves last.
 /// Threads     only one thread calls it.
 /// Collective  each member function that takes a Deadline: each rank calls it as often and in the same order.

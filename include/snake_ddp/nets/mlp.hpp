@@ -65,7 +65,7 @@ struct MlpPass {
   };
   std::array<Layer, kHiddenLayers> layer;
   at::Tensor output;  // [R, out]
-  // Scratch of the backward pass.
+  // Scratch: of the backward pass, and of the library's products in front of a layer norm.
   at::Tensor d_upper, d_lower, transposed;
 };
 

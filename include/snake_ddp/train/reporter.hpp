@@ -22,9 +22,10 @@ namespace snake_ddp::train {
 struct Pace {
   double env_steps_per_s = 0;
   double updates_per_s = 0;
-  double allreduce_ms = 0;     // mean time of one gradient all-reduce, 0 with one rank
-  double allreduce_share = 0;  // of the time since the last report
-  double memory_mb = 0;        // main memory of this process
+  // Mean time of one gradient all-reduce where the learner is, and the share of the time since the last report that all took:
+  // 0 with one rank; nothing where a recording hides them.
+  std::optional<double> allreduce_ms = 0.0, allreduce_share = 0.0;
+  double memory_mb = 0;  // main memory of this process
   double gpu_memory_mb = 0;
 };
 

@@ -1,0 +1,86 @@
+// How long something takes where the learner computes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#ifdef SD_HAVE_CUDA
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#endif
+
+namespace snake_ddp::train {
+
+/// On the CPU by the clock. On a GPU by events on the current stream: the clock would only show how long the host takes to
+/// queue it. Waits for nothing, so while one span is still on its way others are counted only; what is being recorded is not.
+class Stopwatch {
+ public:
+  explicit Stopwatch(at::Device device) : device_(device) {}
+
+  void start() {
+#ifdef SD_HAVE_CUDA
+    if (device_.is_cuda()) {
+      collect();
+      counts_ = c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None;
+      if (counts_ && !under_way_) began_.record();
+      return;
+    }
+#endif
+    begin_ = std::chrono::steady_clock::now();
+  }
+
+  void stop() {
+#ifdef SD_HAVE_CUDA
+    if (device_.is_cuda()) {
+      if (!counts_) return;
+      ++calls_;
+      if (!under_way_) ended_.record();
+      under_way_ = true;
+      return;
+    }
+#endif
+    ++calls_;
+    add(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin_).count());
+  }
+
+  struct Spans {
+    double mean_ms = 0, total_ms = 0;  // the total is the mean x the number of calls
+  };
+  /// Since the last call; nothing where a GPU measured none, as when it replays a recording.
+  std::optional<Spans> take() {
+#ifdef SD_HAVE_CUDA
+    if (device_.is_cuda()) collect();
+#endif
+    if (measured_ == 0) return device_.is_cpu() ? std::optional(Spans{}) : std::nullopt;
+    const double mean = sum_ms_ / static_cast<double>(measured_);
+    const Spans spans{mean, mean * static_cast<double>(calls_)};
+    sum_ms_ = 0;
+    measured_ = calls_ = 0;
+    return spans;
+  }
+
+ private:
+  void add(double ms) {
+    sum_ms_ += ms;
+    ++measured_;
+  }
+
+#ifdef SD_HAVE_CUDA
+  void collect() {
+    if (!under_way_ || !ended_.query()) return;
+    add(began_.elapsed_time(ended_));
+    under_way_ = false;
+  }
+
+  at::cuda::CUDAEvent began_{cudaEventDefault}, ended_{cudaEventDefault};  // with times
+  bool counts_ = false, under_way_ = false;
+#endif
+  at::Device device_;
+  std::chrono::steady_clock::time_point begin_;
+  double sum_ms_ = 0;
+  std::int64_t measured_ = 0, calls_ = 0;
+};
+
+}  // namespace snake_ddp::train

@@ -1,0 +1,42 @@
+// Other ways through pieces of work on the host than one after the other: a piece may not depend on its neighbours.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "snake_ddp/base/each.hpp"
+
+namespace snake_ddp {
+
+/// The host goes this way while it lives.
+struct HostGoes {
+  explicit HostGoes(base::HostLoop way) { base::host_loop = std::move(way); }
+  HostGoes(const HostGoes&) = delete;
+  HostGoes& operator=(const HostGoes&) = delete;
+  ~HostGoes() { base::host_loop = {}; }
+};
+
+inline void shuffled(std::int64_t count, const std::function<void(std::int64_t)>& work) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(7));
+  for (const std::int64_t i : order) work(i);
+}
+
+/// Four threads, neighbours in different ones: ThreadSanitizer sees what they share.
+inline void threaded(std::int64_t count, const std::function<void(std::int64_t)>& work) {
+  constexpr std::int64_t kThreads = 4;
+  std::vector<std::jthread> threads;
+  for (std::int64_t first = 0; first < std::min(kThreads, count); ++first)
+    threads.emplace_back([&work, first, count] {
+      for (std::int64_t i = first; i < count; i += kThreads) work(i);
+    });
+}
+
+}  // namespace snake_ddp

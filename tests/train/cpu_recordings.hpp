@@ -1,0 +1,198 @@
+// Recordings for machines without a GPU. What goes wrong with a CUDA graph goes wrong with these: `Tape` replays the calls
+// that it saw, with the numbers of then; `Spy` watches the memory that a recording has addresses of.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "snake_ddp/base/each.hpp"
+#include "snake_ddp/train/recorded.hpp"
+#include "../witness.hpp"
+
+namespace snake_ddp {
+
+/// The calls of operators and the pieces of work that were done while it was recording; replayed with the same arguments,
+/// into the same memory. Recording does the work, so the first replay after it does not.
+class Tape final : public train::Recording, private Witness {
+ public:
+  void begin() override {
+    base::host_loop = [this](std::int64_t count, const std::function<void(std::int64_t)>& work) {
+      const auto all = [count, work] {
+        for (std::int64_t i = 0; i < count; ++i) work(i);
+      };
+      if (std::exchange(inside_, true)) return all();  // a part of other work
+      all();
+      inside_ = false;
+      steps_.emplace_back(all);
+    };
+    watch();
+  }
+  void end() override {
+    rest();
+    base::host_loop = {};
+    fresh_ = true;
+  }
+  void replay() override {
+    if (std::exchange(fresh_, false)) return;
+    const c10::NoGradGuard no_grad;
+    for (const auto& step : steps_) step();
+  }
+
+ private:
+  void before(const at::RecordFunction& call, int depth) override {
+    if (depth == 0) inputs_.assign(call.inputs().begin(), call.inputs().end());
+  }
+  void after(const at::RecordFunction& call, int depth) override {
+    if (depth > 0) return;
+    const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(
+        call.operator_name()->name.c_str(), call.operator_name()->overload_name.c_str());
+    steps_.emplace_back([op, inputs = inputs_, outputs = call.outputs()] {
+      std::vector<c10::IValue> stack = inputs;
+      op.callBoxed(&stack);
+      for (std::size_t k = 0; k < outputs.size(); ++k) {
+        if (!outputs[k].isTensor() || !outputs[k].toTensor().defined()) continue;
+        at::Tensor recorded = outputs[k].toTensor();
+        if (stack[k].toTensor().data_ptr() != recorded.data_ptr()) recorded.copy_(stack[k].toTensor());
+      }
+    });
+  }
+
+  std::vector<std::function<void()>> steps_;
+  std::vector<c10::IValue> inputs_;
+  bool fresh_ = false, inside_ = false;
+};
+
+/// Main memory's allocator while a Spy lives: knows which blocks there are.
+class SpiedMemory final : public c10::Allocator {
+ public:
+  static SpiedMemory& instance() {
+    static SpiedMemory memory;
+    return memory;
+  }
+
+  c10::DataPtr allocate(std::size_t bytes) override {
+    c10::DataPtr block = plain_->allocate(bytes);
+    void* const at = block.get();
+    if (at == nullptr) return block;
+    const std::lock_guard guard(mutex_);
+    blocks_[at] = {++allocated_, bytes};
+    return {at, new c10::DataPtr(std::move(block)), &SpiedMemory::free, c10::Device(at::kCPU)};
+  }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+
+  /// Blocks allocated so far.
+  std::int64_t allocated() {
+    const std::lock_guard guard(mutex_);
+    return allocated_;
+  }
+  /// Is it one of the first `number` blocks?
+  bool is_old(const void* block, std::int64_t number) {
+    const std::lock_guard guard(mutex_);
+    const auto found = blocks_.find(block);
+    return found != blocks_.end() && found->second.number <= number;
+  }
+
+  std::function<void(const void* block, std::size_t bytes)> on_free;  // called with each block
+
+ private:
+  struct Block {
+    std::int64_t number;
+    std::size_t bytes;
+  };
+
+  static void free(void* context) {
+    auto* block = static_cast<c10::DataPtr*>(context);
+    SpiedMemory& self = instance();
+    {
+      const std::lock_guard guard(self.mutex_);
+      const auto found = self.blocks_.find(block->get());
+      if (self.on_free) self.on_free(found->first, found->second.bytes);
+      self.blocks_.erase(found);
+    }
+    delete block;
+  }
+
+  c10::Allocator* plain_ = c10::GetDefaultCPUAllocator();
+  std::mutex mutex_;
+  std::map<const void*, Block> blocks_;
+  std::int64_t allocated_ = 0;
+};
+
+/// Finds fault with a recording that reads a number on the host, or whose memory is freed: what was there when it began, and
+/// an operator in it used. Such memory is given to others, and the replays go on to read and write it.
+class Spy final : public train::Recording, private Witness {
+ public:
+  explicit Spy(std::vector<std::string>& faults) : faults_(faults) {}
+  ~Spy() override { spies().erase(this); }
+
+  void begin() override {
+    began_at_ = SpiedMemory::instance().allocated();
+    spies().insert(this);
+    SpiedMemory::instance().on_free = [](const void* block, std::size_t bytes) {
+      for (Spy* spy : spies()) spy->sees_freed(block, bytes);
+    };
+    watch();
+  }
+  void end() override {
+    rest();
+    ended_ = true;
+  }
+  void replay() override {}
+
+ private:
+  static std::set<Spy*>& spies() {
+    static std::set<Spy*> all;
+    return all;
+  }
+
+  void before(const at::RecordFunction& call, int /*depth*/) override {
+    const std::string name = call.name();
+    // The CPU's fused Adam reads its own tensor with the learning rate; a GPU's kernel reads it there.
+    if (name == "aten::_fused_adam_") in_adam_ = true;
+    if ((name == "aten::item" || name == "aten::_local_scalar_dense") && !in_adam_)
+      faults_.push_back(fmt::format("{} reads a number on the host", name));
+    for (const c10::IValue& input : call.inputs()) note(input, name);
+  }
+  void after(const at::RecordFunction& call, int /*depth*/) override {
+    if (std::string(call.name()) == "aten::_fused_adam_") in_adam_ = false;
+  }
+
+  void note(const c10::IValue& value, const std::string& by) {
+    if (value.isTensorList()) {
+      for (const at::Tensor& t : value.toTensorVector()) note(t, by);
+    } else if (value.isTensor() && value.toTensor().defined() && value.toTensor().has_storage()) {
+      const void* block = value.toTensor().storage().data();
+      if (SpiedMemory::instance().is_old(block, began_at_)) used_.emplace(block, by);
+    }
+  }
+
+  void sees_freed(const void* block, std::size_t bytes) {
+    const auto found = used_.find(block);
+    if (found == used_.end()) return;
+    faults_.push_back(
+        fmt::format("{} bytes that {} used are freed {}", bytes, found->second,
+                    ended_ ? "while the recording may be replayed" : "before the recording ends"));
+    used_.erase(found);
+  }
+
+  std::vector<std::string>& faults_;
+  std::int64_t began_at_ = 0;
+  std::map<const void*, std::string> used_;  // old blocks, and the first operator that used each
+  bool ended_ = false, in_adam_ = false;
+};
+
+}  // namespace snake_ddp

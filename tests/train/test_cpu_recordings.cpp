@@ -1,0 +1,132 @@
+// What is recorded on a GPU, recorded here: the policy's answers, the moves, the draws and the updates of an arena.
+#include <ATen/Parallel.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "arena.hpp"
+#include "cpu_recordings.hpp"
+#include "snake_ddp/learners/adam.hpp"
+#include "snake_ddp/rollout/fleet.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+
+struct Case {
+  const char* what;
+  const char* algo;
+  const char* obs;
+  bool layer_norm;
+  config::Values own;
+  std::int64_t actor_interval = 1;
+};
+
+const std::vector<Case> kCases = {
+    {"ddpg", "ddpg", "30", false, {}},
+    {"ddpg, another work at each second update", "ddpg", "30", true, {}, 2},
+    {"ddpg, expectations of two critics",
+     "ddpg",
+     "26",
+     true,
+     {{"expected_value", true}, {"clipped_double_critics", true}, {"coalesced_update", true}}},
+    {"dqn", "dqn", "window", true, {}},
+    {"dqn without layer norm", "dqn", "30", false, {}},
+    {"vdn", "vdn", "30", true, {}},
+    {"qmix", "qmix", "view", true, {}},
+};
+
+train::TrainOptions options_of(const Case& c) {
+  train::TrainOptions o;
+  o.algo = c.algo;
+  o.obs = c.obs;
+  o.layer_norm = c.layer_norm;
+  o.learners_own = c.own;
+  o.actor_interval = c.actor_interval;
+  o.boards = "device";
+  o.hidden_size = 8;
+  o.batch_size = 8;
+  o.num_envs = 4;
+  o.n_step = 2;
+  o.episode_length = 11;
+  o.buffer_size = 60;
+  o.epsilon_speed = 0.99;
+  return o;
+}
+
+struct Outcome {
+  nets::NamedTensors state;
+  at::Tensor measured;
+  replay::Batch batch;
+  train::ArenaCount count;
+  std::vector<rollout::Episode> ended;
+};
+
+// 46 steps of boards and learner as on a device, on the CPU; each update has a learning rate of its own, and each step of the
+// boards an epsilon. Learner and arena live until `at_end` returns.
+Outcome played(const Case& c, const train::MakeRecording& record) {
+  const train::Plan plan(options_of(c));
+  at::set_num_threads(1);
+  learners::LearnerOptions options = train::learner_options(plan, 1, at::kCPU);
+  options.library_products = true;
+  const auto learner = learners::make_learner(options);
+  const train::League league(train::league_options(plan));
+  const rollout::CollectorOptions collector_options = train::collector_options(plan, 0, league, 0);
+  replay::Buffer replay(rollout::with_boards(learner->columns(), plan.sight), plan.buffer_size);
+  rollout::Collector collector(collector_options, replay);
+  const auto arena = train::make_device_arena(
+      {plan, collector_options, *learner, collector, replay, at::kCPU, record}, 0, 7);
+  Outcome out;
+  const learners::Average average = [](at::Tensor& gradient) { gradient.mul_(0.5); };
+  for (std::int64_t step = 0, update = 0; step < 46; ++step) {
+    arena->decide();
+    arena->move(out.ended);
+    if (step % 7 == 6) arena->fetch(out.ended);
+    learner->scale_rates(1.0 - 0.02 * static_cast<double>(step));
+    if (step < 5) continue;
+    arena->draw(update++);
+    arena->learn(average);
+  }
+  arena->fetch(out.ended);
+  arena->save();
+  for (const auto& [name, tensor] : learner->state()) out.state.emplace_back(name, tensor.clone());
+  out.measured = learner->measured().clone();
+  for (const at::Tensor& column : arena->last_batch().columns) out.batch.columns.push_back(column.clone());
+  out.count = arena->count();
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("only tensors carry what changes into a replay: rate, epsilon, step and batch", "[unit]") {
+  for (const Case& c : kCases) {
+    CAPTURE(c.what);
+    const Outcome plain = played(c, {}), replayed = played(c, [] { return std::make_unique<Tape>(); });
+    REQUIRE(replayed.state.size() == plain.state.size());
+    for (std::size_t k = 0; k < plain.state.size(); ++k) {
+      CAPTURE(plain.state[k].first);
+      CHECK(at::equal(replayed.state[k].second, plain.state[k].second));
+    }
+    CHECK(at::equal(replayed.measured, plain.measured));
+    for (std::size_t k = 0; k < plain.batch.columns.size(); ++k)
+      CHECK(at::equal(replayed.batch.columns[k], plain.batch.columns[k]));
+    CHECK(replayed.count.epsilon == plain.count.epsilon);
+    CHECK(replayed.count.epsilon < 0.4);
+    CHECK(replayed.count.replay_appended == plain.count.replay_appended);
+    CHECK(replayed.ended.size() == plain.ended.size());
+    CHECK(plain.ended.size() == 16);
+  }
+}
+
+TEST_CASE("a recording keeps the memory that it has addresses of, and reads no number on the host",
+          "[unit]") {
+  c10::SetCPUAllocator(&SpiedMemory::instance(), 1);
+  for (const Case& c : kCases) {
+    CAPTURE(c.what);
+    std::vector<std::string> faults;
+    played(c, [&] { return std::make_unique<Spy>(faults); });
+    CHECK(faults == std::vector<std::string>{});
+  }
+  c10::SetCPUAllocator(c10::GetDefaultCPUAllocator(), 1);
+}
