@@ -71,21 +71,7 @@ std::optional<Key> take_key(std::string& sent) {
   return {};
 }
 
-Abilities abilities(const char* (*variable)(const char* name)) {
-  const auto text = [&](const char* name) {
-    const char* value = variable(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  std::string locale;
-  for (const char* name : {"LANG", "LC_CTYPE", "LC_ALL"})  // the last one that is set counts
-    if (!text(name).empty()) locale = text(name);
-  std::transform(locale.begin(), locale.end(), locale.begin(), small);
-  const bool escapes = !text("TERM").empty() && text("TERM") != "dumb";
-  return {escapes, escapes && text("NO_COLOR").empty(),
-          locale.find("utf-8") != locale.npos || locale.find("utf8") != locale.npos};
-}
-
-Terminal::Terminal(const Abilities& abilities) : abilities_(abilities) {
+Terminal::Terminal(const base::Abilities& abilities) : abilities_(abilities) {
   for (const auto& [descriptor, name] :
        {std::pair{STDIN_FILENO, "input"}, std::pair{STDOUT_FILENO, "output"}}) {
     if (::isatty(descriptor) == 0)

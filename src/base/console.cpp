@@ -43,14 +43,27 @@ int write_all(int descriptor, std::string_view text) {
   return 0;
 }
 
-bool knows_escape_codes() {
-  const char* term = std::getenv("TERM");
-  return term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
-}
-
 std::int64_t lines_of(std::string_view text) { return std::count(text.begin(), text.end(), '\n'); }
 
 }  // namespace
+
+Abilities abilities(const char* (*variable)(const char* name)) {
+  const auto text = [&](const char* name) {
+    const char* value = variable(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::string locale;
+  for (const char* name : {"LANG", "LC_CTYPE", "LC_ALL"})  // the last one that is set counts
+    if (!text(name).empty()) locale = text(name);
+  for (char& c : locale) c = static_cast<char>(c | 0x20);  // capitals become small letters
+  const bool escapes = !text("TERM").empty() && text("TERM") != "dumb";
+  return {escapes, escapes && text("NO_COLOR").empty(),
+          locale.find("utf-8") != locale.npos || locale.find("utf8") != locale.npos};
+}
+
+Abilities abilities() {
+  return abilities([](const char* name) -> const char* { return std::getenv(name); });
+}
 
 void hold_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -68,7 +81,7 @@ struct Console::State {
   const int descriptor;
   const std::string elsewhere;
   const bool terminal;
-  const bool escape_codes = knows_escape_codes();
+  const bool escape_codes = abilities().escapes;
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -93,11 +106,15 @@ struct Console::State {
   }
   // What turns the bar that is drawn into `text`.
   std::string redrawn(const std::string& text) const {
-    const bool blanks = !escape_codes && drawn.size() > text.size();
-    std::string out = "\r" + text + (escape_codes ? "\x1b[K" : "");
-    if (blanks) out += std::string(drawn.size() - text.size(), ' ');
-    if (blanks && text.empty()) out += "\r";
-    return out;
+    if (!escape_codes) {
+      const bool blanks = drawn.size() > text.size();
+      return "\r" + text + (blanks ? std::string(drawn.size() - text.size(), ' ') : "") +
+             (blanks && text.empty() ? "\r" : "");
+    }
+    const std::int64_t above = lines_of(drawn);
+    std::string out = above > 0 ? fmt::format("\r\x1b[{}A", above) : "\r";
+    for (const char c : text) out += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
+    return out + (lines_of(text) < above ? "\x1b[K\x1b[J" : "\x1b[K");
   }
   std::string note() const { return fmt::format("{} console lines were dropped{}\n", untold, elsewhere); }
   void write();
@@ -178,9 +195,10 @@ void Console::line(std::string_view text) {
   s.push(std::move(whole));
 }
 
-int Console::columns() const {
+Console::Size Console::size() const {
   winsize size{};
-  return ::ioctl(state_->descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  if (::ioctl(state_->descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) return {};
+  return {size.ws_col, size.ws_row};
 }
 
 void Console::bar(std::string_view text) {

@@ -46,6 +46,12 @@ void add_up(at::Tensor& sum, dist::DistContext& context, base::Deadline deadline
   sum = there.to(at::kCPU);
 }
 
+void add_up(std::vector<std::int64_t>& counts, dist::DistContext& context) {
+  at::Tensor sum = at::tensor(counts, at::kLong);
+  add_up(sum, context, context.deadline());
+  std::copy_n(sum.const_data_ptr<std::int64_t>(), counts.size(), counts.begin());
+}
+
 void check_divergence(std::int64_t ranks, std::string_view loss, std::int64_t updates,
                       std::string_view remedy) {
   if (ranks == 0) return;

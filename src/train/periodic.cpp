@@ -7,6 +7,7 @@
 
 #include "evaluation_games.hpp"
 #include "session.hpp"
+#include "snake_ddp/base/host.hpp"
 #include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/judge.hpp"
 #include "snake_ddp/train/plan.hpp"
@@ -171,8 +172,21 @@ bool has_diverged(Session& s) {
   return stats != nullptr && !std::isfinite(stats->critic_loss);
 }
 
+void feel(Pulse& pulse, Session& s) {
+  if (s.context.device().is_cpu())
+    pulse.waited_us = std::llround(1000 * s.all_reduce.measured_ms()) + s.voted_us;
+  if (seconds_since(s.measured_at) < 1) return;
+  s.measured_at = Clock::now();
+  pulse.memory_mb =
+      std::llround(s.context.device().is_cpu() ? base::resident_mb() : gpu_memory_mb(s.context.device()));
+}
+
 void vote(Session& s, const Ballot& ballot) {
-  static_cast<Ballot&>(s.agreed) = running::vote(ballot, s.context);
+  feel(s.pulse, s);
+  const Clock::time_point begin = Clock::now();
+  static_cast<Ballot&>(s.agreed) = running::vote(ballot, s.pulse, s.agreed.pulses, s.context);
+  s.agreed.at = Clock::now();
+  s.voted_us += std::chrono::duration_cast<std::chrono::microseconds>(s.agreed.at - begin).count();
   s.agreed.is_finished = s.agreed.finished == s.context.size() || s.agreed.late > 0;
   running::check_divergence(s.agreed.diverged, "the critic's loss", s.counters.updates,
                             "--c_lr or --reward_scale");

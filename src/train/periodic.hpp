@@ -2,6 +2,7 @@
 // interval.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -60,8 +61,16 @@ struct Ballot {
   Collected collected{};
 };
 
+/// What a rank says of itself, with its ballot.
+struct Pulse {
+  std::int64_t waited_us = 0;  // in collectives, since it started; on a GPU not known: -1
+  std::int64_t memory_mb = 0;  // main memory of its process, on a GPU its tensors there
+};
+
 /// What the last vote agreed on, the same on all ranks.
 struct Agreement : Ballot {
+  std::vector<Pulse> pulses;  // by rank
+  std::chrono::steady_clock::time_point at{};
   bool is_finished = false;  // the run: its episodes are played, its time is up, or its target is reached
   bool checkpoint_asked = false;
 };

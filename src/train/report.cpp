@@ -13,17 +13,6 @@
 namespace snake_ddp::train {
 namespace {
 
-double gpu_memory_mb(const at::Device& device) {
-#ifdef SD_HAVE_CUDA
-  if (device.is_cuda()) {
-    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
-    return static_cast<double>(stats.allocated_bytes[0].current) / 1048576.0;
-  }
-#endif
-  (void)device;
-  return 0.0;
-}
-
 int difficulty(const Plan& o, std::int64_t episode) {
   return agents::difficulty_at(o.curriculum, std::clamp<std::int64_t>(episode, 1, o.max_episodes),
                                o.max_episodes);
@@ -35,6 +24,25 @@ void report_first_update(Session& s) {
   s.reporter->line(fmt::format("First update after {:.1f} s: {} transitions in rank 0's {}",
                                seconds_since(s.begin), s.arena->pool_size(),
                                learns_from_rollouts(s.o) ? "rollout" : "replay"));
+}
+
+void report_ranks(Session& s) {
+  const std::vector<Pulse>& now = s.agreed.pulses;
+  Reported& last = s.reported;
+  const std::chrono::duration<double, std::micro> passed = s.agreed.at - last.pulses_at;
+  if (now.size() < 2 || passed.count() <= 0) return;
+  std::vector<RankState> ranks;
+  for (std::size_t rank = 0; rank < now.size(); ++rank) {
+    RankState state{s.context.hosts()[rank], std::nullopt, static_cast<double>(now[rank].memory_mb)};
+    if (rank < last.pulses.size() && now[rank].waited_us >= 0) {
+      const auto waited = static_cast<double>(now[rank].waited_us - last.pulses[rank].waited_us);
+      state.own_work = std::clamp(1 - waited / passed.count(), 0.0, 1.0);
+    }
+    ranks.push_back(state);
+  }
+  s.reporter->ranks(ranks);
+  last.pulses = now;
+  last.pulses_at = s.agreed.at;
 }
 
 void report_pace(Session& s, const learners::UpdateStats* stats) {
@@ -52,11 +60,25 @@ void report_pace(Session& s, const learners::UpdateStats* stats) {
   const ArenaCount count = s.arena->count();
   const int level = s.o.mix.empty() ? difficulty(s.o, count.episodes_ended) : last.level;
   if (s.agreed.collected.env_steps > 0) s.reporter->collected(count.episodes_ended, s.agreed.collected);
+  report_ranks(s);
   s.reporter->pace(count.episodes_ended, pace, stats, count.epsilon, level, count.replay_size);
-  last = {last.first_update, last.level, Clock::now(), s.counters.steps, s.counters.updates};
+  last.at = Clock::now();
+  last.steps = s.counters.steps;
+  last.updates = s.counters.updates;
 }
 
 }  // namespace
+
+double gpu_memory_mb(const at::Device& device) {
+#ifdef SD_HAVE_CUDA
+  if (device.is_cuda()) {
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+    return static_cast<double>(stats.allocated_bytes[0].current) / 1048576.0;
+  }
+#endif
+  (void)device;
+  return 0.0;
+}
 
 void report(Session& s, const std::vector<rollout::Episode>& ended) {
   if (!s.reporter) return;

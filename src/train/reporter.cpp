@@ -14,13 +14,14 @@ constexpr double kRecentGames = 200;
 
 }  // namespace
 
-Reporter::Reporter(const std::string& folder, const RunProgress& begin, bool every_episode)
+Reporter::Reporter(const std::string& folder, const RunProgress& begin, const ReporterOptions& options)
     : folder_(folder),
       log_(folder + "/train.log"),
       events_(folder),
       progress_(begin),
       first_(begin),
-      every_episode_(every_episode) {
+      every_episode_(options.every_episode),
+      view_(console_, options.live_view, options.doing) {
   if (first_.episode > 0) events_.restart(first_.episode + 1);
 }
 
@@ -75,7 +76,7 @@ void Reporter::episode(const rollout::Episode& e, int difficulty, bool evasion,
     block += fmt::format("\n\t\t\t\ta_loss {:.3f} c_loss {:.3f}", stats->actor_loss, stats->critic_loss);
   }
   line(block);
-  draw_bar(e.number);
+  draw(e.number);
 }
 
 void Reporter::pace(std::int64_t episode, const Pace& pace, const learners::UpdateStats* stats,
@@ -97,14 +98,35 @@ void Reporter::pace(std::int64_t episode, const Pace& pace, const learners::Upda
     events_.scalar("train/q_mean", stats->q_mean, episode);
   }
   push_points();
-  draw_bar(episode);
+  progress_.training = fmt::format("{}level {}, epsilon {:.2f}", training_wins_, difficulty, epsilon);
+  progress_.speed =
+      fmt::format("{} steps/s, {} updates/s", rate_text(pace.env_steps_per_s), rate_text(pace.updates_per_s));
+  if (pace.allreduce_share.value_or(0) > 0)
+    progress_.speed += fmt::format(", averaging {:.0f} %", 100 * *pace.allreduce_share);
+  progress_.speed += fmt::format(", {} transitions, {:.0f} MB", replay_size, pace.memory_mb);
+  if (pace.gpu_memory_mb > 0) progress_.speed += fmt::format(" and {:.0f} MB on the GPU", pace.gpu_memory_mb);
+  if (stats != nullptr) {
+    progress_.critic_loss.add(stats->critic_loss);
+    progress_.losses = fmt::format("critic {:.4g}, mean Q {:.4g}", stats->critic_loss, stats->q_mean);
+    if (stats->actor_loss != 0) progress_.losses += fmt::format(", actor {:.4g}", stats->actor_loss);
+  }
+  draw(episode);
 }
+
+void Reporter::ranks(std::vector<RankState> ranks) { progress_.ranks = std::move(ranks); }
 
 void Reporter::evaluation(std::int64_t episode, const std::string& opponent, const play::MatchResult& r) {
   const play::Interval ci = play::wilson_interval(r.wins, r.games);
   const double games = static_cast<double>(r.games);
   progress_.win_rate = r.win_rate();
   progress_.evaluated = true;
+  progress_.evaluations.add(r.win_rate());
+  best_evaluation_ = std::max(best_evaluation_, r.win_rate());
+  const std::string target =
+      progress_.target_win_rate > 0 ? fmt::format(" / {:g}", 100 * progress_.target_win_rate) : std::string();
+  progress_.evaluation =
+      fmt::format("{:.1f} % [{:.1f}, {:.1f}], best {:.1f}{} %, {} games against {}", 100 * r.win_rate(),
+                  100 * ci.low, 100 * ci.high, 100 * best_evaluation_, target, r.games, opponent);
   line(fmt::format(
       "[Evaluation at episode {}] against {}: won {:.1f} % [{:.1f}, {:.1f}] of {} games, score "
       "{:.1f} : {:.1f}, "
@@ -142,7 +164,10 @@ void Reporter::collected(std::int64_t episode, const Collected& all) {
     const double kept = std::max(0.0, 1 - static_cast<double>(games) / kRecentGames);
     recent_games_ = kept * recent_games_ + static_cast<double>(games);
     recent_wins_ = kept * recent_wins_ + static_cast<double>(all.wins - told_.wins);
-    if (!progress_.evaluated) progress_.win_rate = recent_wins_ / recent_games_;
+    const double recent = recent_wins_ / recent_games_;
+    if (!progress_.evaluated) progress_.win_rate = recent;
+    progress_.training_wins.add(recent);
+    training_wins_ = fmt::format("{:.1f} % won, ", 100 * recent);
   }
   told_ = all;
 }
@@ -158,6 +183,10 @@ void Reporter::league(const std::vector<LeagueMember>& members, const Judgement&
       judgement.episode, judgement.rating.elo, judgement.rating.low, judgement.rating.high,
       name_of(members[0]), 100 * judgement.total.win_rate(), judgement.total.games, list,
       judgement.entered ? fmt::format("; a copy joined as #{}", judgement.episode) : ""));
+  progress_.elo.add(judgement.rating.elo);
+  progress_.league =
+      fmt::format("Elo {:.0f} [{:.0f}, {:.0f}], {} member{}", judgement.rating.elo, judgement.rating.low,
+                  judgement.rating.high, judgement.members, judgement.members == 1 ? "" : "s");
   events_.scalar("league/elo", judgement.rating.elo, judgement.episode);
   events_.scalar("league/win_rate", judgement.total.win_rate(), judgement.episode);
   events_.scalar("league/members", static_cast<double>(judgement.members), judgement.episode);
@@ -165,7 +194,7 @@ void Reporter::league(const std::vector<LeagueMember>& members, const Judgement&
 }
 
 void Reporter::flush() {
-  console_.clear_bar();
+  view_.end();
   if (const std::int64_t dropped = console_.dropped(); dropped > 0)
     try_to(log_failing_, "train.log is written again",
            [&] { log_->line(fmt::format("{} console lines were dropped", dropped)); });
@@ -176,13 +205,13 @@ double Reporter::seconds() const {
   return first_.seconds + std::chrono::duration<double>(Clock::now() - begin_).count();
 }
 
-void Reporter::draw_bar(std::int64_t episode) {
+void Reporter::draw(std::int64_t episode) {
   if (!console_.terminal()) return;
   progress_.episode = episode;
   progress_.seconds = seconds();
   progress_.episodes_per_s =
       static_cast<double>(episode - first_.episode) / std::max(progress_.seconds - first_.seconds, 1e-9);
-  console_.bar(bar_text(progress_, console_.columns()));
+  view_.show(progress_);
 }
 
 }  // namespace snake_ddp::train

@@ -40,6 +40,8 @@ struct Reported {
   int level = 0;  // of the last opponent
   Clock::time_point at = Clock::now();
   std::int64_t steps = 0, updates = 0;
+  std::vector<Pulse> pulses;  // of a vote before it
+  Clock::time_point pulses_at{};
 };
 
 struct Session {
@@ -94,8 +96,14 @@ struct Session {
   Clock::time_point begin = Clock::now();
   Collected collected;  // of this rank, less what is counted elsewhere
   std::vector<Scheduled> jobs;
+  Pulse pulse;  // of this rank
+  Clock::time_point measured_at{};
+  std::int64_t voted_us = 0;
   Agreement agreed;
 };
+
+/// Of tensors on a GPU; 0 on the CPU.
+double gpu_memory_mb(const at::Device& device);
 
 /// Step 4 of the loop, on rank 0: the games that ended, and once a second rates and the learner's numbers.
 void report(Session& s, const std::vector<rollout::Episode>& ended);

@@ -48,6 +48,9 @@ class Stopwatch {
   struct Spans {
     double mean_ms = 0, total_ms = 0;  // the total is the mean x the number of calls
   };
+  /// Of all spans that were measured so far.
+  [[nodiscard]] double measured_ms() const { return all_ms_; }
+
   /// Since the last call; nothing where a GPU measured none, as when it replays a recording.
   std::optional<Spans> take() {
 #ifdef SD_HAVE_CUDA
@@ -64,6 +67,7 @@ class Stopwatch {
  private:
   void add(double ms) {
     sum_ms_ += ms;
+    all_ms_ += ms;
     ++measured_;
   }
 
@@ -79,7 +83,7 @@ class Stopwatch {
 #endif
   at::Device device_;
   std::chrono::steady_clock::time_point begin_;
-  double sum_ms_ = 0;
+  double sum_ms_ = 0, all_ms_ = 0;
   std::int64_t measured_ = 0, calls_ = 0;
 };
 

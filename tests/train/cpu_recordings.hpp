@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "../witness.hpp"
 #include "snake_ddp/base/each.hpp"
 #include "snake_ddp/train/recorded.hpp"
-#include "../witness.hpp"
 
 namespace snake_ddp {
 

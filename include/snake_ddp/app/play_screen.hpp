@@ -12,7 +12,7 @@ struct PlayScreen {
   const game::State& state;
   int you = 0;       // the person's snake
   std::string says;  // a line below the board
-  Abilities abilities;
+  base::Abilities abilities;
 };
 
 /// At most 80 columns and 24 lines. In colour and UTF-8 each cell is three half characters wide and high; else as board_text.

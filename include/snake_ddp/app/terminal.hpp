@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/deadline.hpp"
 
 namespace snake_ddp::app {
@@ -15,18 +16,12 @@ enum class Key { kUp, kDown, kLeft, kRight, kPause, kQuit };  // the first four 
 /// beginning of an arrow stays.
 std::optional<Key> take_key(std::string& sent);
 
-/// What a terminal can show, from the environment: NO_COLOR, TERM, and the locale's variables.
-struct Abilities {
-  bool escapes = true, colour = true, utf8 = true;
-};
-Abilities abilities(const char* (*variable)(const char* name));
-
 /// Takes the terminal at standard input and output, and gives it back as it was: in the destructor, and at a second signal.
 /// SIGINT, SIGTERM, SIGHUP and SIGQUIT ask for the end. There may be one.
 class Terminal {
  public:
   /// Throws  UsageError where standard input or output is no terminal.
-  explicit Terminal(const Abilities& abilities);
+  explicit Terminal(const base::Abilities& abilities);
   ~Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
@@ -42,7 +37,7 @@ class Terminal {
  private:
   void write(std::string_view text);
 
-  Abilities abilities_;
+  base::Abilities abilities_;
   std::string sent_;
 };
 

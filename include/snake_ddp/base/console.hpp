@@ -14,6 +14,14 @@ namespace snake_ddp::base {
 /// receives everything that is printed. Afterwards, writing to a pipe without a reader is an error and does not kill the process.
 void hold_standard_descriptors();
 
+/// What a terminal can show, from the environment: NO_COLOR, TERM, and the locale's variables.
+struct Abilities {
+  bool escapes = true, colour = true, utf8 = true;
+};
+Abilities abilities(const char* (*variable)(const char* name));
+/// Of this process's own environment.
+Abilities abilities();
+
 /// Lines for a person who watches. A thread writes them, so that a reader that stopped reading (Ctrl-S, a pager) blocks
 /// nobody: lines beyond the queue's capacity are dropped, and their number is reported when the reader continues. A
 /// descriptor that cannot be written is not an error either.
@@ -31,11 +39,14 @@ class Console {
 
   void line(std::string_view text);
 
-  /// Of the terminal now: people resize it. 80 without a terminal.
-  [[nodiscard]] int columns() const;
+  struct Size {
+    int columns = 80, rows = 24;
+  };
+  /// Of the terminal now: people resize it. 80 x 24 without a terminal.
+  [[nodiscard]] Size size() const;
 
-  /// A status line below all others, replacing the last one. Only on a terminal, from the first line on, and once all lines are
-  /// written. A dumb terminal (TERM) gets no escape codes.
+  /// A status below all lines, replacing the last one. Only on a terminal, from the first line on, and once all lines are
+  /// written. It may have several lines, each narrower than the terminal, except on a terminal without escape codes (TERM).
   void bar(std::string_view text);
   /// Removes the bar from the terminal.
   void clear_bar();

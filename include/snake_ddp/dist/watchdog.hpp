@@ -36,6 +36,14 @@ class Watchdog {
   /// Cost        two stores.
   void tick(const char* where);  // must outlive the watch: a literal
 
+  struct Last {
+    const char* where;
+    std::chrono::steady_clock::duration ago;
+  };
+  /// The last tick.
+  /// Threads     any.
+  [[nodiscard]] Last last() const;
+
  private:
   using Clock = std::chrono::steady_clock;
   void watch();

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/watchdog.hpp"
@@ -43,18 +44,37 @@ void check_settings(const nlohmann::ordered_json& settings, dist::DistContext& c
 /// Collective.
 void add_up(at::Tensor& sum, dist::DistContext& context, base::Deadline deadline);
 
-/// The sum of all ranks' ballots: what they agree on. A ballot is a struct of 64-bit counts.
+/// The same for numbers, before the context's own deadline.
+void add_up(std::vector<std::int64_t>& counts, dist::DistContext& context);
+
+/// 64-bit counts of a struct of nothing else.
+template <class Counts>
+constexpr std::int64_t number_of_counts() {
+  static_assert(std::is_trivially_copyable_v<Counts> && sizeof(Counts) % sizeof(std::int64_t) == 0);
+  return static_cast<std::int64_t>(sizeof(Counts) / sizeof(std::int64_t));
+}
+
+/// The sum of all ranks' ballots: what they agree on. A ballot is a struct of 64-bit counts. What each rank says of itself, another
+/// such struct, travels along and comes to `all`, by rank.
 /// Collective.
+template <class Ballot, class Own>
+Ballot vote(Ballot ballot, const Own& own, std::vector<Own>& all, dist::DistContext& context) {
+  constexpr std::int64_t kVotes = number_of_counts<Ballot>(), kOwn = number_of_counts<Own>();
+  all.assign(static_cast<std::size_t>(context.size()), own);
+  if (context.size() == 1) return ballot;
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(kVotes + context.size() * kOwn));
+  std::memcpy(counts.data(), &ballot, sizeof ballot);
+  std::memcpy(counts.data() + kVotes + context.rank() * kOwn, &own, sizeof own);
+  add_up(counts, context);
+  std::memcpy(static_cast<void*>(&ballot), counts.data(), sizeof ballot);
+  std::memcpy(static_cast<void*>(all.data()), counts.data() + kVotes, all.size() * sizeof own);
+  return ballot;
+}
+
 template <class Ballot>
 Ballot vote(Ballot ballot, dist::DistContext& context) {
-  constexpr std::size_t kCounts = sizeof(Ballot) / sizeof(std::int64_t);
-  static_assert(std::is_trivially_copyable_v<Ballot> && sizeof(Ballot) == kCounts * sizeof(std::int64_t));
-  if (context.size() == 1) return ballot;
-  at::Tensor sum = at::empty({static_cast<std::int64_t>(kCounts)}, at::kLong);
-  std::memcpy(sum.data_ptr(), &ballot, sizeof ballot);
-  add_up(sum, context, context.deadline());
-  std::memcpy(&ballot, sum.data_ptr(), sizeof ballot);
-  return ballot;
+  std::vector<std::int64_t> none;
+  return vote(ballot, std::int64_t{0}, none, context);
 }
 
 /// Ends a run whose `loss` is no longer finite on `ranks` ranks, as a vote found; `remedy` names the flags to lower.

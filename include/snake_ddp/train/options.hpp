@@ -59,6 +59,7 @@ struct TrainOptions : learners::SharedFlags {
   std::int64_t check_consistency = 1000;
   std::int64_t threads = 0;
   bool log_every_episode = false;
+  bool live_view = true;
 
   std::int64_t checkpoint_interval = 1000;
   std::int64_t keep_checkpoints = 3;

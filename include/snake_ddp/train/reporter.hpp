@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/files/event_writer.hpp"
@@ -15,6 +17,7 @@
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/collected.hpp"
 #include "snake_ddp/train/league.hpp"
+#include "snake_ddp/train/live_view.hpp"
 
 namespace snake_ddp::train {
 
@@ -29,20 +32,11 @@ struct Pace {
   double gpu_memory_mb = 0;
 };
 
-/// A run's progress and its limits, for the progress bar. All counts include what was done before a --resume.
-struct RunProgress {
-  std::int64_t episode = 0, max_episodes = 1;  // of this rank
-  double episodes_per_s = 0;                   // 0: not known yet
-  double seconds = 0, max_seconds = 0;         // max 0: no limit
-  std::optional<double> win_rate;
-  bool evaluated = false;      // the win rate is the last evaluation's, otherwise that of training games
-  double target_win_rate = 0;  // 0: none
-  std::optional<double> steps_per_s;
+struct ReporterOptions {
+  bool every_episode = false;      // on the console, not at most one a second
+  bool live_view = true;           // on a terminal with room for it, instead of the bar
+  std::function<Doing()> doing{};  // what the run does and for how long; called by another thread
 };
-
-/// The progress bar, fewer than `columns` characters: progress and time left by the limit that will end the run
-/// first, win rate and speed, as far as they are known and fit.
-std::string bar_text(const RunProgress& progress, int columns);
 
 /// A file that cannot be written is reported on the console once, and again when it can be written; training
 /// continues.
@@ -50,7 +44,7 @@ class Reporter {
  public:
   /// `begin` holds the limits of the run, and the episodes and seconds already used.
   /// Throws  FileError if the run folder cannot be written.
-  Reporter(const std::string& folder, const RunProgress& begin, bool every_episode);
+  Reporter(const std::string& folder, const RunProgress& begin, const ReporterOptions& options);
 
   /// A line on the console and in train.log.
   void line(const std::string& text);
@@ -66,6 +60,9 @@ class Reporter {
   /// Rates and the learner's numbers; call when due().
   void pace(std::int64_t episode, const Pace& pace, const learners::UpdateStats* stats, double epsilon,
             int difficulty, std::int64_t replay_size);
+
+  /// What each rank did since the last time; drawn with the next report.
+  void ranks(std::vector<RankState> ranks);
 
   void evaluation(std::int64_t episode, const std::string& opponent, const play::MatchResult& result);
 
@@ -89,7 +86,7 @@ class Reporter {
   void try_to(bool& failing, const char* again, Write write);
   void push_points();
   [[nodiscard]] double seconds() const;
-  void draw_bar(std::int64_t episode);
+  void draw(std::int64_t episode);
 
   std::string folder_;
   std::optional<records::LogFile> log_;
@@ -99,9 +96,11 @@ class Reporter {
   RunProgress progress_;
   const RunProgress first_;  // as this start found it
   Collected told_;
-  double recent_games_ = 0, recent_wins_ = 0;
+  double recent_games_ = 0, recent_wins_ = 0, best_evaluation_ = 0;
+  std::string training_wins_;
   bool every_episode_;
   Clock::time_point begin_ = Clock::now(), last_block_{}, last_pace_ = Clock::now();
+  LiveView view_;  // of the console
 };
 
 }  // namespace snake_ddp::train

@@ -1,0 +1,106 @@
+// What a person at a terminal sees of a run: a bar, or a screen that is kept up to date.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "snake_ddp/base/console.hpp"
+
+namespace snake_ddp::train {
+
+/// A number over time, for a line as high as a letter. Keeps at most 256 values: then neighbours become their mean.
+class Trace {
+ public:
+  void add(double value);
+  [[nodiscard]] bool empty() const { return means_.empty(); }
+  /// One character for each of at most `cells` means of neighbours, oldest first; `low` and `high` are the lowest and the highest
+  /// line.
+  [[nodiscard]] std::string drawn(std::size_t cells, double low, double high, bool utf8) const;
+  /// The same between the least and the greatest of what is drawn.
+  [[nodiscard]] std::string drawn(std::size_t cells, bool utf8) const;
+
+ private:
+  [[nodiscard]] std::vector<double> cells_of(std::size_t cells) const;
+  std::vector<double> means_;
+  double sum_ = 0;
+  std::size_t count_ = 0, span_ = 1;  // of the mean that is being made; values behind each
+};
+
+struct RankState {
+  std::string host;
+  std::optional<double> own_work;  // share of its time in which it did not wait for others; nothing on a GPU
+  double memory_mb = 0;
+};
+
+/// A run's progress and its limits. All counts include what was done before a --resume; traces do not.
+struct RunProgress {
+  std::int64_t episode = 0, max_episodes = 1;  // of this rank
+  double episodes_per_s = 0;                   // 0: not known yet
+  double seconds = 0, max_seconds = 0;         // max 0: no limit
+  std::optional<double> win_rate;
+  bool evaluated = false;      // the win rate is the last evaluation's, otherwise that of training games
+  double target_win_rate = 0;  // 0: none
+  std::optional<double> steps_per_s;
+
+  // The screen's.
+  std::string title;
+  Trace evaluations, training_wins, elo, critic_loss;
+  std::string evaluation, training, league, losses, speed;  // their words; empty: nothing yet
+  std::vector<RankState> ranks;                             // in order; empty: one
+};
+
+/// What the run does now, and for how long it has done nothing else.
+struct Doing {
+  const char* what = "";
+  double seconds = 0;
+};
+
+/// As "12.3k", for a rate per second.
+std::string rate_text(double rate);
+
+/// The bar, fewer than `columns` characters: progress and time left by the limit that will end the run first, win rate and speed,
+/// as far as they are known and fit.
+std::string bar_text(const RunProgress& progress, int columns);
+
+/// The screen: lines of fewer than `columns` characters, a title first, then one for each thing that is known. `doing` is shown
+/// from three seconds on.
+std::string screen_text(const RunProgress& progress, const Doing& doing, int columns, bool utf8);
+
+/// Draws on a console whatever fits its terminal: the screen from 60 columns and 16 rows on if it is wanted, else the bar. A
+/// thread draws again each second, so that the screen says so when nothing goes on.
+class LiveView {
+ public:
+  /// `console` must outlive the view. `doing` is called by the thread.
+  LiveView(base::Console& console, bool screen, std::function<Doing()> doing);
+  ~LiveView();
+  LiveView(const LiveView&) = delete;
+  LiveView& operator=(const LiveView&) = delete;
+
+  void show(const RunProgress& progress);
+  /// Takes it off the terminal, for good.
+  void end();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void draw();
+
+  base::Console& console_;
+  const base::Abilities abilities_ = base::abilities();
+  const bool screen_;
+  const std::function<Doing()> doing_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool ended_ = false;
+  std::optional<RunProgress> shown_;
+  Clock::time_point shown_at_;
+  std::thread thread_;
+};
+
+}  // namespace snake_ddp::train
