@@ -6,7 +6,8 @@
 #   SNAKE_DDP_MARCH=x86-64-v3           compile for these processors (default: this machine's)
 #   SNAKE_DDP_TOOLKIT=/usr/local/cuda   a CUDA toolkit to fill in what the Python environment lacks (default: none)
 
-say() { printf '== %s\n' "$*" >&2; }
+# With minutes and seconds since the call.
+say() { printf '== %d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*" >&2; }
 give_up() { printf 'snake_ddp set-up: %s\n' "$*" >&2; exit 1; }
 
 # sd_packages [test]: the names in launch/packages.txt.

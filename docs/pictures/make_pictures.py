@@ -4,7 +4,7 @@
   make_pictures.py curve RUN_FOLDER OUT.svg   win rate and reward of a run over its wall-clock time
   make_pictures.py game  BOARD.txt  OUT.svg   a board as `./snake_ddp eval --show STEP` prints it
   make_pictures.py film  GAME.json  OUT.svg   a game as `./snake_ddp eval --record FOLDER` writes it, step by step
-  make_pictures.py page  GAME.html  OUT.png   the page that `./snake_ddp replay` made, in Chromium
+  make_pictures.py page  PAGE.html  OUT.png   a page that `./snake_ddp replay` or `report` made, in Chromium
 
 Needs nothing but Python, and for `curve` the package tensorboard (it is in .venv after ./train_ddp.sh), for `page` what
 the tests need. The SVG pictures follow the reader's light or dark setting. Teams and curves differ in shape as well as in colour.
@@ -410,7 +410,7 @@ def draw_film(log, out, names):
 
 # ---- page ----------------------------------------------------------------------------------------------------------
 
-def take_picture(page, out, step, dark):
+def take_picture(page, out, place, dark):
     from PIL import Image
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
@@ -425,7 +425,7 @@ def take_picture(page, out, step, dark):
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
                                {"width": 960, "height": 880, "deviceScaleFactor": 1.5, "mobile": False})
-        driver.get(f"{page.resolve().as_uri()}#{step}")
+        driver.get(f"{page.resolve().as_uri()}#{place}")
         picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
         picture.quantize(160).save(out, optimize=True)
     finally:
@@ -448,16 +448,16 @@ def main():
     film.add_argument("out", type=pathlib.Path)
     film.add_argument("--team_a", default="team A", help="its name in the picture")
     film.add_argument("--team_b", default="team B", help="its name in the picture")
-    page = commands.add_parser("page", help="the replay page")
+    page = commands.add_parser("page", help="a page of replay or report")
     page.add_argument("page", type=pathlib.Path)
     page.add_argument("out", type=pathlib.Path)
-    page.add_argument("--step", type=int, default=0)
+    page.add_argument("--at", default="", help="what follows # in the address: a step, or step=157&snake=C; of a report an axis")
     page.add_argument("--dark", action="store_true")
     line = parser.parse_args()
     if line.command == "curve":
         draw_curve(line.run, line.out)
     elif line.command == "page":
-        take_picture(line.page, line.out, line.step, line.dark)
+        take_picture(line.page, line.out, line.at, line.dark)
     elif line.command == "film":
         draw_film(line.game, line.out, (line.team_a, line.team_b))
     else:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <future>
 #include <vector>
 
 #include "snake_ddp/agents/opponents.hpp"
@@ -60,14 +61,19 @@ ordered_json row(const std::string& name, const Team& self, const Team& other, s
 }
 
 ordered_json play_all(const fs::path& actor, const std::string& champion, std::int64_t games) {
-  at::set_num_threads(1);
-  const Team self = team_from_spec(actor.string());
+  // A thread for each row, with teams of its own: somebody waits for the page.
+  std::vector<std::future<ordered_json>> matches;
+  const auto begin = [&](const std::string& name, const std::string& spec) {
+    matches.push_back(std::async(std::launch::async, [actor, games, name, spec] {
+      at::set_num_threads(1);  // of this thread's products
+      return row(name, team_from_spec(actor.string()), team_from_spec(spec), games);
+    }));
+  };
+  for (const agents::OpponentEntry& entry : agents::kOpponents)
+    begin(std::string(entry.name), std::string(entry.name));
+  if (!champion.empty()) begin("champion", champion);
   ordered_json rows = ordered_json::array();
-  for (const agents::OpponentEntry& entry : agents::kOpponents) {
-    const std::string name(entry.name);
-    rows.push_back(row(name, self, team_from_spec(name), games));
-  }
-  if (!champion.empty()) rows.push_back(row("champion", self, team_from_spec(champion), games));
+  for (std::future<ordered_json>& match : matches) rows.push_back(match.get());
   return rows;
 }
 

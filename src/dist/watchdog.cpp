@@ -42,17 +42,12 @@ void Watchdog::tick(const char* where) {
   last_tick_.store(Clock::now().time_since_epoch().count(), std::memory_order_release);
 }
 
-Watchdog::Last Watchdog::last() const {
-  const Clock::duration at(last_tick_.load(std::memory_order_acquire));
-  return {where_.load(std::memory_order_relaxed), Clock::now() - Clock::time_point(at)};
-}
-
 void Watchdog::watch() {
   std::optional<Clock::time_point> stop_seen;
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, std::chrono::milliseconds(100), [this] { return done_; })) {
     const auto now = Clock::now();
-    const auto idle = last().ago;
+    const auto idle = now - Clock::time_point(Clock::duration(last_tick_.load(std::memory_order_acquire)));
     if (idle > limits_.step) end_process("no progress", idle);
     if (!stop_seen && stopping_ && stopping_()) stop_seen = now;
     if (stop_seen && now - *stop_seen > limits_.stop)

@@ -16,9 +16,8 @@ namespace {
 constexpr int kLeastCells = 5, kMostCells = 30;     // between the bar's ends
 constexpr int kLeastColumns = 60, kLeastRows = 16;  // of a terminal for the screen
 constexpr std::size_t kMostMeans = 256;
-constexpr double kQuiet_s = 3;  // without a word of what goes on
-constexpr double kStraggler =
-    0.15;  // so much more of its time than the others works a rank that they wait for
+constexpr double kQuiet_s = 3;       // without a report: then what goes on is shown
+constexpr double kStraggler = 0.15;  // share of its time that a rank works more than those that wait for it
 constexpr std::array<std::string_view, 8> kBlocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
     kSigns{"_", ".", "-", "~", "=", "+", "*", "#"};
 
@@ -74,7 +73,7 @@ std::string repeated(std::string_view piece, std::size_t times) {
 
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
-// As many of the ranks as fit: all in order, or those that work most of their time, for which the others wait.
+// As many of the ranks as fit: all in order, or the busiest first, for which the others wait.
 std::string ranks_text(const std::vector<RankState>& ranks, std::size_t room) {
   const auto state = [&](std::size_t rank) {
     const RankState& r = ranks[rank];
@@ -225,7 +224,7 @@ std::string screen_text(const RunProgress& p, const Doing& doing, int columns, b
   return text;
 }
 
-LiveView::LiveView(base::Console& console, bool screen, std::function<Doing()> doing)
+LiveView::LiveView(base::Console& console, bool screen, std::function<const char*()> doing)
     : console_(console), screen_(screen && abilities_.escapes), doing_(std::move(doing)) {
   if (!console_.terminal()) return;
   thread_ = std::thread([this] {
@@ -258,10 +257,12 @@ void LiveView::end() {
 void LiveView::draw() {
   const base::Console::Size size = console_.size();
   RunProgress now = *shown_;
-  now.seconds += std::chrono::duration<double>(Clock::now() - shown_at_).count();
+  const double quiet_s = std::chrono::duration<double>(Clock::now() - shown_at_).count();
+  now.seconds += quiet_s;
   const bool fits = size.columns >= kLeastColumns && size.rows >= kLeastRows;
-  console_.bar(screen_ && fits ? screen_text(now, doing_ ? doing_() : Doing{}, size.columns, abilities_.utf8)
-                               : bar_text(now, size.columns));
+  console_.bar(screen_ && fits
+                   ? screen_text(now, Doing{doing_ ? doing_() : "", quiet_s}, size.columns, abilities_.utf8)
+                   : bar_text(now, size.columns));
 }
 
 }  // namespace snake_ddp::train

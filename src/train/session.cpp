@@ -146,10 +146,7 @@ void open_reports(Session& s, std::vector<std::string> lines) {
   progress.title = fmt::format("{}: {}, {} rank{} on {}", std::filesystem::path(s.folder).filename().string(),
                                s.o.algo, s.context.size(), s.context.size() == 1 ? "" : "s",
                                s.context.device().is_cpu() ? "CPU" : "GPU");
-  const auto doing = [&s] {
-    const dist::Watchdog::Last last = s.watchdog.last();
-    return Doing{last.where, std::chrono::duration<double>(last.ago).count()};
-  };
+  const auto doing = [&s] { return s.watchdog.where(); };
   s.reporter.emplace(s.folder, progress, ReporterOptions{s.o.log_every_episode, s.o.live_view, doing});
   if (s.o.record_interval > 0) s.recorder.emplace(s.folder + "/games", s.o, s.collector);
   s.reporter->line(fmt::format("{}: {} rank(s) on {}, {}, {} thread(s) each", version_text(),

@@ -139,7 +139,7 @@ LIVE = TINY | {"max_episodes": 10**9, "max_minutes": 1000, "eval_interval": 8, "
 NAMES = ("time", "evaluation", "training", "league", "loss", "speed")
 
 
-@pytest.mark.parametrize("locale, signs", [("C.UTF-8", "▁▂▃▄▅▆▇█"), ("C", "_.-~=+*#")])
+@pytest.mark.parametrize("locale, signs", [("C.UTF-8", "▁▂▃▄▅▆▇█"), ("C", "_.-~=+*#")], ids=["UTF-8", "ASCII"])
 def test_the_live_view_stays_below_the_lines_and_shows_what_the_log_says(tmp_path, locale, signs):
     terminal = Terminal(100, LIVE | {"runs_dir": tmp_path}, TERM="xterm", LANG=locale)
     try:
@@ -190,6 +190,15 @@ def test_the_live_view_shows_who_waits_for_whom(tmp_path):
         terminal.wait_until(lambda shown: re.match(r"\w.*, for [3-9] s$", row(shown, "now")), "word that nothing goes on")
         os.kill(family[1], signal.SIGCONT)
         terminal.wait_until(lambda shown: row(shown, "speed") and not row(shown, "now"), "work again")
+        until = time.monotonic() + PATIENCE_S
+        while "; the others wait for rank 1" not in row(terminal.shown(), "ranks"):  # not where it was stopped in the all-reduce
+            assert time.monotonic() < until
+            os.kill(family[1], signal.SIGSTOP)
+            time.sleep(0.7)
+            os.kill(family[1], signal.SIGCONT)
+            after = time.monotonic() + 1.5
+            while time.monotonic() < after and "wait for rank 1" not in row(terminal.shown(), "ranks"):
+                terminal.read()
         terminal.process.send_signal(signal.SIGTERM)
         assert terminal.finish() == 75
     finally:

@@ -12,7 +12,7 @@ struct ReportOptions {
   std::vector<std::string> runs;
   std::string preset;              // settings are compared with this file's; empty: with the defaults
   std::string champion;            // an actor's file; empty: none
-  std::int64_t ladder_games = 20;  // against each team; 0: no ladder
+  std::int64_t ladder_games = 16;  // against each team; 0: no ladder
 };
 
 /// Curves, evaluations, marks of the time line, notable lines of the log, settings that differ, the ladder and the last

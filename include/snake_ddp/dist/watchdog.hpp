@@ -36,13 +36,9 @@ class Watchdog {
   /// Cost        two stores.
   void tick(const char* where);  // must outlive the watch: a literal
 
-  struct Last {
-    const char* where;
-    std::chrono::steady_clock::duration ago;
-  };
-  /// The last tick.
+  /// Of the last tick.
   /// Threads     any.
-  [[nodiscard]] Last last() const;
+  [[nodiscard]] const char* where() const { return where_.load(std::memory_order_relaxed); }
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -56,7 +56,7 @@ struct RunProgress {
   std::vector<RankState> ranks;                             // in order; empty: one
 };
 
-/// What the run does now, and for how long it has done nothing else.
+/// What the run does now, and how long ago it last reported.
 struct Doing {
   const char* what = "";
   double seconds = 0;
@@ -78,7 +78,7 @@ std::string screen_text(const RunProgress& progress, const Doing& doing, int col
 class LiveView {
  public:
   /// `console` must outlive the view. `doing` is called by the thread.
-  LiveView(base::Console& console, bool screen, std::function<Doing()> doing);
+  LiveView(base::Console& console, bool screen, std::function<const char*()> doing);
   ~LiveView();
   LiveView(const LiveView&) = delete;
   LiveView& operator=(const LiveView&) = delete;
@@ -94,7 +94,7 @@ class LiveView {
   base::Console& console_;
   const base::Abilities abilities_ = base::abilities();
   const bool screen_;
-  const std::function<Doing()> doing_;
+  const std::function<const char*()> doing_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool ended_ = false;

@@ -33,9 +33,9 @@ struct Pace {
 };
 
 struct ReporterOptions {
-  bool every_episode = false;      // on the console, not at most one a second
-  bool live_view = true;           // on a terminal with room for it, instead of the bar
-  std::function<Doing()> doing{};  // what the run does and for how long; called by another thread
+  bool every_episode = false;            // on the console, not at most one a second
+  bool live_view = true;                 // on a terminal with room for it, instead of the bar
+  std::function<const char*()> doing{};  // what the run does now; called by another thread
 };
 
 /// A file that cannot be written is reported on the console once, and again when it can be written; training
