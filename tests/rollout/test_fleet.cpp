@@ -180,6 +180,7 @@ TEST_CASE("boards may be played in any order, and at once", "[unit]") {
   }
 }
 
+#ifdef SD_HAVE_WITNESS
 TEST_CASE("a fetch brings the games that ended, not the ring that they are in", "[unit]") {
   // All that is asked for in main memory.
   struct Fetched final : Witness {
@@ -215,6 +216,7 @@ TEST_CASE("a fetch brings the games that ended, not the ring that they are in", 
   }
   CHECK(ended.size() == 29 * 33);
 }
+#endif
 
 // Hidden: test_device.py runs it where there is a GPU.
 TEST_CASE("a fleet on a device plays the collector's games and stores the same rows", "[.device]") {

@@ -21,6 +21,7 @@
 #include "snake_ddp/base/each.hpp"
 #include "snake_ddp/train/recorded.hpp"
 
+#ifdef SD_HAVE_WITNESS
 namespace snake_ddp {
 
 /// The calls of operators and the pieces of work that were done while it was recording; replayed with the same arguments,
@@ -196,3 +197,4 @@ class Spy final : public train::Recording, private Witness {
 };
 
 }  // namespace snake_ddp
+#endif
