@@ -49,7 +49,7 @@ std::string board_text(const Moment& moment, bool colour) {
       const int direction = moment.board.directions[i];
       const char looks =
           direction == records::kUntold ? kSmall[i] : kArrows[static_cast<std::size_t>(direction)];
-      const std::string head{letter(static_cast<int>(i)), looks};
+      const std::string head{game::letter(static_cast<int>(i)), looks};
       cells[static_cast<std::size_t>(body[k])] = {k == 0 ? head : std::string(2, kSmall[i]),
                                                   kTeamColour[i / game::kTeamSize]};
     }
@@ -74,10 +74,10 @@ std::string board_text(const Moment& moment, bool colour) {
   text += edge;
   for (std::size_t i = 0; i < game::kSnakes; ++i) {
     const int score = static_cast<int>(moment.board.snakes[i].size()) - game::kStartLength;
-    text +=
-        fmt::format("{}{} {}{}", i == 0 ? "" : "   ",
-                    painted(kTeamColour[i / game::kTeamSize], std::string(1, letter(static_cast<int>(i)))),
-                    score, moment.hit[i] != 0 ? " died" : "");
+    text += fmt::format(
+        "{}{} {}{}", i == 0 ? "" : "   ",
+        painted(kTeamColour[i / game::kTeamSize], std::string(1, game::letter(static_cast<int>(i)))), score,
+        moment.hit[i] != 0 ? " died" : "");
   }
   return text + "\n";
 }

@@ -98,7 +98,7 @@ std::string news(const game::StepResult& result, int you) {
   const int team = you / game::kTeamSize;
   std::string mates, foes;
   for (int i = 0; i < game::kSnakes; ++i)
-    if (result.hit[i] != 0 && i != you) (i / game::kTeamSize == team ? mates : foes) += letter(i);
+    if (result.hit[i] != 0 && i != you) (i / game::kTeamSize == team ? mates : foes) += game::letter(i);
   std::string text;
   if (result.hit[you] != 0)
     text += fmt::format("You died: {} points. Here you are again. ", result.reward[you]);
@@ -121,7 +121,7 @@ Tally play(const PlayLine& line, const Team& a, const Team& b, std::uint64_t see
   Steering steering;
   Tally tally;
   bool paused = true;
-  std::string says = fmt::format("You are {}. A turn or space begins.", letter(you));
+  std::string says = fmt::format("You are {}. A turn or space begins.", game::letter(you));
   for (bool changed = true; !game.state.done();) {
     if (changed) terminal.show(play_text({game.state, you, says, able}));
     changed = false;
@@ -208,7 +208,7 @@ Action add_play(CLI::App& command) {
     Game game = line->from.empty() ? dealt(seed) : from_log(*line);
     game.record.names = {line->team_a, line->team_b};
     std::string& name = game.record.names[static_cast<std::size_t>(team)];
-    name = fmt::format("you ({}) and {}", letter(you), name);
+    name = fmt::format("you ({}) and {}", game::letter(you), name);
     const std::filesystem::path folder = std::filesystem::path(line->record).parent_path();
     if (!folder.empty()) records::make_folders(folder.string());
     at::set_num_threads(1);

@@ -56,7 +56,7 @@ void print(const std::vector<search::Loss>& losses, const records::RecordedGame&
   std::string text = fmt::format("{:>4}  {:<5}  {:<6}  {:<6}  {:>6}  {}\n", "step", "snake", "played",
                                  "better", "loss", "team");
   for (const search::Loss& loss : losses) {
-    text += fmt::format("{:>4}  {:<5}  {:<6}  {:<6}  {:>6.2f}  {}\n", loss.step, letter(loss.snake),
+    text += fmt::format("{:>4}  {:<5}  {:<6}  {:<6}  {:>6.2f}  {}\n", loss.step, game::letter(loss.snake),
                         game::kDirectionNames[static_cast<std::size_t>(loss.played)],
                         game::kDirectionNames[static_cast<std::size_t>(loss.better)], loss.points(),
                         harmless(game.names[static_cast<std::size_t>(loss.snake / game::kTeamSize)]));

@@ -48,7 +48,7 @@ void draw_snake(Picture& picture, const game::State& state, int snake, bool you)
   const auto column = static_cast<std::size_t>(game::column_of(cells[0]) * kPixels + 1);
   constexpr std::array kPointers{"▲", "▼", "◀", "▶"};
   picture.letter[line][column] =
-      you ? kPointers[static_cast<std::size_t>(state.direction(snake))] : std::string(1, letter(snake));
+      you ? kPointers[static_cast<std::size_t>(state.direction(snake))] : std::string(1, game::letter(snake));
 }
 
 std::vector<std::string> block_lines(const game::State& state, int you) {
@@ -110,7 +110,7 @@ std::vector<std::string> side_lines(const PlayScreen& screen) {
     const int snake = (i + team * game::kTeamSize) % game::kSnakes;
     const char* who = snake == screen.you ? "you" : i < game::kTeamSize ? "mate" : "foe";
     const int colour = snake == screen.you ? kYou : kBodies[static_cast<std::size_t>(snake)];
-    std::string badge(1, letter(snake));
+    std::string badge(1, game::letter(snake));
     if (screen.abilities.colour) badge = fmt::format("\x1b[38;5;{};48;5;{}m{}\x1b[0m", kDark, colour, badge);
     lines.push_back(fmt::format("{} {:<4} {:>3}", badge, who, state.length(snake)));
   }

@@ -47,9 +47,9 @@ std::int64_t lines_of(std::string_view text) { return std::count(text.begin(), t
 
 }  // namespace
 
-Abilities abilities(const char* (*variable)(const char* name)) {
-  const auto text = [&](const char* name) {
-    const char* value = variable(name);
+Abilities abilities() {
+  const auto text = [](const char* name) {
+    const char* value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
   };
   std::string locale;
@@ -59,10 +59,6 @@ Abilities abilities(const char* (*variable)(const char* name)) {
   const bool escapes = !text("TERM").empty() && text("TERM") != "dumb";
   return {escapes, escapes && text("NO_COLOR").empty(),
           locale.find("utf-8") != locale.npos || locale.find("utf8") != locale.npos};
-}
-
-Abilities abilities() {
-  return abilities([](const char* name) -> const char* { return std::getenv(name); });
 }
 
 void hold_standard_descriptors() {
@@ -113,7 +109,10 @@ struct Console::State {
     }
     const std::int64_t above = lines_of(drawn);
     std::string out = above > 0 ? fmt::format("\r\x1b[{}A", above) : "\r";
-    for (const char c : text) out += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
+    for (const char c : text) {
+      if (c == '\n') out += "\x1b[K";
+      out += c;
+    }
     return out + (lines_of(text) < above ? "\x1b[K\x1b[J" : "\x1b[K");
   }
   std::string note() const { return fmt::format("{} console lines were dropped{}\n", untold, elsewhere); }

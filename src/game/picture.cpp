@@ -71,13 +71,12 @@ std::string picture(const State& state) {
     if (state.code(c) > 1)
       board[static_cast<std::size_t>(c)] = kArrows[std::min(state.cells[c] >> 3, kLinks - 1)];
   for (int i = 0; i < kSnakes; ++i)
-    if (state.length(i) > 0) board[static_cast<std::size_t>(state.head(i))] = static_cast<char>('A' + i);
+    if (state.length(i) > 0) board[static_cast<std::size_t>(state.head(i))] = letter(i);
   std::string text;
   for (int r = 0; r < kRows; ++r) text += board.substr(static_cast<std::size_t>(r * kCols), kCols) + '\n';
   for (int i = 0; i < kSnakes; ++i)
-    text +=
-        fmt::format("{} {} length {} score {}\n", static_cast<char>('A' + i),
-                    kDirectionNames[state.direction(i) & 3], state.length(i), state.length(i) - kStartLength);
+    text += fmt::format("{} {} length {} score {}\n", letter(i), kDirectionNames[state.direction(i) & 3],
+                        state.length(i), state.length(i) - kStartLength);
   text += "beans";
   for (int b = 0; b < state.bean_count(); ++b) text += fmt::format(" {}", state.bean(b));
   text += fmt::format("\nstep {}\nreturns {} {}\n", state.step(), state.team_return(0), state.team_return(1));
@@ -120,7 +119,7 @@ State drawn(std::string_view picture) {
     }
   }
   for (int i = 0; i < kSnakes; ++i) {
-    const std::size_t head = board.find(static_cast<char>('A' + i));
+    const std::size_t head = board.find(letter(i));
     if (head == std::string::npos) continue;
     std::vector<int>& body = position.snakes[static_cast<std::size_t>(i)];
     for (int c = static_cast<int>(head); c >= 0; c = tail_side[c]) body.push_back(c);

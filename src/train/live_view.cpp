@@ -71,14 +71,12 @@ std::string repeated(std::string_view piece, std::size_t times) {
   return all;
 }
 
-std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
-
 // As many of the ranks as fit: all in order, or the busiest first, for which the others wait.
 std::string ranks_text(const std::vector<RankState>& ranks, std::size_t room) {
   const auto state = [&](std::size_t rank) {
     const RankState& r = ranks[rank];
-    return fmt::format("{} {}", rank,
-                       r.own_work ? percent(*r.own_work) : fmt::format("{:.0f} MB", r.memory_mb));
+    return r.own_work ? fmt::format("{} {:.0f} %", rank, 100 * *r.own_work)
+                      : fmt::format("{} {:.0f} MB", rank, r.memory_mb);
   };
   const auto listed = [&](const std::vector<std::size_t>& order, std::size_t count) {
     std::string text;
@@ -155,6 +153,10 @@ std::string Trace::drawn(std::size_t cells, bool utf8) const {
   return drawn(cells, *low, *high, utf8);
 }
 
+std::string target_text(const RunProgress& p) {
+  return p.target_win_rate > 0 ? fmt::format(" / {:g}", 100 * p.target_win_rate) : std::string();
+}
+
 std::string rate_text(double rate) {
   if (rate >= 1e6) return fmt::format("{:.2f}M", rate / 1e6);
   if (rate >= 1e4) return fmt::format("{:.1f}k", rate / 1e3);
@@ -169,9 +171,7 @@ std::string bar_text(const RunProgress& p, int columns) {
   if (p.win_rate && !p.evaluated) {
     pieces.push_back(fmt::format("training win rate {:.1f} %", 100 * *p.win_rate));
   } else if (p.win_rate) {
-    const std::string target =
-        p.target_win_rate > 0 ? fmt::format(" / {:g}", 100 * p.target_win_rate) : std::string();
-    pieces.push_back(fmt::format("eval win rate {:.1f}{} %", 100 * *p.win_rate, target));
+    pieces.push_back(fmt::format("eval win rate {:.1f}{} %", 100 * *p.win_rate, target_text(p)));
   }
   if (p.steps_per_s) pieces.push_back(rate_text(*p.steps_per_s) + " steps/s");
   pieces.push_back(bound.count);
@@ -208,8 +208,7 @@ std::string screen_text(const RunProgress& p, const Doing& doing, int columns, b
   std::string time = fmt::format("{:.0f} %", std::floor(100 * bound.share));
   if (bound.seconds_left) time += fmt::format(", {} left", clock_text(*bound.seconds_left));
   time += ", " + bound.count;
-  if (const std::string episode = fmt::format("episode {}", p.episode); !bound.count.starts_with("episode"))
-    time += ", " + episode;
+  if (!bound.count.starts_with("episode")) time += fmt::format(", episode {}", p.episode);
   add("time", repeated(utf8 ? "█" : "#", full) + repeated(utf8 ? "░" : ".", cells - full), time);
   if (!p.evaluation.empty()) add("evaluation", p.evaluations.drawn(cells, 0, 1, utf8), p.evaluation);
   if (!p.training.empty()) add("training", p.training_wins.drawn(cells, 0, 1, utf8), p.training);

@@ -172,7 +172,7 @@ bool has_diverged(Session& s) {
   return stats != nullptr && !std::isfinite(stats->critic_loss);
 }
 
-void feel(Pulse& pulse, Session& s) {
+void take_pulse(Pulse& pulse, Session& s) {
   if (s.context.device().is_cpu())
     pulse.waited_us = std::llround(1000 * s.all_reduce.measured_ms()) + s.voted_us;
   if (seconds_since(s.measured_at) < 1) return;
@@ -182,7 +182,7 @@ void feel(Pulse& pulse, Session& s) {
 }
 
 void vote(Session& s, const Ballot& ballot) {
-  feel(s.pulse, s);
+  take_pulse(s.pulse, s);
   const Clock::time_point begin = Clock::now();
   static_cast<Ballot&>(s.agreed) = running::vote(ballot, s.pulse, s.agreed.pulses, s.context);
   s.agreed.at = Clock::now();

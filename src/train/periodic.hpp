@@ -63,8 +63,8 @@ struct Ballot {
 
 /// What a rank says of itself, with its ballot.
 struct Pulse {
-  std::int64_t waited_us = 0;  // in collectives, since it started; on a GPU not known: -1
-  std::int64_t memory_mb = 0;  // main memory of its process, on a GPU its tensors there
+  std::int64_t waited_us = -1;  // in collectives, since it started; -1: not known, on a GPU
+  std::int64_t memory_mb = 0;   // main memory of its process, on a GPU its tensors there
 };
 
 /// What the last vote agreed on, the same on all ranks.

@@ -49,8 +49,8 @@ void report_pace(Session& s, const learners::UpdateStats* stats) {
   Reported& last = s.reported;
   const double passed = seconds_since(last.at);
   const auto rate = [&](std::int64_t count) { return static_cast<double>(count) / passed; };
-  const std::optional<Stopwatch::Spans> all_reduce =
-      s.context.backend() == "none" ? Stopwatch::Spans{} : s.all_reduce.take();
+  const std::optional<SpanTimer::Spans> all_reduce =
+      s.context.backend() == "none" ? SpanTimer::Spans{} : s.all_reduce.take();
   const Pace pace{rate((s.counters.steps - last.steps) * s.o.num_envs * s.context.size()),
                   rate(s.counters.updates - last.updates),
                   all_reduce ? std::optional(all_reduce->mean_ms) : std::nullopt,

@@ -98,7 +98,10 @@ void Reporter::pace(std::int64_t episode, const Pace& pace, const learners::Upda
     events_.scalar("train/q_mean", stats->q_mean, episode);
   }
   push_points();
-  progress_.training = fmt::format("{}level {}, epsilon {:.2f}", training_wins_, difficulty, epsilon);
+  progress_.training = fmt::format("level {}, epsilon {:.2f}", difficulty, epsilon);
+  if (recent_games_ > 0)
+    progress_.training =
+        fmt::format("{:.1f} % won, {}", 100 * recent_wins_ / recent_games_, progress_.training);
   progress_.speed =
       fmt::format("{} steps/s, {} updates/s", rate_text(pace.env_steps_per_s), rate_text(pace.updates_per_s));
   if (pace.allreduce_share.value_or(0) > 0)
@@ -122,11 +125,9 @@ void Reporter::evaluation(std::int64_t episode, const std::string& opponent, con
   progress_.evaluated = true;
   progress_.evaluations.add(r.win_rate());
   best_evaluation_ = std::max(best_evaluation_, r.win_rate());
-  const std::string target =
-      progress_.target_win_rate > 0 ? fmt::format(" / {:g}", 100 * progress_.target_win_rate) : std::string();
-  progress_.evaluation =
-      fmt::format("{:.1f} % [{:.1f}, {:.1f}], best {:.1f}{} %, {} games against {}", 100 * r.win_rate(),
-                  100 * ci.low, 100 * ci.high, 100 * best_evaluation_, target, r.games, opponent);
+  progress_.evaluation = fmt::format("{:.1f} % [{:.1f}, {:.1f}], best {:.1f}{} %, {} games against {}",
+                                     100 * r.win_rate(), 100 * ci.low, 100 * ci.high, 100 * best_evaluation_,
+                                     target_text(progress_), r.games, opponent);
   line(fmt::format(
       "[Evaluation at episode {}] against {}: won {:.1f} % [{:.1f}, {:.1f}] of {} games, score "
       "{:.1f} : {:.1f}, "
@@ -164,10 +165,8 @@ void Reporter::collected(std::int64_t episode, const Collected& all) {
     const double kept = std::max(0.0, 1 - static_cast<double>(games) / kRecentGames);
     recent_games_ = kept * recent_games_ + static_cast<double>(games);
     recent_wins_ = kept * recent_wins_ + static_cast<double>(all.wins - told_.wins);
-    const double recent = recent_wins_ / recent_games_;
-    if (!progress_.evaluated) progress_.win_rate = recent;
-    progress_.training_wins.add(recent);
-    training_wins_ = fmt::format("{:.1f} % won, ", 100 * recent);
+    if (!progress_.evaluated) progress_.win_rate = recent_wins_ / recent_games_;
+    progress_.training_wins.add(recent_wins_ / recent_games_);
   }
   told_ = all;
 }

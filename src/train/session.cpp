@@ -45,7 +45,7 @@ rollout::CollectorOptions watched(rollout::CollectorOptions options, std::option
   return options;
 }
 
-learners::Average averaged_by(dist::DistContext& context, Stopwatch& all_reduce) {
+learners::Average averaged_by(dist::DistContext& context, SpanTimer& all_reduce) {
   const auto post = [&context](const at::Tensor& gradient) { context.post_mean(gradient); };
   const auto average = [&](at::Tensor& gradient) {
     if (context.backend() == "none") return;

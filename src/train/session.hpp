@@ -26,7 +26,7 @@
 #include "snake_ddp/train/recorder.hpp"
 #include "snake_ddp/train/reporter.hpp"
 #include "snake_ddp/train/run.hpp"
-#include "stopwatch.hpp"
+#include "span_timer.hpp"
 
 namespace snake_ddp::train {
 
@@ -79,7 +79,7 @@ struct Session {
   Counters counters;
   std::unique_ptr<Arena> arena;
   Reported reported;
-  Stopwatch all_reduce;
+  SpanTimer all_reduce;
   learners::Average average;
   LateStats stats;
 

@@ -55,7 +55,6 @@ inline game::State top(const std::string& rows) {
   return game::drawn(text);
 }
 
-/// All snakes to the right but those named.
 /// A (length 6) and D (length 3) may both enter the cell between their heads.
 inline game::State contested() {
   return top(
@@ -66,6 +65,7 @@ inline game::State contested() {
       "....................\n");
 }
 
+/// All snakes to the right but those named.
 inline game::Actions right() { return {{3, 3, 3, 3, 3, 3}}; }
 
 /// A board with about `wanted` segments on it: six bodies grown at random, then beans. For cases that play

@@ -22,7 +22,7 @@ std::vector<std::pair<char, Death>> deaths_on(const std::string& rows,
   const game::StepResult played = game::step(after, actions, chance);
   std::vector<std::pair<char, Death>> all;
   for (int i = 0; i < game::kSnakes; ++i) {
-    if (played.hit[i] != 0) all.emplace_back(static_cast<char>('A' + i), play::why_died(before, played, i));
+    if (played.hit[i] != 0) all.emplace_back(game::letter(i), play::why_died(before, played, i));
   }
   return all;
 }

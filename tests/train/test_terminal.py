@@ -134,7 +134,7 @@ def row(shown, name):
     return found[0] if found else ""
 
 
-LIVE = TINY | {"max_episodes": 10**9, "max_minutes": 1000, "eval_interval": 8, "eval_games": 20, "target_win_rate": 1.0, "num_envs": 2,
+LIVE = TINY | {"max_episodes": 10**9, "max_minutes": 1000, "eval_interval": 32, "eval_games": 20, "target_win_rate": 1.0, "num_envs": 2,
                "opponent_mix": "level0:0.5,league:0.5", "league_interval": 16, "league_games": 100}
 NAMES = ("time", "evaluation", "training", "league", "loss", "speed")
 

@@ -21,9 +21,6 @@ struct Moment {
 /// `()`. With `colour`, ANSI escapes for a dark or light terminal. Control characters of names become `?`.
 std::string board_text(const Moment& moment, bool colour);
 
-/// A snake, as boards show it.
-constexpr char letter(int snake) { return static_cast<char>('A' + snake); }
-
 /// A name from a file as a terminal may get it: control characters become `?`.
 std::string harmless(const std::string& name);
 

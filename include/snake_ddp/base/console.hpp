@@ -14,12 +14,10 @@ namespace snake_ddp::base {
 /// receives everything that is printed. Afterwards, writing to a pipe without a reader is an error and does not kill the process.
 void hold_standard_descriptors();
 
-/// What a terminal can show, from the environment: NO_COLOR, TERM, and the locale's variables.
+/// What a terminal can show, from this process's environment: NO_COLOR, TERM, and the locale's variables.
 struct Abilities {
   bool escapes = true, colour = true, utf8 = true;
 };
-Abilities abilities(const char* (*variable)(const char* name));
-/// Of this process's own environment.
 Abilities abilities();
 
 /// Lines for a person who watches. A thread writes them, so that a reader that stopped reading (Ctrl-S, a pager) blocks

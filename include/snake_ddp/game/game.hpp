@@ -23,6 +23,9 @@ inline constexpr int kSnakes = 6, kTeamSize = 3, kMoves = 4, kBeans = 5, kMaxSte
 enum : std::uint8_t { kUp, kDown, kLeft, kRight };
 inline constexpr std::array<std::string_view, kMoves> kDirectionNames{"up", "down", "left", "right"};
 
+/// A snake's name: A to C are team A, D to F team B.
+constexpr char letter(int snake) { return static_cast<char>('A' + snake); }
+
 /// One action per snake, each 0..3.
 struct Actions {
   std::uint8_t of[kSnakes];

@@ -19,7 +19,6 @@ namespace snake_ddp::train {
 class Trace {
  public:
   void add(double value);
-  [[nodiscard]] bool empty() const { return means_.empty(); }
   /// One character for each of at most `cells` means of neighbours, oldest first; `low` and `high` are the lowest and the highest
   /// line.
   [[nodiscard]] std::string drawn(std::size_t cells, double low, double high, bool utf8) const;
@@ -61,6 +60,9 @@ struct Doing {
   const char* what = "";
   double seconds = 0;
 };
+
+/// As " / 95", for a win rate that is wanted; empty without one.
+std::string target_text(const RunProgress& progress);
 
 /// As "12.3k", for a rate per second.
 std::string rate_text(double rate);

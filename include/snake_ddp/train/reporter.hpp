@@ -97,7 +97,6 @@ class Reporter {
   const RunProgress first_;  // as this start found it
   Collected told_;
   double recent_games_ = 0, recent_wins_ = 0, best_evaluation_ = 0;
-  std::string training_wins_;
   bool every_episode_;
   Clock::time_point begin_ = Clock::now(), last_block_{}, last_pace_ = Clock::now();
   LiveView view_;  // of the console

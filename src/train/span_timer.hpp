@@ -15,9 +15,9 @@ namespace snake_ddp::train {
 
 /// On the CPU by the clock. On a GPU by events on the current stream: the clock would only show how long the host takes to
 /// queue it. Waits for nothing, so while one span is still on its way others are counted only; what is being recorded is not.
-class Stopwatch {
+class SpanTimer {
  public:
-  explicit Stopwatch(at::Device device) : device_(device) {}
+  explicit SpanTimer(at::Device device) : device_(device) {}
 
   void start() {
 #ifdef SD_HAVE_CUDA
