@@ -117,7 +117,7 @@ std::string ranks_text(const std::vector<RankState>& ranks, std::size_t room) {
 
 }  // namespace
 
-void Trace::add(double value) {
+void Sparkline::add(double value) {
   sum_ += value;
   if (++count_ < span_) return;
   means_.push_back(std::exchange(sum_, 0) / static_cast<double>(std::exchange(count_, 0)));
@@ -126,7 +126,7 @@ void Trace::add(double value) {
   span_ *= 2;
 }
 
-std::vector<double> Trace::cells_of(std::size_t cells) const {
+std::vector<double> Sparkline::cells_of(std::size_t cells) const {
   const std::size_t count = means_.size(), places = std::min(count, cells);
   std::vector<double> out(places);
   for (std::size_t place = 0; place < places; ++place) {
@@ -136,7 +136,7 @@ std::vector<double> Trace::cells_of(std::size_t cells) const {
   return out;
 }
 
-std::string Trace::drawn(std::size_t cells, double low, double high, bool utf8) const {
+std::string Sparkline::drawn(std::size_t cells, double low, double high, bool utf8) const {
   std::string text;
   for (const double value : cells_of(cells)) {
     const double height = high > low ? (value - low) / (high - low) : 0.5;
@@ -146,7 +146,7 @@ std::string Trace::drawn(std::size_t cells, double low, double high, bool utf8) 
   return text;
 }
 
-std::string Trace::drawn(std::size_t cells, bool utf8) const {
+std::string Sparkline::drawn(std::size_t cells, bool utf8) const {
   const std::vector<double> all = cells_of(cells);
   if (all.empty()) return {};
   const auto [low, high] = std::minmax_element(all.begin(), all.end());

@@ -120,21 +120,21 @@ TEST_CASE("the bar fits every terminal and leaves out the least important first"
   }
 }
 
-TEST_CASE("a trace is drawn from the lowest to the highest line, many values as means", "[unit]") {
-  train::Trace trace;
-  CHECK(trace.drawn(8, false).empty());
-  for (int k = 0; k < 8; ++k) trace.add(k);
-  CHECK(trace.drawn(8, false) == "_.-~=+*#");
-  CHECK(trace.drawn(8, true) == "▁▂▃▄▅▆▇█");
-  CHECK(trace.drawn(4, false) == "_-+#");
-  CHECK(trace.drawn(20, 0, 16, false) == "__..--~~");
-  CHECK(trace.drawn(3, 0, 1, false) == "=##");
-  for (int k = 8; k < 100'000; ++k) trace.add(k);
-  const std::string rise = trace.drawn(30, true);
+TEST_CASE("a sparkline is drawn from the lowest to the highest line, many values as means", "[unit]") {
+  train::Sparkline line;
+  CHECK(line.drawn(8, false).empty());
+  for (int k = 0; k < 8; ++k) line.add(k);
+  CHECK(line.drawn(8, false) == "_.-~=+*#");
+  CHECK(line.drawn(8, true) == "▁▂▃▄▅▆▇█");
+  CHECK(line.drawn(4, false) == "_-+#");
+  CHECK(line.drawn(20, 0, 16, false) == "__..--~~");
+  CHECK(line.drawn(3, 0, 1, false) == "=##");
+  for (int k = 8; k < 100'000; ++k) line.add(k);
+  const std::string rise = line.drawn(30, true);
   CHECK(width(rise) == 30);
   CHECK(rise.starts_with("▁▁▁▁▂"));
   CHECK(rise.ends_with("█"));
-  train::Trace flat, broken;
+  train::Sparkline flat, broken;
   flat.add(3);
   CHECK(flat.drawn(5, false) == "=");
   broken.add(std::nan(""));

@@ -15,8 +15,8 @@
 
 namespace snake_ddp::train {
 
-/// A number over time, for a line as high as a letter. Keeps at most 256 values: then neighbours become their mean.
-class Trace {
+/// A number over time, drawn in a line as high as a letter (Tufte's sparkline). Keeps at most 256 values: then neighbours become their mean.
+class Sparkline {
  public:
   void add(double value);
   /// One character for each of at most `cells` means of neighbours, oldest first; `low` and `high` are the lowest and the highest
@@ -38,7 +38,7 @@ struct RankState {
   double memory_mb = 0;
 };
 
-/// A run's progress and its limits. All counts include what was done before a --resume; traces do not.
+/// A run's progress and its limits. All counts include what was done before a --resume; sparklines do not.
 struct RunProgress {
   std::int64_t episode = 0, max_episodes = 1;  // of this rank
   double episodes_per_s = 0;                   // 0: not known yet
@@ -50,7 +50,7 @@ struct RunProgress {
 
   // The screen's.
   std::string title;
-  Trace evaluations, training_wins, elo, critic_loss;
+  Sparkline evaluations, training_wins, elo, critic_loss;
   std::string evaluation, training, league, losses, speed;  // their words; empty: nothing yet
   std::vector<RankState> ranks;                             // in order; empty: one
 };
@@ -77,6 +77,7 @@ std::string screen_text(const RunProgress& progress, const Doing& doing, int col
 
 /// Draws on a console whatever fits its terminal: the screen from 60 columns and 16 rows on if it is wanted, else the bar. A
 /// thread draws again each second, so that the screen says so when nothing goes on.
+/// Threads  only one thread calls it.
 class LiveView {
  public:
   /// `console` must outlive the view. `doing` is called by the thread.
