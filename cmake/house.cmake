@@ -10,9 +10,9 @@ function(sd_precompile name)
   target_precompile_headers(${name} PRIVATE ${P_HEADERS} ${SD_COMMON_HEADERS})
 endfunction()
 sd_precompile(sd_plain_pch)
-sd_precompile(sd_torch_pch HEADERS <ATen/ATen.h> NEEDS sd_torch)
+sd_precompile(sd_torch_pch HEADERS <ATen/ATen.h> NEEDS sd_libtorch)
 sd_precompile(sd_plain_test_pch HEADERS <catch2/catch.hpp>)
-sd_precompile(sd_torch_test_pch HEADERS <ATen/ATen.h> <catch2/catch.hpp> NEEDS sd_torch)
+sd_precompile(sd_torch_test_pch HEADERS <ATen/ATen.h> <catch2/catch.hpp> NEEDS sd_libtorch)
 set_target_properties(sd_plain_test_pch sd_torch_test_pch PROPERTIES EXCLUDE_FROM_ALL ON)
 
 # sd_room(<name> NEEDS <rooms and libraries> [TORCH] [ALONE]): one folder of the house, all its .cpp files, is one library.

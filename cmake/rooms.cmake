@@ -11,6 +11,7 @@ macro(sd_may room)
 endmacro()
 
 sd_may(base      ROOMS LIBRARIES random123 system)
+sd_may(cuda      ROOMS base LIBRARIES torch c10d system)
 sd_may(config    ROOMS base LIBRARIES json)
 sd_may(game      ROOMS base LIBRARIES intrinsics)
 sd_may(encode    ROOMS base game)
@@ -23,16 +24,16 @@ sd_may(nets      ROOMS base kernels LIBRARIES torch)
 sd_may(replay    ROOMS base LIBRARIES torch)
 sd_may(rollout   ROOMS base game encode agents play search nets replay LIBRARIES torch cuda)
 sd_may(learners  ROOMS base config nets replay LIBRARIES torch)
-sd_may(dist      ROOMS base LIBRARIES torch c10d cuda system)
+sd_may(dist      ROOMS base cuda LIBRARIES torch c10d cuda system)
 sd_may(files     ROOMS base records LIBRARIES torch json protozero crc zlib system)
 sd_may(data      ROOMS base game encode records files LIBRARIES torch zlib system)
 sd_may(running   ROOMS base dist records files LIBRARIES torch json system)
-sd_may(train     ROOMS base config game encode agents play search nets replay rollout learners dist records files running
+sd_may(train     ROOMS base cuda config game encode agents play search nets replay rollout learners dist records files running
                  LIBRARIES torch json cuda system)
 sd_may(pretrain  ROOMS base config game encode nets learners dist records files data running train LIBRARIES torch json)
 sd_may(bench     ROOMS base config game encode agents play kernels search nets replay rollout learners dist records files running train pretrain
                  LIBRARIES torch c10d json cuda system)
-sd_may(app       ROOMS base config game encode agents play search nets replay rollout learners dist records files data running train pretrain
+sd_may(app       ROOMS base cuda config game encode agents play search nets replay rollout learners dist records files data running train pretrain
                  bench LIBRARIES torch json cuda system cli)
 sd_may(python    ROOMS base game encode agents play search nets LIBRARIES nanobind)  # of nets the actors' passes, which need no torch
 

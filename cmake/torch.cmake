@@ -15,11 +15,11 @@ if(EXISTS ${stamp})
   set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${stamp})
 endif()
 
-add_library(sd_torch INTERFACE)
-target_include_directories(sd_torch SYSTEM INTERFACE
+add_library(sd_libtorch INTERFACE)
+target_include_directories(sd_libtorch SYSTEM INTERFACE
   ${SD_TORCH_DIR}/include ${SD_TORCH_DIR}/include/torch/csrc/api/include
   ${PROJECT_SOURCE_DIR}/cmake/gloo_stubs)
-target_link_libraries(sd_torch INTERFACE
+target_link_libraries(sd_libtorch INTERFACE
   -Wl,--no-as-needed ${SD_TORCH_DIR}/lib/libtorch_cpu.so ${SD_TORCH_DIR}/lib/libc10.so Threads::Threads)
 
 set(SD_HAVE_CUDA OFF)
@@ -44,15 +44,18 @@ if(EXISTS ${SD_TORCH_DIR}/lib/libtorch_cuda.so)
   if(SD_CUDA_INCLUDE AND SD_NCCL_INCLUDE AND SD_CUDART AND SD_CCCL_INCLUDE
       AND EXISTS ${SD_CUDA_INCLUDE}/crt/host_config.h)
     set(SD_HAVE_CUDA ON)
-    target_include_directories(sd_torch SYSTEM INTERFACE ${SD_CCCL_INCLUDE})
-    target_include_directories(sd_torch SYSTEM INTERFACE ${SD_CUDA_INCLUDE} ${SD_NCCL_INCLUDE})
-    target_link_libraries(sd_torch INTERFACE
-      ${SD_TORCH_DIR}/lib/libtorch_cuda.so ${SD_TORCH_DIR}/lib/libc10_cuda.so ${SD_CUDART})
-    target_compile_definitions(sd_torch INTERFACE SD_HAVE_CUDA USE_C10D_NCCL)
+    target_include_directories(sd_libtorch SYSTEM INTERFACE ${SD_CCCL_INCLUDE})
+    target_include_directories(sd_libtorch SYSTEM INTERFACE ${SD_CUDA_INCLUDE} ${SD_NCCL_INCLUDE})
+    target_link_libraries(sd_libtorch INTERFACE ${SD_TORCH_DIR}/lib/libc10_cuda.so ${SD_CUDART})
+    target_compile_definitions(sd_libtorch INTERFACE SD_HAVE_CUDA USE_C10D_NCCL)
   endif()
 endif()
-target_compile_definitions(sd_torch INTERFACE USE_C10D_GLOO)
-target_link_options(sd_torch INTERFACE -Wl,--allow-shlib-undefined)
+target_compile_definitions(sd_libtorch INTERFACE USE_C10D_GLOO)
+target_link_options(sd_libtorch INTERFACE -Wl,--allow-shlib-undefined)
+# What programs link. The room cuda loads libtorch_cuda.so where there is a driver, also in programs that call nothing of the room.
+add_library(sd_torch INTERFACE)
+target_link_libraries(sd_torch INTERFACE sd_libtorch snake_ddp_cuda)
+target_link_options(sd_torch INTERFACE -Wl,--undefined=_ZN9snake_ddp4cuda9is_loadedEv)
 message(STATUS "LibTorch: ${SD_TORCH_DIR}, CUDA and NCCL: ${SD_HAVE_CUDA}")
 if(EXISTS ${SD_TORCH_DIR}/lib/libtorch_cuda.so AND NOT SD_HAVE_CUDA)
   message(WARNING "this LibTorch has CUDA, but headers are missing and the program will train on CPU only: runtime "

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -11,6 +12,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/base/run_signals.hpp"
+#include "snake_ddp/cuda/library.hpp"
 #include "snake_ddp/dist/error_file.hpp"
 #include "snake_ddp/dist/self_launch.hpp"
 
@@ -28,15 +30,7 @@ int report(const std::string& what, int code, bool peer_only) {
   return code;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  snake_ddp::base::hold_standard_descriptors();
-  snake_ddp::base::hold_run_signals();  // until the command is known
-  snake_ddp::dist::install_failure_handlers();
-  snake_ddp::dist::end_with_torchrun();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a failed write, which tells what and where
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
+int run(const std::vector<std::string>& arguments) {
   try {
     return snake_ddp::app::run_command_line(arguments);
   } catch (const snake_ddp::base::DistError& e) {
@@ -49,4 +43,20 @@ int main(int argc, char** argv) {
   } catch (const std::exception& e) {
     return report(std::string("unexpected error: ") + e.what(), snake_ddp::base::kExitBug, false);
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  snake_ddp::base::hold_standard_descriptors();
+  snake_ddp::base::hold_run_signals();  // until the command is known
+  snake_ddp::dist::install_failure_handlers();
+  snake_ddp::dist::end_with_torchrun();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a failed write, which tells what and where
+  const int code = run({argv + 1, argv + argc});
+  if (snake_ddp::cuda::is_loaded())
+    return code;  // the driver's tools write what they have measured when the process ends
+  // LibTorch's destructors take a tenth of a second to free what ends with the process.
+  std::fflush(nullptr);
+  std::_Exit(code);
 }

@@ -9,6 +9,8 @@
 #ifdef SD_HAVE_CUDA
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime.h>
+
+#include "snake_ddp/cuda/library.hpp"
 #endif
 
 #include "network.hpp"
@@ -80,19 +82,11 @@ std::string gpu_identity(at::Device device) {
   return text;
 }
 
-c10::intrusive_ptr<c10d::ProcessGroupNCCL> connect_nccl(const Meeting& meeting, int rank, at::Device device,
-                                                        milliseconds timeout) {
+c10::intrusive_ptr<c10d::Backend> connect_nccl(const Meeting& meeting, int rank, at::Device device,
+                                               milliseconds timeout) {
   c10::cuda::set_device(device.index());  // of this thread
-  auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
-  options->timeout = timeout;  // the library's watchdog holds every operation against it
-  options->group_name = "snake_ddp.gradients";
-  options->group_desc = "snake_ddp";
-  auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
-      c10::make_intrusive<c10d::PrefixStore>("nccl", meeting.store), rank,
-      static_cast<int>(meeting.members.size()), options);
-  group->setBoundDeviceId(device);
-  group->eagerConnectSingleDevice(device);
-  return group;
+  return cuda::library().connect_nccl(c10::make_intrusive<c10d::PrefixStore>("nccl", meeting.store), rank,
+                                      static_cast<int>(meeting.members.size()), device, timeout);
 }
 #endif
 

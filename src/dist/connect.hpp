@@ -2,9 +2,6 @@
 #pragma once
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#ifdef SD_HAVE_CUDA
-#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
-#endif
 
 #include <chrono>
 #include <string>
@@ -31,8 +28,8 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo> connect_gloo(const Meeting& meeting, 
 std::string gpu_identity(at::Device device);
 
 /// Makes the communicator now rather than within the first update. Has no deadline of its own.
-c10::intrusive_ptr<c10d::ProcessGroupNCCL> connect_nccl(const Meeting& meeting, int rank, at::Device device,
-                                                        std::chrono::milliseconds timeout);
+c10::intrusive_ptr<c10d::Backend> connect_nccl(const Meeting& meeting, int rank, at::Device device,
+                                               std::chrono::milliseconds timeout);
 #endif
 
 }  // namespace snake_ddp::dist

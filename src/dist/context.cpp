@@ -146,7 +146,7 @@ struct DistContext::Group {
   std::unique_ptr<SharedSum> shared{};  // where all ranks are on this machine
   std::vector<long> pids{};             // of all ranks, with `shared` only
 #ifdef SD_HAVE_CUDA
-  c10::intrusive_ptr<c10d::ProcessGroupNCCL> nccl{};
+  c10::intrusive_ptr<c10d::Backend> nccl{};
 #endif
   long calls = 0;
   std::string failure{};    // why the group is unusable
@@ -248,7 +248,7 @@ void DistContext::Group::connect(Deadline deadline) {
           first->second, r, hosts[r]);
   clash = broadcast_text(clash, deadline);
   if (!clash.empty()) throw UsageError(clash);
-  const auto made_nccl = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroupNCCL>>();
+  const auto made_nccl = std::make_shared<c10::intrusive_ptr<c10d::Backend>>();
   const auto work_nccl = [made_nccl, m = meeting, rank = world.rank, d = placement.device,
                           timeout = usable(options.timeout)] {
     *made_nccl = connect_nccl(m, rank, d, timeout);

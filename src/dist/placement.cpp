@@ -9,6 +9,7 @@
 #endif
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/cuda/library.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/gpus.hpp"
 
@@ -48,7 +49,9 @@ std::string why_no_gpu() {
 
 int visible_gpus() {
 #ifdef SD_HAVE_CUDA
-  return c10::cuda::device_count();  // 0, quietly, where no driver answers
+  const int count = c10::cuda::device_count();  // 0, quietly, where no driver answers
+  if (count > 0) cuda::library();
+  return count;
 #else
   return 0;
 #endif

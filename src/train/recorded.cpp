@@ -2,8 +2,9 @@
 
 #include "snake_ddp/base/error.hpp"
 #ifdef SD_HAVE_CUDA
-#include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAStream.h>
+
+#include "snake_ddp/cuda/library.hpp"
 #endif
 
 namespace snake_ddp::train {
@@ -16,15 +17,14 @@ class CudaGraph final : public Recording {
   explicit CudaGraph(at::Device device) : device_(device) {}
   void begin() override {
     c10::cuda::getCurrentCUDAStream(device_.index()).synchronize();
-    // Other threads' calls (NCCL's watchdog, checkpoints) go on meanwhile.
-    graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    graph_->begin();
   }
-  void end() override { graph_.capture_end(); }
-  void replay() override { graph_.replay(); }
+  void end() override { graph_->end(); }
+  void replay() override { graph_->replay(); }
 
  private:
   at::Device device_;
-  at::cuda::CUDAGraph graph_;
+  std::unique_ptr<cuda::Graph> graph_ = cuda::library().make_graph();
 };
 
 }  // namespace

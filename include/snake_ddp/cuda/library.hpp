@@ -1,0 +1,37 @@
+// What the program needs of libtorch_cuda.so. Loading that takes 0.2 s and 350 MB, at each start of each rank, so the program is
+// not linked with it: libsnake_ddp_cuda.so is, which is loaded where there is a driver.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+namespace snake_ddp::cuda {
+
+/// A CUDA graph on the current stream, which must not be the default one.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  /// What is queued between the two calls is recorded, not executed.
+  virtual void begin() = 0;
+  virtual void end() = 0;
+  virtual void replay() = 0;
+};
+
+struct Library {
+  std::unique_ptr<Graph> (*make_graph)();
+  /// Makes the communicator now, on the current device, rather than within the first operation. Has no deadline of its own.
+  /// `timeout` is that of each operation, held by NCCL's own thread.
+  c10::intrusive_ptr<c10d::Backend> (*connect_nccl)(c10::intrusive_ptr<c10d::Store> store, int rank,
+                                                    int ranks, at::Device device,
+                                                    std::chrono::milliseconds timeout);
+};
+
+/// True where there is a driver and the library could be loaded. Decided before main().
+bool is_loaded();
+
+/// Throws  UsageError: not loaded; the message says why.
+const Library& library();
+
+}  // namespace snake_ddp::cuda

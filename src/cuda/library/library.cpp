@@ -1,0 +1,41 @@
+// libsnake_ddp_cuda.so: the code that is linked with libtorch_cuda.so.
+#include <ATen/cuda/CUDAGraph.h>
+
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include "snake_ddp/cuda/library.hpp"
+
+namespace snake_ddp::cuda {
+namespace {
+
+class TorchGraph final : public Graph {
+ public:
+  // Other threads' calls (NCCL's watchdog, checkpoints) go on meanwhile.
+  void begin() override { graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal); }
+  void end() override { graph_.capture_end(); }
+  void replay() override { graph_.replay(); }
+
+ private:
+  at::cuda::CUDAGraph graph_;
+};
+
+std::unique_ptr<Graph> make_graph() { return std::make_unique<TorchGraph>(); }
+
+c10::intrusive_ptr<c10d::Backend> connect_nccl(c10::intrusive_ptr<c10d::Store> store, int rank, int ranks,
+                                               at::Device device, std::chrono::milliseconds timeout) {
+  auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
+  options->timeout = timeout;
+  options->group_name = "snake_ddp.gradients";
+  options->group_desc = "snake_ddp";
+  auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(std::move(store), rank, ranks, options);
+  group->setBoundDeviceId(device);
+  group->eagerConnectSingleDevice(device);
+  return group;
+}
+
+}  // namespace
+}  // namespace snake_ddp::cuda
+
+extern "C" const snake_ddp::cuda::Library snake_ddp_cuda_library;
+const snake_ddp::cuda::Library snake_ddp_cuda_library{snake_ddp::cuda::make_graph,
+                                                      snake_ddp::cuda::connect_nccl};
