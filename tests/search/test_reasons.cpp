@@ -23,7 +23,7 @@ struct Told {
 
 Told played(const play::MakeMover& a, bool explain) {
   Told told;
-  play::MatchOptions options{3, 21, false};
+  play::MatchOptions options{boards::kSlowdown > 1 ? 1 : 3, 21, false};
   options.watch = [&](std::int64_t number, const game::State& state) {
     told.boards.push_back(game::hash(state));
     if (number == 0 && !state.done()) told.before.push_back(state);
