@@ -49,7 +49,8 @@ std::vector<LearnerEntry> dqn_entries() {
                             .device_boards = true,
                             .cuda_graphs = true,
                             .low_precision = true,
-                            .tokens = true};
+                            .tokens = true,
+                            .searches = true};
   LearnerEntry qmix = dqn, vdn = dqn;
   qmix.name = "qmix", vdn.name = "vdn";
   return {dqn, qmix, vdn};

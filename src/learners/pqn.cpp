@@ -88,8 +88,11 @@ class Pqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
 }  // namespace
 
 std::vector<LearnerEntry> pqn_entries() {
-  const LearnerEntry pqn = {
-      .name = "pqn", .make = make<Pqn>, .flags = flags_of<NetFlags, PqnFlags>, .feed = Feed::kRollout};
+  const LearnerEntry pqn = {.name = "pqn",
+                            .make = make<Pqn>,
+                            .flags = flags_of<NetFlags, PqnFlags>,
+                            .feed = Feed::kRollout,
+                            .searches = true};
   LearnerEntry pqn_vdn = pqn;
   pqn_vdn.name = "pqn_vdn";
   return {pqn, pqn_vdn};

@@ -106,6 +106,15 @@ search::QWeights search_weights(const nets::NamedTensors& weights, const std::st
   return out;
 }
 
+Player with_search(Player player, const std::optional<search::Spec>& how, const search::Training& training,
+                   const nets::NamedTensors& weights) {
+  if (how) {
+    player.search = std::make_shared<const search::Player>(
+        search::Player{search_weights(weights, "this run"), training, *how});
+  }
+  return player;
+}
+
 play::MatchResult play_match(const Player& a, const Player& b, const play::MatchOptions& options) {
   return play::play_match(mover(a), mover(b), options);
 }

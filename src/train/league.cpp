@@ -60,9 +60,15 @@ nets::Policy* League::frozen(int place) const {
   return at < frozen_.size() ? frozen_[at].policy.get() : nullptr;
 }
 
+rollout::Player League::player(nets::Policy& policy, const nets::NamedTensors& weights) const {
+  return rollout::with_search({std::nullopt, &policy, options_.sight, false, options_.mask_fatal},
+                              options_.search, options_.training, weights);
+}
+
 rollout::Player League::player(const LeagueMember& member) const {
   if (!member.rival.is_frozen()) return {member.rival.scripted, nullptr, {}, false};
-  return {std::nullopt, frozen(member.rival.frozen), options_.sight, false, options_.mask_fatal};
+  const Frozen& copy = frozen_[static_cast<std::size_t>(member.rival.frozen)];
+  return player(*copy.policy, copy.weights);
 }
 
 const League::Met* League::find_met(const std::string& a, const std::string& b) const {
@@ -132,7 +138,7 @@ std::optional<Judgement> League::judge(learners::Learner& learner, std::int64_t 
   match.watch = [&](std::int64_t, const game::State&) { alive(); };
   if (!let_members_meet(context, match, stopping)) return std::nullopt;
 
-  const rollout::Player self{std::nullopt, &learner.policy(), options_.sight, false, options_.mask_fatal};
+  const rollout::Player self = player(learner.policy(), learner.exported_actor());
   std::vector<rollout::Player> players;
   for (const LeagueMember& member : members_) players.push_back(player(member));
   std::vector<Pairing> pairings;

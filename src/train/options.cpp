@@ -110,6 +110,11 @@ config::Fields fields(TrainOptions& o) {
                  "episodes between evaluations, whose games all ranks share; 0: none", 0, kMany),
           number("eval_games", &o.eval_games, "games per evaluation", 1, 1e9),
           text("eval_opponent", &o.eval_opponent, "opponent in evaluations", agents::opponent_names()),
+          only(
+              &LearnerEntry::searches,
+              text("eval_search", &o.eval_search,
+                   "how the network looks ahead in evaluations and the league's judgements, such as look4 or "
+                   "puct100; empty: not at all")),
           number("target_win_rate", &o.target_win_rate,
                  "stop when an evaluation reaches this win rate; 0: never", 0, 1),
           number("check_consistency", &o.check_consistency,
@@ -277,6 +282,18 @@ void check_together(const TrainOptions& options) {
                    o.batch_size)},
       {o.epsilon_min > o.epsilon,
        fmt::format("--epsilon_min {} is above --epsilon {}", o.epsilon_min, o.epsilon)},
+      {o.eval_how && o.sight.graphs,
+       "--eval_search is for networks that see features only: leave --tokens out"},
+      {o.eval_how && o.reward_rule != encode::RewardRule::kScore,
+       fmt::format("--eval_search adds points to the network's values: it needs --reward score, not {}",
+                   o.reward)},
+      {o.eval_how && o.eval_how->limit_ms > 0,
+       fmt::format(
+           "--eval_search {}: with a time limit, results would depend on the machine; give a number of "
+           "simulations, such as puct100",
+           o.eval_search)},
+      {o.eval_how && o.eval_interval == 0 && !o.league,
+       "--eval_search needs evaluations or a league: set --eval_interval too"},
       {o.target_win_rate > 0 && o.eval_interval == 0,
        "--target_win_rate needs evaluations: set --eval_interval too"},
   };

@@ -67,7 +67,9 @@ void evaluate(Session& s, Scheduled& j) {
   s.arena->settle();
   s.watchdog.tick("evaluating");
   const auto alive = [&](std::int64_t, const game::State&) { s.watchdog.tick("evaluating"); };
-  const rollout::Player self{std::nullopt, &s.learner->policy(), s.o.sight, false, s.o.mask_fatal};
+  const rollout::Player self =
+      rollout::with_search({std::nullopt, &s.learner->policy(), s.o.sight, false, s.o.mask_fatal},
+                           s.o.eval_how, s.o.training, s.learner->exported_actor());
   const rollout::Player rival{s.o.eval_rival, nullptr, {}, false};
   play::MatchOptions match{s.o.eval_games, static_cast<std::uint64_t>(s.o.seed), true, 0, 1, alive};
   std::optional<EvaluationGames> games;

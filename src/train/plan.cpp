@@ -30,6 +30,13 @@ play::Sight sight_from(const TrainOptions& o) {
           .graphs = !o.tokens.empty()};
 }
 
+std::optional<search::Spec> search_from(const std::string& text) {
+  if (text.empty()) return {};
+  const std::optional<search::Spec> how = search::try_spec(text);
+  if (!how) throw base::UsageError(fmt::format("--eval_search {}: not one of {}", text, search::kSpecForms));
+  return how;
+}
+
 bool has_self(const agents::Mix& mix) {
   return std::any_of(mix.begin(), mix.end(),
                      [](const auto& share) { return !share.league && share.rival.is_self(); });
@@ -51,6 +58,8 @@ Plan::Plan(const TrainOptions& options)
       curriculum(agents::parse_curriculum(opponent_difficulty_strategy)),
       mix(agents::parse_mix(opponent_mix)),
       eval_rival(agents::try_opponent(eval_opponent).value()),
+      eval_how(search_from(eval_search)),
+      training{rival_reward, reward_scale, gamma},
       self_play(has_self(mix)),
       league(has_league(mix)),
       on_device(boards == "device"),
@@ -124,7 +133,9 @@ LeagueOptions league_options(const Plan& o) {
           .seed = static_cast<std::uint64_t>(o.seed),
           .sight = o.sight,
           .head = o.head,
-          .mask_fatal = o.mask_fatal};
+          .mask_fatal = o.mask_fatal,
+          .search = o.eval_how,
+          .training = o.training};
 }
 
 rollout::CollectorOptions collector_options(const Plan& o, int rank, const League& league,

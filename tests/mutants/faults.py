@@ -137,6 +137,9 @@ TESTS = [
           ("QMIX's loaded target stays", "QLearnerWith::start_from_exported", "q_.start();", "q_.adam.reset();"),
           ("the mixing target stays", "QLearnerWith::start_from_exported", "mixing_->start();", "mixing_->adam.reset();")),
 
+    pytest("dist/test_driver.py::test_without_a_driver_nothing_of_cuda_is_loaded_but_its_runtime",
+           ("LibTorch's library for GPUs is loaded without a driver", "load",
+            'return {nullptr, "no NVIDIA driver: " + last_error()};', ";")),
     catch("test_dist", "NCCL's thread may not end the process, whatever a launcher chose",
           ("a launcher's choice for NCCL is kept", "set_library_defaults", '"2", 1', '"2", 0')),
     catch("test_train", "of many ranks the screen shows those that the others wait for",
@@ -180,6 +183,7 @@ TESTS = [
           ("each rollout is shuffled alike", "Rollout::shuffle", "random(seed_, update", "random(seed_, 0 * update"),
           ("a rollout's links are lost", "Rollout::deal", "restart(0, replay.appended())", "restart(0, 0)")),
     catch("test_train", "an evaluation is the match that anybody can play with the saved weights",
+          ("evaluations do not look ahead", "evaluate", "s.o.eval_how", "std::nullopt"),
           ("evaluations play without the mask", "evaluate", "mask_fatal}", "mask_fatal && false}"),
           ("evaluations of all seeds are the same", "evaluate", "seed), true", "seed) * 0 + 1, true")),
     catch("test_train", "time that a run has had counts when it goes on",
@@ -216,6 +220,8 @@ TESTS = [
           ("a member is as hard as it is easy", "League::judge", "1 - points(r)", "points(r)")),
     catch("test_train", "a full league gives the place of its easiest frozen team away, and games against it are forgotten",
           ("the hardest member gives its place away", "enter", "a.hardness < b.hardness", "a.hardness > b.hardness")),
+    catch("test_train", "where the options say so, learner and copies look ahead in judgements",
+          ("members look ahead only elsewhere", "League::player", "options_.search", "std::nullopt")),
     catch("test_train", "a learner enters with as many wins as it must have, and not with fewer",
           ("a learner must win more than it must", "League::judge", ">= options_.entry", "> options_.entry")),
 

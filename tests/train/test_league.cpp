@@ -233,6 +233,30 @@ TEST_CASE("ratings order a weak, a middling and a strong learner among members t
   CHECK(ratings[2].elo > ratings[3].elo + 100);
 }
 
+TEST_CASE("where the options say so, learner and copies look ahead in judgements", "[unit]") {
+  learners::LearnerOptions q;
+  q.algo = "dqn";
+  q.hidden_size = 8;
+  const auto learner = learners::make_learner(q);
+  LeagueOptions o = small({Opponent::kLevel0});
+  o.search = search::try_spec("look1");
+  League league(o);
+  const rollout::Player bare{std::nullopt, &learner->policy(), o.sight, false, o.mask_fatal},
+      self = rollout::with_search(bare, o.search, o.training, learner->exported_actor());
+  const auto score = [](const play::MatchResult& r) { return std::pair(r.score_a, r.score_b); };
+  const auto played = [&](const rollout::Player& other, std::int64_t number, std::int64_t games) {
+    play::MatchOptions match;
+    match.games = games;
+    match.seed = static_cast<std::uint64_t>(4 + number * 1000003);
+    return score(rollout::play_match(self, other, match));
+  };
+  const Judgement first = judged(league, *learner, 10), second = judged(league, *learner, 20);
+  REQUIRE(first.entered);
+  CHECK(score(first.total) == played({Opponent::kLevel0, nullptr, {}, false}, 1, 40));
+  CHECK(score(second.against[1]) == played(self, 2, 20));
+  CHECK(score(second.against[1]) != played(bare, 2, 20));
+}
+
 TEST_CASE("a learner enters with as many wins as it must have, and not with fewer", "[unit]") {
   League first(small({Opponent::kLevel0}));
   const auto learner = untrained(3);

@@ -144,10 +144,11 @@ std::vector<Change> felt() {
   return all;
 }
 
-// Not to be seen in a run on the CPU: whoever does not use them must refuse them.
+// Not to be seen in the weights of a run on the CPU: learners that do not use them must refuse them.
 const std::vector<Change> kRefused = {{"boards", "device"},
                                       {"cuda_graph", "on"},
                                       {"products", "bf16"},
+                                      {"eval_search", "look1", {{"reward", "score"}, {"eval_interval", "9"}}},
                                       {"tokens", "folder", {{"obs", "window"}, {"view_radius", "3"}}}};
 
 }  // namespace

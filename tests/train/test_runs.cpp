@@ -204,7 +204,7 @@ TEST_CASE("a rollout is learned from whole, oldest first, and shuffled anew in e
 }
 
 TEST_CASE("an evaluation is the match that anybody can play with the saved weights", "[unit]") {
-  const bool mask = GENERATE(false, true);
+  const auto [mask, search] = GENERATE(table<bool, std::string>({{false, ""}, {true, ""}, {false, "look2"}}));
   files::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.obs = "26";
@@ -213,16 +213,21 @@ TEST_CASE("an evaluation is the match that anybody can play with the saved weigh
   o.eval_games = 70;
   o.eval_opponent = "level1";
   o.seed = 12;
+  if (!search.empty()) o.algo = "dqn", o.reward = "score", o.eval_search = search;
   plain_run(o);
   const fs::path run = only_run(folder);
   learners::LearnerOptions same;
+  same.algo = o.algo;
   same.features = 26;
   same.hidden_size = 8;
   const auto learner = learners::make_learner(same);
   nets::copy_state(files::load_state_dict(run / "trained_model/actor_6.pth"), learner->exported_actor(),
                    "actor_6");
   learner->start_from_exported();
-  const rollout::Player self{std::nullopt, &learner->policy(), train::Plan(o).sight, false, mask};
+  const train::Plan plan(o);
+  const rollout::Player self =
+      rollout::with_search({std::nullopt, &learner->policy(), plan.sight, false, mask}, plan.eval_how,
+                           plan.training, learner->exported_actor());
   const rollout::Player rival{agents::Opponent::kLevel1, nullptr, {}, false};
   play::MatchOptions match;
   match.games = 70;

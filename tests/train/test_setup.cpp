@@ -112,7 +112,7 @@ void put_collector(Places& out, const rollout::CollectorOptions& options) {
 }
 
 void put_league(Places& out, const train::LeagueOptions& options) {
-  const auto& [scripted, places, games, entry, seed, sight, head, mask_fatal] = options;
+  const auto& [scripted, places, games, entry, seed, sight, head, mask_fatal, search, training] = options;
   const auto put = [&](const char* name, const auto& value) {
     out[std::string("league.") + name] = fmt::format("{}", value);
   };
@@ -126,6 +126,9 @@ void put_league(Places& out, const train::LeagueOptions& options) {
   put_sight(out, "league.sight.", sight);
   put("head", static_cast<int>(head));
   put("mask_fatal", mask_fatal);
+  const auto& [rival_reward, reward_scale, gamma] = training;
+  put("search",
+      search ? fmt::format("{} {} {} {}", search->count, rival_reward, reward_scale, gamma) : "none");
 }
 
 std::string plan_text(const TrainOptions& o) {
@@ -284,6 +287,9 @@ const std::vector<Row>& rows() {
       {SD_SET(eval_interval, 9), {}},
       {SD_SET(eval_games, 9), {}},
       {SD_SET(eval_opponent, "evasion"), {}},
+      {SD_SET(eval_search, "look3"),
+       {{"league.search", "3 0.375 2 0.875"}},
+       [](TrainOptions& o) { o.algo = "dqn", o.rival_reward = 0.375, o.reward_scale = 2, o.gamma = 0.875; }},
       {SD_SET(target_win_rate, 0.9), {}},
       {SD_SET(record_interval, 9), {}},
       {SD_SET(check_consistency, 9), {}},
@@ -360,7 +366,9 @@ TEST_CASE("a flag that the learner does not use is at its default in what is mad
     std::vector<std::string> unused;
     for (const config::Field& field : train::fields(after)) {
       if (train::uses(entry.name, field)) continue;
-      config::set(field, field.name == "tokens" ? config::Value("a folder") : other_value(field));
+      const std::map<std::string, std::string> words = {{"tokens", "a folder"}, {"eval_search", "look3"}};
+      const auto word = words.find(field.name);
+      config::set(field, word != words.end() ? config::Value(word->second) : other_value(field));
       unused.push_back(field.name);
     }
     CHECK(unused.size() > 5);
@@ -525,6 +533,25 @@ TEST_CASE("settings that only just fit together are taken, the next ones refused
       {"a device's replay for one step",
        [](TrainOptions& o) { o.boards = "device", o.num_envs = 40, o.n_step = 5, o.buffer_size = 200; },
        [](TrainOptions& o) { o.boards = "device", o.num_envs = 40, o.n_step = 5, o.buffer_size = 199; }},
+      {"a search for a league",
+       [](TrainOptions& o) {
+         o.algo = "dqn", o.reward = "score", o.eval_search = "look1", o.opponent_mix = "league";
+       },
+       [](TrainOptions& o) {
+         o.algo = "dqn", o.reward = "score", o.eval_search = "look1", o.opponent_mix = "self";
+       }},
+      {"a search without a clock",
+       [](TrainOptions& o) {
+         o.algo = "vdn", o.reward = "score", o.eval_search = "puct9", o.eval_interval = 1;
+       },
+       [](TrainOptions& o) {
+         o.algo = "vdn", o.reward = "score", o.eval_search = "puct@9ms", o.eval_interval = 1;
+       }},
+      {"a search over rewards that are points",
+       [](TrainOptions& o) {
+         o.algo = "dqn", o.reward = "score", o.eval_search = "look1", o.eval_interval = 1;
+       },
+       [](TrainOptions& o) { o.algo = "dqn", o.eval_search = "look1", o.eval_interval = 1; }},
       {"a target with evaluations", [](TrainOptions& o) { o.target_win_rate = 0.5, o.eval_interval = 1; },
        [](TrainOptions& o) { o.target_win_rate = 0.5; }},
   };

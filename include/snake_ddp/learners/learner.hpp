@@ -141,6 +141,7 @@ struct LearnerEntry {
   bool cuda_graphs = false;    // its updates may be recorded
   bool low_precision = false;  // its products may be tf32 or bf16
   bool tokens = false;         // may read tokens behind its features
+  bool searches = false;       // a Q-network without memory, with which a team can look ahead
   /// Throws  UsageError for flags that do not go together.
   void (*check)(const LearnerOptions&) = [](const LearnerOptions&) {};
 };

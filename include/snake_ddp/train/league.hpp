@@ -27,6 +27,8 @@ struct LeagueOptions {
   play::Sight sight;
   nets::Head head = nets::Head::kSoftmax;
   bool mask_fatal = false;
+  std::optional<search::Spec> search = {};  // in judgements, of the learner and of its copies
+  search::Training training = {};
 };
 
 /// A member, and the learner's last result against it.
@@ -79,6 +81,7 @@ class League {
     std::int64_t wins, draws, losses;
   };
 
+  [[nodiscard]] rollout::Player player(nets::Policy& policy, const nets::NamedTensors& weights) const;
   [[nodiscard]] rollout::Player player(const LeagueMember& member) const;
   bool let_members_meet(dist::DistContext& context, const play::MatchOptions& options,
                         const std::function<bool()>& stopping);

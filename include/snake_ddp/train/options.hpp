@@ -54,6 +54,7 @@ struct TrainOptions : learners::SharedFlags {
   std::int64_t eval_interval = 0;
   std::int64_t eval_games = 200;
   std::string eval_opponent = "level2";
+  std::string eval_search;
   double target_win_rate = 0;
   std::int64_t record_interval = 0;
   std::int64_t check_consistency = 1000;

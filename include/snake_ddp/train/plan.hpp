@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/agents/mix.hpp"
@@ -12,6 +13,7 @@
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/nets/precision.hpp"
 #include "snake_ddp/rollout/collector.hpp"
+#include "snake_ddp/search/mover.hpp"
 #include "snake_ddp/train/league.hpp"
 #include "snake_ddp/train/options.hpp"
 
@@ -30,11 +32,13 @@ struct Plan : TrainOptions {
   agents::Curriculum curriculum;
   agents::Mix mix;  // empty: the curriculum decides
   agents::Opponent eval_rival;
-  bool self_play, league;  // whom the mix has
-  bool on_device;          // boards and replay
-  bool records_updates;    // as CUDA graphs, where the learner is on a GPU
-  bool overlaps;           // moves and updates
-  bool keeps_replay;       // in checkpoints
+  std::optional<search::Spec> eval_how;  // to look ahead
+  search::Training training;             // what the network's values mean
+  bool self_play, league;                // whom the mix has
+  bool on_device;                        // boards and replay
+  bool records_updates;                  // as CUDA graphs, where the learner is on a GPU
+  bool overlaps;                         // moves and updates
+  bool keeps_replay;                     // in checkpoints
 };
 
 /// All ranks talk about the run's course once in so many steps of their boards: about 20 updates, which is soon
