@@ -10,6 +10,7 @@
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 
 using namespace snake_ddp;
 

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "fuzz.hpp"
+#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/files/checkpoint_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/records/json_text.hpp"

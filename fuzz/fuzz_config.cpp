@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fuzz.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/config/fields.hpp"
 
 using namespace snake_ddp;

@@ -1,6 +1,8 @@
 // What a process says of itself in the store, where anybody on the network may have written it.
 #include "fuzz.hpp"
 #include "roll.hpp"
+#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/base/error.hpp"
 
 using namespace snake_ddp;
 

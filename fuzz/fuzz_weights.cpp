@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "fuzz.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 
 using namespace snake_ddp;

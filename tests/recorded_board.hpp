@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 
 namespace snake_ddp::tests {
 

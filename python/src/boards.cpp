@@ -12,6 +12,8 @@
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/game/chance.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 
 namespace snake_ddp::python {
 namespace {
@@ -149,7 +151,7 @@ void Boards::observe(std::size_t board, float* out) const {
   if (seen_ == kTeamSize) {
     encode::observe(kind, state, own, out);
   } else if (own == 0 && encode::is_view(kind)) {  // both teams at once
-    encode::view::write_snakes(kind, state, 0, kSnakes, out, features_);
+    encode::view::write_snakes(kind == encode::ObsKind::kView, state, 0, kSnakes, out, features_);
   } else {
     encode::observe(kind, state, own, out);
     encode::observe(kind, state, 1 - own, out + kTeamSize * features_);

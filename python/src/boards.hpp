@@ -11,7 +11,7 @@
 #include "snake_ddp/agents/plan.hpp"
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/encode/reward.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 #include "snake_ddp/play/turn.hpp"
 #include "team.hpp"
 

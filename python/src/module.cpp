@@ -17,8 +17,10 @@
 
 #include "boards.hpp"
 #include "snake_ddp/agents/mix.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/bounds.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "team.hpp"
 
 namespace nb = nanobind;

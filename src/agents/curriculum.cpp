@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/base/error.hpp"
+
 namespace snake_ddp::agents {
 namespace {
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
 

@@ -1,5 +1,6 @@
 #include "snake_ddp/agents/plan.hpp"
 
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::agents {

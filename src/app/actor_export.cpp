@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "snake_ddp/app/team.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/files/safetensors.hpp"

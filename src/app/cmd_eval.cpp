@@ -23,6 +23,7 @@
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/world.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/game_log.hpp"
 #include "snake_ddp/running/signals.hpp"

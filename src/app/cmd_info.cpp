@@ -15,7 +15,7 @@
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/files/checkpoint_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/json_text.hpp"
 #include "snake_ddp/train/options.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
 
 namespace snake_ddp::app {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "snake_ddp/app/board_text.hpp"
+#include "snake_ddp/game/position.hpp"
 
 namespace snake_ddp::app {
 namespace {

@@ -12,7 +12,6 @@
 
 #include "report_ladder.hpp"
 #include "snake_ddp/app/replay_page.hpp"
-#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/play/match.hpp"
 #include "snake_ddp/records/game_log.hpp"
 #include "snake_ddp/train/history.hpp"

@@ -1,5 +1,7 @@
 #include "snake_ddp/base/error.hpp"
 
+#include "snake_ddp/base/check.hpp"
+
 namespace snake_ddp::base {
 
 void fail_check(const char* file, int line, const char* condition, const std::string& detail) {

@@ -13,6 +13,7 @@
 #include "snake_ddp/bench/jobs.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
 #include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/run.hpp"

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/train/checkpoints.hpp"
 
 namespace snake_ddp::bench {

@@ -15,6 +15,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/config/fields.hpp"
 #include "snake_ddp/dist/self_launch.hpp"
 #include "snake_ddp/records/atomic_file.hpp"

@@ -9,6 +9,8 @@
 #include <chrono>
 #include <fstream>
 
+#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/bench/jobs.hpp"
 #include "snake_ddp/train/run.hpp"
 

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/bench/jobs.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
 #include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/run.hpp"

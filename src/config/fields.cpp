@@ -11,6 +11,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::config {

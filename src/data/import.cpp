@@ -12,6 +12,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/data/board_set.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/records/file_error.hpp"
 
 namespace snake_ddp::data {

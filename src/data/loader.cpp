@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/data/sampler.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"

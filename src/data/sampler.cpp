@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/random.hpp"
 
 namespace snake_ddp::data {

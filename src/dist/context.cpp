@@ -23,6 +23,7 @@
 #include "process_state.hpp"
 #include "rendezvous.hpp"
 #include "shared_sum.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
 
 namespace snake_ddp::dist {
 

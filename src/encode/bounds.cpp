@@ -1,6 +1,6 @@
 #include "snake_ddp/encode/bounds.hpp"
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
 
 namespace snake_ddp::encode {
 namespace {

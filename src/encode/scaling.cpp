@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
 
 namespace snake_ddp::encode {
 namespace {

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/descriptor.hpp"
 #include "snake_ddp/records/file_error.hpp"

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "snake_ddp/base/error.hpp"
+
 namespace snake_ddp::files {
 
 enum class NameKind { kOrderedDict, kTensor, kParameter, kStorage };

@@ -20,6 +20,7 @@
 #include <system_error>
 #include <vector>
 
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
 

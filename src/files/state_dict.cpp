@@ -11,6 +11,7 @@
 
 #include "byte_reader.hpp"
 #include "pickle.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "zip_directory.hpp"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <sstream>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
 
 namespace snake_ddp::files {
 namespace {

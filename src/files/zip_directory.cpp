@@ -5,6 +5,7 @@
 #include <string>
 
 #include "byte_reader.hpp"
+#include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::files {
 namespace {

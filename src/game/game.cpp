@@ -4,6 +4,10 @@
 
 #include <algorithm>
 
+#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/game/position.hpp"
+
 namespace snake_ddp::game {
 
 namespace {

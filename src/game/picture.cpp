@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/game/position.hpp"
 
 namespace snake_ddp::game {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/simd.hpp"
 
 namespace snake_ddp::kernels {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
 
 namespace snake_ddp::learners {

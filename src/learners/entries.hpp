@@ -4,7 +4,7 @@
 #include <memory>
 #include <tuple>
 
-#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 
 namespace snake_ddp::learners {
 

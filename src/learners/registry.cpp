@@ -2,6 +2,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 
 namespace snake_ddp::learners {
 

@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/learners/learner.hpp"
 
 namespace snake_ddp::learners {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "dense_blocks.hpp"
 #include "fit.hpp"
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/nets/precision.hpp"
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/simd.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/nets/net_policies.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
 
 namespace snake_ddp::nets {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/encode/moves.hpp"
 
 namespace snake_ddp::play {

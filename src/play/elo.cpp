@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
 
 namespace snake_ddp::play {
 namespace {

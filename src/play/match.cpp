@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "snake_ddp/game/chance.hpp"
+#include "snake_ddp/game/game.hpp"
 
 namespace snake_ddp::play {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 #include "snake_ddp/nets/mask_predictor.hpp"
 #include "snake_ddp/nets/token_reader.hpp"
 #include "stage.hpp"

@@ -16,7 +16,9 @@
 #include <optional>
 #include <sstream>
 
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/console.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/data/board_set.hpp"

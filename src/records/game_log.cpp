@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/records/json_fields.hpp"
 #include "snake_ddp/records/json_text.hpp"
 #include "snake_ddp/records/lines.hpp"

@@ -17,6 +17,7 @@
 #include "snake_ddp/encode/reward.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/records/game_log.hpp"
 #include "snake_ddp/records/json_fields.hpp"
 #include "snake_ddp/records/lines.hpp"

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
 

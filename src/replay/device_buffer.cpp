@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "draw_rows.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/each.hpp"
 #include "snake_ddp/base/error.hpp"
 #ifdef SD_HAVE_KERNELS

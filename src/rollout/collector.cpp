@@ -9,11 +9,14 @@
 #include <cstring>
 
 #include "show_boards.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/game/chance.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/sides.hpp"
 #include "stored_board.hpp"
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "stored_board.hpp"
 

@@ -9,8 +9,10 @@
 
 #include "fleet_work.hpp"
 #include "show_boards.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/each.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/game/game.hpp"
 #ifdef SD_HAVE_KERNELS
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>

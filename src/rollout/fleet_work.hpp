@@ -7,6 +7,7 @@
 
 #include "snake_ddp/agents/plan.hpp"
 #include "snake_ddp/game/chance.hpp"
+#include "snake_ddp/game/game.hpp"
 #include "snake_ddp/play/turn.hpp"
 #include "snake_ddp/replay/device_counters.hpp"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/nets/mlp.hpp"

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/encode/moves.hpp"
 
 namespace snake_ddp::search {
@@ -23,7 +23,8 @@ float team_value(const Leaf& leaf, int team) {
 // Shapes  out [6, row].
 void write_both(const play::Sight& sight, const game::State& state, float* out, std::size_t row) {
   if (encode::is_view(sight.kind) && sight.view_radius == 0 && !sight.graphs) {
-    encode::view::write_snakes(sight.kind, state, 0, game::kSnakes, out, static_cast<int>(row));
+    encode::view::write_snakes(sight.kind == encode::ObsKind::kView, state, 0, game::kSnakes, out,
+                               static_cast<int>(row));
     return;
   }
   for (int team = 0; team < 2; ++team, out += game::kTeamSize * row) sight.write(state, team, out);

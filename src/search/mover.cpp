@@ -5,8 +5,6 @@
 #include <chrono>
 #include <utility>
 
-#include "snake_ddp/base/error.hpp"
-
 namespace snake_ddp::search {
 namespace {
 

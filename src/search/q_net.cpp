@@ -1,6 +1,6 @@
 #include "snake_ddp/search/q_net.hpp"
 
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/kernels/products.hpp"
 

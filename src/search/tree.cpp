@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/game/game.hpp"
 #include "snake_ddp/search/line.hpp"
 
 namespace snake_ddp::search {

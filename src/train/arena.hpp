@@ -6,11 +6,15 @@
 #include <vector>
 
 #include "snake_ddp/agents/plan.hpp"
-#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/average.hpp"
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/recorded.hpp"
+
+namespace snake_ddp::learners {
+class Learner;
+}
 
 namespace snake_ddp::train {
 

@@ -7,8 +7,10 @@
 
 #include <filesystem>
 
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/learners/learner.hpp"
 
 namespace snake_ddp::train {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "arena.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
+#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/replay/device_buffer.hpp"
 #include "snake_ddp/rollout/fleet.hpp"
 

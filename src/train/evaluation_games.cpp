@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "snake_ddp/game/chance.hpp"
+#include "snake_ddp/game/game.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/game_log.hpp"
 

@@ -9,6 +9,7 @@
 
 #include "arena.hpp"
 #include "snake_ddp/base/random.hpp"
+#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/train/plan.hpp"
 
 namespace snake_ddp::train {

@@ -8,6 +8,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/json_text.hpp"
 #include "snake_ddp/train/actor_record.hpp"

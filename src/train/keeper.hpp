@@ -8,10 +8,13 @@
 
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/files/run_folder.hpp"
-#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/resume.hpp"
 #include "weights.hpp"
+
+namespace snake_ddp::learners {
+class Learner;
+}
 
 namespace snake_ddp::train {
 

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #ifdef SD_HAVE_CUDA
 #include <ATen/cuda/CUDAEvent.h>
+
+#include "snake_ddp/learners/learner.hpp"
 #endif
 
 namespace snake_ddp::train {

@@ -6,7 +6,11 @@
 #include <memory>
 #include <optional>
 
-#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/update_stats.hpp"
+
+namespace snake_ddp::learners {
+class Learner;
+}
 
 namespace snake_ddp::train {
 

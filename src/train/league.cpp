@@ -5,8 +5,10 @@
 
 #include <algorithm>
 
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
+#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/train/judge.hpp"
 
 namespace snake_ddp::train {

@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "session.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/gpus.hpp"
+#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/plan.hpp"
 

@@ -11,9 +11,10 @@
 #include "arena.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/hidden_view.hpp"
-#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/train/plan.hpp"
 
 namespace snake_ddp::train {

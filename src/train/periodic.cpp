@@ -7,7 +7,9 @@
 
 #include "evaluation_games.hpp"
 #include "session.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/judge.hpp"
 #include "snake_ddp/train/plan.hpp"

@@ -7,6 +7,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/files/run_folder.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/train/tokens.hpp"
 

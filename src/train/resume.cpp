@@ -21,6 +21,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/json_text.hpp"

@@ -9,8 +9,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/dist/gpus.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/learners/with_tokens.hpp"
 #include "snake_ddp/nets/precision.hpp"
 #include "snake_ddp/train/plan.hpp"

@@ -17,6 +17,7 @@
 #include "keeper.hpp"
 #include "late_stats.hpp"
 #include "periodic.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/log_file.hpp"
 #include "snake_ddp/running/folder.hpp"
 #include "snake_ddp/running/ranks.hpp"

@@ -6,6 +6,7 @@
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/nets/dense.hpp"
 #include "snake_ddp/train/actor_record.hpp"
 

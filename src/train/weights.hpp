@@ -6,10 +6,13 @@
 #include <string>
 
 #include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/plan.hpp"
+
+namespace snake_ddp::learners {
+class Learner;
+}
 
 namespace snake_ddp::train {
 

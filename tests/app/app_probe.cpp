@@ -12,6 +12,7 @@
 
 #include "../recorded_board.hpp"
 #include "snake_ddp/app/team.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/files/state_dict.hpp"

@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/deadline.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"

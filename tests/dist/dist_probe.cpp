@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/run_signals.hpp"
 #include "snake_ddp/dist/context.hpp"

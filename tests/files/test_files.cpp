@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "refusals.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/log_file.hpp"

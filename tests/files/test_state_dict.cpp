@@ -7,6 +7,7 @@
 #include <map>
 
 #include "refusals.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/records/atomic_file.hpp"

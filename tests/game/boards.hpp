@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/game/chance.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 
 namespace boards {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "snake_ddp/base/random.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 
 namespace plain {
 

@@ -4,8 +4,10 @@
 #include "boards.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/agents/mix.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/encode/reward.hpp"
+#include "snake_ddp/game/position.hpp"
 
 using namespace snake_ddp;
 using agents::Curriculum;

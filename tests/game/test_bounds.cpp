@@ -6,6 +6,8 @@
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/encode/bounds.hpp"
 #include "snake_ddp/encode/hidden_view.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/records/game_log.hpp"
 #include "test_data.hpp"
 

@@ -8,6 +8,9 @@
 
 #include "boards.hpp"
 #include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/records/game_log.hpp"
 #include "snake_ddp/records/verify_trace.hpp"
 #include "test_data.hpp"

@@ -8,6 +8,7 @@
 
 #include "boards.hpp"
 #include "plain_game.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/lines.hpp"
 #include "snake_ddp/records/verify_trace.hpp"
 #include "test_data.hpp"

@@ -5,6 +5,8 @@
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/encode/reward.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 
 using namespace snake_ddp;
 

@@ -2,6 +2,8 @@
 #include "boards.hpp"
 #include "plain_game.hpp"
 #include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 
 using namespace snake_ddp;
 

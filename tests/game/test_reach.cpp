@@ -7,6 +7,8 @@
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/encode/observation.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/reach.hpp"
 #include "snake_ddp/game/sides.hpp"
 

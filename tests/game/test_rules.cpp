@@ -1,6 +1,9 @@
 #include <map>
 
 #include "boards.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 
 using namespace snake_ddp;
 using boards::right;

@@ -9,6 +9,8 @@
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/encode/observation.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/sides.hpp"
 
 using namespace snake_ddp;

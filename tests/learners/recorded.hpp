@@ -9,6 +9,7 @@
 
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"
 
 namespace recorded {

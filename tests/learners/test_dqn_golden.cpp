@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 
 #include "recorded.hpp"
-#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "test_data.hpp"
 
 namespace {

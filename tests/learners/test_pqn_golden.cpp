@@ -7,6 +7,7 @@
 #include "snake_ddp/learners/columns.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/pqn.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "test_data.hpp"
 
 namespace {

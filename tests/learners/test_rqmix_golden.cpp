@@ -6,6 +6,7 @@
 #include "recorded.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "test_data.hpp"
 
 using namespace snake_ddp;

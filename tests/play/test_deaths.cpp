@@ -1,11 +1,12 @@
 // Causes of deaths: each one by hand on drawn boards, all of them against a plain account of random games.
-#include "snake_ddp/play/deaths.hpp"
-
 #include <algorithm>
 #include <set>
 
 #include "../game/boards.hpp"
 #include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
+#include "snake_ddp/play/deaths.hpp"
 #include "snake_ddp/play/match.hpp"
 
 namespace {

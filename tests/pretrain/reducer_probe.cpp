@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/reducer.hpp"

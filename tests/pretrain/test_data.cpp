@@ -16,6 +16,8 @@
 #include "snake_ddp/encode/hidden_view.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
 #include "snake_ddp/game/chance.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "test_data.hpp"
 
 namespace sd = snake_ddp;

@@ -7,6 +7,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/adam.hpp"
 #include "snake_ddp/learners/columns.hpp"
+#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/with_tokens.hpp"
 #include "snake_ddp/nets/mask_predictor.hpp"
 #include "snake_ddp/nets/token_reader.hpp"

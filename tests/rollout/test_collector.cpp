@@ -7,6 +7,8 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/game/chance.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/sides.hpp"
 #include "snake_ddp/learners/columns.hpp"
 #include "snake_ddp/rollout/collector.hpp"

@@ -8,6 +8,7 @@
 #include "../witness.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/learners/columns.hpp"
 #include "snake_ddp/rollout/fleet.hpp"
 

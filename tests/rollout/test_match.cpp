@@ -6,6 +6,7 @@
 #include <iterator>
 #include <vector>
 
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/nets/dense.hpp"
 #include "snake_ddp/nets/mlp.hpp"
 #include "snake_ddp/nets/policy.hpp"

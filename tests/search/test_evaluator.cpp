@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "champion.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/game/sides.hpp"
 #include "snake_ddp/nets/mlp.hpp"

@@ -7,6 +7,7 @@
 #include "../game/boards.hpp"
 #include "champion.hpp"
 #include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/search/line.hpp"
 
 namespace {

@@ -7,6 +7,7 @@
 
 #include "champion.hpp"
 #include "recorded_board.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/lines.hpp"
 

@@ -5,6 +5,7 @@
 #include "../game/boards.hpp"
 #include "champion.hpp"
 #include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/game/position.hpp"
 
 namespace {
 

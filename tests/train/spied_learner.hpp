@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 
 namespace snake_ddp {
 

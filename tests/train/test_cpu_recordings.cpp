@@ -8,6 +8,8 @@
 #include "arena.hpp"
 #include "cpu_recordings.hpp"
 #include "snake_ddp/learners/adam.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/rollout/fleet.hpp"
 
 #ifdef SD_HAVE_WITNESS

@@ -1,5 +1,3 @@
-#include "snake_ddp/train/league.hpp"
-
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -7,10 +5,12 @@
 #include <cmath>
 #include <map>
 
-#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/play/elo.hpp"
 #include "snake_ddp/train/judge.hpp"
+#include "snake_ddp/train/league.hpp"
 #include "test_data.hpp"
 
 namespace {

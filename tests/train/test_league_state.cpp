@@ -8,6 +8,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/train/league.hpp"
 
 namespace {

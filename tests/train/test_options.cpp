@@ -14,7 +14,7 @@
 #include "../files/temporary_folder.hpp"
 #include "other_value.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/train/options.hpp"
 #include "snake_ddp/train/run.hpp"
 

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "../files/temporary_folder.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/rollout/player.hpp"
 #include "snake_ddp/train/plan.hpp"

@@ -14,6 +14,7 @@
 #include "other_value.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/play/turn.hpp"
 #include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/train/plan.hpp"

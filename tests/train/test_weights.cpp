@@ -1,6 +1,4 @@
 // A learner's weights as runs compare, load and save them.
-#include "weights.hpp"
-
 #include <ATen/ATen.h>
 
 #include <catch2/catch.hpp>
@@ -10,6 +8,9 @@
 
 #include "../files/temporary_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
+#include "weights.hpp"
 
 namespace {
 

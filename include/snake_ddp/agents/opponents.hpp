@@ -10,7 +10,7 @@
 
 #include "snake_ddp/base/host_device.hpp"
 #include "snake_ddp/base/random.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::agents {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "snake_ddp/app/terminal.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::app {
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/world.hpp"
 #include "snake_ddp/train/options.hpp"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 #include "snake_ddp/records/sealed_file.hpp"
 
 namespace snake_ddp::data {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 #include "snake_ddp/records/game_log.hpp"
 
 namespace snake_ddp::data {

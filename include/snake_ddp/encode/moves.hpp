@@ -2,7 +2,7 @@
 #pragma once
 
 #include "snake_ddp/base/host_device.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::encode {
 

@@ -7,7 +7,8 @@
 #include <string_view>
 
 #include "snake_ddp/base/host_device.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/encode/view_inline.hpp"
+#include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::encode {
 
@@ -16,9 +17,12 @@ namespace snake_ddp::encode {
 enum class ObsKind { k26, k30, kWindow, kView };
 
 SD_HD constexpr int obs_size(ObsKind kind) {
-  return kind == ObsKind::k26 ? 26 : kind == ObsKind::k30 ? 30 : kind == ObsKind::kWindow ? 277 : 309;
+  return kind == ObsKind::k26       ? 26
+         : kind == ObsKind::k30     ? 30
+         : kind == ObsKind::kWindow ? view::kFeatures
+                                    : view::kAllFeatures;
 }
-inline constexpr int kMaxObsSize = 309;
+inline constexpr int kMaxObsSize = view::kAllFeatures;
 
 /// Already scaled, and relative to the head?
 SD_HD constexpr bool is_view(ObsKind kind) { return kind == ObsKind::kWindow || kind == ObsKind::kView; }

@@ -1,9 +1,8 @@
-// The view: the surroundings of a snake's head, and the positions of beans and other snakes relative to it. Included at the
-// end of observation.hpp; docs/formats.md lists the features.
+// The view: the surroundings of a snake's head, and the positions of beans and other snakes relative to it. docs/formats.md
+// lists the features.
 #pragma once
 
 #include "snake_ddp/encode/moves.hpp"
-#include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/game/reach.hpp"
 
 namespace snake_ddp::encode::view {
@@ -15,7 +14,9 @@ inline constexpr int kBody = 0, kAge = kBody + kWindow, kBean = kAge + kWindow, 
                      kFoe = kMate + kWindow, kBeans = kFoe + kWindow, kMates = kBeans + 2 * game::kBeans,
                      kFoes = kMates + 3 * (game::kTeamSize - 1), kHeading = kFoes + 3 * game::kTeamSize,
                      kOwn = kHeading + 4, kFeatures = kOwn + 3;
-static_assert(kFeatures == 277);
+inline constexpr int kOutlook = 8;  // then so many for each move
+inline constexpr int kAllFeatures = kFeatures + game::kMoves * kOutlook;
+static_assert(kFeatures == 277 && kAllFeatures == 309);  // networks in files have these widths
 
 /// A difference of coordinates on a circle, in (-side / 2, side / 2]: the same for all shifts of the board.
 SD_HD constexpr int turned(int difference, int side) {
@@ -154,9 +155,6 @@ SD_HD_APART inline void write_one(const game::State& state, const Surroundings& 
   out[kOwn + 2] = static_cast<float>(state.team_return(team) - state.team_return(1 - team)) * 0.1F;
 }
 
-inline constexpr int kOutlook = 8;  // features of a move
-static_assert(kFeatures + 4 * kOutlook == obs_size(ObsKind::kView));
-
 /// Where each of the four moves of a snake leads.
 SD_HD_APART inline void write_outlooks(const game::State& state, const game::Reach& reach, int snake,
                                        float* out) {
@@ -179,22 +177,23 @@ SD_HD_APART inline void write_outlooks(const game::State& state, const game::Rea
   }
 }
 
-/// The features of snakes `first` to `last` - 1, each as its own team sees them, rows `stride` floats apart.
-SD_HD_APART inline void write_snakes(ObsKind kind, const game::State& state, int first, int last, float* out,
+/// The features of snakes `first` to `last` - 1, each as its own team sees them, rows `stride` floats apart; without
+/// `outlooks` only the first kFeatures.
+SD_HD_APART inline void write_snakes(bool outlooks, const game::State& state, int first, int last, float* out,
                                      int stride) {
   const game::Segments segments = game::segments_of(state);
   const Surroundings around = surroundings_of(state, segments);
   SD_ROLLED for (int i = first; i < last; ++i)
       write_one(state, around, i / game::kTeamSize, i, out + (i - first) * stride);
-  if (kind != ObsKind::kView) return;
+  if (!outlooks) return;
   const game::Reach reach = game::reach_of(state, segments);
   SD_ROLLED for (int i = first; i < last; ++i)
       write_outlooks(state, reach, i, out + (i - first) * stride + kFeatures);
 }
 
 /// The features of the team's three snakes.
-SD_HD inline void write(ObsKind kind, const game::State& state, int team, float* out, int stride) {
-  write_snakes(kind, state, team * game::kTeamSize, (team + 1) * game::kTeamSize, out, stride);
+SD_HD inline void write(bool outlooks, const game::State& state, int team, float* out, int stride) {
+  write_snakes(outlooks, state, team * game::kTeamSize, (team + 1) * game::kTeamSize, out, stride);
 }
 
 }  // namespace snake_ddp::encode::view

@@ -10,7 +10,7 @@
 #endif
 
 #include "snake_ddp/base/host_device.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::game {
 
@@ -126,7 +126,7 @@ SD_HD inline CellSet spread(const CellSet& a) {
 }
 SD_HD inline int count(const CellSet& a) {
   int sum = 0;
-  for (int k = 0; k < kSetWords; ++k) sum += rules::count_bits(a.word[k]);
+  for (int k = 0; k < kSetWords; ++k) sum += base::count_bits(a.word[k]);
   return sum;
 }
 /// Do they share a cell?

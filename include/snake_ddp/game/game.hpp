@@ -1,202 +1,202 @@
-// The rules of snakes 3v3: one board, one step. A torus of 10 x 20 cells, cell = row * 20 + column; snakes
-// 0..2 are team A (team 0), 3..5 team B (team 1). Chance is an argument: chance.hpp lists what a `Chance`
-// must provide.
+// The rules of snakes 3v3: one board, one step. Chance is an argument: chance.hpp lists what a `Chance` must provide.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host_device.hpp"
+#include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::game {
-
-inline constexpr int kRows = 10, kCols = 20, kCells = 200;
-inline constexpr int kSnakes = 6, kTeamSize = 3, kMoves = 4, kBeans = 5, kMaxSteps = 200, kStartLength = 3;
-
-/// Actions and directions: row - 1, row + 1, column - 1, column + 1. `direction ^ 1` is the opposite one.
-enum : std::uint8_t { kUp, kDown, kLeft, kRight };
-inline constexpr std::array<std::string_view, kMoves> kDirectionNames{"up", "down", "left", "right"};
-
-/// A snake's name: A to C are team A, D to F team B.
-constexpr char letter(int snake) { return static_cast<char>('A' + snake); }
-
-/// One action per snake, each 0..3.
-struct Actions {
-  std::uint8_t of[kSnakes];
-};
-
-SD_HD constexpr int row_of(int cell) { return static_cast<int>(static_cast<unsigned>(cell) / kCols); }
-SD_HD constexpr int column_of(int cell) { return static_cast<int>(static_cast<unsigned>(cell) % kCols); }
-
-/// A segment's link points to the next segment towards the head: one of the four directions, or one of
-/// the two gaps that a snake may have after it respawns (its head is then between its other two cells).
-enum : std::uint8_t { kTwoRight = 4, kTwoDown = 5, kLinks = 6 };
-
-/// The cell that `link` points to, on the torus.
-SD_HD constexpr int follow_slowly(int cell, int link) {
-  const int row = row_of(cell), column = column_of(cell);
-  switch (link) {
-    case kUp:
-      return row == 0 ? cell + kCells - kCols : cell - kCols;
-    case kDown:
-      return row == kRows - 1 ? cell - kCells + kCols : cell + kCols;
-    case kLeft:
-      return column == 0 ? cell + kCols - 1 : cell - 1;
-    case kRight:
-      return column == kCols - 1 ? cell - kCols + 1 : cell + 1;
-    case kTwoRight:
-      return column >= kCols - 2 ? cell - kCols + 2 : cell + 2;
-    default:
-      return row >= kRows - 2 ? cell - kCells + 2 * kCols : cell + 2 * kCols;
-  }
-}
-
-struct LinkTable {
-  std::uint8_t cell[kLinks][256];
-};
-
-constexpr LinkTable make_link_table() {
-  LinkTable t{};
-  for (int link = 0; link < kLinks; ++link)
-    for (int c = 0; c < kCells; ++c) t.cell[link][c] = static_cast<std::uint8_t>(follow_slowly(c, link));
-  return t;
-}
-inline constexpr LinkTable kLinkTable = make_link_table();
-
-/// The cell one step from `cell` in a direction, or over a link. A table on the host, arithmetic on the
-/// device.
-SD_HD inline int follow(int cell, int link) {
-#ifdef __CUDA_ARCH__
-  return follow_slowly(cell, link);
-#else
-  return kLinkTable.cell[link][cell];
-#endif
-}
-
-/// A board. Trivially copyable, 256 bytes; use the functions, the fields are the layout.
-/// A body is a chain of links from tail to head, so a move touches three cells however long the snake is.
-/// A snake that could not respawn (then the game is done) has length 0 and, for features, is at cell 0.
-struct alignas(64) State {
-  std::uint8_t cells[kCells];   // code | link << 3; 0 is a free cell, 1 a bean; a head's link is 0
-  std::uint8_t heads[kSnakes];  // 0 for an empty snake, as are tails, lengths
-  std::uint8_t tails[kSnakes];
-  std::uint8_t lengths[kSnakes];
-  std::uint8_t directions[kSnakes];
-  std::uint8_t beans[kBeans];  // list order; 0 from n_beans on
-  std::uint8_t n_beans;
-  std::uint16_t steps;
-  std::int32_t returns[2];
-  bool is_done;
-
-  SD_HD int length(int snake) const { return lengths[snake]; }
-  SD_HD int head(int snake) const { return heads[snake]; }
-  SD_HD int direction(int snake) const { return directions[snake]; }
-  SD_HD int bean_count() const { return n_beans; }
-  SD_HD int bean(int i) const { return beans[i]; }
-  /// 0 empty, 1 bean, 2..7 snake 0..5.
-  SD_HD int code(int cell) const { return cells[cell] & 7; }
-  /// 1 after reset; the number of the next step.
-  SD_HD int step() const { return steps; }
-  SD_HD bool done() const { return is_done; }
-  /// Sum of the step rewards of the team's snakes since reset.
-  SD_HD int team_return(int team) const { return returns[team]; }
-
-  /// The k-th segment, 0 the head. Cost: a walk from the tail; to visit all use `body`.
-  SD_HD int cell(int snake, int k) const {
-    int c = tails[snake];
-    for (int left = lengths[snake] - 1 - k; left > 0; --left) c = follow(c, cells[c] >> 3);
-    return c;
-  }
-  /// Writes the snake's cells, head first, and returns how many; `out` has room for 200.
-  SD_HD int body(int snake, std::uint8_t* out) const {
-    int c = tails[snake];
-    for (int k = lengths[snake] - 1; k >= 0; --k) {
-      out[k] = static_cast<std::uint8_t>(c);
-      c = follow(c, cells[c] >> 3);
-    }
-    return lengths[snake];
-  }
-  SD_HD int segments() const {
-    int n = 0;
-    for (int i = 0; i < kSnakes; ++i) n += lengths[i];
-    return n;
-  }
-  /// Cells with neither bean nor snake.
-  SD_HD int free_cells() const { return kCells - segments() - n_beans; }
-  /// The r-th free cell in index order, 0 <= r < free_cells().
-  SD_HD int nth_free(int r) const;
-
-  bool operator==(const State&) const = default;
-};
-// Checkpoints, board sets and other languages know the layout.
-static_assert(sizeof(State) == 256 && offsetof(State, cells) == 0 && offsetof(State, heads) == 200 &&
-              offsetof(State, tails) == 206 && offsetof(State, lengths) == 212 &&
-              offsetof(State, directions) == 218 && offsetof(State, beans) == 224 &&
-              offsetof(State, n_beans) == 229 && offsetof(State, steps) == 230 &&
-              offsetof(State, returns) == 232 && offsetof(State, is_done) == 240);
-
-/// What a step did. `turned` is the direction that each snake took; `hit` is 1 if it died in this step.
-struct StepResult {
-  std::int16_t reward[kSnakes];
-  std::uint8_t hit[kSnakes];
-  std::uint8_t turned[kSnakes];
-  bool done;
-};
-
-/// Starts a new board.
-template <class Chance>
-SD_HD void reset(State& state, Chance& chance);
-
-/// Plays one step. A finished board stays unchanged, with rewards 0.
-/// Throws  UsageError if an action is above 3 (host).
-template <class Chance>
-SD_HD StepResult step(State& state, const Actions& actions, Chance& chance);
 
 /// Throws UsageError that names the first action above 3.
 [[noreturn]] void refuse(const Actions& actions);
 
-/// A board spelled out, for traces and tests.
-struct Position {
-  std::array<std::vector<int>, kSnakes> snakes;  // cells, head first
-  std::array<int, kSnakes> directions{};
-  std::vector<int> beans;
-  int step = 1;
-  std::array<int, 2> returns{};
-  bool done = false;
-};
+namespace rules {
 
-/// Why `position` is not a board, empty if it is one: cells outside the board or taken
-/// twice, disconnected bodies, a wrong direction, too many beans, a snake too short (or empty on
-/// a board that is not done).
-std::string fault_of(const Position& position);
+SD_HD constexpr std::uint8_t code_of(int snake) { return static_cast<std::uint8_t>(snake + 2); }
+SD_HD constexpr std::uint8_t linked(int snake, int link) {
+  return static_cast<std::uint8_t>((snake + 2) | (link << 3));
+}
 
-/// The state of `position`.
-/// Throws  Bug if it has a fault.
-State make_state(const Position& position);
-Position position_of(const State& state);
+/// Removes the first bean on `cell` from the list; later ones move up.
+SD_HD_APART inline void take_bean(State& s, int cell) {
+  int i = 0;
+  while (s.beans[i] != cell) ++i;
+  --s.n_beans;
+  for (; i < s.n_beans; ++i) s.beans[i] = s.beans[i + 1];
+  s.beans[s.n_beans] = 0;
+  s.cells[cell] = 0;
+}
 
-/// The board as text: `.` free, `o` bean, heads `A`..`F`, other segments an arrow `^v<>` to the next segment
-/// towards the head (`r` and `d`: across a gap, two to the right or two down); then the values that a drawing
-/// does not contain.
-std::string picture(const State& state);
+/// As many new beans as are missing, or as there are free cells.
+template <class Chance>
+SD_HD inline void deal_beans(State& s, Chance& chance) {
+  while (s.n_beans < kBeans && s.free_cells() > 0) {
+    const int cell = chance.bean(static_cast<const State&>(s));
+    s.cells[cell] = 1;
+    s.beans[s.n_beans++] = static_cast<std::uint8_t>(cell);
+  }
+}
 
-/// The state of a drawing as `picture` makes it. Any line below the board may be missing: a head
-/// then faces away from its neck, beans are listed in reading order, the step is 1.
-/// Throws      Bug if the drawing cannot be parsed.
-State drawn(std::string_view picture);
+/// Removes a dead snake's segments from the board. Its head has not been placed yet.
+SD_HD_APART inline void clear_body(State& s, int snake) {
+  int c = s.tails[snake];
+  for (int k = s.lengths[snake] - 1; k > 0; --k) {
+    const int link = s.cells[c] >> 3;
+    s.cells[c] = 0;
+    c = follow(c, link);
+  }
+}
 
-/// A fingerprint of everything that the functions of State return, independent of the layout.
-std::uint64_t hash(const State& state);
+/// Places three cells, head first; the caller knows their layout and provides the links.
+SD_HD inline void put_three(State& s, int snake, int head, int neck, int tail, int tail_link, int neck_link,
+                            std::uint8_t direction) {
+  s.cells[tail] = linked(snake, tail_link);
+  s.cells[neck] = linked(snake, neck_link);
+  s.cells[head] = code_of(snake);
+  s.heads[snake] = static_cast<std::uint8_t>(head);
+  s.tails[snake] = static_cast<std::uint8_t>(tail);
+  s.lengths[snake] = kStartLength;
+  s.directions[snake] = direction;
+}
 
-/// Throws  Bug with the picture if cells, bodies, beans and counters contradict each other.
-void check_consistency(const State& state);
+/// Respawns a dead snake on the first free cell, row by row, from which three free cells can be collected
+/// breadth-first (right, down, up, left). A search fails only if fewer than three free cells are connected,
+/// so the cells that it visits could not serve a later search for this snake either, and need
+/// no marks. Returns false if there is no room; the snake is then empty.
+SD_HD_APART inline bool come_back(State& s, int snake) {
+  constexpr std::uint8_t kOrder[4] = {kRight, kDown, kUp, kLeft};
+  for (int c = 0; c < kCells; ++c) {
+    if (s.cells[c] != 0) continue;
+    int found[2];  // directions of the first two free neighbours
+    int n = 0;
+    for (int k = 0; k < 4 && n < 2; ++k)
+      if (s.cells[follow(c, kOrder[k])] == 0) found[n++] = kOrder[k];
+    if (n == 0) continue;
+    const int first = follow(c, found[0]);
+    int head = c, neck = first, tail, tail_link, neck_link = found[0] ^ 1;
+    if (n == 2) {
+      tail = follow(c, found[1]);
+      if ((found[0] >> 1) != (found[1] >> 1)) {  // a bend: the corner goes to the middle
+        head = first;
+        neck = c;
+        neck_link = found[0];
+        tail_link = found[1] ^ 1;
+      } else {  // a line with the head in its middle, listed head, right, left or head, down, up
+        tail_link = found[0] == kRight ? kTwoRight : kTwoDown;
+      }
+    } else {
+      int k = 0;
+      while (k < 4 && (kOrder[k] == (found[0] ^ 1) || s.cells[follow(first, kOrder[k])] != 0)) ++k;
+      if (k == 4) continue;
+      tail = follow(first, kOrder[k]);
+      tail_link = kOrder[k] ^ 1;
+    }
+    const bool same_row = row_of(head) == row_of(neck);
+    const std::uint8_t direction = same_row ? (head > neck ? kRight : kLeft) : (head > neck ? kDown : kUp);
+    put_three(s, snake, head, neck, tail, tail_link, neck_link, direction);
+    return true;
+  }
+  s.heads[snake] = s.tails[snake] = s.lengths[snake] = 0;
+  return false;
+}
+
+}  // namespace rules
+
+/// Starts a new board.
+template <class Chance>
+SD_HD inline void reset(State& s, Chance& chance) {
+  s = State{};
+  chance.begin_reset();
+  for (int i = 0; i < kSnakes; ++i) {
+    for (;;) {
+      const auto [tail, direction] = chance.start(static_cast<const State&>(s), i);
+      const int neck = follow(tail, direction), head = follow(neck, direction);
+      if ((s.cells[tail] | s.cells[neck] | s.cells[head]) != 0) continue;
+      rules::put_three(s, i, head, neck, tail, direction, direction, direction);
+      break;
+    }
+  }
+  rules::deal_beans(s, chance);
+  s.steps = 1;
+}
+
+/// Plays one step. A finished board stays unchanged, with rewards 0.
+/// Throws  UsageError if an action is above 3 (host).
+template <class Chance>
+SD_HD inline StepResult step(State& s, const Actions& actions, Chance& chance) {
+  StepResult result{};
+  if (s.is_done) {
+    for (int i = 0; i < kSnakes; ++i) result.turned[i] = s.directions[i];
+    result.done = true;
+    return result;
+  }
+#ifndef __CUDA_ARCH__
+  int all = 0;
+  for (int i = 0; i < kSnakes; ++i) all |= actions.of[i];
+  if (all >= kMoves) [[unlikely]]
+    refuse(actions);
+#endif
+  chance.begin_step(static_cast<const State&>(s));
+
+  // 1 Move, in index order. Heads are placed later: a cell holds at most one segment that is not a head.
+  for (int i = 0; i < kSnakes; ++i) {
+    const auto back = static_cast<std::uint8_t>(s.directions[i] ^ 1);
+    const std::uint8_t instead = chance.turn(i, back);
+    const std::uint8_t direction = actions.of[i] == back ? instead : actions.of[i];
+    const int old_head = s.heads[i], head = follow(old_head, direction), tail = s.tails[i];
+    result.turned[i] = s.directions[i] = direction;
+    s.heads[i] = static_cast<std::uint8_t>(head);
+    s.cells[old_head] = rules::linked(i, direction);
+    if (s.cells[head] == 1) {
+      rules::take_bean(s, head);
+      result.reward[i] = 1;
+      ++s.lengths[i];
+    } else {
+      s.tails[i] = static_cast<std::uint8_t>(follow(tail, s.cells[tail] >> 3));
+      s.cells[tail] = 0;
+    }
+  }
+
+  // 2 Collide: a head on any other segment, or on another head.
+  int dead = 0;
+  for (int i = 0; i < kSnakes; ++i) {
+    dead |= static_cast<int>(s.cells[s.heads[i]] != 0) << i;
+    for (int j = 0; j < i; ++j) {
+      const int both = (1 << i) | (1 << j);
+      dead |= s.heads[i] == s.heads[j] ? both : 0;
+    }
+  }
+
+  bool no_room = false;
+  if (dead == 0) {
+    for (int i = 0; i < kSnakes; ++i) s.cells[s.heads[i]] = rules::code_of(i);
+  } else {
+    // 3 Die: all leave the board before any respawns.
+    for (int i = 0; i < kSnakes; ++i) {
+      if (((dead >> i) & 1) == 0) continue;
+      result.hit[i] = 1;
+      result.reward[i] = static_cast<std::int16_t>(result.reward[i] + kStartLength - s.lengths[i]);
+      rules::clear_body(s, i);
+    }
+    for (int i = 0; i < kSnakes; ++i)
+      if (((dead >> i) & 1) == 0) s.cells[s.heads[i]] = rules::code_of(i);
+    // 4 Respawn, in index order. A dead snake has no length until it is back.
+    for (int i = 0; i < kSnakes; ++i)
+      if (((dead >> i) & 1) != 0) s.lengths[i] = 0;
+    for (int i = 0; i < kSnakes; ++i)
+      if (((dead >> i) & 1) != 0) no_room = !rules::come_back(s, i) || no_room;
+  }
+
+  // 5 Beans.
+  if (s.n_beans < kBeans) rules::deal_beans(s, chance);
+
+  // 6 Count, and check whether the game is over.
+  ++s.steps;
+  for (int i = 0; i < kSnakes; ++i) s.returns[i / kTeamSize] += result.reward[i];
+  s.is_done = s.steps > kMaxSteps || kBeans + s.segments() > kCells || no_room;
+  result.done = s.is_done;
+  return result;
+}
 
 }  // namespace snake_ddp::game
-
-#include "snake_ddp/game/rules.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "snake_ddp/game/cell_set.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::game {
 
@@ -96,7 +96,7 @@ struct Flood {
     met |= static_cast<std::uint32_t>(meet(reached, targets)) << t;
   }
   /// The first step at which a target was reached; kHorizon + 1 if none was.
-  SD_HD int first() const { return rules::lowest_bit(met | 1U << (kHorizon + 1)); }
+  SD_HD int first() const { return base::lowest_bit(met | 1U << (kHorizon + 1)); }
 };
 
 /// For the four moves of a snake. A move back, or into a cell that is still taken in the next step, leads nowhere.

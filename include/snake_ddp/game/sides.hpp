@@ -1,7 +1,7 @@
 // The two teams' views of one board.
 #pragma once
 
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::game {
 

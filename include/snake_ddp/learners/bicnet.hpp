@@ -8,6 +8,7 @@
 
 #include "snake_ddp/learners/columns.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/learners/trainee.hpp"
 #include "snake_ddp/nets/bicnet.hpp"
 #include "snake_ddp/nets/net_policies.hpp"

@@ -10,6 +10,7 @@
 
 #include "snake_ddp/learners/columns.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/learners/trainee.hpp"
 #include "snake_ddp/nets/dense.hpp"
 #include "snake_ddp/nets/dense_rows.hpp"

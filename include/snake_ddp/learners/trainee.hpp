@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "snake_ddp/learners/adam.hpp"
-#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/average.hpp"
+#include "snake_ddp/learners/registry.hpp"
 
 namespace snake_ddp::learners {
 

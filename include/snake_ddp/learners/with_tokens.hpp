@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/nets/token_reader.hpp"
 
 namespace snake_ddp::learners {

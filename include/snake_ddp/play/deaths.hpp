@@ -6,7 +6,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::play {
 

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "snake_ddp/agents/opponents.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 #include "snake_ddp/play/deaths.hpp"
 #include "snake_ddp/play/reasons.hpp"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::play {
 

@@ -6,7 +6,7 @@
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/encode/scaling.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::play {
 
@@ -26,7 +26,7 @@ struct Sight {
   SD_HD void write(const game::State& state, int team, float* out) const {
     const int n = features();
     if (encode::is_view(kind)) {
-      encode::view::write(kind, state, team, out, n + 1);
+      encode::view::write(kind == encode::ObsKind::kView, state, team, out, n + 1);
       for (int snake = 0; snake < game::kTeamSize; ++snake) {
         float* row = out + snake * (n + 1);
         row[n] = 1.0F;

@@ -9,7 +9,7 @@
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/encode/reward.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 #include "snake_ddp/play/sight.hpp"
 
 namespace snake_ddp::play {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 #include "snake_ddp/play/reasons.hpp"
 
 namespace snake_ddp::records {

@@ -12,7 +12,7 @@
 
 #include "snake_ddp/agents/mix.hpp"
 #include "snake_ddp/encode/reward.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/play/sight.hpp"

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "snake_ddp/base/random.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::search {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/state.hpp"
 #include "snake_ddp/play/sight.hpp"
 #include "snake_ddp/search/q_net.hpp"
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "snake_ddp/game/game.hpp"
 #include "snake_ddp/play/reasons.hpp"
 #include "snake_ddp/search/chance.hpp"
 

@@ -14,11 +14,14 @@
 
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/files/checkpoint_folder.hpp"
-#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/counters.hpp"
 #include "snake_ddp/train/league.hpp"
+
+namespace snake_ddp::learners {
+class Learner;
+}
 
 namespace snake_ddp::train {
 

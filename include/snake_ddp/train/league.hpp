@@ -10,11 +10,14 @@
 
 #include "snake_ddp/agents/mix.hpp"
 #include "snake_ddp/dist/context.hpp"
-#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/play/elo.hpp"
 #include "snake_ddp/play/sight.hpp"
 #include "snake_ddp/rollout/player.hpp"
+
+namespace snake_ddp::learners {
+class Learner;
+}
 
 namespace snake_ddp::train {
 

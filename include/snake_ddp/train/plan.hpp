@@ -10,7 +10,7 @@
 #include "snake_ddp/agents/mix.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/encode/reward.hpp"
-#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/nets/precision.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/search/mover.hpp"

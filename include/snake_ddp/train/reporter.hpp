@@ -11,7 +11,7 @@
 
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/files/event_writer.hpp"
-#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/update_stats.hpp"
 #include "snake_ddp/play/match.hpp"
 #include "snake_ddp/records/log_file.hpp"
 #include "snake_ddp/rollout/collector.hpp"

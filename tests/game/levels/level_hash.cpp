@@ -6,6 +6,8 @@
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/game/chance.hpp"
+#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/position.hpp"
 
 using namespace snake_ddp;
 

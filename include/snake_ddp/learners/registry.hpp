@@ -1,0 +1,68 @@
+// All learners by name: what each can do, its flags, and how it is made.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/learners/flags.hpp"
+
+namespace snake_ddp::learners {
+
+class Learner;
+
+/// What a learner is made with. The loop fills it from the settings.
+struct LearnerOptions : SharedFlags {
+  std::string algo = "ddpg";
+  std::int64_t features = 30;
+  bool library_products =
+      false;               // the plain path of the library's products, on the CPU too: the oracle of tests
+  std::uint64_t seed = 1;  // of the initial weights; the same on every rank
+  at::Device device = at::kCPU;
+  config::Values own = {};  // flags of one learner alone, by name; what is missing has its default
+
+  /// The own flags of a learner: a struct whose `fields()` lists its members.
+  template <class Flags>
+  [[nodiscard]] Flags read() const {
+    Flags flags;
+    config::set_from_values(flags.fields(), own);
+    return flags;
+  }
+};
+
+/// The source of the loop's batches.
+enum class Feed {
+  kReplay,   // transitions drawn from replay
+  kWindows,  // windows of a game's consecutive transitions, drawn from replay
+  kRollout,  // every so many steps all transitions since the last time, in shuffled parts, some times over; then
+             // they are forgotten
+};
+
+/// A learner and what it can do. Which flags go with it follows from this.
+struct LearnerEntry {
+  std::string name;
+  std::unique_ptr<Learner> (*make)(const LearnerOptions&);
+  config::Fields (*flags)();  // shared and own ones, over their defaults
+  Feed feed = Feed::kReplay;
+  bool actor = false;          // a policy that draws its moves; learns from scaled features, too
+  bool n_step = false;         // takes rewards of several steps in one transition
+  bool device_boards = false;  // learns from boards and replay on its device
+  bool cuda_graphs = false;    // its updates may be recorded
+  bool low_precision = false;  // its products may be tf32 or bf16
+  bool tokens = false;         // may read tokens behind its features
+  bool searches = false;       // a Q-network without memory, with which a team can look ahead
+  /// Throws  UsageError for flags that do not go together.
+  void (*check)(const LearnerOptions&) = [](const LearnerOptions&) {};
+};
+const std::vector<LearnerEntry>& registry();
+
+/// Throws  UsageError for an unknown name, listing the known ones.
+const LearnerEntry& find_learner(const std::string& algo);
+
+/// Throws  UsageError for an unknown options.algo, listing the known ones.
+std::unique_ptr<Learner> make_learner(const LearnerOptions& options);
+
+}  // namespace snake_ddp::learners
