@@ -690,7 +690,9 @@ def test_a_bench_whose_run_cannot_be_tells_why(tmp_path):
 
 def test_info_tells_about_the_program_a_run_and_weights(tmp_path):
     about = only_json(call("info", "--json").stdout)
-    assert about["version"].startswith("snake_ddp ") and about["learners"] == ["ddpg", "bicnet", "dqn", "qmix", "vdn", "rqmix", "pqn", "pqn_vdn"] and "gloo" in about["backends"]
+    assert about["version"].startswith("snake_ddp ") and "gloo" in about["backends"]
+    table = next(line for line in (SOURCE / "docs" / "flags.md").read_text(encoding="utf-8").splitlines() if line.startswith("| flag |"))
+    assert about["learners"] == table.strip("| ").split(" | ")[1:]
 
     done = call(*tiny(tmp_path), "--save_interval", "1")
     assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
 
@@ -270,8 +271,8 @@ TEST_CASE("from exported weights each target starts as its network, and the opti
       REQUIRE(found != state.end());
       return found->second;
     };
-    // DQN's and VDN's files hold the target itself.
-    const bool saved_target = entry.name == "dqn" || entry.name == "vdn";
+    // The files of DQN and its variants hold the target itself, except for QMIX's.
+    const bool saved_target = entry.make == learners::find_learner("dqn").make && entry.name != "qmix";
     int targets = 0;
     for (const auto& [name, tensor] : state) {
       CAPTURE(name);

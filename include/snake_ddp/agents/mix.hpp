@@ -46,7 +46,7 @@ std::size_t place_of(double unit, const std::vector<double>& weights);
 /// The scripted opponent's name, "self", or "frozen".
 std::string_view name(const Rival& rival);
 
-/// For reports: 0 to 4, 5 for evasion, 6 for territory, 7 for self, 8 for a frozen team.
+/// For reports: a scripted opponent's place in kOpponents; then self, then a frozen team.
 int level_of(const Rival& rival);
 
 }  // namespace snake_ddp::agents
