@@ -1,12 +1,14 @@
 """LibTorch's library for GPUs is loaded where there is a driver, and nowhere else: it costs 0.2 s and 350 MB at each start."""
 
 import ctypes
+import pathlib
+import re
 import shutil
 import subprocess
 
 import pytest
 
-from processes import call
+from processes import BUILD, SOURCE, call, clean_environment
 
 OURS = "libsnake_ddp_cuda.so"
 LIBTORCH = "libtorch_cuda.so"
@@ -24,11 +26,15 @@ def has_driver():
     return True
 
 
+def initialised(stderr):
+    """Name -> path of the libraries that a program initialised, from the dynamic linker's own report."""
+    paths = [pathlib.Path(path) for path in re.findall(r"calling init: (\S+)", stderr)]
+    return {path.name: path for path in paths}
+
+
 def loaded(*arguments, **variables):
-    """The call, and the names of the libraries that it initialised, from the dynamic linker's own report."""
     done = call(*arguments, LD_DEBUG="files", **variables)
-    lines = [line for line in done.stderr.splitlines() if "calling init: " in line]
-    return done, {line.rsplit("/", 1)[-1] for line in lines}
+    return done, set(initialised(done.stderr))
 
 
 @pytest.fixture
@@ -57,7 +63,21 @@ def test_with_a_driver_it_is_loaded_before_anything_asks_for_a_device(stub):
 
 @pytest.mark.skipif(not has_cuda() or has_driver(), reason="needs a build with CUDA, and no driver")
 def test_a_driver_without_gpus_is_said_and_the_cpu_still_trains(stub, tmp_path):
-    done = call("--device", "cuda", "--max_episodes", 1, "--log_dir", tmp_path, LD_LIBRARY_PATH=stub)
+    done = call("--device", "cuda", "--max_episodes", 1, "--runs_dir", tmp_path, LD_LIBRARY_PATH=stub)
     assert done.returncode == 2 and "no GPU is visible" in done.stderr, done.stderr
-    done = call("--max_episodes", 1, "--log_dir", tmp_path, LD_LIBRARY_PATH=stub)
+    done = call("--max_episodes", 1, "--runs_dir", tmp_path, LD_LIBRARY_PATH=stub)
     assert done.returncode == 0 and "Fingerprint" in done.stdout, done.stderr
+
+
+@pytest.mark.skipif(not has_cuda(), reason="this build has no CUDA")
+def test_the_image_has_it_beside_the_program(stub, tmp_path):
+    steps = re.search(r"&& (mkdir -p program/.*?)\n\n", (SOURCE / "launch" / "Containerfile").read_text(), re.S)[1]
+    image = tmp_path / "image"
+    (image / "build").mkdir(parents=True)
+    (image / "build" / "release").symlink_to(BUILD)
+    subprocess.run(["bash", "-euc", steps], cwd=image, check=True)
+    (image / "build" / "release").unlink()
+    done = subprocess.run([image / "program" / "starter" / "snake_ddp", "--version"], capture_output=True, text=True,
+                          env=clean_environment(LD_LIBRARY_PATH=stub, LD_DEBUG="files"), timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert initialised(done.stderr)[OURS].resolve() == image / "program" / OURS
