@@ -55,10 +55,9 @@ RunSettings settings_beside(const std::string& actor) {
   return run;
 }
 
-// The searching player of a Q-network.
-std::shared_ptr<const search::Player> searching(const files::NamedTensors& weights, const search::Spec& how,
-                                                const train::ActorRecord& record, const Team& team,
-                                                const std::string& spec, const std::string& path) {
+// Throws UsageError where the team's network is of a kind that cannot search.
+void check_search(const files::NamedTensors& weights, const train::ActorRecord& record, const Team& team,
+                  const std::string& spec) {
   const auto refuse = [&](const std::string& why) {
     throw base::UsageError(fmt::format("team \"{}\": {}", spec, why));
   };
@@ -77,8 +76,6 @@ std::shared_ptr<const search::Player> searching(const files::NamedTensors& weigh
         "with --reward score",
         record.reward));
   }
-  return std::make_shared<const search::Player>(
-      search::Player{rollout::search_weights(weights, path), record.training, how});
 }
 
 // A Q-network that was trained with --tokens.
@@ -188,7 +185,8 @@ Team team_from_spec(const std::string& spec, bool mask_fatal) {
   team.player.policy = team.policy.get();
   if (how) {
     if (!written) add_training(record, settings_beside(path));
-    team.player.search = searching(file.weights, *how, record, team, spec, path);
+    check_search(file.weights, record, team, spec);
+    team.player = rollout::with_search(team.player, how, record.training, file.weights, path);
   }
   team.player.mask_fatal = mask_fatal || team.policy->answer() == nets::Policy::Answer::kValues;
   return team;

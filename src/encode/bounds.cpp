@@ -92,7 +92,7 @@ Bounds feature_bounds(ObsKind kind) {
   Listed list;
   if (is_view(kind)) {
     add_window(list);
-    if (kind == ObsKind::kView) add_outlooks(list);
+    if (has_outlooks(kind)) add_outlooks(list);
   } else {
     add_plain(kind, list);
   }

@@ -107,10 +107,10 @@ search::QWeights search_weights(const nets::NamedTensors& weights, const std::st
 }
 
 Player with_search(Player player, const std::optional<search::Spec>& how, const search::Training& training,
-                   const nets::NamedTensors& weights) {
+                   const nets::NamedTensors& weights, const std::string& what) {
   if (how) {
-    player.search = std::make_shared<const search::Player>(
-        search::Player{search_weights(weights, "this run"), training, *how});
+    player.search =
+        std::make_shared<const search::Player>(search::Player{search_weights(weights, what), training, *how});
   }
   return player;
 }

@@ -7,20 +7,13 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "snake_ddp/cuda/recording.hpp"
+
 namespace snake_ddp::cuda {
 
-/// A CUDA graph on the current stream, which must not be the default one.
-class Graph {
- public:
-  virtual ~Graph() = default;
-  /// What is queued between the two calls is recorded, not executed.
-  virtual void begin() = 0;
-  virtual void end() = 0;
-  virtual void replay() = 0;
-};
-
 struct Library {
-  std::unique_ptr<Graph> (*make_graph)();
+  /// A CUDA graph on the current stream of `device`, which must not be the default one.
+  std::unique_ptr<Recording> (*make_graph)(at::Device device);
   /// Makes the communicator now, on the current device, rather than within the first operation. Has no deadline of its own.
   /// `timeout` is that of each operation, held by NCCL's own thread.
   c10::intrusive_ptr<c10d::Backend> (*connect_nccl)(c10::intrusive_ptr<c10d::Store> store, int rank,

@@ -26,6 +26,8 @@ inline constexpr int kMaxObsSize = view::kAllFeatures;
 
 /// Already scaled, and relative to the head?
 SD_HD constexpr bool is_view(ObsKind kind) { return kind == ObsKind::kWindow || kind == ObsKind::kView; }
+/// A view that also says what each move leads to?
+SD_HD constexpr bool has_outlooks(ObsKind kind) { return kind == ObsKind::kView; }
 
 /// "26", "30", "view".
 std::optional<ObsKind> try_obs_kind(std::string_view name);

@@ -26,7 +26,7 @@ struct Sight {
   SD_HD void write(const game::State& state, int team, float* out) const {
     const int n = features();
     if (encode::is_view(kind)) {
-      encode::view::write(kind == encode::ObsKind::kView, state, team, out, n + 1);
+      encode::view::write(encode::has_outlooks(kind), state, team, out, n + 1);
       for (int snake = 0; snake < game::kTeamSize; ++snake) {
         float* row = out + snake * (n + 1);
         row[n] = 1.0F;

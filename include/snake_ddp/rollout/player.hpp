@@ -30,7 +30,7 @@ search::QWeights search_weights(const nets::NamedTensors& weights, const std::st
 /// `player`, which has a Q-network with these weights, looking ahead if there is a way to.
 /// Throws  as search_weights.
 Player with_search(Player player, const std::optional<search::Spec>& how, const search::Training& training,
-                   const nets::NamedTensors& weights);
+                   const nets::NamedTensors& weights, const std::string& what = "this run");
 
 /// Throws  Bug for a player without script and policy.
 play::MakeMover mover(const Player& player);

@@ -9,21 +9,15 @@
 #include <map>
 #include <memory>
 
+#include "snake_ddp/cuda/recording.hpp"
+
 namespace snake_ddp::train {
 
-/// One recording.
-class Recording {
- public:
-  virtual ~Recording() = default;
-  /// What is queued between the two calls is recorded, not executed.
-  virtual void begin() = 0;
-  virtual void end() = 0;
-  virtual void replay() = 0;
-};
+using cuda::Recording;
 using MakeRecording = std::function<std::unique_ptr<Recording>()>;
 
-/// A CUDA graph on the current stream of `device`, which must not be the default one.
-/// Throws  UsageError in a build without CUDA.
+/// CUDA graphs on the current stream of `device`, which must not be the default one.
+/// Throws  UsageError when one is made and LibTorch's library for GPUs is not loaded.
 MakeRecording cuda_graphs(at::Device device);
 
 class Recorded {

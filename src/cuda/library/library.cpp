@@ -1,5 +1,6 @@
 // libsnake_ddp_cuda.so: the code that is linked with libtorch_cuda.so.
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
@@ -8,18 +9,23 @@
 namespace snake_ddp::cuda {
 namespace {
 
-class TorchGraph final : public Graph {
+class CudaGraph final : public Recording {
  public:
-  // Other threads' calls (NCCL's watchdog, checkpoints) go on meanwhile.
-  void begin() override { graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal); }
+  explicit CudaGraph(at::Device device) : device_(device) {}
+  void begin() override {
+    c10::cuda::getCurrentCUDAStream(device_.index()).synchronize();
+    // Other threads' calls (NCCL's watchdog, checkpoints) go on meanwhile.
+    graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  }
   void end() override { graph_.capture_end(); }
   void replay() override { graph_.replay(); }
 
  private:
+  at::Device device_;
   at::cuda::CUDAGraph graph_;
 };
 
-std::unique_ptr<Graph> make_graph() { return std::make_unique<TorchGraph>(); }
+std::unique_ptr<Recording> make_graph(at::Device device) { return std::make_unique<CudaGraph>(device); }
 
 c10::intrusive_ptr<c10d::Backend> connect_nccl(c10::intrusive_ptr<c10d::Store> store, int rank, int ranks,
                                                at::Device device, std::chrono::milliseconds timeout) {

@@ -1,0 +1,16 @@
+// Work on a device, recorded once and replayed.
+#pragma once
+
+namespace snake_ddp::cuda {
+
+/// One recording.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  /// What is queued between the two calls is recorded, not executed.
+  virtual void begin() = 0;
+  virtual void end() = 0;
+  virtual void replay() = 0;
+};
+
+}  // namespace snake_ddp::cuda
