@@ -27,6 +27,7 @@ struct BenchLine {
   double seconds = 1.0;
   int rounds = 3;
   int ranks = 2;
+  int busy = 0;
   std::string config;
   std::vector<std::int64_t> batch_sizes = {128, 1024, 4096};
   std::int64_t boards = 65536;
@@ -59,7 +60,7 @@ constexpr Bench kBenches[] = {
     {"allreduce",
      [](const BenchLine& l) { return bench::measure_allreduce(l.seconds, l.rounds, l.ranks, l.config); }},
     {"train",
-     [](const BenchLine& l) { return bench::measure_train(l.seconds, l.rounds, l.ranks, l.config); }},
+     [](const BenchLine& l) { return bench::measure_train(l.seconds, l.rounds, l.ranks, l.busy, l.config); }},
     {"memory", [](const BenchLine& l) { return bench::measure_memory(l.rounds, l.ranks, l.config); }},
     {"start", [](const BenchLine& l) { return bench::measure_start(l.rounds, l.ranks, l.config); }},
     {"reducer",
@@ -135,6 +136,11 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
   command
       .add_option("--rounds", line->rounds, "repetitions of these five within --seconds; rows show medians")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command
+      .add_option("--busy", line->busy,
+                  "processes that keep a core busy each beside the runs of the train bench")
+      ->check(CLI::Range(0, 256))
       ->capture_default_str();
   command.add_option("--config", line->config,
                      "JSON file with the settings of their runs [the reference's schedule]");

@@ -85,15 +85,17 @@ pid_t start(const Job& job, const std::string& result_file) {
   return pid;
 }
 
+void end_all(const std::vector<pid_t>& pids) {
+  for (const pid_t pid : pids) {
+    kill(pid, SIGTERM);
+    waitpid(pid, nullptr, 0);
+  }
+}
+
 // Ends and collects what was started and not waited for.
 struct Started {
   std::vector<pid_t> pids;
-  ~Started() {
-    for (const pid_t pid : pids) {
-      kill(pid, SIGTERM);
-      waitpid(pid, nullptr, 0);
-    }
-  }
+  ~Started() { end_all(pids); }
 };
 
 }  // namespace
@@ -120,6 +122,24 @@ std::vector<nlohmann::json> run_jobs(const std::vector<Job>& jobs) {
   }
   return results;
 }
+
+BusyNeighbours::BusyNeighbours(int count) {
+  for (int i = 0; i < count; ++i) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (volatile int turn = 0;;) turn = turn + 1;
+    }
+    if (pid < 0) {
+      const int error = errno;
+      end_all(pids_);
+      throw base::Error(base::kExitBug, fmt::format("cannot start a busy process: {}", std::strerror(error)));
+    }
+    pids_.push_back(pid);
+  }
+}
+
+BusyNeighbours::~BusyNeighbours() { end_all(pids_); }
 
 int do_job(JobAction action, int ranks, const std::string& settings, const std::string& result_file,
            const std::vector<std::string>& arguments) {

@@ -110,10 +110,12 @@ nlohmann::json run_job(const nlohmann::json& settings, const dist::World& world)
   return {{"seconds", pace.seconds}, {"steps", pace.steps}, {"updates", pace.updates}};
 }
 
-std::vector<Row> measure_train(double seconds, int rounds, int ranks, const std::string& config_file) {
+std::vector<Row> measure_train(double seconds, int rounds, int ranks, int busy,
+                               const std::string& config_file) {
   const nlohmann::json run = run_settings(config_file);
   const double span = seconds / rounds;
   const std::vector<int> cores = first_cores(ranks);  // before anything is measured
+  const BusyNeighbours neighbours(busy);
   const nlohmann::json everything =
       run_jobs({{"everything", {{"run", run}, {"seconds", span}, {"rounds", rounds}}, 1, {cores.front()}}})
           .front();

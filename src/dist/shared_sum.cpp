@@ -2,23 +2,23 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sched.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <new>
 #include <random>
 #include <stdexcept>
 #include <string_view>
-#include <thread>
 
 #include "process_state.hpp"
-#include "snake_ddp/base/host.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -28,6 +28,13 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kSlotBytes = 1024 * 1024;  // longer tensors go in pieces
 constexpr std::size_t kLine = 64;
 
+// A rank that is late by less than a wake takes is waited for on the processor; one that is later has lost its own to another
+// process, and what this rank leaves free may be what it needs. How long to spin follows from the waits before.
+constexpr std::chrono::nanoseconds kShortestSpin = std::chrono::microseconds(10);
+constexpr std::chrono::nanoseconds kLongestSpin = std::chrono::microseconds(400);
+constexpr std::chrono::milliseconds kLook(
+    20);  // how often a sleeping rank looks whether the others are alive
+
 [[noreturn]] void fail(const std::string& doing) {
   throw std::runtime_error(doing + ": " + std::strerror(errno));
 }
@@ -36,8 +43,26 @@ struct alignas(kLine) Counter {
   std::atomic<std::uint64_t> value;  // the last round whose numbers this rank has put into its slot
   // By slot: how many numbers its call had left to sum in that round.
   std::atomic<std::uint64_t> left[2];
+  std::atomic<std::uint32_t> bell;  // the lower half of `value`: what others sleep on
+  std::atomic<std::uint32_t>
+      sleepers;  // how many do; one that was killed is counted for ever, which costs wakes only
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "works between processes");
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == 4,
+              "a futex");
+
+// Between processes: std::atomic's own wait() is for one process's threads.
+void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::nanoseconds limit) {
+  const timespec time{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
+  if (syscall(SYS_futex, &word, FUTEX_WAIT, seen, &time, nullptr, 0) != 0 && errno != EAGAIN &&
+      errno != EINTR && errno != ETIMEDOUT) {
+    fail("futex wait");
+  }
+}
+
+void wake_all(std::atomic<std::uint32_t>& word) {
+  if (syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0) < 0) fail("futex wake");
+}
 
 void pause() {
 #if defined(__x86_64__)
@@ -108,44 +133,49 @@ std::byte* SharedSum::slot(int rank, std::uint64_t round) const {
   return slots + (static_cast<std::size_t>(rank) * 2 + round % 2) * kSlotBytes;
 }
 
-void SharedSum::await_others(std::uint64_t round, const std::vector<long>& pids,
-                             base::Deadline deadline) const {
-  // Ranks with a core each wait some hundred microseconds on it: whoever gets a core that was given away keeps it for
-  // milliseconds. With fewer cores the late rank may be the one that waits for this core.
-  static const int cores = base::usable_cores();
-  const int spins = size_ <= cores ? 1 << 14 : 0;
-  Clock::time_point next_look = Clock::now() + std::chrono::milliseconds(20);
-  for (int rank = 0; rank < size_; ++rank) {
-    const std::atomic<std::uint64_t>& there = layout_->counters()[rank].value;
-    for (int spin = 0; there.load(std::memory_order_acquire) < round; ++spin) {
-      if (spin < spins) {
-        pause();
-        continue;
+void SharedSum::await(int rank, std::uint64_t round, const std::vector<long>& pids, base::Deadline deadline) {
+  Counter& there = layout_->counters()[rank];
+  const auto come = [&] { return there.value.load(std::memory_order_acquire) >= round; };
+  if (come()) return;
+  const auto begun = Clock::now();
+  for (;;) {
+    for (int i = 0; i < 64; ++i) {
+      if (come()) {
+        patience_ = std::min(kLongestSpin, patience_ + patience_ / 8);
+        return;
       }
-      sched_yield();
-      const auto now = Clock::now();
-      if (now < next_look) continue;
-      next_look = now + std::chrono::milliseconds(20);
-      for (std::size_t r = 0; r < pids.size(); ++r) {
-        if (process_has_ended(pids[r]) &&
-            layout_->counters()[r].value.load(std::memory_order_acquire) < round) {
-          throw std::runtime_error(
-              fmt::format("rank {} (pid {}) ended before sending its values", r, pids[r]));
-        }
-      }
-      if (deadline.passed()) throw std::runtime_error(fmt::format("rank {} sent no values", rank));
-      // Not a moment of imbalance any more: leave the processor to whoever is late.
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      pause();
     }
+    if (Clock::now() - begun > patience_) break;
   }
+  patience_ = std::max(kShortestSpin, patience_ / 2);
+  // Counted as asleep before it looks at the bell, as `show` rings before it looks for sleepers: one of both sees the other.
+  there.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  for (;;) {
+    const std::uint32_t seen = there.bell.load(std::memory_order_seq_cst);
+    if (come()) break;
+    sleep_on(there.bell, seen, std::min<std::chrono::nanoseconds>(kLook, deadline.left()));
+    if (come()) break;
+    for (std::size_t r = 0; r < pids.size(); ++r) {
+      if (process_has_ended(pids[r]) &&
+          layout_->counters()[r].value.load(std::memory_order_acquire) < round) {
+        throw std::runtime_error(fmt::format("rank {} (pid {}) ended before sending its values", r, pids[r]));
+      }
+    }
+    if (deadline.passed()) throw std::runtime_error(fmt::format("rank {} sent no values", rank));
+  }
+  there.sleepers.fetch_sub(1, std::memory_order_relaxed);
 }
 
 template <class Number>
 void SharedSum::show(const Number* values, std::size_t piece, std::size_t left) {
   ++round_;
   std::memcpy(slot(rank_, round_), values, piece * sizeof(Number));
-  layout_->counters()[rank_].left[round_ % 2].store(left, std::memory_order_relaxed);
-  layout_->counters()[rank_].value.store(round_, std::memory_order_release);
+  Counter& own = layout_->counters()[rank_];
+  own.left[round_ % 2].store(left, std::memory_order_relaxed);
+  own.value.store(round_, std::memory_order_release);
+  own.bell.store(static_cast<std::uint32_t>(round_), std::memory_order_seq_cst);
+  if (own.sleepers.load(std::memory_order_seq_cst) != 0) wake_all(own.bell);
 }
 
 template <class Number>
@@ -164,7 +194,7 @@ void SharedSum::sum(Number* values, std::size_t count, Number divisor, const std
     const std::size_t piece = std::min(kPiece, count - first);
     if (!posted_) show(values + first, piece, count - first);
     posted_ = false;
-    await_others(round_, pids, deadline);
+    for (int rank = 0; rank < size_; ++rank) await(rank, round_, pids, deadline);
     for (int rank = 0; rank < size_; ++rank) {
       const std::uint64_t left = layout_->counters()[rank].left[round_ % 2].load(std::memory_order_relaxed);
       if (left != count - first) {

@@ -47,7 +47,7 @@ class SharedSum {
   void map();
   template <class Number>
   void show(const Number* values, std::size_t piece, std::size_t left);
-  void await_others(std::uint64_t round, const std::vector<long>& pids, base::Deadline deadline) const;
+  void await(int rank, std::uint64_t round, const std::vector<long>& pids, base::Deadline deadline);
   [[nodiscard]] std::byte* slot(int rank, std::uint64_t round) const;
 
   std::string address_;
@@ -55,6 +55,8 @@ class SharedSum {
   int descriptor_ = -1;
   std::uint64_t round_ = 0;
   bool posted_ = false;
+  std::chrono::nanoseconds patience_ =
+      std::chrono::microseconds(100);  // how long the next wait spins before it sleeps
   Layout* layout_ = nullptr;
 };
 

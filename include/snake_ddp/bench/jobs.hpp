@@ -31,6 +31,19 @@ std::vector<nlohmann::json> run_jobs(const std::vector<Job>& jobs);
 int do_job(JobAction action, int ranks, const std::string& settings, const std::string& result_file,
            const std::vector<std::string>& arguments);
 
+/// Processes that do nothing but keep a core busy each, until this is gone: the neighbours on a shared machine.
+class BusyNeighbours {
+ public:
+  /// Throws      Error where no more processes can be started.
+  explicit BusyNeighbours(int count);
+  ~BusyNeighbours();
+  BusyNeighbours(const BusyNeighbours&) = delete;
+  BusyNeighbours& operator=(const BusyNeighbours&) = delete;
+
+ private:
+  std::vector<int> pids_;
+};
+
 /// The first `count` of the cores that this process may use.
 /// Throws      UsageError when there are fewer.
 std::vector<int> first_cores(int count);
