@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
+#include <iterator>
+#include <type_traits>
 #include <utility>
 
 #include "snake_ddp/base/check.hpp"
@@ -94,44 +97,162 @@ void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixVi
   }
 }
 
-// Columns of one row: the sum over `count` elements of a, named by their places.
-template <int kVectors>
-void sparse_block(int count, const std::int32_t* place, const float* a, const float* b, std::int64_t n,
-                  bool add, float* out) {
-  Vector sum[kVectors] = {};
-  for (int k = 0; k < count; ++k) {
-    const float scalar = a[place[k]];
-    const float* right = b + place[k] * n;
-    for (int v = 0; v < kVectors; ++v) sum[v] += scalar * load(right + v * kLanes);
+// A product that skips zeros pays for finding the others, and each takes loads that the register block shares among rows.
+constexpr double kSparse = 0.4;
+constexpr std::int64_t kSampled = 32;  // rows
+constexpr int kSparseVectors = 4;      // of sums at a time
+constexpr std::int64_t kSparseColumns = kSparseVectors * kLanes;
+
+bool many_zeros(std::int64_t rows, std::int64_t columns, const float* a, std::int64_t a_row) {
+  rows = std::min(rows, kSampled);
+  std::int64_t others = 0;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t k = 0; k < columns; ++k) others += static_cast<std::int64_t>(a[i * a_row + k] != 0.0F);
   }
-  for (int v = 0; v < kVectors; ++v) store(out + v * kLanes, add ? load(out + v * kLanes) + sum[v] : sum[v]);
+  return static_cast<double>(others) < kSparse * static_cast<double>(rows * columns);
+}
+
+// Elements that are not 0, in order.
+struct Element {
+  float value;
+  std::int32_t place;
+};
+
+// Appends element `place` to `list` if it is not 0.
+inline Element* append(Element* list, float value, std::int64_t place) {
+  *list = {value, static_cast<std::int32_t>(place)};
+  return list + ((std::bit_cast<std::uint32_t>(value) << 1) != 0 ? 1 : 0);
+}
+
+template <int kVectors>
+struct Sums {
+  Vector of[kVectors] = {};
+  void put(bool add, float* out) const {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) store(out + v * kLanes, add ? load(out + v * kLanes) + of[v] : of[v]);
+  }
+};
+
+// More: the sum over these elements of a times b's rows at their places.
+template <int kVectors>
+[[gnu::always_inline]] inline void add_at(const Element* first, const Element* last, const float* b,
+                                          std::int64_t b_row, Sums<kVectors>& sums) {
+  for (; first != last; ++first) {
+    const float* right = b + first->place * b_row;
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sums.of[v] += first->value * load(right + v * kLanes);
+  }
+}
+
+// Both at once, one row's additions in the other's shadow.
+template <int kVectors>
+[[gnu::always_inline]] inline void add_at(const Element* first, const Element* last, const Element* other,
+                                          const Element* other_last, const float* b, std::int64_t b_row,
+                                          Sums<kVectors>& sums, Sums<kVectors>& other_sums) {
+  for (; first != last && other != other_last; ++first, ++other) {
+    const float *right = b + first->place * b_row, *other_right = b + other->place * b_row;
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sums.of[v] += first->value * load(right + v * kLanes);
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) other_sums.of[v] += other->value * load(other_right + v * kLanes);
+  }
+  add_at(first, last, b, b_row, sums);
+  add_at(other, other_last, b, b_row, other_sums);
+}
+
+// Calls columns(left, vectors) for all n columns, with vectors a constant.
+template <class Columns>
+void in_column_blocks(std::int64_t n, const Columns& columns) {
+  std::int64_t left = 0;
+  for (; left + kSparseColumns <= n; left += kSparseColumns)
+    columns(left, std::integral_constant<int, kSparseVectors>());
+  for (; left < n; left += kLanes) columns(left, std::integral_constant<int, 1>());
 }
 
 }  // namespace
 
+// Both split sums where `multiply` does: only so are their bits the same.
 void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
                      const float* b, float* out, std::int64_t out_row) {
-  if (n % kLanes != 0) {
+  if (n % kLanes != 0 || !many_zeros(m, p, a, a_row)) {
     multiply(m, n, p, {a, a_row, 1}, {b, n, 1}, out, out_row);
     return;
   }
-  constexpr int kMany = 2 * kWide;
-  std::int32_t place[kDepth];
-  for (std::int64_t i = 0; i < m; ++i) {
-    // Split where `multiply` splits: only so are the sums' bits the same.
-    for (std::int64_t first = 0; first < p; first += kDepth) {
-      const auto depth = static_cast<std::int32_t>(std::min(kDepth, p - first));
-      const float* row = a + i * a_row + first;
-      int count = 0;
-      for (std::int32_t k = 0; k < depth; ++k) {
-        place[count] = k;
-        count += static_cast<int>(row[k] != 0.0F);
+  constexpr std::int64_t kRows = 128, kElements = 16384;
+  static_assert(kDepth < kElements);
+  Element elements[kElements];
+  alignas(64) float packed[kDepth * kSparseColumns];
+  for (std::int64_t first = 0; first < p; first += kDepth) {
+    const std::int64_t depth = std::min(kDepth, p - first);
+    for (std::int64_t top = 0; top < m;) {
+      // As many rows as there is room for; then the same columns of b for all of them.
+      Element* from[kRows + 1];
+      std::int64_t rows = 0;
+      from[0] = elements;
+      while (rows < kRows && top + rows < m && elements + kElements - from[rows] > depth) {
+        const float* row = a + (top + rows) * a_row + first;
+        Element* list = from[rows];
+        for (std::int64_t k = 0; k < depth; ++k) list = append(list, row[k], k);
+        from[++rows] = list;
       }
-      std::int64_t left = 0;
-      for (; left + kMany * kLanes <= n; left += kMany * kLanes)
-        sparse_block<kMany>(count, place, row, b + first * n + left, n, first > 0, out + i * out_row + left);
-      for (; left < n; left += kLanes)
-        sparse_block<1>(count, place, row, b + first * n + left, n, first > 0, out + i * out_row + left);
+      in_column_blocks(n, [&](std::int64_t left, auto vectors) {
+        const float* right = b + first * n + left;
+        std::int64_t right_row = n;
+        if (rows > kFewRows) {  // side by side, lest they crowd a few sets of the cache
+          right_row = vectors * kLanes;
+          for (std::int64_t k = 0; k < depth; ++k)
+            std::memcpy(packed + k * right_row, right + k * n, vectors * sizeof(Vector));
+          right = packed;
+        }
+        std::int64_t i = 0;
+        for (; i + 2 <= rows; i += 2) {
+          Sums<vectors> sums, next;
+          add_at(from[i], from[i + 1], from[i + 1], from[i + 2], right, right_row, sums, next);
+          sums.put(first > 0, out + (top + i) * out_row + left);
+          next.put(first > 0, out + (top + i + 1) * out_row + left);
+        }
+        if (i < rows) {
+          Sums<vectors> sums;
+          add_at(from[i], from[i + 1], right, right_row, sums);
+          sums.put(first > 0, out + (top + i) * out_row + left);
+        }
+      });
+      top += rows;
+    }
+  }
+}
+
+void multiply_sparse_transposed(std::int64_t m, std::int64_t n, std::int64_t p, const float* a,
+                                std::int64_t a_row, const float* b, float* out) {
+  if (n % kLanes != 0 || !many_zeros(p, m, a, a_row)) {
+    multiply(m, n, p, {a, 1, a_row}, {b, n, 1}, out, n);
+    return;
+  }
+  constexpr std::int64_t kGroup = 16;  // columns of a: a cache line
+  constexpr std::int64_t kRows = 128;  // rows of b that stay in the first cache
+  constexpr std::int64_t kChunks = (kDepth + kRows - 1) / kRows;
+  Element elements[kGroup][kDepth + 1];
+  Element* from[kChunks + 1][kGroup];
+  for (std::int64_t first = 0; first < p; first += kDepth) {
+    const std::int64_t depth = std::min(kDepth, p - first), chunks = (depth + kRows - 1) / kRows;
+    for (std::int64_t top = 0; top < m; top += kGroup) {
+      const std::int64_t group = std::min(kGroup, m - top);
+      Element* list[kGroup];
+      for (std::int64_t i = 0; i < group; ++i) list[i] = elements[i];
+      for (std::int64_t k = 0; k < depth; ++k) {
+        if (k % kRows == 0) std::copy_n(list, group, from[k / kRows]);
+        const float* row = a + (first + k) * a_row + top;
+        for (std::int64_t i = 0; i < group; ++i) list[i] = append(list[i], row[i], k);
+      }
+      std::copy_n(list, group, from[chunks]);
+      in_column_blocks(n, [&](std::int64_t left, auto vectors) {
+        Sums<vectors> sums[kGroup];
+        for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+          for (std::int64_t i = 0; i < group; ++i)
+            add_at(from[chunk][i], from[chunk + 1][i], b + first * n + left, n, sums[i]);
+        }
+        for (std::int64_t i = 0; i < group; ++i) sums[i].put(first > 0, out + (top + i) * n + left);
+      });
     }
   }
 }

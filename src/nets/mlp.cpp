@@ -74,8 +74,8 @@ void forward_layer(const LayerParameters& p, const at::Tensor& from, bool by_lib
   }
   if (norm) fit(layer.normal, {rows, width}, from);
   at::Tensor& z = norm ? layer.normal : layer.hidden;
-  kernels::multiply(rows, width, in, {floats(from), from.stride(0), 1}, {floats(p.weight), width, 1},
-                    floats(z), width);
+  // Most of a view is 0, and much of what a ReLU leaves.
+  kernels::multiply_sparse(rows, width, in, floats(from), from.stride(0), floats(p.weight), floats(z), width);
   if (norm) {
     fit(layer.inverse_deviation, {rows}, from);
     kernels::norm_relu(rows, width, floats(p.bias), floats(p.gain), floats(p.shift), floats(z),
@@ -115,8 +115,8 @@ void backward_activation(const LayerParameters& p, const MlpPass::Layer& layer, 
 void backward_weight(const at::Tensor& from, const at::Tensor& d, bool by_library, at::Tensor& gradient) {
   const std::int64_t in = gradient.size(0), width = gradient.size(1);
   if (!by_library) {
-    kernels::multiply(in, width, d.size(0), {floats(from), 1, from.stride(0)}, {floats(d), width, 1},
-                      floats(gradient), width);
+    kernels::multiply_sparse_transposed(in, width, d.size(0), floats(from), from.stride(0), floats(d),
+                                        floats(gradient));
   } else {
     product_out(gradient, from.narrow(1, 0, in).t(), d);
   }

@@ -67,6 +67,11 @@ TESTS = [
     catch("test_train", "a run is running while a process holds its folder",
           ("a look takes the lock for good", "is_claimed", "::close(descriptor);", "")),
 
+    catch("test_nets", "products that skip zeros have the same bits",
+          ("what is small counts as zero", "append", "(std::bit_cast<std::uint32_t>(value) << 1) != 0", "value > 0.01F"),
+          ("sums go on where the dense product starts anew", "multiply_sparse_transposed", "sums[i].put(first > 0, ",
+           "sums[i].put(false, ")),
+
     catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM",
           ("both directions run the same way", "snake_at", "direction == 0", "direction < 2"),
           ("a cell's gradient stops at its state", "cell_backward", "= d * forget", "= 0 * d * forget")),

@@ -42,16 +42,29 @@ TEST_CASE("products equal ATen's at every remainder of the register blocks", "[p
 }
 
 TEST_CASE("products that skip zeros have the same bits", "[parity]") {
-  for (const std::int64_t n : {1, 16, 40, 64, 200, 256, 300}) {
-    for (const std::int64_t p : {1, 31, 256, 257, 600}) {
-      CAPTURE(n, p);
-      const at::Tensor a = at::randn({7, p + 2}).mul_(at::rand({7, p + 2}).lt(0.3)), b = at::randn({p, n});
-      at::Tensor out = at::full({7, n + 3}, 7.0F), expected = out.clone();
-      kernels::multiply(7, n, p, {a.data_ptr<float>(), p + 2, 1}, {b.data_ptr<float>(), n, 1},
-                        expected.data_ptr<float>(), n + 3);
-      kernels::multiply_sparse(7, n, p, a.data_ptr<float>(), p + 2, b.data_ptr<float>(),
-                               out.data_ptr<float>(), n + 3);
-      REQUIRE(at::equal(out, expected));
+  for (const double density : {0.0, 0.05, 0.3, 0.9}) {
+    for (const std::int64_t n : {1, 16, 40, 64, 200, 256, 300}) {
+      for (const std::int64_t p : {1, 31, 256, 257, 600, 1100}) {
+        for (const std::int64_t m : {7, 70}) {
+          CAPTURE(density, n, p, m);
+          const at::Tensor zeros = at::rand({m, p + 2}).lt(density);
+          const at::Tensor a = at::randn({m, p + 2}).mul_(zeros), b = at::randn({p, n});
+          const float* left = a.data_ptr<float>();
+          at::Tensor out = at::full({m, n + 3}, 7.0F), expected = out.clone();
+          kernels::multiply(m, n, p, {left, p + 2, 1}, {b.data_ptr<float>(), n, 1},
+                            expected.data_ptr<float>(), n + 3);
+          kernels::multiply_sparse(m, n, p, left, p + 2, b.data_ptr<float>(), out.data_ptr<float>(), n + 3);
+          REQUIRE(at::equal(out, expected));
+
+          const at::Tensor upright = a.t().contiguous();  // [p + 2, m]
+          at::Tensor product = at::full({m, n}, 7.0F), plain = product.clone();
+          kernels::multiply(m, n, p, {upright.data_ptr<float>(), 1, m}, {b.data_ptr<float>(), n, 1},
+                            plain.data_ptr<float>(), n);
+          kernels::multiply_sparse_transposed(m, n, p, upright.data_ptr<float>(), m, b.data_ptr<float>(),
+                                              product.data_ptr<float>());
+          REQUIRE(at::equal(product, plain));
+        }
+      }
     }
   }
 }
