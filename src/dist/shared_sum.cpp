@@ -28,12 +28,12 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kSlotBytes = 1024 * 1024;  // longer tensors go in pieces
 constexpr std::size_t kLine = 64;
 
-// A rank that is late by less than a wake takes is waited for on the processor; one that is later has lost its own to another
-// process, and what this rank leaves free may be what it needs. How long to spin follows from the waits before.
+// A rank first spins: waking up takes longer than most waits. If another rank is later than that, a busy process has its core,
+// and it may need the one that this rank leaves free. How long to spin follows from the waits before.
 constexpr std::chrono::nanoseconds kShortestSpin = std::chrono::microseconds(10);
 constexpr std::chrono::nanoseconds kLongestSpin = std::chrono::microseconds(400);
-constexpr std::chrono::milliseconds kLook(
-    20);  // how often a sleeping rank looks whether the others are alive
+// How often a sleeping rank checks that the others are alive.
+constexpr std::chrono::milliseconds kLook(20);
 
 [[noreturn]] void fail(const std::string& doing) {
   throw std::runtime_error(doing + ": " + std::strerror(errno));
@@ -44,8 +44,8 @@ struct alignas(kLine) Counter {
   // By slot: how many numbers its call had left to sum in that round.
   std::atomic<std::uint64_t> left[2];
   std::atomic<std::uint32_t> bell;  // the lower half of `value`: what others sleep on
-  std::atomic<std::uint32_t>
-      sleepers;  // how many do; one that was killed is counted for ever, which costs wakes only
+  // How many do. One that was killed stays counted, which costs wakes only.
+  std::atomic<std::uint32_t> sleepers;
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "works between processes");
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == 4,
@@ -149,7 +149,7 @@ void SharedSum::await(int rank, std::uint64_t round, const std::vector<long>& pi
     if (Clock::now() - begun > patience_) break;
   }
   patience_ = std::max(kShortestSpin, patience_ / 2);
-  // Counted as asleep before it looks at the bell, as `show` rings before it looks for sleepers: one of both sees the other.
+  // Counted as asleep before it looks at the bell, as `show` rings before it looks for sleepers: one of them sees the other.
   there.sleepers.fetch_add(1, std::memory_order_seq_cst);
   for (;;) {
     const std::uint32_t seen = there.bell.load(std::memory_order_seq_cst);
