@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -204,17 +203,12 @@ void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float
             std::memcpy(packed + k * right_row, right + k * n, vectors * sizeof(Vector));
           right = packed;
         }
-        std::int64_t i = 0;
-        for (; i + 2 <= rows; i += 2) {
+        for (std::int64_t i = 0; i < rows; i += 2) {
+          const bool pair = i + 1 < rows;
           Sums<vectors> sums, next;
-          add_at(from[i], from[i + 1], from[i + 1], from[i + 2], right, right_row, sums, next);
+          add_at(from[i], from[i + 1], from[i + 1], from[pair ? i + 2 : i + 1], right, right_row, sums, next);
           sums.put(first > 0, out + (top + i) * out_row + left);
-          next.put(first > 0, out + (top + i + 1) * out_row + left);
-        }
-        if (i < rows) {
-          Sums<vectors> sums;
-          add_at(from[i], from[i + 1], right, right_row, sums);
-          sums.put(first > 0, out + (top + i) * out_row + left);
+          if (pair) next.put(first > 0, out + (top + i + 1) * out_row + left);
         }
       });
       top += rows;

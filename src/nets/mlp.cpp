@@ -74,7 +74,7 @@ void forward_layer(const LayerParameters& p, const at::Tensor& from, bool by_lib
   }
   if (norm) fit(layer.normal, {rows, width}, from);
   at::Tensor& z = norm ? layer.normal : layer.hidden;
-  // Most of a view is 0, and much of what a ReLU leaves.
+  // Most of a view is 0. What has fewer zeros takes the dense way.
   kernels::multiply_sparse(rows, width, in, floats(from), from.stride(0), floats(p.weight), floats(z), width);
   if (norm) {
     fit(layer.inverse_deviation, {rows}, from);

@@ -47,8 +47,8 @@ TEST_CASE("products that skip zeros have the same bits", "[parity]") {
       for (const std::int64_t p : {1, 31, 256, 257, 600, 1100}) {
         for (const std::int64_t m : {7, 70}) {
           CAPTURE(density, n, p, m);
-          const at::Tensor zeros = at::rand({m, p + 2}).lt(density);
-          const at::Tensor a = at::randn({m, p + 2}).mul_(zeros), b = at::randn({p, n});
+          const at::Tensor kept = at::rand({m, p + 2}).lt(density);
+          const at::Tensor a = at::randn({m, p + 2}).mul_(kept), b = at::randn({p, n});
           const float* left = a.data_ptr<float>();
           at::Tensor out = at::full({m, n + 3}, 7.0F), expected = out.clone();
           kernels::multiply(m, n, p, {left, p + 2, 1}, {b.data_ptr<float>(), n, 1},
