@@ -96,8 +96,9 @@ void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixVi
   }
 }
 
-// A product that skips zeros pays for finding the others, and each takes loads that the register block shares among rows.
-constexpr double kSparse = 0.4;
+// A product that skips zeros pays for finding the others, and each takes loads that the register block shares among rows. It
+// pays off up to this share of others.
+constexpr double kMostOthers = 0.4;
 constexpr std::int64_t kSampled = 32;  // rows
 constexpr int kSparseVectors = 4;      // of sums at a time
 constexpr std::int64_t kSparseColumns = kSparseVectors * kLanes;
@@ -108,7 +109,7 @@ bool many_zeros(std::int64_t rows, std::int64_t columns, const float* a, std::in
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t k = 0; k < columns; ++k) others += static_cast<std::int64_t>(a[i * a_row + k] != 0.0F);
   }
-  return static_cast<double>(others) < kSparse * static_cast<double>(rows * columns);
+  return static_cast<double>(others) < kMostOthers * static_cast<double>(rows * columns);
 }
 
 // Elements that are not 0, in order.
