@@ -7,6 +7,9 @@ if(PROJECT_IS_TOP_LEVEL)  # another project's own files get these flags too, and
     -Wnon-virtual-dtor -Wno-psabi $<$<CXX_COMPILER_ID:GNU>:-Wno-interference-size>)
 endif()
 target_compile_options(sd_flags INTERFACE -ffp-contract=off -fno-math-errno)
+# Functions stay whole, and their callers on the stack: a log's stacks show which collective waited, and from where.
+target_compile_options(sd_flags INTERFACE
+  -fno-optimize-sibling-calls $<$<CXX_COMPILER_ID:GNU>:-fno-reorder-blocks-and-partition>)
 # For files that are written for fused multiply-adds. Tuned for some processors (Zen 3), GCC leaves them out of short chains, and
 # then a row's bits would depend on how many rows are beside it.
 set(SD_FUSED -ffp-contract=fast)
