@@ -50,12 +50,14 @@ endif()
 if(SD_HAVE_KERNELS)
   list(JOIN SD_CUDA_ARCHITECTURES " " listed)
   message(STATUS "Kernels: ${SD_NVCC}, compute capabilities ${listed}")
+  file(CONFIGURE OUTPUT nvcc.txt CONTENT "${SD_NVCC}")  # for tests
 else()
   message(STATUS "Kernels: none")
 endif()
 
 # sd_kernels(<room>): adds the room's .cu files to its library as objects. They do not include LibTorch, so nvcc is fast.
-# Fused multiply-adds are off, as on the host: the same seed gives the same bits.
+# Fused multiply-adds are off, as on the host: the same seed gives the same bits. Intermediate code is not compressed, so that
+# tests can read it.
 function(sd_kernels room)
   if(NOT SD_HAVE_KERNELS)
     return()
@@ -76,9 +78,10 @@ function(sd_kernels room)
     add_custom_command(OUTPUT ${object} DEPENDS ${source} DEPFILE ${object}.d VERBATIM
       COMMENT "Building CUDA object ${name}.o"
       COMMAND ${SD_NVCC} -c ${source} -o ${object} -MD -MF ${object}.d -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3
-        --expt-relaxed-constexpr -fmad=false --threads 2 -DSD_HAVE_KERNELS -I${PROJECT_SOURCE_DIR}/include
+        --expt-relaxed-constexpr -fmad=false --no-compress --threads 2 -DSD_HAVE_KERNELS -I${PROJECT_SOURCE_DIR}/include
         ${errors} -Xcompiler -fPIC,-Wall ${targets})
     target_sources(snake_ddp_${room} PRIVATE ${object})
+    set_property(GLOBAL APPEND PROPERTY SD_KERNEL_OBJECTS ${object})
     set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
   endforeach()
   target_compile_definitions(snake_ddp_${room} PRIVATE SD_HAVE_KERNELS)

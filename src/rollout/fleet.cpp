@@ -34,6 +34,15 @@ void run_on(at::Device device, std::int64_t count, const Work& work) {
 
 std::int64_t* longs(const at::Tensor& t) { return t.data_ptr<std::int64_t>(); }
 
+void see(at::Device device, std::int64_t count, const Seen& seen) {
+  if (encode::is_view(seen.sight.kind)) return run_on(device, count, SeeView{seen});
+  run_on(device, count, SeePlain{seen});
+}
+
+const game::State* boards_in(const at::Tensor& storage) {
+  return static_cast<const game::State*>(storage.const_data_ptr());
+}
+
 /// Records that must outlast `interval` steps. Within 20 steps a board ends two games at most, as a new one cannot fill
 /// the board so soon; games cut short end more often.
 std::int64_t records_of(const CollectorOptions& o, std::int64_t interval) {
@@ -52,8 +61,7 @@ bool have_kernels() {
 
 void show_boards(const play::Sight& sight, const at::Tensor& storage, const at::Tensor& indices,
                  at::Tensor& out) {
-  run_on(storage.device(), indices.size(0),
-         ShowBoard{sight, storage.const_data_ptr<float>(), longs(indices), out.data_ptr<float>()});
+  see(storage.device(), indices.size(0), {sight, boards_in(storage), longs(indices), out.data_ptr<float>()});
 }
 
 Fleet::Fleet(const CollectorOptions& options, const agents::OpponentPlan& opponents,
@@ -90,6 +98,7 @@ Fleet::Fleet(const CollectorOptions& options, const agents::OpponentPlan& oppone
   record_epsilon_ = at::zeros({records}, here.dtype(at::kDouble));
   observations_ = at::zeros({boards, play::kTeam, options_.sight.features() + 1}, here.dtype(at::kFloat));
   values_ = at::zeros({boards, play::kTeam, play::kActions}, here.dtype(at::kFloat));
+  rivals_ = at::zeros({boards, play::kTeam}, here.dtype(at::kByte));
   at::Tensor place = at::empty({boards + 1}, at::kDouble);
   auto* factor = place.data_ptr<double>();
   for (std::int64_t b = 0; b <= boards; ++b)
@@ -116,12 +125,23 @@ at::Tensor& Fleet::tensor(const char* name) {
 void Fleet::copy_from(const Collector& collector) {
   // Into the same tensors each time: recordings have their addresses.
   if (state_.empty()) {
-    for (const auto& [name, value] : collector.state())
-      state_.emplace_back(name, at::empty_like(value, value.options().device(device_)));
+    for (const auto& [name, value] : collector.state()) {
+      at::Tensor here = at::empty_like(value, value.options().device(device_));
+      if (name == "window")  // rows farther apart than a collector's
+        here = at::empty({value.numel() / play::kWindowWidth, play::kAlignedWindowWidth}, here.options())
+                   .narrow(1, 0, play::kWindowWidth);
+      state_.emplace_back(name, here);
+    }
   }
-  for (const auto& [name, value] : collector.state()) tensor(name.c_str()).copy_(value);
+  for (const auto& [name, value] : collector.state()) {
+    at::Tensor& here = tensor(name.c_str());
+    here.copy_(value.view(here.sizes()));
+  }
   const at::Tensor opponents = tensor("running").select(1, play::kOpponent);
   SD_CHECK((opponents >= 0).all().item<bool>(), "a game against an opponent that is not scripted");
+  const agents::Opponent *const first = opponents_.opponent, *const last = first + opponents_.count;
+  territory_ = (opponents == static_cast<std::int64_t>(agents::Opponent::kTerritory)).any().item<bool>() ||
+               std::find(first, last, agents::Opponent::kTerritory) != last;
   fetched_ = collector.episodes_ended();
   epsilon_ = collector.epsilon();
   look();
@@ -129,7 +149,8 @@ void Fleet::copy_from(const Collector& collector) {
 
 void Fleet::copy_to(Collector& collector) const {
   nets::NamedTensors state;
-  for (const auto& [name, value] : state_) state.emplace_back(name, value.to(at::kCPU));
+  for (const auto& [name, value] : state_)
+    state.emplace_back(name, (name == "window" ? value.flatten() : value).to(at::kCPU));
   SD_CHECK(collector.restore(state, "the boards of " + device_.str()), "a collector with other options");
 }
 
@@ -144,7 +165,6 @@ void Fleet::run(std::int64_t count) const {
   f.ended_capacity = records_.size(0);
   f.best = best_;
   f.decays = options_.epsilon_min <= 0.0;
-  f.stores_boards = stores_boards_;
   f.boards = static_cast<game::State*>(self.tensor("boards").data_ptr());
   f.games = longs(self.tensor("games"));
   f.running = longs(self.tensor("running"));
@@ -157,11 +177,11 @@ void Fleet::run(std::int64_t count) const {
   f.started = longs(self.tensor("started"));
   f.ended = longs(self.tensor("ended"));
   f.values = values_.const_data_ptr<float>();
+  f.rivals = rivals_.data_ptr<std::uint8_t>();
   f.counts = longs(counts_);
   f.sums = longs(sums_);
   f.records = longs(records_);
   f.record_epsilon = record_epsilon_.data_ptr<double>();
-  f.observations = observations_.data_ptr<float>();
   for (int s = 0; s < play::kSources; ++s)
     if (sources_[s] >= 0)
       f.column[s] = replay_.column(static_cast<std::size_t>(sources_[s])).data_ptr<float>();
@@ -169,7 +189,10 @@ void Fleet::run(std::int64_t count) const {
   run_on(device_, count, Work{f});
 }
 
-void Fleet::look() { run<LookAtBoard>(options_.num_envs); }
+void Fleet::look() {
+  see(device_, options_.num_envs,
+      {options_.sight, boards_in(tensor("boards")), nullptr, observations_.data_ptr<float>()});
+}
 
 void Fleet::step(nets::Policy& policy) {
   decide(policy);
@@ -182,9 +205,14 @@ void Fleet::decide(nets::Policy& policy) {
 }
 
 void Fleet::move() {
+  if (territory_) run<TerritoryMoves>(options_.num_envs);
   run<PlayBoard>(options_.num_envs);
   at::cumsum_out(sums_, counts_, 0);
-  run<SettleBoard>(options_.num_envs);
+  if (stores_boards_) {
+    run<SettleBoard<true>>(options_.num_envs);
+  } else {
+    run<SettleBoard<false>>(options_.num_envs);
+  }
   run<CountStep>(1);
   look();
 }
@@ -239,8 +267,10 @@ Wanderers::Wanderers(std::int64_t boards, std::uint64_t seed, const play::Sight*
 void Wanderers::step() {
   run_on(boards_.device(), boards_.size(0),
          WanderBoard{static_cast<game::State*>(boards_.data_ptr()),
-                     static_cast<std::uint32_t*>(games_.data_ptr()),
-                     observations_.defined() ? observations_.data_ptr<float>() : nullptr, sight_, seed_});
+                     static_cast<std::uint32_t*>(games_.data_ptr()), seed_});
+  if (observations_.defined())
+    see(boards_.device(), boards_.size(0),
+        {sight_, boards_in(boards_), nullptr, observations_.data_ptr<float>()});
 }
 
 }  // namespace snake_ddp::rollout

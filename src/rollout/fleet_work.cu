@@ -3,27 +3,29 @@
 #include "snake_ddp/base/each.hpp"
 
 namespace snake_ddp::rollout {
+namespace {
 
 // Boards are large and their work is long: small blocks spread over more of the device.
 constexpr int kBlock = 64;
 
-int launch(const PlayBoard& work, std::int64_t count, void* stream) {
-  return base::each_on_device(count, work, static_cast<cudaStream_t>(stream), kBlock);
+template <class Work>
+cudaError_t queue(const Work& work, std::int64_t count, void* stream) {
+  if constexpr (requires { Work::kLanes; }) {
+    return base::each_on_device(count, work, static_cast<cudaStream_t>(stream));
+  } else {
+    return base::each_on_device(count, work, static_cast<cudaStream_t>(stream), kBlock);
+  }
 }
-int launch(const SettleBoard& work, std::int64_t count, void* stream) {
-  return base::each_on_device(count, work, static_cast<cudaStream_t>(stream), kBlock);
-}
-int launch(const LookAtBoard& work, std::int64_t count, void* stream) {
-  return base::each_on_device(count, work, static_cast<cudaStream_t>(stream), kBlock);
-}
-int launch(const CountStep& work, std::int64_t count, void* stream) {
-  return base::each_on_device(count, work, static_cast<cudaStream_t>(stream), kBlock);
-}
-int launch(const ShowBoard& work, std::int64_t count, void* stream) {
-  return base::each_on_device(count, work, static_cast<cudaStream_t>(stream), kBlock);
-}
-int launch(const WanderBoard& work, std::int64_t count, void* stream) {
-  return base::each_on_device(count, work, static_cast<cudaStream_t>(stream), kBlock);
-}
+
+}  // namespace
+
+int launch(const TerritoryMoves& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
+int launch(const PlayBoard& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
+int launch(const SettleBoard<false>& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
+int launch(const SettleBoard<true>& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
+int launch(const CountStep& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
+int launch(const SeePlain& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
+int launch(const SeeView& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
+int launch(const WanderBoard& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
 
 }  // namespace snake_ddp::rollout

@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "snake_ddp/agents/plan.hpp"
+#include "snake_ddp/base/chunk.hpp"
+#include "snake_ddp/encode/survey.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
 #include "snake_ddp/play/turn.hpp"
@@ -30,23 +32,22 @@ struct FleetArrays {
   std::int64_t num_boards, capacity, ended_capacity;
   bool best;    // the policy answers values
   bool decays;  // epsilon decays; else each board has its own, which is its place
-  bool stores_boards;
 
   game::State* boards;
   std::int64_t* games;    // dealt so far
   std::int64_t* running;  // [boards, kFields]
   double* running_epsilon;
-  float* window;  // [boards, n_step, kWindowWidth]
+  float* window;  // [boards, n_step, kAlignedWindowWidth]
   std::int64_t *window_size, *window_next;
   double* epsilon;                // one number
   const double* place;            // [boards + 1], factors on it, or the boards' own
   std::int64_t *started, *ended;  // one number each
   const float* values;            // [boards, 12]
+  std::uint8_t* rivals;           // [boards, 3], moves of team B where it plays by the territory heuristic
   std::int64_t* counts;           // ended << 32 | rows for replay, of each board in this step
   const std::int64_t* sums;       // the same, of it and all boards before it
   std::int64_t* records;          // [ended_capacity, kEndedFields], a ring
   double* record_epsilon;
-  float* observations;            // [boards, 3, features + 1]
   float* column[play::kSources];  // replay's; null where it has none
   std::int64_t* counter;          // replay's counters
 };
@@ -70,6 +71,44 @@ SD_HD inline bool has_ended(const FleetArrays& f, std::int64_t b) {
   return f.boards[b].done() || f.running[b * play::kFields + play::kSteps] >= f.rules.episode_length;
 }
 
+/// The board that a row of the window begins with.
+SD_HD inline const game::State& board_in(const float* row) {
+  return *reinterpret_cast<const game::State*>(row);
+}
+
+/// In quarters: a thread has no registers for a whole board.
+SD_HD inline void put_board(float* row, const game::State& board) {
+  constexpr std::size_t kQuarter = sizeof board / 4;
+  for (int k = 0; k < 4; ++k) base::chunk<kQuarter>(row, k) = base::chunk<kQuarter>(&board, k);
+}
+
+/// Team B's moves where it plays by the territory heuristic; before PlayBoard.
+struct TerritoryMoves {
+  static constexpr int kLanes = encode::kSurveyLanes, kPhases = encode::kSurveyPhases + 2;
+  struct Shared {
+    encode::Surveyed board;
+    game::Outlook outlook[play::kTeam][game::kMoves];
+  };
+  FleetArrays f;
+
+  SD_HD void operator()(int phase, std::int64_t b, int lane, Shared& s) const {
+    if (f.running[b * play::kFields + play::kOpponent] != static_cast<int>(agents::Opponent::kTerritory))
+      return;
+    if (phase < encode::kSurveyPhases) {
+      encode::survey(phase, f.boards[b], lane, true, s.board, nullptr);
+    } else if (phase == encode::kSurveyPhases) {
+      SD_ROLLED for (int k = lane; k < game::kTeamSize * game::kMoves; k += kLanes)
+          s.outlook[k / game::kMoves][k % game::kMoves] =
+          encode::outlook_of(s.board, game::kTeamSize + k / game::kMoves, k % game::kMoves);
+    } else if (lane == 0) {
+      game::Actions actions;
+      const auto look = [&](int snake) { return s.outlook[snake - play::kTeam]; };
+      agents::territory::choose(s.board.state, s.board.reach, 1, look, actions);
+      for (int k = 0; k < play::kTeam; ++k) f.rivals[b * play::kTeam + k] = actions.of[play::kTeam + k];
+    }
+  }
+};
+
 /// Moves, the game's step, rewards; what is to be stored is counted.
 struct PlayBoard {
   FleetArrays f;
@@ -79,13 +118,17 @@ struct PlayBoard {
     const std::uint64_t stream = play::stream_of(b, static_cast<std::uint32_t>(f.games[b]));
     std::int64_t* running = f.running + b * play::kFields;
     const double epsilon = f.decays ? *f.epsilon * f.place[b] : f.place[b];
-    float* row = f.window + (b * f.rules.n_step + f.window_next[b]) * play::kWindowWidth;
-    memcpy(row, &board, sizeof board);
+    float* row = f.window + (b * f.rules.n_step + f.window_next[b]) * play::kAlignedWindowWidth;
+    put_board(row, f.boards[b]);
     game::Actions actions{};
     play::choose(f.rules, board, stream, 0, epsilon, f.best, f.values + b * play::kActionFloats, actions,
                  row + play::kBoardFloats);
-    agents::act(static_cast<agents::Opponent>(running[play::kOpponent]), board, 1, actions, f.rules.seed,
-                stream);
+    const auto opponent = static_cast<agents::Opponent>(running[play::kOpponent]);
+    if (opponent == agents::Opponent::kTerritory) {
+      for (int k = 0; k < play::kTeam; ++k) actions.of[play::kTeam + k] = f.rivals[b * play::kTeam + k];
+    } else {
+      agents::act_by_sight(opponent, board, 1, actions, f.rules.seed, stream);
+    }
     game::PhiloxChance chance(f.rules.seed, stream);
     const game::StepResult result = game::step(board, actions, chance);
     play::team_reward(f.rules, board, result, 0, row + play::kBoardFloats + play::kActionFloats);
@@ -100,18 +143,21 @@ struct PlayBoard {
   }
 };
 
-/// Stores transitions; writes down a game that ended, and deals the next one.
+/// Stores transitions; writes down a game that ended, and deals the next one. `kBoards`: replay keeps boards, otherwise 26
+/// or 30 features.
+template <bool kBoards>
 struct SettleBoard {
   FleetArrays f;
 
-  SD_HD void put(play::Source source, std::int64_t slot, const float* from, std::int64_t width) const {
-    if (f.column[source] != nullptr)
-      memcpy(f.column[source] + slot * width, from, static_cast<std::size_t>(width) * sizeof(float));
+  template <int kWidth>
+  SD_HD void put(play::Source source, std::int64_t slot, const float* from) const {
+    if (f.column[source] == nullptr) return;
+    for (int k = 0; k < kWidth; ++k) f.column[source][slot * kWidth + k] = from[k];
   }
 
-  SD_HD void put_board(play::Source source, std::int64_t slot, const game::State& board) const {
-    if (f.stores_boards) {
-      memcpy(f.column[source] + slot * play::kBoardFloats, &board, sizeof board);
+  SD_HD void put_seen(play::Source source, std::int64_t slot, const game::State& board) const {
+    if constexpr (kBoards) {
+      put_board(f.column[source] + slot * play::kBoardFloats, board);
     } else {
       f.rules.sight.write_plain(board, 0,
                                 f.column[source] + slot * play::kTeam * (f.rules.sight.features() + 1));
@@ -120,22 +166,21 @@ struct SettleBoard {
 
   SD_HD void operator()(std::int64_t b) const {
     const std::int64_t n = f.rules.n_step, rows = f.counts[b] & kRowsMask, before = f.sums[b] - f.counts[b];
-    const game::State after = f.boards[b];
-    const float* window = f.window + b * n * play::kWindowWidth;
+    const game::State& after = f.boards[b];
+    const float* window = f.window + b * n * play::kAlignedWindowWidth;
     const bool ended = has_ended(f, b);
     for (std::int64_t k = 0; k < rows; ++k) {
       const std::int64_t slot = (f.counter[replay::kNext] + (before & kRowsMask) + k) % f.capacity,
                          count = f.window_size[b], oldest = (f.window_next[b] - count + n) % n;
-      const float* first = window + oldest * play::kWindowWidth;
-      const play::Summed transition = play::summed(f.rules, window, oldest, count, after, after.done());
-      game::State seen;
-      memcpy(&seen, first, sizeof seen);
-      put_board(play::kObservation, slot, seen);
-      put_board(play::kNextObservation, slot, after);
-      put(play::kAction, slot, first + play::kBoardFloats, play::kActionFloats);
-      put(play::kReward, slot, transition.reward, play::kTeam);
-      put(play::kDiscount, slot, transition.discount, play::kTeam);
-      put(play::kNextMoves, slot, transition.next_moves, play::kActionFloats);
+      const float* first = window + oldest * play::kAlignedWindowWidth;
+      const play::Summed transition =
+          play::summed(f.rules, window, oldest, count, after, after.done(), play::kAlignedWindowWidth);
+      put_seen(play::kObservation, slot, board_in(first));
+      put_seen(play::kNextObservation, slot, after);
+      put<play::kActionFloats>(play::kAction, slot, first + play::kBoardFloats);
+      put<play::kTeam>(play::kReward, slot, transition.reward);
+      put<play::kTeam>(play::kDiscount, slot, transition.discount);
+      put<play::kActionFloats>(play::kNextMoves, slot, transition.next_moves);
       --f.window_size[b];
     }
     if (!ended) return;
@@ -151,15 +196,6 @@ struct SettleBoard {
     record[kEndedOpponent] = running[play::kOpponent];
     f.record_epsilon[place] = f.running_epsilon[b];
     deal(f, b, *f.started + (before >> 32) + 1);
-  }
-};
-
-/// What team A sees.
-struct LookAtBoard {
-  FleetArrays f;
-
-  SD_HD void operator()(std::int64_t b) const {
-    f.rules.sight.write(f.boards[b], 0, f.observations + b * play::kTeam * (f.rules.sight.features() + 1));
   }
 };
 
@@ -179,26 +215,65 @@ struct CountStep {
   }
 };
 
-/// See show_boards.
-struct ShowBoard {
+/// What team A sees of boards, or of some of them.
+struct Seen {
   play::Sight sight;
-  const float* storage;
-  const std::int64_t* index;
-  float* out;
+  const game::State* boards;
+  const std::int64_t* index;  // which boards; null: all
+  float* out;                 // [count, 3, features + 1]
 
-  SD_HD void operator()(std::int64_t i) const {
-    game::State board;
-    memcpy(&board, storage + index[i] * play::kBoardFloats, sizeof board);
-    sight.write(board, 0, out + i * play::kTeam * (sight.features() + 1));
+  [[nodiscard]] SD_HD const game::State& board(std::int64_t i) const {
+    return boards[index != nullptr ? index[i] : i];
+  }
+  [[nodiscard]] SD_HD float* row(std::int64_t i) const {
+    return out + i * play::kTeam * (sight.features() + 1);
   }
 };
 
-/// A step with random moves, for measuring; boards that are done are dealt anew. With `observations` these are written.
+/// 26 or 30 features.
+struct SeePlain {
+  Seen seen;
+
+  SD_HD void operator()(std::int64_t i) const { seen.sight.write_plain(seen.board(i), 0, seen.row(i)); }
+};
+
+/// The window or the view.
+struct SeeView {
+  static constexpr int kLanes = encode::kSurveyLanes, kPhases = encode::kSurveyPhases + 2;
+  struct Shared {
+    encode::Surveyed board;
+    encode::view::Surroundings around;
+  };
+  Seen seen;
+
+  SD_HD void operator()(int phase, std::int64_t i, int lane, Shared& s) const {
+    const play::Sight& sight = seen.sight;
+    const bool floods = encode::has_outlooks(sight.kind);
+    if (phase < encode::kSurveyPhases) {
+      encode::survey(phase, seen.board(i), lane, floods, s.board, &s.around);
+    } else if (phase == encode::kSurveyPhases) {
+      const int jobs = game::kTeamSize * (floods ? 1 + game::kMoves : 1);
+      SD_ROLLED for (int k = lane; k < jobs; k += kLanes) {
+        const int snake = k % game::kTeamSize, d = k / game::kTeamSize - 1;
+        float* const row = seen.row(i) + snake * (sight.features() + 1);
+        if (d < 0) {
+          encode::view::write_one(s.board.state, s.around, 0, snake, row);
+        } else {
+          encode::view::write_outlook(encode::outlook_of(s.board, snake, d),
+                                      (encode::open_moves(s.board.state, snake) >> d & 1U) != 0,
+                                      row + encode::view::kFeatures + d * encode::view::kOutlook);
+        }
+      }
+    } else if (lane < play::kTeam) {
+      sight.finish_view(s.board.state, 0, lane, seen.row(i) + lane * (sight.features() + 1));
+    }
+  }
+};
+
+/// A step with random moves, for measuring; boards that are done are dealt anew.
 struct WanderBoard {
   game::State* boards;
   std::uint32_t* games;
-  float* observations;  // [boards, 3, features + 1], or null
-  play::Sight sight;
   std::uint64_t seed;
 
   SD_HD void operator()(std::int64_t b) const {
@@ -206,25 +281,25 @@ struct WanderBoard {
     const std::uint64_t stream = play::stream_of(b, games[b]);
     game::Actions actions;
     for (int team = 0; team < 2; ++team)
-      agents::act(agents::Opponent::kLevel0, board, team, actions, seed, stream);
+      agents::act_by_sight(agents::Opponent::kLevel0, board, team, actions, seed, stream);
     game::PhiloxChance chance(seed, stream);
     if (game::step(board, actions, chance).done) {
       game::PhiloxChance next(seed, play::stream_of(b, ++games[b]));
       game::reset(board, next);
     }
     boards[b] = board;
-    if (observations != nullptr)
-      sight.write(board, 0, observations + b * play::kTeam * (sight.features() + 1));
   }
 };
 
 #ifdef SD_HAVE_KERNELS
 /// Queue work on a CUDA stream. Return cudaSuccess, or why they could not.
+int launch(const TerritoryMoves& work, std::int64_t count, void* stream);
 int launch(const PlayBoard& work, std::int64_t count, void* stream);
-int launch(const SettleBoard& work, std::int64_t count, void* stream);
-int launch(const LookAtBoard& work, std::int64_t count, void* stream);
+int launch(const SettleBoard<false>& work, std::int64_t count, void* stream);
+int launch(const SettleBoard<true>& work, std::int64_t count, void* stream);
 int launch(const CountStep& work, std::int64_t count, void* stream);
-int launch(const ShowBoard& work, std::int64_t count, void* stream);
+int launch(const SeePlain& work, std::int64_t count, void* stream);
+int launch(const SeeView& work, std::int64_t count, void* stream);
 int launch(const WanderBoard& work, std::int64_t count, void* stream);
 #endif
 

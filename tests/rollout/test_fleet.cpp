@@ -6,6 +6,7 @@
 
 #include "../host_loops.hpp"
 #include "../witness.hpp"
+#include "show_boards.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/game/position.hpp"
@@ -178,6 +179,43 @@ TEST_CASE("boards may be played in any order, and at once", "[unit]") {
   for (const auto& way : {shuffled, threaded}) {
     const HostGoes goes(way);
     for (const Case& c : kSmall) compare(c, at::kCPU);
+  }
+}
+
+TEST_CASE("what the threads of a board see together is what one sees", "[unit]") {
+  using encode::ObsKind;
+  const play::Sight sights[] = {{ObsKind::k26, encode::feature_scaling(ObsKind::k26)},
+                                {ObsKind::k30, encode::feature_scaling(ObsKind::k30)},
+                                {ObsKind::kWindow, encode::no_scaling(), 4},
+                                {ObsKind::kView},
+                                {ObsKind::kWindow, encode::no_scaling(), 3, true},
+                                {ObsKind::kView, encode::no_scaling(), 0, true}};
+  constexpr std::int64_t kBoards = 33;
+  rollout::Wanderers played(kBoards, 3, nullptr, at::kCPU);
+  game::Position full;
+  full.snakes = {{{0, 1, 2}, {}, {40, 41, 42}, {60, 61, 62, 63}, {80, 100, 120}, {}}};
+  full.directions = {game::kLeft, game::kUp, game::kLeft, game::kLeft, game::kUp, game::kUp};
+  full.beans = {199, 85};
+  full.done = true;  // only then may a snake be missing
+  const game::State last = game::make_state(full);
+  at::Tensor boards = at::empty({kBoards + 1, static_cast<std::int64_t>(sizeof last)}, at::kByte);
+  boards[kBoards].copy_(at::from_blob(const_cast<game::State*>(&last), {256}, at::kByte));
+  const at::Tensor order = at::arange(kBoards, -1, -1, at::kLong);
+  for (int t = 0; t < 120; ++t) {
+    played.step();
+    if (t % 20 != 19) continue;
+    boards.narrow(0, 0, kBoards).copy_(played.boards());
+    for (const base::HostLoop& way : {base::HostLoop(), base::HostLoop(shuffled)}) {
+      const HostGoes goes(way);
+      for (const play::Sight& sight : sights) {
+        at::Tensor shown = at::empty({kBoards + 1, 3, sight.features() + 1}), row = at::empty_like(shown[0]);
+        rollout::show_boards(sight, boards, order, shown);
+        for (std::int64_t b = 0; b <= kBoards; ++b) {
+          sight.write(static_cast<const game::State*>(boards.const_data_ptr())[b], 0, row.data_ptr<float>());
+          REQUIRE(at::equal(shown[kBoards - b], row));
+        }
+      }
+    }
   }
 }
 

@@ -100,10 +100,10 @@ SD_HD inline std::uint8_t nearest_with_a_way_on(const game::State& state, const 
 
 }  // namespace moves
 
-SD_HD inline void act(Opponent opponent, const game::State& state, int team, game::Actions& out,
-                      std::uint64_t seed, std::uint64_t stream) {
+/// `act` of all but the territory heuristic.
+SD_HD inline void act_by_sight(Opponent opponent, const game::State& state, int team, game::Actions& out,
+                               std::uint64_t seed, std::uint64_t stream) {
   const int first = team * game::kTeamSize;
-  if (opponent == Opponent::kTerritory) return territory::act(state, team, out);
   if (opponent == Opponent::kLevel0) {
     const base::RandomBlock block =
         base::random_block(seed, stream, static_cast<std::uint32_t>(state.step()), base::Purpose::kOpponent);
@@ -137,9 +137,15 @@ SD_HD inline void act(Opponent opponent, const game::State& state, int team, gam
         break;
       case Opponent::kLevel0:
       case Opponent::kTerritory:
-        break;  // above
+        break;  // elsewhere
     }
   }
+}
+
+SD_HD inline void act(Opponent opponent, const game::State& state, int team, game::Actions& out,
+                      std::uint64_t seed, std::uint64_t stream) {
+  if (opponent == Opponent::kTerritory) return territory::act(state, team, out);
+  act_by_sight(opponent, state, team, out, seed, stream);
 }
 
 }  // namespace snake_ddp::agents

@@ -50,14 +50,14 @@ SD_HD_APART inline int score_of(const game::State& state, const game::Reach& rea
   return score;
 }
 
-SD_HD_APART inline void act(const game::State& state, int team, game::Actions& out,
-                            const Weights& weights = {}) {
-  const game::Reach reach = game::reach_of(state);
+/// `look(i)` returns snake i's four outlooks, valid until the next call.
+template <class Look>
+SD_HD inline void choose(const game::State& state, const game::Reach& reach, int team, const Look& look,
+                         game::Actions& out, const Weights& weights = {}) {
   const int first = team * game::kTeamSize;
   game::CellSet chosen{};  // by the mates that chose before
   SD_ROLLED for (int i = first; i < first + game::kTeamSize; ++i) {
-    game::Outlook outlook[4];
-    game::look_ahead(state, reach, i, outlook);
+    const game::Outlook* const outlook = look(i);
     int best = -1, best_score = 0;
     SD_ROLLED for (int d = 0; d < 4; ++d) {
       const int cell = game::follow(state.head(i), d);
@@ -74,6 +74,17 @@ SD_HD_APART inline void act(const game::State& state, int team, game::Actions& o
     out.of[i] = static_cast<std::uint8_t>(best < 0 ? state.direction(i) : best);
     chosen.add(game::follow(state.head(i), out.of[i]));
   }
+}
+
+SD_HD_APART inline void act(const game::State& state, int team, game::Actions& out,
+                            const Weights& weights = {}) {
+  const game::Reach reach = game::reach_of(state);
+  game::Outlook outlook[4];
+  const auto look = [&](int snake) {
+    game::look_ahead(state, reach, snake, outlook);
+    return static_cast<const game::Outlook*>(outlook);
+  };
+  choose(state, reach, team, look, out, weights);
 }
 
 }  // namespace snake_ddp::agents::territory

@@ -18,12 +18,41 @@ void each_on_host(std::int64_t count, const Work& work) {
   for (std::int64_t i = 0; i < count; ++i) work(i);
 }
 
+/// Work that kLanes threads do together, in kPhases phases: none begins the next one before all are through. A piece has
+/// `struct Shared`, not initialised, and `SD_HD void operator()(int phase, std::int64_t i, int lane, Shared&) const`.
+template <class Work>
+requires requires { Work::kLanes; }
+void each_on_host(std::int64_t count, const Work& work) {
+  each_on_host(count, [work](std::int64_t i) {
+    typename Work::Shared shared;
+    for (int phase = 0; phase < Work::kPhases; ++phase)
+      each_on_host(Work::kLanes, [&](std::int64_t lane) { work(phase, i, static_cast<int>(lane), shared); });
+  });
+}
+
 #ifdef __CUDACC__
 namespace each {
 template <class Work>
-__global__ void run(std::int64_t count, Work work) {
+__global__ void run(std::int64_t count, const __grid_constant__ Work work) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) work(i);
+}
+
+// A warp has the lanes of several pieces, so waiting for it is enough.
+constexpr int kTogether = 32;
+template <class Work>
+__global__ void run_together(std::int64_t count, const __grid_constant__ Work work) {
+  static_assert(kTogether % Work::kLanes == 0);
+  using Shared = typename Work::Shared;
+  // As bytes: shared memory has no constructors.
+  __shared__ alignas(Shared) unsigned char memory[kTogether / Work::kLanes][sizeof(Shared)];
+  const int lane = threadIdx.x % Work::kLanes, piece = threadIdx.x / Work::kLanes;
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * (kTogether / Work::kLanes) + piece;
+#pragma unroll
+  for (int phase = 0; phase < Work::kPhases; ++phase) {
+    if (i < count) work(phase, i, lane, *reinterpret_cast<Shared*>(memory[piece]));
+    __syncwarp();
+  }
 }
 }  // namespace each
 
@@ -33,6 +62,17 @@ template <class Work>
 cudaError_t each_on_device(std::int64_t count, const Work& work, cudaStream_t stream, int block) {
   if (count == 0) return cudaSuccess;
   each::run<<<static_cast<unsigned>((count + block - 1) / block), block, 0, stream>>>(count, work);
+  return cudaGetLastError();
+}
+
+/// The same for work that threads do together.
+template <class Work>
+requires requires { Work::kLanes; }
+cudaError_t each_on_device(std::int64_t count, const Work& work, cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  constexpr int kPieces = each::kTogether / Work::kLanes;
+  each::run_together<<<static_cast<unsigned>((count + kPieces - 1) / kPieces), each::kTogether, 0, stream>>>(
+      count, work);
   return cudaGetLastError();
 }
 #endif

@@ -2,6 +2,7 @@
 // lists the features.
 #pragma once
 
+#include "snake_ddp/base/chunk.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/game/reach.hpp"
 
@@ -34,32 +35,43 @@ SD_HD constexpr int dy_of(int key) { return ((key >> 5) & 31) - 16; }
 inline constexpr int kMissing = (1 << 20) | (16 << 5) | 16;  // after all others, at dx 0, dy 0
 
 /// The board's cells with three more at each border, copies of those on the other side.
-struct Surroundings {
+struct alignas(16) Surroundings {
   static constexpr int kWidth = 32;  // more than needed: rows are read eight cells at a time
   static constexpr int kHeight = game::kRows + 2 * kReach;
   std::uint8_t age[kHeight][kWidth];   // steps until a segment's cell is free again; 0 without a segment
   std::uint8_t kind[kHeight][kWidth];  // 1 bean, 2 a head of team A, 3 of team B
 };
 
-/// Copies the opposite side's cells around the board, which starts at (kReach, kReach).
-SD_HD inline void repeat_borders(std::uint8_t (&cells)[Surroundings::kHeight][Surroundings::kWidth]) {
-  for (int r = kReach; r < kReach + game::kRows; ++r) {
-    memcpy(cells[r], cells[r] + game::kCols, kReach);
-    memcpy(cells[r] + kReach + game::kCols, cells[r] + kReach, kReach);
-  }
-  for (int r = 0; r < kReach; ++r) {
-    memcpy(cells[r], cells[r + game::kRows], Surroundings::kWidth);
-    memcpy(cells[kReach + game::kRows + r], cells[kReach + r], Surroundings::kWidth);
-  }
+/// A plane of Surroundings. The board starts at (kReach, kReach).
+using Plane = std::uint8_t[Surroundings::kHeight][Surroundings::kWidth];
+
+/// Copies the opposite side's cells beside a row of the board.
+SD_HD inline void repeat_beside(Plane& cells, int row) {
+  std::uint8_t* const r = cells[kReach + row];
+  memcpy(r, r + game::kCols, kReach);
+  memcpy(r + kReach + game::kCols, r + kReach, kReach);
+}
+/// Copies row `row` of the three above the board, and of the three below, once all rows have what is beside them.
+SD_HD inline void repeat_beyond(Plane& cells, int row) {
+  using base::chunk;
+  constexpr int kWidth = Surroundings::kWidth;
+  chunk<kWidth>(cells[row]) = chunk<kWidth>(cells[row + game::kRows]);
+  chunk<kWidth>(cells[kReach + game::kRows + row]) = chunk<kWidth>(cells[kReach + row]);
+}
+SD_HD inline void repeat_borders(Plane& cells) {
+  for (int r = 0; r < game::kRows; ++r) repeat_beside(cells, r);
+  for (int r = 0; r < kReach; ++r) repeat_beyond(cells, r);
+}
+
+/// A cell's place behind the board's first in a plane.
+SD_HD constexpr int place(int cell) {
+  return game::row_of(cell) * Surroundings::kWidth + game::column_of(cell);
 }
 
 SD_HD_APART inline Surroundings surroundings_of(const game::State& state, const game::Segments& segments) {
   Surroundings s{};
   std::uint8_t* age = s.age[kReach] + kReach;
   std::uint8_t* kind = s.kind[kReach] + kReach;
-  const auto place = [](int cell) {
-    return game::row_of(cell) * Surroundings::kWidth + game::column_of(cell);
-  };
   for (int k = 0; k < segments.count; ++k) age[place(segments.at[k].cell)] = segments.at[k].age;
   for (int i = 0; i < game::kSnakes; ++i) {
     if (state.lengths[i] > 0) kind[place(state.heads[i])] = i < game::kTeamSize ? 2 : 3;
@@ -155,26 +167,28 @@ SD_HD_APART inline void write_one(const game::State& state, const Surroundings& 
   out[kOwn + 2] = static_cast<float>(state.team_return(team) - state.team_return(1 - team)) * 0.1F;
 }
 
+/// Where a move leads; `open`: it is none that is refused.
+SD_HD inline void write_outlook(const game::Outlook& o, bool open, float* out) {
+  const auto nearness = [](int distance) {
+    return static_cast<float>(game::kHorizon + 1 - distance) / static_cast<float>(game::kHorizon + 1);
+  };
+  out[0] = open ? 1.0F : 0.0F;
+  out[1] = static_cast<float>(o.room) * 0.01F;
+  out[2] = static_cast<float>(o.territory) * 0.02F;
+  out[3] = static_cast<float>(o.beans) * 0.2F;
+  out[4] = nearness(o.bean_distance);
+  out[5] = nearness(o.own_bean_distance);
+  out[6] = o.foe_may_enter ? 1.0F : 0.0F;
+  out[7] = o.mate_may_enter ? 1.0F : 0.0F;
+}
+
 /// Where each of the four moves of a snake leads.
 SD_HD_APART inline void write_outlooks(const game::State& state, const game::Reach& reach, int snake,
                                        float* out) {
   game::Outlook outlook[4];
   game::look_ahead(state, reach, snake, outlook);
   const unsigned open = open_moves(state, snake);
-  const auto nearness = [](int distance) {
-    return static_cast<float>(game::kHorizon + 1 - distance) / static_cast<float>(game::kHorizon + 1);
-  };
-  for (int d = 0; d < 4; ++d, out += kOutlook) {
-    const game::Outlook& o = outlook[d];
-    out[0] = (open >> d & 1U) != 0 ? 1.0F : 0.0F;
-    out[1] = static_cast<float>(o.room) * 0.01F;
-    out[2] = static_cast<float>(o.territory) * 0.02F;
-    out[3] = static_cast<float>(o.beans) * 0.2F;
-    out[4] = nearness(o.bean_distance);
-    out[5] = nearness(o.own_bean_distance);
-    out[6] = o.foe_may_enter ? 1.0F : 0.0F;
-    out[7] = o.mate_may_enter ? 1.0F : 0.0F;
-  }
+  for (int d = 0; d < 4; ++d) write_outlook(outlook[d], (open >> d & 1U) != 0, out + d * kOutlook);
 }
 
 /// The features of snakes `first` to `last` - 1, each as its own team sees them, rows `stride` floats apart; without

@@ -43,6 +43,12 @@ SD_HD_APART inline Segments segments_of(const State& state) {
   return segments;
 }
 
+/// One step of a snake's flood; `blocked`, and its flood up to the step before, must be there.
+SD_HD inline void spread_head(Reach& reach, int snake, int t) {
+  const CellSet& before = reach.by[snake][t - 1];
+  reach.by[snake][t] = before | without(spread(before), reach.blocked[t]);
+}
+
 /// Cost  60 steps of flood fill.
 SD_HD_APART inline Reach reach_of(const State& state, const Segments& segments) {
   Reach reach;
@@ -59,20 +65,31 @@ SD_HD_APART inline Reach reach_of(const State& state, const Segments& segments) 
     reach.by[i][0] = state.length(i) > 0 ? only(state.head(i)) : CellSet{};
   }
   SD_ROLLED for (int t = 1; t <= kHorizon; ++t) {
-    SD_ROLLED for (int i = 0; i < kSnakes; ++i) {
-      const CellSet& before = reach.by[i][t - 1];
-      reach.by[i][t] = before | without(spread(before), reach.blocked[t]);
-    }
+    SD_ROLLED for (int i = 0; i < kSnakes; ++i) spread_head(reach, i, t);
   }
   return reach;
 }
 
 SD_HD inline Reach reach_of(const State& state) { return reach_of(state, segments_of(state)); }
 
+/// The others of a snake's game.
+struct Others {
+  int mates[2], first_foe;
+};
+SD_HD inline Others others_of(int snake) {
+  const int team = snake / kTeamSize, own = team * kTeamSize;
+  return {{snake == own ? own + 1 : own, snake == own + 2 ? own + 1 : own + 2}, (1 - team) * kTeamSize};
+}
+
 /// What others hold before a snake gets there in `t` steps: cells that a foe reaches by then, or a mate earlier.
-SD_HD inline CellSet claims_against(const Reach& reach, const int (&mates)[2], int first_foe, int t) {
-  return reach.by[first_foe][t] | reach.by[first_foe + 1][t] | reach.by[first_foe + 2][t] |
-         reach.by[mates[0]][t - 1] | reach.by[mates[1]][t - 1];
+SD_HD inline CellSet claims_against(const Reach& reach, const Others& o, int t) {
+  return reach.by[o.first_foe][t] | reach.by[o.first_foe + 1][t] | reach.by[o.first_foe + 2][t] |
+         reach.by[o.mates[0]][t - 1] | reach.by[o.mates[1]][t - 1];
+}
+
+/// What is closed to it: cells that are blocked or held by others.
+SD_HD inline CellSet closed_to(const Reach& reach, const Others& o, int t) {
+  return reach.blocked[t] | claims_against(reach, o, t);
 }
 
 /// Where a move leads, up to the horizon.
@@ -99,35 +116,41 @@ struct Flood {
   SD_HD int first() const { return base::lowest_bit(met | 1U << (kHorizon + 1)); }
 };
 
-/// For the four moves of a snake. A move back, or into a cell that is still taken in the next step, leads nowhere.
-SD_HD_APART inline void look_ahead(const State& state, const Reach& reach, int snake, Outlook (&out)[4]) {
-  const int team = snake / kTeamSize, foe = (1 - team) * kTeamSize, own = team * kTeamSize;
-  const int mates[2] = {snake == own ? own + 1 : own, snake == own + 2 ? own + 1 : own + 2};
-  const CellSet foes = reach.by[foe][1] | reach.by[foe + 1][1] | reach.by[foe + 2][1],
-                team_mates = reach.by[mates[0]][1] | reach.by[mates[1]][1];
-  CellSet closed[kHorizon + 1];
-  SD_ROLLED for (int t = 2; t <= kHorizon; ++t) closed[t] =
-      reach.blocked[t] | claims_against(reach, mates, foe, t);
-  SD_ROLLED for (int d = 0; d < 4; ++d) {
-    out[d] = Outlook{};
-    const int cell = follow(state.head(snake), d);
-    if (state.length(snake) == 0 || d == (state.direction(snake) ^ 1) || reach.blocked[1].contains(cell))
-      continue;
-    out[d].foe_may_enter = foes.contains(cell);
-    out[d].mate_may_enter = team_mates.contains(cell);
-    const CellSet start = only(cell);
-    const std::uint32_t met = static_cast<std::uint32_t>(reach.beans.contains(cell)) << 1;
-    Flood all{start, met}, owned{start, met};
-    SD_ROLLED for (int t = 2; t <= kHorizon; ++t) {
-      all.spread_to(reach.blocked[t], reach.beans, t);
-      owned.spread_to(closed[t], reach.beans, t);
-    }
-    out[d].room = count(all.reached);
-    out[d].territory = count(owned.reached);
-    out[d].beans = count(owned.reached & reach.beans);
-    out[d].bean_distance = all.first();
-    out[d].own_bean_distance = owned.first();
+/// Where the move in direction `d` leads. A move back, or into a cell that is still taken in the next step, leads nowhere.
+/// `closed`: closed_to at a step from 2 on.
+template <class Closed>
+SD_HD inline Outlook outlook_of(const State& state, const Reach& reach, const Others& o, int snake, int d,
+                                const Closed& closed) {
+  Outlook out;
+  const int cell = follow(state.head(snake), d);
+  if (state.length(snake) == 0 || d == (state.direction(snake) ^ 1) || reach.blocked[1].contains(cell))
+    return out;
+  CellSet foes = reach.by[o.first_foe][1];
+  for (int k = 1; k < kTeamSize; ++k) foes = foes | reach.by[o.first_foe + k][1];
+  out.foe_may_enter = foes.contains(cell);
+  out.mate_may_enter = (reach.by[o.mates[0]][1] | reach.by[o.mates[1]][1]).contains(cell);
+  const CellSet start = only(cell);
+  const std::uint32_t met = static_cast<std::uint32_t>(reach.beans.contains(cell)) << 1;
+  Flood all{start, met}, owned{start, met};
+  SD_ROLLED for (int t = 2; t <= kHorizon; ++t) {
+    all.spread_to(reach.blocked[t], reach.beans, t);
+    owned.spread_to(closed(t), reach.beans, t);
   }
+  out.room = count(all.reached);
+  out.territory = count(owned.reached);
+  out.beans = count(owned.reached & reach.beans);
+  out.bean_distance = all.first();
+  out.own_bean_distance = owned.first();
+  return out;
+}
+
+/// For the four moves of a snake.
+SD_HD_APART inline void look_ahead(const State& state, const Reach& reach, int snake, Outlook (&out)[4]) {
+  const Others others = others_of(snake);
+  CellSet closed[kHorizon + 1];
+  SD_ROLLED for (int t = 2; t <= kHorizon; ++t) closed[t] = closed_to(reach, others, t);
+  SD_ROLLED for (int d = 0; d < 4; ++d) out[d] =
+      outlook_of(state, reach, others, snake, d, [&](int t) -> const CellSet& { return closed[t]; });
 }
 
 }  // namespace snake_ddp::game

@@ -27,18 +27,21 @@ struct Sight {
     const int n = features();
     if (encode::is_view(kind)) {
       encode::view::write(encode::has_outlooks(kind), state, team, out, n + 1);
-      for (int snake = 0; snake < game::kTeamSize; ++snake) {
-        float* row = out + snake * (n + 1);
-        row[n] = 1.0F;
-        if (view_radius > 0) encode::hide_far(view_radius, row);
-        if (!graphs) continue;
-        const int head = state.head(team * game::kTeamSize + snake);
-        float hidden[game::kSnakes];  // taken from the graphs
-        encode::write_graphs(state, team, {head, view_radius}, row + encode::obs_size(kind), hidden);
-      }
+      for (int snake = 0; snake < game::kTeamSize; ++snake)
+        finish_view(state, team, snake, out + snake * (n + 1));
       return;
     }
     write_plain(state, team, out);
+  }
+
+  /// What follows the window or the view in the row of a team's snake.
+  SD_HD void finish_view(const game::State& state, int team, int snake, float* row) const {
+    row[features()] = 1.0F;
+    if (view_radius > 0) encode::hide_far(view_radius, row);
+    if (!graphs) return;
+    const int head = state.head(team * game::kTeamSize + snake);
+    float hidden[game::kSnakes];  // taken from the graphs
+    encode::write_graphs(state, team, {head, view_radius}, row + encode::obs_size(kind), hidden);
   }
 
   /// The same for 26 and 30 features.

@@ -18,7 +18,9 @@ inline constexpr std::int64_t kTeam = game::kTeamSize, kActions = game::kMoves,
                               kActionFloats = kTeam * kActions,
                               kBoardFloats = sizeof(game::State) / sizeof(float),
                               // A transition that waits for its n-th reward: board, action, reward.
-    kWindowWidth = kBoardFloats + kActionFloats + kTeam;
+    kWindowWidth = kBoardFloats + kActionFloats + kTeam,
+                              // Where its board must be at a multiple of 16 bytes.
+    kAlignedWindowWidth = (kWindowWidth + 3) / 4 * 4;
 
 /// Added to the step so that team B draws its own random numbers.
 inline constexpr std::uint32_t kTeamB = 1U << 16;
@@ -56,7 +58,7 @@ SD_HD inline void choose(const TurnRules& rules, const game::State& state, std::
   const auto step = static_cast<std::uint32_t>(state.step());
   const std::uint32_t side = team == 0 ? 0 : kTeamB;
   const base::RandomBlock draw = base::random_block(rules.seed, stream, step | side, base::Purpose::kAct);
-  memcpy(stored, values, kActionFloats * sizeof(float));
+  for (std::int64_t i = 0; i < kActionFloats; ++i) stored[i] = values[i];
   base::RandomStream random(rules.seed, stream, base::Purpose::kExplore, step * 4 | side);
   if (!best && static_cast<double>(base::unit_float(draw.word[3])) < epsilon) {
     const auto low = static_cast<float>(rules.random_low);
@@ -102,13 +104,14 @@ struct Summed {
 };
 
 /// Sums the rewards of `count` steps from `oldest` on.
-/// Shapes  window [n_step, kWindowWidth], a ring.
+/// Shapes  window [n_step, kWindowWidth], a ring, rows `stride` apart.
 SD_HD inline Summed summed(const TurnRules& rules, const float* window, std::int64_t oldest,
-                           std::int64_t count, const game::State& after, bool terminated) {
+                           std::int64_t count, const game::State& after, bool terminated,
+                           std::int64_t stride = kWindowWidth) {
   Summed s{};
   double factor = 1.0;
   for (std::int64_t k = 0; k < count; ++k) {
-    const float* reward = window + (oldest + k) % rules.n_step * kWindowWidth + kBoardFloats + kActionFloats;
+    const float* reward = window + (oldest + k) % rules.n_step * stride + kBoardFloats + kActionFloats;
     for (int snake = 0; snake < kTeam; ++snake) s.reward[snake] += static_cast<float>(factor) * reward[snake];
     factor *= rules.gamma;
   }

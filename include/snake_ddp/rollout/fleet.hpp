@@ -60,9 +60,9 @@ class Fleet {
   replay::DeviceBuffer& replay_;
   at::Device device_;
   nets::NamedTensors state_;  // a collector's, on the device
-  at::Tensor place_, counts_, sums_, records_, record_epsilon_, observations_, values_;
+  at::Tensor place_, counts_, sums_, records_, record_epsilon_, observations_, values_, rivals_;
   std::int64_t sources_[play::kSources];  // the index of each in replay's columns, -1 if there is none
-  bool stores_boards_ = false, best_ = false;
+  bool stores_boards_ = false, best_ = false, territory_ = false;
   std::int64_t fetched_ = 0, replay_size_ = 0, replay_appended_ = 0;
   double epsilon_;
 };
