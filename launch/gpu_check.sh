@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # launch/gpu_check.sh [FOLDER]: the first ten minutes on a machine with a GPU. Each step has a limit of its own; what it prints
-# goes into FOLDER (gpu_check), with a table of all steps as report.md and report.json. Without a GPU every step that needs one is
+# goes into FOLDER (gpu_check), with a table of all steps as report.md and report.json. Without a GPU every step but the first is
 # reported as "not run: no device".
 #
 #   SNAKE_DDP_BIN=build/release   a build
@@ -59,6 +59,8 @@ same_weights() {
 export -f same_weights train
 export snake_ddp folder
 
+# Without a driver too: it says so itself.
+device=${device:-none} step "device against host" 120 "$bin/tests/rollout/device_check"
 # NoTests: a program without such a test fails.
 step "kernels against the host" 120 "$bin/tests/rollout/test_rollout" "[.device]" -w NoTests
 step "Adam on the device" 60 "$bin/tests/learners/test_learners" "[.device]" -w NoTests

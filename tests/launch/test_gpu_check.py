@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 
-from processes import SOURCE, clean_environment
+from processes import BUILD, SOURCE, clean_environment
 
 
 def program(path, *lines):
@@ -16,7 +16,7 @@ def program(path, *lines):
 def check(folder, *tools, build):
     path = os.pathsep.join([*map(str, tools), "/usr/local/bin", "/usr/bin", "/bin"])
     done = subprocess.run([SOURCE / "launch" / "gpu_check.sh", folder], capture_output=True, text=True, timeout=300,
-                          env=clean_environment(PATH=path, SNAKE_DDP_BIN=build, SNAKE_DDP_STEP_S=2))
+                          env=clean_environment(PATH=path, CUDA_VISIBLE_DEVICES="-1", SNAKE_DDP_BIN=build, SNAKE_DDP_STEP_S=2))
     report = json.loads((folder / "report.json").read_text())
     assert (folder / "report.md").read_text() == done.stdout
     assert len(report["steps"]) == len({step["step"] for step in report["steps"]}) == done.stdout.count("\n| ") - 1
@@ -25,8 +25,10 @@ def check(folder, *tools, build):
 
 def test_without_a_device_every_step_says_so(tmp_path):
     program(tmp_path / "bin" / "nvidia-smi", "exit 9")
-    code, device, steps = check(tmp_path / "report", tmp_path / "bin", build=tmp_path)
+    code, device, steps = check(tmp_path / "report", tmp_path / "bin", build=BUILD)
     assert code == 0 and device == "none"
+    result, says = steps.pop("device against host")
+    assert result == "passed" and says.startswith("no device")
     assert len(steps) >= 13 and set(steps.values()) == {("not run: no device", "")}
 
 
@@ -36,13 +38,15 @@ def test_with_a_device_each_step_is_run_and_judged(tmp_path):
     build = tmp_path / "build"
     program(build / "tests/rollout/test_rollout", '[ "${*: -2}" = "-w NoTests" ] || exit 8',
             '[ "$1" != "[.device]" ] || { echo 3 assertions failed; exit 3; }', "echo no errors")
+    program(build / "tests/rollout/device_check", "echo window, DIFFERENT: boards; echo 1 of 5 parts differ; exit 1")
     program(build / "tests/learners/test_learners", "sleep 600")
     # A recording of QMIX on two streams has other weights.
     program(build / "src/app/snake_ddp", 'case "$*" in *qmix*"graph on --overlap on"*) w=2 ;; *) w=1 ;; esac',
             'echo "$1: Fingerprint"; echo "Fingerprint: weights $w"')
     code, device, steps = check(tmp_path / "report", tmp_path / "bin", build=build)
     assert code == 1 and device == "A fast one, 580.1, 9.0"
-    expected = {"kernels against the host": ("failed: exit code 3", "3 assertions failed"),
+    expected = {"device against host": ("failed: exit code 1", "1 of 5 parts differ"),
+                "kernels against the host": ("failed: exit code 3", "3 assertions failed"),
                 "Adam on the device": ("failed: longer than 2 s", ""),
                 "same weights: dqn": ("passed", "overlap on, cuda_graph on: Fingerprint: weights 1"),
                 "same weights: qmix": ("failed: exit code 1", "overlap on, cuda_graph on: Fingerprint: weights 2"),

@@ -1,0 +1,388 @@
+// device_check: does this machine's GPU compute what the host computes, bit for bit, and how fast is it next to its memory?
+// A program without LibTorch: a machine that has only a driver answers within seconds.
+//
+//   device_check [--boards 65536] [--steps 450] [--device host] [--spoil all]
+//
+//   --device host   for tests: the device's part is done on the host, in another order
+//   --spoil all     for tests: flips a bit of each array of the device before the comparison
+//
+// Exit code 0: all is equal, or there is no device. 1: something differs. 2: CUDA reports an error, or a usage error.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstdlib>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../../src/learners/adam_work.hpp"
+#include "../../src/replay/draw_rows.hpp"
+#include "../../src/rollout/fleet_work.hpp"
+#include "../host_loops.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+
+struct Options {
+  std::int64_t boards = 65'536, steps = 450;
+  bool on_host = false, spoil = false;
+} options;
+int different = 0;
+
+void check(cudaError_t error, const std::string& what) {
+  if (error != cudaSuccess) throw std::runtime_error(fmt::format("{}: {}", what, cudaGetErrorString(error)));
+}
+
+void copy(void* to, const void* from, std::size_t bytes) {
+  if (options.on_host) {
+    memcpy(to, from, bytes);
+  } else {
+    check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "copying");
+  }
+}
+
+/// Pieces of work only read some of the arrays that are filled here.
+template <class T>
+T* filled(const T* array) {
+  return const_cast<T*>(array);
+}
+
+/// Arrays in main memory, or on the device.
+struct Memory {
+  struct Array {
+    const char* name;
+    void* begin;
+    std::size_t bytes;
+  };
+
+  explicit Memory(bool device) : on_device(device && !options.on_host) {}
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() {
+    for (const Array& array : arrays)
+      on_device ? static_cast<void>(cudaFree(array.begin)) : free(array.begin);
+  }
+
+  template <class T>
+  T* take(const char* name, std::int64_t count) {
+    Array array{name, nullptr, static_cast<std::size_t>(count) * sizeof(T)};
+    if (on_device) {
+      check(cudaMalloc(&array.begin, array.bytes), fmt::format("{} bytes of the device", array.bytes));
+    } else {
+      array.begin = std::aligned_alloc(256, (array.bytes + 255) / 256 * 256);
+      memset(array.begin, 0, array.bytes);
+    }
+    arrays.push_back(array);
+    return static_cast<T*>(array.begin);
+  }
+
+  bool on_device;
+  std::vector<Array> arrays;
+};
+
+/// The same work on both sides: what `lay_out` makes of each one's memory.
+template <class Part>
+struct Both {
+  template <class LayOut>
+  explicit Both(const LayOut& lay_out) : host(lay_out(here)), device(lay_out(there)) {}
+
+  void send() const {
+    for (std::size_t k = 0; k < here.arrays.size(); ++k)
+      copy(there.arrays[k].begin, here.arrays[k].begin, here.arrays[k].bytes);
+  }
+
+  template <class Make>
+  void run(std::int64_t count, const Make& make) const {
+    run_on_device(count, make(device));
+    const HostGoes goes([](std::int64_t n, const std::function<void(std::int64_t)>& work) {
+      if (n >= 64) return threaded(n, work);
+      for (std::int64_t i = 0; i < n; ++i) work(i);
+    });
+    base::each_on_host(count, make(host));
+  }
+
+  template <class Work>
+  static void run_on_device(std::int64_t count, const Work& work) {
+    if (!options.on_host) return check(static_cast<cudaError_t>(launch(work, count, nullptr)), "a kernel");
+    const HostGoes goes(shuffled);
+    base::each_on_host(count, work);
+  }
+
+  void compare(const std::string& what) const {
+    std::vector<std::string> differ;
+    std::vector<std::uint8_t> fetched;
+    std::size_t bytes = 0;
+    for (std::size_t k = 0; k < here.arrays.size(); ++k) {
+      const auto& array = here.arrays[k];
+      fetched.resize(array.bytes);
+      copy(fetched.data(), there.arrays[k].begin, array.bytes);
+      if (options.spoil) fetched[array.bytes / 2] ^= 1;
+      if (memcmp(fetched.data(), array.begin, array.bytes) != 0) differ.emplace_back(array.name);
+      bytes += array.bytes;
+    }
+    different += static_cast<int>(!differ.empty());
+    fmt::print("{}, {:.1f} MB in {} arrays: {}\n", what, static_cast<double>(bytes) * 1e-6,
+               here.arrays.size(),
+               differ.empty() ? "equal" : fmt::format("DIFFERENT: {}", fmt::join(differ, ", ")));
+  }
+
+  Memory here{false}, there{true};
+  Part host, device;
+};
+
+struct Games {
+  rollout::FleetArrays f{};
+  rollout::Seen seen{}, drawn{};  // of the boards now, and of rows of replay
+  replay::DrawRows draw{};
+};
+
+Games lay_out_games(Memory& m, const play::Sight& sight) {
+  Games g;
+  rollout::FleetArrays& f = g.f;
+  const std::int64_t boards = options.boards, row = play::kTeam * (sight.features() + 1);
+  f.rules.sight = sight;
+  f.rules.n_step = 3;
+  f.rules.mask_fatal = true;
+  f.opponents =
+      agents::plan_of_mix(agents::parse_mix("level0,level1,level2,level3,level4,evasion,territory"), 11);
+  f.num_boards = boards;
+  f.capacity = f.ended_capacity = 4 * boards;
+  f.best = encode::is_view(sight.kind);
+  f.decays = true;
+  f.boards = m.take<game::State>("boards", boards);
+  f.games = m.take<std::int64_t>("games", boards);
+  f.running = m.take<std::int64_t>("running games", boards * play::kFields);
+  f.running_epsilon = m.take<double>("running epsilon", boards);
+  f.window = m.take<float>("window", boards * f.rules.n_step * play::kAlignedWindowWidth);
+  f.window_size = m.take<std::int64_t>("window's size", boards);
+  f.window_next = m.take<std::int64_t>("window's next", boards);
+  f.epsilon = m.take<double>("epsilon", 1);
+  f.place = m.take<double>("place", boards + 1);
+  f.started = m.take<std::int64_t>("started", 1);
+  f.ended = m.take<std::int64_t>("ended", 1);
+  f.values = m.take<float>("values", boards * play::kActionFloats);
+  f.rivals = m.take<std::uint8_t>("rivals", boards * play::kTeam);
+  f.counts = m.take<std::int64_t>("counts", boards);
+  f.sums = m.take<std::int64_t>("sums", boards);
+  f.records = m.take<std::int64_t>("records", f.ended_capacity * rollout::kEndedFields);
+  f.record_epsilon = m.take<double>("records' epsilon", f.ended_capacity);
+  f.counter = m.take<std::int64_t>("replay's counters", replay::kCounters);
+  const std::int64_t seen = f.best ? play::kBoardFloats : row;
+  const std::int64_t widths[] = {seen, play::kActionFloats, play::kTeam,
+                                 seen, play::kTeam,         play::kActionFloats};
+  for (int s = 0; s < play::kBack; ++s)
+    f.column[s] = m.take<float>(play::kSourceNames[s], f.capacity * widths[s]);
+  g.seen = {sight, f.boards, nullptr, m.take<float>("seen", boards * row)};
+  g.draw = {7, f.counter + replay::kDraw, f.counter + replay::kSize, m.take<std::int64_t>("drawn", boards)};
+  if (f.best)
+    g.drawn = {sight, reinterpret_cast<game::State*>(f.column[play::kObservation]), g.draw.index,
+               m.take<float>("rows seen", boards * row)};
+  return g;
+}
+
+template <class Look>
+void see(const Both<Games>& both, const Look& look) {
+  if (both.host.f.best) {
+    both.run(options.boards, [&](const Games& g) { return rollout::SeeView{look(g)}; });
+  } else {
+    both.run(options.boards, [&](const Games& g) { return rollout::SeePlain{look(g)}; });
+  }
+}
+
+/// Games as training plays them, into replay and out of it again.
+void compare_games(const char* what, const play::Sight& sight) {
+  const Both<Games> both([&](Memory& m) { return lay_out_games(m, sight); });
+  const rollout::FleetArrays& f = both.host.f;
+  const std::int64_t boards = options.boards;
+  for (std::int64_t b = 0; b < boards; ++b) rollout::deal(f, b, b + 1);
+  *f.started = boards;
+  *f.epsilon = 1;
+  std::fill_n(filled(f.place), boards + 1, 0.99);
+  for (std::int64_t k = 0; k < boards * play::kActionFloats; ++k)
+    filled(f.values)[k] = static_cast<float>(k * 2'654'435'761 % 1009) / 1009.0F;
+  both.send();
+  for (std::int64_t t = 0; t < options.steps; ++t) {
+    both.run(boards, [](const Games& g) { return rollout::TerritoryMoves{g.f}; });
+    both.run(boards, [](const Games& g) { return rollout::PlayBoard{g.f}; });
+    // What follows writes where the counts say, so they are compared first.
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(boards));
+    copy(counts.data(), both.device.f.counts, counts.size() * sizeof counts[0]);
+    if (!std::equal(counts.begin(), counts.end(), f.counts)) {
+      fmt::print("{}: stopped at step {}\n", what, t + 1);
+      break;
+    }
+    std::partial_sum(f.counts, f.counts + boards, filled(f.sums));
+    copy(filled(both.device.f.sums), f.sums, counts.size() * sizeof counts[0]);
+    if (f.best) {
+      both.run(boards, [](const Games& g) { return rollout::SettleBoard<true>{g.f}; });
+    } else {
+      both.run(boards, [](const Games& g) { return rollout::SettleBoard<false>{g.f}; });
+    }
+    both.run(1, [](const Games& g) { return rollout::CountStep{g.f}; });
+  }
+  see(both, [](const Games& g) { return g.seen; });
+  both.run(boards, [](const Games& g) { return g.draw; });
+  if (f.best) see(both, [](const Games& g) { return g.drawn; });
+  both.compare(fmt::format("{}: {} boards, {} steps", what, boards, options.steps));
+}
+
+struct Adam {
+  learners::BeginAdam begin;
+  learners::StepAdam step;
+  learners::AdamScales* scales;
+};
+
+Adam lay_out_adam(Memory& m, std::int64_t parameters) {
+  const auto floats = [&](const char* name, std::int64_t count) { return m.take<float>(name, count); };
+  auto* const scales = m.take<learners::AdamScales>("scales", 1);
+  return {{floats("norm", 1), floats("Adam's steps", 1), m.take<double>("rate", 1), 1.0, scales},
+          {scales, floats("gradient", parameters), floats("parameters", parameters),
+           floats("first moments", parameters), floats("second moments", parameters),
+           floats("targets", parameters), 0.01F},
+          scales};
+}
+
+void compare_adam() {
+  constexpr std::int64_t kParameters = 100'000;
+  const Both<Adam> both([](Memory& m) { return lay_out_adam(m, kParameters); });
+  const Adam& host = both.host;
+  *filled(host.begin.norm) = 3.0F;
+  *filled(host.begin.learning_rate) = 1e-3;
+  for (std::int64_t i = 0; i < kParameters; ++i) {
+    filled(host.step.gradient)[i] = std::sin(static_cast<float>(i));
+    host.step.parameter[i] = host.step.target[i] = std::cos(static_cast<float>(i));
+  }
+  both.send();
+  int apart = 0;
+  for (int step = 0; step < 50; ++step) {
+    both.run(1, [](const Adam& a) { return a.begin; });
+    // Powers may differ in the last bit. The elements then start from the same scales.
+    int there[3], here[3];
+    copy(there, both.device.scales, sizeof there);
+    memcpy(here, host.scales, sizeof here);
+    for (int k = 0; k < 3; ++k) apart = std::max(apart, std::abs(there[k] - here[k]));
+    copy(both.device.scales, host.scales, sizeof here);
+    both.run(kParameters, [](const Adam& a) { return a.step; });
+  }
+  both.compare(fmt::format("Adam: 50 steps, scales at most {} units in the last place apart", apart));
+  different += apart > 1;
+}
+
+/// Seconds of one call, without the first.
+template <class Call>
+double seconds_of(const Call& call) {
+  const auto time = [&](int times) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int k = 0; k < times; ++k) call();
+    if (!options.on_host) check(cudaDeviceSynchronize(), "a measurement");
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
+  };
+  time(1);
+  return time(20);
+}
+
+void measure(std::int64_t boards) {
+  Memory memory(true);
+  auto* const states = memory.take<game::State>("boards", boards);
+  auto* const others = memory.take<game::State>("others", boards);
+  auto* const games = memory.take<std::uint32_t>("games", boards);
+  const play::Sight plain{encode::ObsKind::k30}, view{encode::ObsKind::kView};
+  auto* const out = memory.take<float>("seen", boards * play::kTeam * (view.features() + 1));
+  std::vector<game::State> dealt(static_cast<std::size_t>(boards));
+  for (std::int64_t b = 0; b < boards; ++b) {
+    game::PhiloxChance chance(1, play::stream_of(b, 0));
+    game::reset(dealt[static_cast<std::size_t>(b)], chance);
+  }
+  const std::size_t bytes = dealt.size() * sizeof(game::State);
+  copy(states, dealt.data(), bytes);
+  copy(games, std::vector<std::uint32_t>(dealt.size()).data(), dealt.size() * sizeof *games);
+  const auto run = [&](const auto& work) { Both<Games>::run_on_device(boards, work); };
+  const double all = static_cast<double>(boards), line = 2 * static_cast<double>(bytes) / all,
+               moved = seconds_of([&] { copy(others, states, bytes); });
+  fmt::print("{} boards: memory {:.3g} GB/s", boards, line * all / moved * 1e-9);
+  const auto report = [&](const char* what, double seconds, double bytes_of_a_board) {
+    fmt::print("; {} {:.3g}/s, {:.2g} of the memory's", what, all / seconds,
+               bytes_of_a_board / line * moved / seconds);
+  };
+  const auto row = [](const play::Sight& sight) {
+    return static_cast<double>(play::kTeam * (sight.features() + 1)) * sizeof(float);
+  };
+  report("steps", seconds_of([&] { run(rollout::WanderBoard{states, games, 1}); }), line);
+  report("30 features", seconds_of([&] {
+           run(rollout::SeePlain{{plain, states, nullptr, out}});
+         }),
+         line / 2 + row(plain));
+  report("views", seconds_of([&] {
+           run(rollout::SeeView{{view, states, nullptr, out}});
+         }),
+         line / 2 + row(view));
+  fmt::print("\n");
+}
+
+/// Is there a device to compare? Says which, or why not.
+bool find_device() {
+  int driver = 0, devices = 0;
+  check(cudaDriverGetVersion(&driver), "the driver's version");
+  const cudaError_t found = driver == 0 ? cudaErrorNoDevice : cudaGetDeviceCount(&devices);
+  if (found == cudaErrorNoDevice || (found == cudaSuccess && devices == 0)) {
+    fmt::print("no device{}\n", driver == 0 ? ": no NVIDIA driver responds" : "");
+    return false;
+  }
+  check(found, "looking for devices");
+  cudaDeviceProp p{};
+  check(cudaGetDeviceProperties(&p, 0), "the device's properties");
+  fmt::print("{}, compute capability {}.{}, {} MiB, driver for CUDA {}.{}\n", p.name, p.major, p.minor,
+             p.totalGlobalMem >> 20, driver / 1000, driver % 1000 / 10);
+  return true;
+}
+
+void read_arguments(int argc, char** argv) {
+  const auto number = [](const char* text) {
+    const std::int64_t value = std::atoll(text);
+    if (value < 1) throw std::runtime_error(fmt::format("\"{}\" is not a number above 0", text));
+    return value;
+  };
+  for (int k = 1; k < argc; k += 2) {
+    const std::string flag = argv[k], value = k + 1 < argc ? argv[k + 1] : "";
+    if (flag == "--boards") {
+      options.boards = number(value.c_str());
+    } else if (flag == "--steps") {
+      options.steps = number(value.c_str());
+    } else if (flag == "--device" && value == "host") {
+      options.on_host = true;
+    } else if (flag == "--spoil" && value == "all") {
+      options.spoil = true;
+    } else {
+      throw std::runtime_error(fmt::format(
+          "\"{} {}\": the flags are --boards N, --steps N, --device host, --spoil all", flag, value));
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    read_arguments(argc, argv);
+    if (!options.on_host && !find_device()) return 0;
+    using encode::ObsKind;
+    compare_games("26 features", {ObsKind::k26, encode::feature_scaling(ObsKind::k26)});
+    compare_games("30 features", {ObsKind::k30, encode::feature_scaling(ObsKind::k30)});
+    compare_games("a window with graphs", {ObsKind::kWindow, encode::no_scaling(), 3, true});
+    compare_games("the view", {ObsKind::kView});
+    compare_adam();
+    for (const std::int64_t times : {1, 16})
+      if (different == 0) measure(times * options.boards);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "device_check: {}\n", error.what());
+    return 2;
+  }
+  fmt::print("{}\n", different == 0 ? "all equal" : fmt::format("{} of 5 parts differ", different));
+  return different == 0 ? 0 : 1;
+}
