@@ -29,7 +29,8 @@ struct BenchLine {
   int ranks = 2;
   int busy = 0;
   std::string config;
-  std::vector<std::int64_t> batch_sizes = {128, 1024, 4096};
+  std::string algo;
+  std::vector<std::int64_t> batch_sizes;
   std::int64_t boards = 65536;
   std::string device = "cpu";
   double bucket_mb = pretrain::PretrainOptions{}.bucket_mb;
@@ -50,9 +51,16 @@ Rows game_rows(const BenchLine& l) {
 }
 
 Rows update_rows(const BenchLine& l) {
-  return l.device == "cpu"
-             ? bench::measure_update(l.seconds, l.batch_sizes)
-             : bench::measure_device_update(l.seconds, l.batch_sizes, bench::device_named(l.device));
+  const bool preset = !l.config.empty();
+  if (l.device != "cpu" && (preset || !l.algo.empty()))
+    throw base::UsageError(
+        fmt::format("bench update --device {} measures ddpg with the reference's sizes only: leave "
+                    "out --config and --algo",
+                    l.device));
+  std::vector<std::int64_t> sizes = l.batch_sizes;
+  if (sizes.empty() && !preset) sizes = {128, 1024, 4096};
+  return l.device == "cpu" ? bench::measure_update(l.seconds, sizes, l.config, l.algo)
+                           : bench::measure_device_update(l.seconds, sizes, bench::device_named(l.device));
 }
 
 // Those that start processes come first: the others leave threads of LibTorch behind.
@@ -127,7 +135,7 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
       ->capture_default_str();
   command
       .add_option("--batch_size,--batch-size", line->batch_sizes,
-                  "batch sizes of the update bench [128 1024 4096]")
+                  "batch sizes of the update bench [128 1024 4096, or that of --config]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   command
       .add_option("--ranks", line->ranks, "ranks in the benches allreduce, train, memory, start and reducer")
@@ -143,7 +151,8 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
       ->check(CLI::Range(0, 256))
       ->capture_default_str();
   command.add_option("--config", line->config,
-                     "JSON file with the settings of their runs [the reference's schedule]");
+                     "JSON file with the settings of their runs, and of update's learner [the reference's]");
+  command.add_option("--algo", line->algo, "the update bench's learner [that of --config]");
   command
       .add_option("--device", line->device,
                   "where the game and update benches run: cpu, cuda, or pieces (the device code on the CPU)")

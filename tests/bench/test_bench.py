@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from processes import BINARY, BUILD, SOURCE, TINY, call, flags, run_folder
+from processes import BINARY, BUILD, SOURCE, TINY, call, flags, only_json, run_folder
 
 BENCH = SOURCE / "bench"
 LOOPS = BUILD / "bench" / "loops"
@@ -174,6 +174,24 @@ def test_what_needs_other_programs_says_so(tmp_path):
     done = script(sys.executable, BENCH / "python_reference.py", tmp_path)
     assert done.returncode == 2 and "main_ddp.py" in done.stderr
     assert script(sys.executable, BENCH / "python_reference.py", "--help").returncode == 0
+
+
+def test_every_learner_has_its_products_in_the_update_bench():
+    for algo in only_json(call("info", "--json").stdout)["learners"]:
+        done = call("bench", "update", "--algo", algo, "--batch_size", "32", "--seconds", "0.01", "--json")
+        assert done.returncode == 0, done.stderr
+        update, products = json.loads(done.stdout)["benches"]
+        assert (update["name"], products["name"]) == (f"{algo}_update_batch_32", "matrix_products_batch_32")
+        assert update["value"] > 0 and update["limit"] == products["value"] > 0
+
+
+def test_the_update_bench_takes_its_sizes_from_a_preset():
+    done = call("bench", "update", "--config", SOURCE / "configs/champion.json", "--seconds", "0.01", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["benches"][0]["name"] == "dqn_update_batch_384"
+    for refused in (("--algo", "dnq"), ("--algo", "dqn", "--device", "pieces")):
+        done = call("bench", "update", *refused)
+        assert done.returncode == 2 and "--algo" in done.stderr, done.stderr
 
 
 def test_the_benches_of_devices_run_their_work_on_the_cpu():

@@ -9,7 +9,7 @@ namespace {
 
 using namespace snake_ddp;
 
-double difference(const at::Tensor& a, const at::Tensor& b) {
+double scaled_difference(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).abs().max().item<double>() / (1.0 + b.abs().max().item<double>());
 }
 
@@ -27,15 +27,15 @@ TEST_CASE("products equal ATen's at every remainder of the register blocks", "[p
         at::Tensor out = at::full({m, n + 3}, 7.0F);
         kernels::multiply(m, n, p, {a.data_ptr<float>(), p, 1}, {b.data_ptr<float>(), n, 1},
                           out.data_ptr<float>(), n + 3);
-        REQUIRE(difference(out.narrow(1, 0, n), expected) < 1e-5);
+        REQUIRE(scaled_difference(out.narrow(1, 0, n), expected) < 1e-5);
         REQUIRE(at::equal(out.narrow(1, n, 3), at::full({m, 3}, 7.0F)));
         const at::Tensor transposed = a.t().contiguous();
         kernels::multiply(m, n, p, {transposed.data_ptr<float>(), 1, m}, {b.data_ptr<float>(), n, 1},
                           out.data_ptr<float>(), n + 3);
-        REQUIRE(difference(out.narrow(1, 0, n), expected) < 1e-5);
+        REQUIRE(scaled_difference(out.narrow(1, 0, n), expected) < 1e-5);
         kernels::multiply(m, n, p, {a.data_ptr<float>(), p, 1}, {b.data_ptr<float>(), n, 1},
                           out.data_ptr<float>(), n + 3, /*add=*/true);
-        REQUIRE(difference(out.narrow(1, 0, n), expected * 2) < 1e-5);
+        REQUIRE(scaled_difference(out.narrow(1, 0, n), expected * 2) < 1e-5);
       }
     }
   }
