@@ -35,7 +35,7 @@ const std::string kMissing = "snake/join/missing/";  // + id: the ranks that ran
 const std::string kAnnounced =
     "snake/join/announced";  // id, "go" and the members, or id, "no" and the reason
 
-constexpr milliseconds kNap{10};
+constexpr milliseconds kBetweenLooks{10};
 constexpr milliseconds kLinger{300};  // a store that this process hosts must outlive its bad news
 
 std::string draw_token() {
@@ -108,7 +108,7 @@ class Host {
         throw DistError(roll.refusal);
       }
       if (missing != last_missing) store_.set(kMissing + id_, last_missing = missing);
-      std::this_thread::sleep_for(kNap);
+      std::this_thread::sleep_for(kBetweenLooks);
     }
   }
 
@@ -202,7 +202,7 @@ Announcement join_host(c10d::Store& store, const Hello& self, const std::string&
       throw DistError(fmt::format("rank 0 did not answer at the store {} within {:.0f} s: {}", where,
                                   seconds(limit), hint));
     }
-    std::this_thread::sleep_for(kNap);
+    std::this_thread::sleep_for(kBetweenLooks);
   }
 }
 
