@@ -37,7 +37,11 @@ std::int64_t first_illegal(const Action* actions, std::int64_t count) {
 
 void write_rewards(encode::RewardRule rule, const game::State& after, const game::StepResult& result,
                    int team, float* out) {
-  const int code = rule == encode::RewardRule::kScore ? 0 : encode::score_code(after, team);
+  if (rule == encode::RewardRule::kScore) {
+    std::copy_n(result.reward + team * kTeamSize, kTeamSize, out);
+    return;
+  }
+  const int code = encode::score_code(after, team);
   for (int i = 0; i < kTeamSize; ++i) {
     const int snake = team * kTeamSize + i;
     out[i] = encode::shaped_reward(rule, after, snake, result.reward[snake], code);
@@ -221,12 +225,14 @@ void Boards::step(const Action* actions) {
   const bool asks_network = options_.team && !options_.team->script;
   if (asks_network) ask_team();
   finished_ = 0;
-  for (std::size_t b = 0; b < games_.size(); ++b, actions += acting_) {
+  const Outputs out = outputs_;
+  const std::size_t acting = acting_ == kSnakes ? kSnakes : kTeamSize;
+  for (std::size_t b = 0; b < games_.size(); ++b, actions += acting) {
     if (ended(b) && options_.autoreset == Autoreset::kNextStep) {
       begin(b);
       continue;
     }
-    float* const reward = outputs_.rewards + b * static_cast<std::size_t>(acting_);
+    float* const reward = out.rewards + b * acting;
     game::State& state = arrays_->states[b];
     const int own = side(b);
     game::Actions moves{};
@@ -237,14 +243,15 @@ void Boards::step(const Action* actions) {
     } else if (options_.team) {
       agents::act(*options_.team->script, state, 1 - own, moves, seed_, stream(b));
     }
-    for (int k = 0; k < acting_; ++k) moves.of[own * kTeamSize + k] = static_cast<std::uint8_t>(actions[k]);
+    std::transform(actions, actions + acting, moves.of + own * kTeamSize,
+                   [](Action a) { return static_cast<std::uint8_t>(a); });
     game::PhiloxChance chance(seed_, stream(b));
     const game::StepResult result = game::step(state, moves, chance);
     write_rewards(options_.reward, state, result, own, reward);
-    if (acting_ == kSnakes) write_rewards(options_.reward, state, result, 1, reward + kTeamSize);
+    if (acting == kSnakes) write_rewards(options_.reward, state, result, 1, reward + kTeamSize);
     const bool truncated = !result.done && state.step() > options_.episode_length;
-    outputs_.terminated[b] = result.done;
-    outputs_.truncated[b] = truncated;
+    out.terminated[b] = result.done;
+    out.truncated[b] = truncated;
     if (result.done || truncated) {
       ++finished_;
       arrays_->scores[2 * b] = state.team_return(own);
