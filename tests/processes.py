@@ -74,7 +74,10 @@ class Process:
                                           stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
 
     def wait(self):
-        code = self.popen.wait(PATIENCE_S)
+        try:
+            code = self.popen.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {PATIENCE_S} s:\n{self.text()}") from None
         self.took_s = time.monotonic() - self.begun
         return code
 
