@@ -4,7 +4,8 @@
   bench/python_door.py [--program ./snake_ddp] [--rounds 3] [--levels v2,v3,v4] [--platform CHECKOUT]
 
 Needs an environment with the package (docs/python.md) and a built program. Prints Markdown tables: the best of the windows, so
-that what else runs on the machine counts little; all are measured in turn, in rounds. Moves are random and drawn before; a game that ends is dealt anew in the same step.
+that what else runs on the machine counts little; all are measured in turn, in rounds. Moves are random and drawn before; a game that
+ends is dealt anew in the same step.
 CHECKOUT is a working copy of the competition's repository, with its environment in `env` and its trainer's features in
 `rl_trainer`; you bring it yourself. It imports gym, of which it asks nothing that gymnasium lacks, torch and pillow.
 """
