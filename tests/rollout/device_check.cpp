@@ -12,12 +12,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../../src/learners/adam_work.hpp"
@@ -86,6 +89,21 @@ struct Memory {
   std::vector<Array> arrays;
 };
 
+/// On all cores; neighbours share one, and with it what they write side by side.
+void on_all_cores(std::int64_t count, const std::function<void(std::int64_t)>& work) {
+  constexpr std::int64_t kBlock = 256;
+  static const std::int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::int64_t used = std::min(cores, (count + kBlock - 1) / kBlock);
+  std::atomic<std::int64_t> next = 0;
+  const auto take_blocks = [&] {
+    for (std::int64_t begin; (begin = next.fetch_add(kBlock)) < count;)
+      for (std::int64_t i = begin; i < std::min(begin + kBlock, count); ++i) work(i);
+  };
+  std::vector<std::jthread> threads;
+  for (std::int64_t k = 1; k < used; ++k) threads.emplace_back(take_blocks);
+  take_blocks();  // few pieces, such as the threads of one board, need no second core
+}
+
 /// The same work on both sides: what `lay_out` makes of each one's memory.
 template <class Part>
 struct Both {
@@ -100,10 +118,7 @@ struct Both {
   template <class Make>
   void run(std::int64_t count, const Make& make) const {
     run_on_device(count, make(device));
-    const HostGoes goes([](std::int64_t n, const std::function<void(std::int64_t)>& work) {
-      if (n >= 64) return threaded(n, work);
-      for (std::int64_t i = 0; i < n; ++i) work(i);
-    });
+    const HostGoes goes(on_all_cores);
     base::each_on_host(count, make(host));
   }
 
