@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/wait.hpp"
 
 namespace snake_ddp::base {
 namespace {
@@ -124,7 +125,7 @@ struct Console::State {
 void Console::State::write() {
   std::unique_lock lock(mutex);
   for (;;) {
-    changed.wait(lock, [this] { return closing || !waiting.empty() || owes_note() || bar != drawn; });
+    wait_until(changed, lock, [this] { return closing || !waiting.empty() || owes_note() || bar != drawn; });
     const bool bar_only = waiting.empty() && !owes_note();
     if (bar_only && bar == drawn) return;
     std::string text;

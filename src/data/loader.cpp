@@ -9,6 +9,7 @@
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/random.hpp"
+#include "snake_ddp/base/wait.hpp"
 #include "snake_ddp/data/sampler.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
 
@@ -86,7 +87,8 @@ Loader::~Loader() {
 
 void Loader::work() {
   for (std::unique_lock lock(mutex_);;) {
-    changed_.wait(lock, [&] { return stopping_ || begun_ >= count_ || begun_ < given_ + options_.prefetch; });
+    base::wait_until(changed_, lock,
+                     [&] { return stopping_ || begun_ >= count_ || begun_ < given_ + options_.prefetch; });
     if (stopping_ || begun_ >= count_ || failure_) return;
     const std::int64_t mine = begun_++;
     lock.unlock();
@@ -108,7 +110,7 @@ Batch Loader::next() {
   SD_CHECK(given_ < count_, "a batch after the last one");
   if (threads_.empty()) return make_batch(set_, rows_(given_++), sample_, options_.pinned);
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return failure_ || ready_.contains(given_); });
+  base::wait_until(changed_, lock, [&] { return failure_ || ready_.contains(given_); });
   if (failure_) std::rethrow_exception(failure_);
   Batch batch = std::move(ready_.extract(given_).mapped());
   ++given_;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "snake_ddp/base/check.hpp"
+#include "snake_ddp/base/wait.hpp"
 
 namespace snake_ddp::dist {
 
@@ -74,7 +75,7 @@ void Reducer::ready(std::size_t bucket) {
 
 void Reducer::work() {
   for (std::unique_lock lock(mutex_);;) {
-    changed_.wait(lock, [&] { return stopping_ || (averaged_ < released_ && !failure_); });
+    base::wait_until(changed_, lock, [&] { return stopping_ || (averaged_ < released_ && !failure_); });
     if (stopping_) return;
     at::Tensor gradient = buckets_[averaged_].gradient;
     lock.unlock();
@@ -99,7 +100,7 @@ void Reducer::finish() {
   std::unique_lock lock(mutex_);
   released_ = buckets_.size();
   changed_.notify_all();
-  changed_.wait(lock, [&] { return failure_ || averaged_ == buckets_.size(); });
+  base::wait_until(changed_, lock, [&] { return failure_ || averaged_ == buckets_.size(); });
   running_ = false;
   if (failure_) std::rethrow_exception(failure_);
 }
