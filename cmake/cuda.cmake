@@ -66,6 +66,10 @@ function(sd_kernels room)
   if(SNAKE_DDP_WERROR)
     set(errors -Werror all-warnings)
   endif()
+  set(includes -I${PROJECT_SOURCE_DIR}/include)
+  if(SNAKE_DDP_BUNDLED)
+    list(APPEND includes -I${PROJECT_SOURCE_DIR}/third_party/random123)
+  endif()
   set(targets "")
   foreach(arch ${SD_CUDA_ARCHITECTURES})
     list(APPEND targets -gencode arch=compute_${arch},code=sm_${arch})
@@ -78,7 +82,7 @@ function(sd_kernels room)
     add_custom_command(OUTPUT ${object} DEPENDS ${source} DEPFILE ${object}.d VERBATIM
       COMMENT "Building CUDA object ${name}.o"
       COMMAND ${SD_NVCC} -c ${source} -o ${object} -MD -MF ${object}.d -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3
-        --expt-relaxed-constexpr -fmad=false --no-compress --threads 2 -DSD_HAVE_KERNELS -I${PROJECT_SOURCE_DIR}/include
+        --expt-relaxed-constexpr -fmad=false --no-compress --threads 2 -DSD_HAVE_KERNELS ${includes}
         ${errors} -Xcompiler -fPIC,-Wall ${targets})
     target_sources(snake_ddp_${room} PRIVATE ${object})
     set_property(GLOBAL APPEND PROPERTY SD_KERNEL_OBJECTS ${object})

@@ -29,7 +29,8 @@ mkdir -p "$root/lib" "$root/headers/include" "$root/headers/share/cmake"
   give_up "the programs in $build could not be copied: build them with ./test.sh release"
 # What a minimal system may lack. LibTorch's libraries are its own; the C++ library is everywhere.
 ldd "$build/src/app/snake_ddp" | awk '$1 ~ /^lib(fmt|z)\.so/ {print $3}' | xargs -I{} cp -L {} "$root/lib/"
-find "$root/bin" "$root/lib" -type f -exec objdump -T {} + | grep -oE 'GLIBC_2\.[0-9]+' | sort -Vu | tail -n 1 | cut -d_ -f2 >"$root/lib/glibc"
+find "$root/bin" "$root/lib" -type f -exec objdump -T {} + >"$stage/symbols"
+grep -oE 'GLIBC_2\.[0-9]+' "$stage/symbols" | sort -Vu | tail -n 1 | cut -d_ -f2 >"$root/lib/glibc"
 
 git ls-files -- CMakeLists.txt LICENSE README_DDP.md bench cmake configs fuzz include launch models src tests third_party \
   ':!tests/data' | tar -c -T - | tar -x -C "$root"
