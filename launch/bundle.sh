@@ -41,6 +41,9 @@ cp launch/start.sh "$root/start.sh"
 printf '%s\n' zlib.h >>"$stage/headers"
 tar -c -h -C /usr/include -T "$stage/headers" | tar -x -C "$root/headers/include"
 find /usr/include -name zconf.h -exec cp {} "$root/headers/include/" \;
+# third_party has what the Python package needs of these.
+cp /usr/include/fmt/*.h "$root/third_party/fmt/fmt/"
+cp -r /usr/include/Random123 "$root/third_party/random123/"
 cp -r /usr/share/cmake/CLI11 /usr/share/cmake/nlohmann_json "$root/headers/share/cmake/"
 for package in libboost-dev libcli11-dev libfmt-dev libprotozero-dev nlohmann-json3-dev zlib1g-dev; do
   mkdir -p "$root/licences/$package"

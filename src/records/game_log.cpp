@@ -196,7 +196,8 @@ PerSnake log_directions(const json& object, const Place& place) {
   const json& values = list(field(object, "directions", place), kSnakes, kSnakes, "directions", place);
   std::transform(values.begin(), values.end(), result.begin(), [&](const json& value) {
     constexpr auto& kNames = game::kDirectionNames;
-    const auto at = std::find(kNames.begin(), kNames.end(), value);
+    const auto* const text = value.get_ptr<const std::string*>();
+    const auto at = text == nullptr ? kNames.end() : std::find(kNames.begin(), kNames.end(), *text);
     if (at == kNames.end())
       place.fail(fmt::format("field \"directions\": {} is not up, down, left or right", shown(value)));
     return static_cast<int>(at - kNames.begin());

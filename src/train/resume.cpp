@@ -405,7 +405,9 @@ bool was_launched_by(const Launch& launch, bool with_job, const std::string& run
   if (with_job && !launch.job.empty()) return known.contains("job") && known["job"] == launch.job;
   if (!known.contains("agents") || !known["agents"].is_array()) return false;
   return std::any_of(known["agents"].begin(), known["agents"].end(), [&](const ordered_json& agent) {
-    return std::find(launch.agents.begin(), launch.agents.end(), agent) != launch.agents.end();
+    const auto* const name = agent.get_ptr<const std::string*>();
+    return name != nullptr &&
+           std::find(launch.agents.begin(), launch.agents.end(), *name) != launch.agents.end();
   });
 }
 
