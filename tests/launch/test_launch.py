@@ -455,6 +455,7 @@ def check_training_flags(words):
     if "--resume" in words:  # a run's folder is an example
         at = words.index("--resume")
         words = words[:at] + ["--resume", "auto"] + words[at + 2:]
+    words = [word.removeprefix("snake_ddp/") for word in words]  # an unpacked archive has the presets that the sources have
     done = run_here([BINARY, "train", "--check_settings", *[word for word in words if word not in ("train", "--ddp")]])
     assert done.returncode == 0, done.stderr
 
@@ -464,6 +465,9 @@ def check_flags_of(tool, words):
     for word in words:
         if word.startswith("--"):
             assert re.search(re.escape(word.split("=")[0].replace("_", "-")) + r"\b", known), f"{tool} has no {word}"
+
+
+ARCHIVE = "snake_ddp.tar.xz"
 
 
 def check_line(words):
@@ -499,8 +503,13 @@ def check_line(words):
         assert done.returncode == 0, done.stderr
     elif name == "pretrain.sh":
         assert os.access(SOURCE / words[0], os.X_OK)
+    elif name == "bundle.sh":  # tests/launch/test_bundle.py runs it, and what it packs
+        assert os.access(SOURCE / words[0], os.X_OK) and words[1:] == [ARCHIVE]
+    elif words in (["scp", ARCHIVE, "cluster:"], ["tar", "-xf", ARCHIVE]):
+        pass
     elif name in ("snake_ddp", "srun", "torchrun"):
-        at = next(i for i, word in enumerate(words) if pathlib.PurePath(word).name == "snake_ddp")
+        at = next((i for i, word in enumerate(words) if pathlib.PurePath(word).name in ("snake_ddp", "start.sh")), None)
+        assert at is not None, f"{shlex.join(words)} starts another program"
         check_training_flags(words[at + 1:])
         if name == "torchrun":
             check_flags_of("torch.distributed.run", words[1:at])
@@ -530,7 +539,8 @@ def test_the_readme_can_be_followed(words):
 
 @pytest.mark.parametrize("line", ["./snake_ddp --max_episode 5", "./train_ddp.sh --gama 1", "./snake_ddp info nowhere.pth",
                                   "torchrun --nproc_per_nod=2 ./snake_ddp", "sbatch nowhere.sbatch", "sbatch launch/srun.sbatch --gama 1",
-                                  "kubectl apply -f nowhere.yaml", "rm -r build"])
+                                  "kubectl apply -f nowhere.yaml", "rm -r build", "launch/bundle.sh other.tar.xz",
+                                  "torchrun --nproc_per_node=2 snake_ddp/starter.sh"])
 def test_a_readme_that_misleads_is_noticed(line):
     with pytest.raises(AssertionError):
         check_line(shlex.split(line))
