@@ -55,18 +55,18 @@ void set_library_defaults(int rank) {
   c10::SetGlobalRank(rank);
 }
 
-c10::intrusive_ptr<ProcessGroupGloo> connect_gloo(const Meeting& meeting, int rank, base::Deadline deadline,
-                                                  milliseconds timeout) {
+c10::intrusive_ptr<ProcessGroupGloo> connect_gloo(const Meeting& meeting, const std::string& name, int rank,
+                                                  base::Deadline deadline, milliseconds timeout) {
   const milliseconds limit = std::max(deadline.left(), milliseconds(1));
   auto options = ProcessGroupGloo::Options::create(limit);
   if (auto device = choose_device(meeting))
     options->devices.push_back(std::move(device));
   else
     options = ProcessGroupGloo::Options::create_default(limit);
-  options->group_name = "snake_ddp.control";
+  options->group_name = "snake_ddp." + name;
   auto group =
-      c10::make_intrusive<ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", meeting.store),
-                                            rank, static_cast<int>(meeting.members.size()), options);
+      c10::make_intrusive<ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(name, meeting.store), rank,
+                                            static_cast<int>(meeting.members.size()), options);
   group->setTimeout(timeout);
   return group;
 }

@@ -46,10 +46,11 @@ constexpr milliseconds kStopLook{250};            // between two questions wheth
 constexpr milliseconds kLongest{24 * 3'600'000};  // the libraries count nanoseconds in places
 
 // Keys in the group's own corner of the store.
-const std::string kLost = "lost/";  // + rank: the call that failed
-const std::string kLeft = "left/";  // + rank: "in order" or "after an error"
-const std::string kGone = "gone/";  // + rank: it needs the store no more
-const std::string kStop = "stop";   // a rank was asked to stop
+const std::string kLost = "lost/";      // + rank: the call that failed
+const std::string kLeft = "left/";      // + rank: "in order" or "after an error"
+const std::string kGone = "gone/";      // + rank: it needs the store no more
+const std::string kStop = "stop";       // a rank was asked to stop
+const std::string kMemory = "memory/";  // + the first rank of a machine: its segment's address, or nothing
 
 double seconds(Clock::duration span) { return std::chrono::duration<double>(span).count(); }
 
@@ -127,6 +128,13 @@ Findings hear_survivors(c10d::Store& store, const std::vector<Hello>& members, i
   return f;
 }
 
+c10d::AllreduceOptions all_reduce_options(milliseconds limit) {
+  c10d::AllreduceOptions options;
+  options.timeout = limit;
+  options.asyncOp = false;
+  return options;
+}
+
 void await_keys(c10d::Store& store, const std::string& prefix, const std::vector<int>& ranks,
                 Deadline deadline) {
   for (const int r : ranks)
@@ -143,9 +151,11 @@ struct DistContext::Group {
   int exceptions_at_start = std::uncaught_exceptions();
   Meeting meeting{};
   std::vector<std::string> hosts{base::host_name()};
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo{};
-  std::unique_ptr<SharedSum> shared{};  // where all ranks are on this machine
-  std::vector<long> pids{};             // of all ranks, with `shared` only
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo{};    // all ranks
+  std::unique_ptr<SharedSum> shared{};                  // the ranks of this machine
+  std::vector<Peer> peers{};                            // these, with `shared` only
+  bool many_machines = false;                           // so the machines' sums are added, too
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> across{};  // the first rank of each machine; null on the others
 #ifdef SD_HAVE_CUDA
   c10::intrusive_ptr<c10d::Backend> nccl{};
 #endif
@@ -162,6 +172,8 @@ struct DistContext::Group {
   void join();
   template <typename Work>
   bool joins_by(Deadline deadline, Work work);
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> connect_members(const Meeting& of, const std::string& name,
+                                                             int place, Deadline deadline);
   void connect(Deadline deadline);
   void share_memory(Deadline deadline);
   void leave() noexcept;
@@ -170,6 +182,7 @@ struct DistContext::Group {
   template <typename Body>
   void guarded(const std::string& what, Deadline deadline, Body body);
   [[nodiscard]] bool in_shared_memory(const at::Tensor& tensor) const;
+  void add_machines(at::Tensor& tensor, milliseconds limit);
   void sum_in_shared_memory(at::Tensor& tensor, int divisor, Deadline deadline);
   template <typename Start>
   void run(const std::string& what, Deadline deadline, Start start);
@@ -224,16 +237,22 @@ void DistContext::Group::join() {
   }
 }
 
-void DistContext::Group::connect(Deadline deadline) {
+c10::intrusive_ptr<c10d::ProcessGroupGloo> DistContext::Group::connect_members(const Meeting& of,
+                                                                               const std::string& name,
+                                                                               int place, Deadline deadline) {
   const auto made = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroupGloo>>();
-  const auto work = [made, m = meeting, rank = world.rank, deadline, timeout = usable(options.timeout)] {
-    *made = connect_gloo(m, rank, deadline, timeout);
+  const auto work = [made, of, name, place, deadline, timeout = usable(options.timeout)] {
+    *made = connect_gloo(of, name, place, deadline, timeout);
   };
   if (!joins_by(Deadline::in(deadline.left() + kMoment), work))
     throw DistError(
         "all ranks joined, but could not connect to each other. If the machines have several "
         "networks, set GLOO_SOCKET_IFNAME");
-  gloo = *made;
+  return *made;
+}
+
+void DistContext::Group::connect(Deadline deadline) {
+  gloo = connect_members(meeting, "gloo", world.rank, deadline);
   if (options.shared_memory && placement.backend == "gloo") share_memory(deadline);
 #ifdef SD_HAVE_CUDA
   if (placement.backend != "nccl") return;
@@ -262,33 +281,54 @@ void DistContext::Group::connect(Deadline deadline) {
 #endif
 }
 
-// Sums go through shared memory if every rank can open the same segment and see all processes; else, without a word,
-// through Gloo. Containers may share a host name and neither of both.
+// Sums go through shared memory if on each machine all ranks can open one segment and see each other's processes; else,
+// without a word, through Gloo. Containers may share a host name and neither of both.
 void DistContext::Group::share_memory(Deadline deadline) {
-  const bool one_machine =
-      std::all_of(hosts.begin(), hosts.end(), [&](const auto& h) { return h == hosts[0]; });
-  if (!one_machine) return;
+  Meeting leaders = meeting;  // the first rank of each machine
+  leaders.members.clear();
+  std::size_t machine = 0, place = 0;  // of this rank: among the leaders, and on its machine
+  for (const Hello& m : meeting.members) {
+    const auto same = [&](const Hello& l) { return l.host == m.host; };
+    if (std::none_of(leaders.members.begin(), leaders.members.end(), same)) {
+      if (m.host == hosts[static_cast<std::size_t>(world.rank)]) machine = leaders.members.size();
+      leaders.members.push_back(m);
+    }
+    if (m.host != hosts[static_cast<std::size_t>(world.rank)]) continue;
+    if (m.rank == world.rank) place = peers.size();
+    peers.push_back({m.rank, m.pid});
+  }
+  if (leaders.members.size() == meeting.members.size()) return;
+  const int here = static_cast<int>(peers.size());
   std::string address;
-  if (world.rank == 0) {
+  if (place == 0) {
     try {
-      shared = SharedSum::create(world.size);
+      shared = SharedSum::create(here);
       address = shared->address();
     } catch (const std::runtime_error&) {
       // No room, say.
     }
   }
-  address = broadcast_text(address, deadline);
-  if (address.empty()) return;
-  for (const Hello& m : meeting.members) pids.push_back(m.pid);
-  bool fine = std::none_of(pids.begin(), pids.end(), process_has_ended);
+  c10d::Store& store = *meeting.store;
+  const int leader = leaders.members[machine].rank;
+  if (place == 0) {
+    store.set(kMemory + std::to_string(leader), address);
+  } else {
+    await_keys(store, kMemory, {leader}, deadline);
+    if (!deadline.passed()) address = store.get_to_str(kMemory + std::to_string(leader));
+  }
+  bool fine = !address.empty() && std::none_of(peers.begin(), peers.end(),
+                                               [](const Peer& p) { return process_has_ended(p.pid); });
   try {
-    if (world.rank != 0) shared = SharedSum::open(address, world.rank, world.size);
+    if (fine && place != 0) shared = SharedSum::open(address, static_cast<int>(place), here);
   } catch (const std::runtime_error&) {
     fine = false;
   }
   const std::vector<std::string> answers = gather(fine ? "yes" : "no", deadline);
   const bool all = std::find(answers.begin(), answers.end(), "no") == answers.end();
-  if (broadcast_text(all ? "yes" : "no", deadline) != "yes") shared.reset();
+  if (broadcast_text(all ? "yes" : "no", deadline) != "yes") return shared.reset();
+  many_machines = leaders.members.size() > 1;
+  if (many_machines && place == 0)
+    across = connect_members(leaders, "gloo.machines", static_cast<int>(machine), deadline);
 }
 
 // Ends the connections, so that peers that wait for this rank notice at once. On a thread of its own: the
@@ -308,9 +348,12 @@ void DistContext::Group::close_connections() {
     });
   }
 #endif
-  const auto held = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroupGloo>>(std::move(gloo));
-  gloo.reset();
-  finishes_by(Deadline::in(kMoment), [held] { held->reset(); });
+  if (shared) shared->give_up();
+  for (auto* const group : {&across, &gloo}) {
+    const auto held = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroupGloo>>(std::move(*group));
+    group->reset();
+    finishes_by(Deadline::in(kMoment), [held] { held->reset(); });
+  }
 }
 
 void DistContext::Group::leave() noexcept {
@@ -566,11 +609,36 @@ bool DistContext::Group::in_shared_memory(const at::Tensor& tensor) const {
          (tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kLong);
 }
 
+void DistContext::Group::add_machines(at::Tensor& tensor, milliseconds limit) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> own{tensor};
+  if (across->getSize() > 2) {
+    across->allreduce(own, all_reduce_options(limit))->wait(limit + kMoment);
+    return;
+  }
+  // Two send each other all that they have: the bytes of a ring in one message each, not in two that follow each other.
+  std::vector<at::Tensor> theirs{at::empty_like(tensor)};
+  const int other = 1 - across->getRank();
+  const auto received = across->recv(theirs, other, 0);
+  const auto sent = across->send(own, other, 0);
+  sent->wait(limit + kMoment);
+  received->wait(limit + kMoment);
+  tensor.add_(theirs[0]);
+}
+
+// The ranks of a machine add their numbers, the machines' first ranks add the sums, and hand the result to the others.
 void DistContext::Group::sum_in_shared_memory(at::Tensor& tensor, int divisor, Deadline deadline) {
   const auto sum = [&](auto* values, milliseconds limit) {
     using Number = std::remove_pointer_t<decltype(values)>;
-    shared->sum(values, static_cast<std::size_t>(tensor.numel()), static_cast<Number>(divisor), pids,
-                Deadline::in(limit));
+    const Deadline until = Deadline::in(limit);
+    const auto count = static_cast<std::size_t>(tensor.numel());
+    shared->sum(values, count, static_cast<Number>(many_machines ? 1 : divisor), peers, until);
+    if (!many_machines) return;
+    if (across) {
+      add_machines(tensor, limit);
+      for (std::size_t i = 0; i < count; ++i) values[i] /= static_cast<Number>(divisor);
+    }
+    shared->broadcast(values, count, peers, until);
   };
   guarded(fmt::format("all-reduce of {}", describe(tensor)), deadline, [&](milliseconds limit) {
     tensor.scalar_type() == at::kFloat ? sum(tensor.data_ptr<float>(), limit)
@@ -583,10 +651,7 @@ void DistContext::all_reduce_sum(at::Tensor& tensor, Deadline deadline) {
   if (group_->in_shared_memory(tensor)) return group_->sum_in_shared_memory(tensor, 1, deadline);
   group_->run_on(tensor, fmt::format("all-reduce of {}", describe(tensor)), deadline,
                  [](c10d::Backend& backend, std::vector<at::Tensor>& tensors, milliseconds limit) {
-                   c10d::AllreduceOptions options;
-                   options.timeout = limit;
-                   options.asyncOp = false;
-                   return backend.allreduce(tensors, options);
+                   return backend.allreduce(tensors, all_reduce_options(limit));
                  });
 }
 

@@ -40,12 +40,13 @@ constexpr std::chrono::milliseconds kLook(20);
 }
 
 struct alignas(kLine) Counter {
-  std::atomic<std::uint64_t> value;  // the last round whose numbers this rank has put into its slot
+  std::atomic<std::uint64_t> value;  // the last round whose numbers this process has put into its slot
   // By slot: how many numbers its call had left to sum in that round.
   std::atomic<std::uint64_t> left[2];
   std::atomic<std::uint32_t> bell;  // the lower half of `value`: what others sleep on
   // How many do. One that was killed stays counted, which costs wakes only.
   std::atomic<std::uint32_t> sleepers;
+  std::atomic<std::uint32_t> gave_up;  // 1: this process brings no more numbers
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "works between processes");
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == 4,
@@ -99,7 +100,7 @@ std::unique_ptr<SharedSum> SharedSum::create(int size) {
   return made;
 }
 
-std::unique_ptr<SharedSum> SharedSum::open(const std::string& address, int rank, int size) {
+std::unique_ptr<SharedSum> SharedSum::open(const std::string& address, int place, int size) {
   const std::size_t blank = address.find(' ');
   const std::string path = address.substr(0, blank);
   // Another process may have this number where the maker is not to be seen, and opening what is its own might do anything.
@@ -110,7 +111,7 @@ std::unique_ptr<SharedSum> SharedSum::open(const std::string& address, int rank,
       fmt::format("/memfd:{} (deleted)", address.substr(blank + 1))) {
     throw std::runtime_error(path + " is not the segment");
   }
-  std::unique_ptr<SharedSum> made(new SharedSum(rank, size));
+  std::unique_ptr<SharedSum> made(new SharedSum(place, size));
   made->descriptor_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (made->descriptor_ < 0) fail("open " + path);
   made->map();
@@ -128,14 +129,14 @@ SharedSum::~SharedSum() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
-std::byte* SharedSum::slot(int rank, std::uint64_t round) const {
+std::byte* SharedSum::slot(int place) const {
   auto* slots = reinterpret_cast<std::byte*>(layout_->counters() + size_);
-  return slots + (static_cast<std::size_t>(rank) * 2 + round % 2) * kSlotBytes;
+  return slots + (static_cast<std::size_t>(place) * 2 + round_ % 2) * kSlotBytes;
 }
 
-void SharedSum::await(int rank, std::uint64_t round, const std::vector<long>& pids, base::Deadline deadline) {
-  Counter& there = layout_->counters()[rank];
-  const auto come = [&] { return there.value.load(std::memory_order_acquire) >= round; };
+void SharedSum::await(int place, const std::vector<Peer>& peers, base::Deadline deadline) {
+  Counter& there = layout_->counters()[place];
+  const auto come = [&] { return there.value.load(std::memory_order_acquire) >= round_; };
   if (come()) return;
   const auto begun = Clock::now();
   for (;;) {
@@ -156,22 +157,32 @@ void SharedSum::await(int rank, std::uint64_t round, const std::vector<long>& pi
     if (come()) break;
     sleep_on(there.bell, seen, std::min<std::chrono::nanoseconds>(kLook, deadline.left()));
     if (come()) break;
-    for (std::size_t r = 0; r < pids.size(); ++r) {
-      if (process_has_ended(pids[r]) &&
-          layout_->counters()[r].value.load(std::memory_order_acquire) < round) {
-        throw std::runtime_error(fmt::format("rank {} (pid {}) ended before sending its values", r, pids[r]));
+    for (std::size_t p = 0; p < peers.size(); ++p) {
+      const Counter& other = layout_->counters()[p];
+      const bool gave_up = other.gave_up.load(std::memory_order_acquire) != 0;
+      if ((gave_up || process_has_ended(peers[p].pid)) &&
+          other.value.load(std::memory_order_acquire) < round_) {
+        throw std::runtime_error(fmt::format("rank {} (pid {}) {} before sending its values", peers[p].rank,
+                                             peers[p].pid, gave_up ? "gave up" : "ended"));
       }
     }
-    if (deadline.passed()) throw std::runtime_error(fmt::format("rank {} sent no values", rank));
+    if (deadline.passed()) {
+      throw std::runtime_error(
+          fmt::format("rank {} sent no values", peers[static_cast<std::size_t>(place)].rank));
+    }
   }
   there.sleepers.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void SharedSum::give_up() noexcept {
+  layout_->counters()[place_].gave_up.store(1, std::memory_order_release);
 }
 
 template <class Number>
 void SharedSum::show(const Number* values, std::size_t piece, std::size_t left) {
   ++round_;
-  std::memcpy(slot(rank_, round_), values, piece * sizeof(Number));
-  Counter& own = layout_->counters()[rank_];
+  std::memcpy(slot(place_), values, piece * sizeof(Number));
+  Counter& own = layout_->counters()[place_];
   own.left[round_ % 2].store(left, std::memory_order_relaxed);
   own.value.store(round_, std::memory_order_release);
   own.bell.store(static_cast<std::uint32_t>(round_), std::memory_order_seq_cst);
@@ -185,42 +196,60 @@ void SharedSum::post(const Number* values, std::size_t count) {
   posted_ = true;
 }
 
-template <class Number>
-void SharedSum::sum(Number* values, std::size_t count, Number divisor, const std::vector<long>& pids,
-                    base::Deadline deadline) {
+// Calls `combine(to, piece)` for each piece once all processes have shown theirs.
+template <class Number, class Combine>
+void SharedSum::in_pieces(Number* values, std::size_t count, const std::vector<Peer>& peers,
+                          base::Deadline deadline, Combine combine) {
   constexpr std::size_t kPiece = kSlotBytes / sizeof(Number);
-  const auto numbers = [&](int rank) { return reinterpret_cast<const Number*>(slot(rank, round_)); };
   for (std::size_t first = 0; first < count; first += kPiece) {
     const std::size_t piece = std::min(kPiece, count - first);
     if (!posted_) show(values + first, piece, count - first);
     posted_ = false;
-    for (int rank = 0; rank < size_; ++rank) await(rank, round_, pids, deadline);
-    for (int rank = 0; rank < size_; ++rank) {
-      const std::uint64_t left = layout_->counters()[rank].left[round_ % 2].load(std::memory_order_relaxed);
+    for (int place = 0; place < size_; ++place) await(place, peers, deadline);
+    for (int place = 0; place < size_; ++place) {
+      const std::uint64_t left = layout_->counters()[place].left[round_ % 2].load(std::memory_order_relaxed);
       if (left != count - first) {
-        throw std::runtime_error(
-            fmt::format("rank {} sums {} values, but this rank sums {}", rank, left + first, count));
+        throw std::runtime_error(fmt::format("rank {} sums {} values, but this rank sums {}",
+                                             peers[static_cast<std::size_t>(place)].rank, left + first,
+                                             count));
       }
     }
-    const Number* zeroth = numbers(0);
-    Number* to = values + first;
-    if (size_ == 2) {
-      const Number* other = numbers(1);
-      for (std::size_t i = 0; i < piece; ++i) to[i] = (zeroth[i] + other[i]) / divisor;
-      continue;
-    }
-    std::memcpy(to, zeroth, piece * sizeof(Number));
-    for (int rank = 1; rank < size_; ++rank) {
-      const Number* other = numbers(rank);
-      for (std::size_t i = 0; i < piece; ++i) to[i] += other[i];
-    }
-    for (std::size_t i = 0; i < piece; ++i) to[i] /= divisor;
+    combine(values + first, piece);
   }
 }
 
+template <class Number>
+void SharedSum::sum(Number* values, std::size_t count, Number divisor, const std::vector<Peer>& peers,
+                    base::Deadline deadline) {
+  const auto numbers = [&](int place) { return reinterpret_cast<const Number*>(slot(place)); };
+  in_pieces(values, count, peers, deadline, [&](Number* to, std::size_t piece) {
+    const Number* zeroth = numbers(0);
+    if (size_ == 2) {
+      const Number* other = numbers(1);
+      for (std::size_t i = 0; i < piece; ++i) to[i] = (zeroth[i] + other[i]) / divisor;
+      return;
+    }
+    std::memcpy(to, zeroth, piece * sizeof(Number));
+    for (int place = 1; place < size_; ++place) {
+      const Number* other = numbers(place);
+      for (std::size_t i = 0; i < piece; ++i) to[i] += other[i];
+    }
+    for (std::size_t i = 0; i < piece; ++i) to[i] /= divisor;
+  });
+}
+
+template <class Number>
+void SharedSum::broadcast(Number* values, std::size_t count, const std::vector<Peer>& peers,
+                          base::Deadline deadline) {
+  in_pieces(values, count, peers, deadline,
+            [&](Number* to, std::size_t piece) { std::memcpy(to, slot(0), piece * sizeof(Number)); });
+}
+
 template void SharedSum::post(const float*, std::size_t);
-template void SharedSum::sum(float*, std::size_t, float, const std::vector<long>&, base::Deadline);
-template void SharedSum::sum(std::int64_t*, std::size_t, std::int64_t, const std::vector<long>&,
+template void SharedSum::sum(float*, std::size_t, float, const std::vector<Peer>&, base::Deadline);
+template void SharedSum::sum(std::int64_t*, std::size_t, std::int64_t, const std::vector<Peer>&,
                              base::Deadline);
+template void SharedSum::broadcast(float*, std::size_t, const std::vector<Peer>&, base::Deadline);
+template void SharedSum::broadcast(std::int64_t*, std::size_t, const std::vector<Peer>&, base::Deadline);
 
 }  // namespace snake_ddp::dist

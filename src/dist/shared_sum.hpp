@@ -13,14 +13,20 @@
 
 namespace snake_ddp::dist {
 
-/// A segment that `size` processes have open.
+/// A process that has the segment open, in the order of their places in it.
+struct Peer {
+  int rank = 0;  // in the whole group, for messages
+  long pid = 0;
+};
+
+/// A segment that `size` processes of one machine have open, each at a place of its own: 0, its maker's, to size - 1.
 class SharedSum {
  public:
   /// Makes a segment without a name in any file system: it goes with the last process that has it open, however that ends.
   /// Throws  std::runtime_error where the system has no room or no such memory.
   static std::unique_ptr<SharedSum> create(int size);
-  /// Opens the segment with that address, as `rank`. Throws  std::runtime_error where this process cannot.
-  static std::unique_ptr<SharedSum> open(const std::string& address, int rank, int size);
+  /// Opens the segment with that address. Throws  std::runtime_error where this process cannot.
+  static std::unique_ptr<SharedSum> open(const std::string& address, int place, int size);
   ~SharedSum();
   SharedSum(const SharedSum&) = delete;
   SharedSum& operator=(const SharedSum&) = delete;
@@ -28,30 +34,40 @@ class SharedSum {
   /// Of the segment that this process made; for processes that see it under the same number. Good as long as this lives.
   [[nodiscard]] const std::string& address() const { return address_; }
 
-  /// Shows this rank's numbers to the others ahead of `sum`, which must follow with the same arguments before any other
-  /// sum: what lies between them need not wait. Does nothing with more numbers than fit at once.
+  /// Shows this process's numbers to the others ahead of `sum`, which must follow with the same arguments before any other
+  /// call: what lies between them need not wait. Does nothing with more numbers than fit at once.
   template <class Number>
   void post(const Number* values, std::size_t count);
 
-  /// Replaces `values` by its sum over all ranks, added in rank order and divided: the same bits on each.
-  /// Collective  each rank calls it as often, in the same order, with the same count.
-  /// Waits       until `deadline`, or until one of `pids` (of all ranks) has ended.
+  /// Replaces `values` by its sum over all places, added in their order and divided: the same bits on each.
+  /// Collective  each process calls it as often, in the same order, with the same count.
+  /// Waits       until `deadline`, or until one of `peers` has ended or given up.
   /// Throws      std::runtime_error then; the segment is unusable after it.
   template <class Number>  // float or std::int64_t
-  void sum(Number* values, std::size_t count, Number divisor, const std::vector<long>& pids,
+  void sum(Number* values, std::size_t count, Number divisor, const std::vector<Peer>& peers,
            base::Deadline deadline);
+
+  /// Replaces `values` by those at place 0. Otherwise like `sum`.
+  template <class Number>
+  void broadcast(Number* values, std::size_t count, const std::vector<Peer>& peers, base::Deadline deadline);
+
+  /// Ends the others' waits for this process, within moments. For one whose own call failed elsewhere.
+  void give_up() noexcept;
 
  private:
   struct Layout;
-  SharedSum(int rank, int size) : rank_(rank), size_(size) {}
+  SharedSum(int place, int size) : place_(place), size_(size) {}
   void map();
   template <class Number>
   void show(const Number* values, std::size_t piece, std::size_t left);
-  void await(int rank, std::uint64_t round, const std::vector<long>& pids, base::Deadline deadline);
-  [[nodiscard]] std::byte* slot(int rank, std::uint64_t round) const;
+  void await(int place, const std::vector<Peer>& peers, base::Deadline deadline);
+  template <class Number, class Combine>
+  void in_pieces(Number* values, std::size_t count, const std::vector<Peer>& peers, base::Deadline deadline,
+                 Combine combine);
+  [[nodiscard]] std::byte* slot(int place) const;
 
   std::string address_;
-  int rank_, size_;
+  int place_, size_;
   int descriptor_ = -1;
   std::uint64_t round_ = 0;
   bool posted_ = false;

@@ -208,6 +208,7 @@ int main(int argc, char** argv) {
   dist::end_with_torchrun();
   // As training does: a stop signal is noted and looked at between steps.
   for (const int s : {SIGTERM, SIGINT, SIGUSR1}) std::signal(s, [](int) { ++stop_signals; });
+  std::signal(SIGPIPE, SIG_IGN);  // a peer that has ended is an error of the call
   base::release_run_signals();
   const Arguments a = parse(argc, argv);
   if (a.scenario == "segfault") std::raise(SIGSEGV);

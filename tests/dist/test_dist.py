@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 import time
 
@@ -84,6 +85,61 @@ def test_a_rank_that_differs_is_named_on_all_ranks(start):
         assert rank.wait() == 3
         assert "the seed differs between ranks: rank 2 from rank 0" in rank.text()
         assert f"rank 2 on {socket.gethostname()}: '8'" in rank.text()
+
+
+# Several machines: processes whose host has another name
+
+
+def can_take_another_host_name():
+    return subprocess.run([*UNSHARE, "hostname", "node-a"], capture_output=True).returncode == 0
+
+
+UNSHARE = ["unshare", "--uts", *([] if os.getuid() == 0 else ["--map-root-user"])]
+needs_host_names = pytest.mark.skipif(not can_take_another_host_name(), reason="this system lets no process take another host name")
+
+
+def start_on_machines(start, machines, *arguments, timeout_ms=3000):
+    """One rank for each letter of `machines`."""
+    port = free_port()
+    return [start([*UNSHARE, "sh", "-c", f'hostname node-{name} && exec "$0" "$@"', PROBE, *arguments, "--join_timeout_ms", 15000,
+                   "--timeout_ms", timeout_ms], RANK=r, WORLD_SIZE=len(machines), MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+                  GLOO_SOCKET_IFNAME="lo") for r, name in enumerate(machines)]
+
+
+@needs_host_names
+@pytest.mark.parametrize("machines", ["ab", "aabb", "abacb"])
+def test_collectives_are_right_on_several_machines(start, machines):
+    for r, rank in enumerate(start_on_machines(start, machines, "collectives")):
+        assert rank.wait() == 0, rank.text()
+        assert f"rank {r} of {len(machines)} backend gloo" in rank.text()
+
+
+@needs_host_names
+@pytest.mark.parametrize("victim", [0, 2, 3])
+def test_a_rank_killed_on_another_machine_is_named_by_all(start, tmp_path, victim):
+    ranks = start_on_machines(start, "aabb", "for-ever", "--folder", str(tmp_path), timeout_ms=300000)
+    pids = [process_number(tmp_path / f"busy.{r}") for r in range(4)]
+    begun = time.monotonic()
+    os.kill(pids[victim], signal.SIGKILL)
+    assert [r.wait() for r in ranks] == [-signal.SIGKILL if r == victim else 3 for r in range(4)]
+    assert time.monotonic() - begun < 60
+    for r in range(4):
+        if r != victim:
+            assert f"no word from rank {victim} on node-{'aabb'[victim]} (pid {pids[victim]})" in ranks[r].text()
+    if victim == 3:  # the other machine's second rank waited for its first, whose connection broke
+        assert f"rank 0 (pid {pids[0]}) gave up before sending its values" in ranks[1].text()
+
+
+@needs_host_names
+@pytest.mark.parametrize("victim", [1, 2])
+def test_a_rank_stopped_on_another_machine_is_named_within_the_timeout(start, tmp_path, victim):
+    ranks = start_on_machines(start, "aabb", "for-ever", "--folder", str(tmp_path), timeout_ms=2000)
+    pids = [process_number(tmp_path / f"busy.{r}") for r in range(4)]
+    os.kill(pids[victim], signal.SIGSTOP)
+    for r in range(4):
+        if r != victim:
+            assert ranks[r].wait() == 3
+            assert f"no word from rank {victim} on node-{'aabb'[victim]} (pid {pids[victim]})" in ranks[r].text()
 
 
 # Lost ranks

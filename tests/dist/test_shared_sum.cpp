@@ -28,6 +28,12 @@ std::vector<std::unique_ptr<dist::SharedSum>> ranks_of(int size) {
   return ranks;
 }
 
+std::vector<dist::Peer> peers_of(int size) {
+  std::vector<dist::Peer> peers;
+  for (int r = 0; r < size; ++r) peers.push_back({r, getpid()});
+  return peers;
+}
+
 // What rank `r` brings to round `round` at place `i`: sums of these depend on the order of adding.
 float number(int r, int round, std::size_t i) {
   return static_cast<float>(r * 1000 + round) / 7.0F + static_cast<float>(i % 1013) * 1e-3F;
@@ -55,7 +61,7 @@ TEST_CASE("sums through shared memory are those in rank order, round after round
           "[unit]") {
   for (const int size : {2, 3, 5}) {
     const auto ranks = ranks_of(size);
-    const std::vector<long> pids(static_cast<std::size_t>(size), getpid());
+    const std::vector<dist::Peer> peers = peers_of(size);
     std::vector<std::string> thrown;
     std::vector<int> wrong(static_cast<std::size_t>(size), 0);
     in_threads(
@@ -69,7 +75,7 @@ TEST_CASE("sums through shared memory are those in rank order, round after round
             for (std::size_t i = 0; i < count; ++i) values[i] = number(r, round, i);
             // Every other sum is posted ahead, by some of the ranks only.
             if (round % 2 == 0 && r != 1) ranks[static_cast<std::size_t>(r)]->post(values.data(), count);
-            ranks[static_cast<std::size_t>(r)]->sum(values.data(), count, 1.0F, pids,
+            ranks[static_cast<std::size_t>(r)]->sum(values.data(), count, 1.0F, peers,
                                                     base::Deadline::in(20s));
             for (std::size_t i = 0; i < count; ++i) {
               float expected = number(0, round, i);
@@ -86,13 +92,13 @@ TEST_CASE("sums through shared memory are those in rank order, round after round
 
 TEST_CASE("ranks that sum different numbers of values are told so", "[unit]") {
   const auto ranks = ranks_of(2);
-  const std::vector<long> pids(2, getpid());
+  const std::vector<dist::Peer> peers = peers_of(2);
   std::vector<std::string> thrown;
   in_threads(
       2,
       [&](int r) {
         std::vector<float> values(r == 0 ? 10 : 9, 1.0F);
-        ranks[static_cast<std::size_t>(r)]->sum(values.data(), values.size(), 1.0F, pids,
+        ranks[static_cast<std::size_t>(r)]->sum(values.data(), values.size(), 1.0F, peers,
                                                 base::Deadline::in(5s));
       },
       thrown);
@@ -104,11 +110,53 @@ TEST_CASE("a rank that does not come is named at the deadline, one that has ende
   const auto ranks = ranks_of(2);
   float value = 1.0F;
   const auto begun = std::chrono::steady_clock::now();
-  CHECK_THROWS_WITH(ranks[0]->sum(&value, 1, 1.0F, {getpid(), getpid()}, base::Deadline::in(100ms)),
+  CHECK_THROWS_WITH(ranks[0]->sum(&value, 1, 1.0F, peers_of(2), base::Deadline::in(100ms)),
                     "rank 1 sent no values");
   constexpr long kNobody = 0x7ffffffe;  // above the largest pid that Linux gives
-  CHECK_THROWS_WITH(ranks[0]->sum(&value, 1, 1.0F, {getpid(), kNobody}, base::Deadline::in(60s)),
+  CHECK_THROWS_WITH(ranks[0]->sum(&value, 1, 1.0F, {{0, getpid()}, {1, kNobody}}, base::Deadline::in(60s)),
                     Catch::Contains("rank 1 (pid 2147483646) ended"));
+  CHECK(std::chrono::steady_clock::now() - begun < 30s);
+}
+
+TEST_CASE("the first place's numbers reach all, in turn with sums, whatever the length", "[unit]") {
+  constexpr int kSize = 3;
+  const auto ranks = ranks_of(kSize);
+  const std::vector<dist::Peer> peers = peers_of(kSize);
+  std::vector<std::string> thrown;
+  std::vector<int> wrong(kSize, 0);
+  in_threads(
+      kSize,
+      [&](int r) {
+        dist::SharedSum& own = *ranks[static_cast<std::size_t>(r)];
+        int round = 0;
+        for (const std::size_t count : {1UL, 600000UL, 7UL, 262145UL, 7UL}) {
+          ++round;
+          std::vector<float> values(count);
+          for (std::size_t i = 0; i < count; ++i) values[i] = number(r, round, i);
+          own.broadcast(values.data(), count, peers, base::Deadline::in(20s));
+          for (std::size_t i = 0; i < count; ++i)
+            wrong[static_cast<std::size_t>(r)] += values[i] != number(0, round, i);
+          std::int64_t one = r + 1;
+          own.sum<std::int64_t>(&one, 1, 1, peers, base::Deadline::in(20s));
+          wrong[static_cast<std::size_t>(r)] += one != 6;
+        }
+      },
+      thrown);
+  CHECK(thrown == std::vector<std::string>(kSize));
+  CHECK(wrong == std::vector<int>(kSize, 0));
+}
+
+TEST_CASE("a rank that gives up ends the others' waits for it, by its number in the whole group", "[unit]") {
+  const auto ranks = ranks_of(2);
+  const std::vector<dist::Peer> peers = {{4, getpid()}, {7, getpid()}};
+  float value = 1.0F;
+  ranks[1]->post(&value, 1);
+  ranks[1]->give_up();
+  ranks[0]->sum(&value, 1, 1.0F, peers, base::Deadline::in(20s));  // its numbers are there
+  CHECK(value == 2.0F);
+  const auto begun = std::chrono::steady_clock::now();
+  CHECK_THROWS_WITH(ranks[0]->broadcast(&value, 1, peers, base::Deadline::in(60s)),
+                    "rank 7 (pid " + std::to_string(getpid()) + ") gave up before sending its values");
   CHECK(std::chrono::steady_clock::now() - begun < 30s);
 }
 

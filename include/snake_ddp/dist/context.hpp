@@ -23,7 +23,7 @@ struct Options {
   std::chrono::milliseconds join_timeout{300'000};
   std::chrono::milliseconds timeout{600'000};
   std::string fingerprint;           // of the build; ranks with different builds are rejected
-  bool shared_memory = true;         // sum floats through it if Gloo's ranks are all on one machine
+  bool shared_memory = true;         // with Gloo, ranks of one machine sum floats through it
   std::function<bool()> stopping{};  // whether a stop was requested; joining then ends soon
 };
 
