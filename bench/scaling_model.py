@@ -11,6 +11,11 @@ measured times of two ranks. Not in the model: ranks that wait for the slowest o
   bench/scaling_model.py fit allreduce.json
   bench/scaling_model.py table --compute_us 750 --alpha_us 20 --beta_ns 0.3 [--bytes 36400] [--calls 2] [--ranks 2 4 8]
   bench/scaling_model.py predict --compute_us 750 [--gpu_compute_us 200]
+
+Ranks of one machine add in shared memory, which the model takes as free; one of each machine talks to the others: a ring of
+machines, or, between two, one message each way, alpha + bytes * beta.
+
+  bench/nodes.py --out nodes && bench/scaling_model.py compare nodes.json       beside what was measured between two machines
 """
 import argparse
 import json
@@ -50,6 +55,23 @@ def all_reduce_us(ranks, size, alpha_us, beta_us):
 
 def update_us(ranks, compute_us, size, calls, alpha_us, beta_us):
     return compute_us + calls * all_reduce_us(ranks, size, alpha_us, beta_us)
+
+
+def machines_us(machines, size, alpha_us, beta_us):
+    return alpha_us + size * beta_us if machines == 2 else all_reduce_us(machines, size, alpha_us, beta_us)
+
+
+def compared(rows, size, calls):
+    """[(row, flat, nodes)] of bench/nodes.py's rows: the share of the runs apart that the model gives each scheme. Gloo's message
+    is sent once its receiver has said that it waits: alpha is a round trip."""
+    found = []
+    for row in rows:
+        ranks = 2 * row["ranks"]
+        compute_us = 1e6 * ranks / row["apart"]
+        alpha_us, beta_us = row["round_trip_us"], 8e-3 / row["gbit"]
+        spent = [calls * us for us in (all_reduce_us(ranks, size, alpha_us, beta_us), machines_us(2, size, alpha_us, beta_us))]
+        found.append((row, *(compute_us / (compute_us + us) for us in spent)))
+    return found
 
 
 def efficiency(ranks, compute_us, size, calls, alpha_us, beta_us):
@@ -98,6 +120,10 @@ def main():
     predict = commands.add_parser("predict", help="8 GPUs on NVLink and 8 nodes on Ethernet, from published latencies")
     predict.add_argument("--gpu_compute_us", type=float, default=200,
                          help="of an update on a GPU; 200 is a guess from published launch times, nothing measured")
+    compare = commands.add_parser("compare", help="the model beside what bench/nodes.py measured")
+    compare.add_argument("file", type=pathlib.Path)
+    compare.add_argument("--bytes", type=float, default=BYTES)
+    compare.add_argument("--calls", type=int, default=CALLS)
     for command in (table, predict):
         command.add_argument("--compute_us", type=float, required=True, help="of an update on one rank, all-reduces apart")
         command.add_argument("--bytes", type=float, default=BYTES)
@@ -114,6 +140,11 @@ def main():
                 sys.exit(f"{line.file} has no rows allreduce_<size>_{way}: make it with `bench allreduce --json`")
             alpha_us, beta_us = ring(points, 2)
             print(f"| {way} | {alpha_us:.1f} | {1000 * beta_us:.3f} | {1e-3 / beta_us:.2f} |")
+    elif line.command == "compare":
+        print("| Gbit/s | delay, ms | flat / apart | model | nodes / apart | model |\n|---|---|---|---|---|---|")
+        for row, flat, nodes in compared(json.loads(line.file.read_text()), line.bytes, line.calls):
+            print(f"| {row['gbit']:g} | {row['delay_ms']:g} | {row['flat'] / row['apart']:.3f} | {flat:.3f} | "
+                  f"{row['nodes'] / row['apart']:.3f} | {nodes:.3f} |")
     elif line.command == "table":
         print_table("given", line.compute_us, line.bytes, line.calls, line.alpha_us, line.beta_ns / 1000, line.ranks)
     else:

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 
@@ -83,6 +84,29 @@ def test_the_scaling_model_finds_the_line_that_it_was_given():
     for ranks in (2, 8):
         points = [(size, scaling_model.all_reduce_us(ranks, size, alpha_us, beta_us)) for size in (1e3, 1e4, 1e5, 1e6, 1e7)]
         assert scaling_model.ring(points, ranks) == pytest.approx((alpha_us, beta_us))
+
+
+@pytest.mark.skipif(os.getuid() != 0 or not os.path.exists("/dev/net/tun") or not shutil.which("ip"),
+                    reason="needs root, /dev/net/tun and iproute2")
+def test_two_machines_on_a_slow_network_can_be_measured(tmp_path):
+    little = flags({name: value for name, value in TINY.items() if name not in ("max_episodes", "runs_dir", "threads", "seed")})
+    done = script(sys.executable, BENCH / "nodes.py", "--delay_ms", 1, "--gbit", 1, "--seconds", 2, "--rounds", 1, "--out",
+                  tmp_path / "nodes", "--binary", BINARY, "--", *little)
+    assert done.returncode == 0, done.stderr
+    row, = json.loads((tmp_path / "nodes.json").read_text())
+    assert row["round_trip_us"] > 2000
+    assert min(row["apart"], row["nodes"], row["flat"]) > 0
+    done = script(BENCH / "scaling_model.py", "compare", tmp_path / "nodes.json")
+    assert done.returncode == 0 and done.stdout.count("\n") == 3, done.stdout
+
+
+def test_the_scaling_model_of_machines_sends_one_message_between_two():
+    assert scaling_model.machines_us(2, 1000, 2.0, 0.01) == pytest.approx(2.0 + 10)
+    assert scaling_model.machines_us(3, 1000, 2.0, 0.01) == scaling_model.all_reduce_us(3, 1000, 2.0, 0.01)
+    row = {"ranks": 2, "delay_ms": 0.1, "gbit": 1.0, "round_trip_us": 300.0, "apart": 2000.0, "flat": 1.0, "nodes": 1.0}
+    (_, flat, nodes), = scaling_model.compared([row], 10_000, 2)
+    assert flat == pytest.approx(2000 / (2000 + 2 * (6 * 300 + 1.5 * 80)))
+    assert nodes == pytest.approx(2000 / (2000 + 2 * (300 + 80)))
 
 
 def test_the_scaling_model_counts_messages_and_bytes():
