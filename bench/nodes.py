@@ -15,6 +15,7 @@ import collections
 import contextlib
 import ctypes
 import fcntl
+import itertools
 import json
 import multiprocessing
 import os
@@ -46,17 +47,21 @@ def inside(holder, *command):
 def namespaces():
     """Two processes that hold a network namespace and a host name each, and the open ends of their lines."""
     holders, lines = [], []
+    own = os.open("/proc/self/ns/net", os.O_RDONLY)
     try:
-        own = os.open("/proc/self/ns/net", os.O_RDONLY)
         for node in range(2):
             script = f"hostname node-{'ab'[node]} && echo ready && exec sleep infinity"
             holders.append(subprocess.Popen(["unshare", "--net", "--uts", "sh", "-c", script], stdout=subprocess.PIPE))
-            assert holders[node].stdout.readline() == b"ready\n", "no namespaces: start this as root"
+            if holders[node].stdout.readline() != b"ready\n":
+                sys.exit("this system gives no network namespace: start the bench as root, with unshare and hostname installed")
             there = os.open(f"/proc/{holders[node].pid}/ns/net", os.O_RDONLY)
             enter(there)
-            lines.append(os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK))
-            fcntl.ioctl(lines[node], TUNSETIFF, struct.pack("16sH", b"line", IFF_TUN | IFF_NO_PI))
-            enter(own)
+            try:
+                lines.append(os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK))
+                fcntl.ioctl(lines[node], TUNSETIFF, struct.pack("16sH", b"line", IFF_TUN | IFF_NO_PI))
+            finally:
+                enter(own)
+                os.close(there)
             for what in (["link", "set", "lo", "up"], ["addr", "add", f"{address(node)}/24", "dev", "line"],
                          ["link", "set", "line", "mtu", MTU, "up"]):
                 subprocess.run(inside(holders[node], "ip", *what), check=True)
@@ -65,8 +70,8 @@ def namespaces():
         for holder in holders:
             holder.kill()
             holder.wait()
-        for line in lines:
-            os.close(line)
+        for descriptor in [*lines, own]:
+            os.close(descriptor)
 
 
 def enter(namespace):
@@ -107,7 +112,7 @@ def network(lines, delay_ms, gbit):
 
 def round_trip_us(holders):
     """Of one byte over TCP, median of 300."""
-    serve = (f"import socket; s = socket.create_server(({address(0)!r}, 7700)); print('up', flush=True); c = s.accept()[0]\n"
+    serve = (f"import socket; socket.setdefaulttimeout(60); s = socket.create_server(({address(0)!r}, 7700)); print('up', flush=True); c = s.accept()[0]\n"
              "c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\nwhile d := c.recv(1): c.send(d)")
     ask = (f"import socket, statistics, time; c = socket.create_connection(({address(0)!r}, 7700), 10); t = []\n"
            "c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\n"
@@ -120,15 +125,22 @@ def round_trip_us(holders):
 
 def updates_per_second(commands, seconds, folder):
     """Of groups of ranks that run at once: the sum over all groups and ranks."""
-    running = [[subprocess.Popen(command, env={**os.environ, **env, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE,
-                                 stderr=subprocess.STDOUT, text=True, cwd=folder) for command, env in group] for group in commands]
-    total = 0
-    for group in running:
-        outputs = [process.communicate(timeout=seconds + 120)[0] for process in group]
-        if any(process.returncode for process in group):
-            sys.exit("a run failed:\n" + "\n".join(outputs))
-        total += len(group) * int(re.search(r"(\d+) updates in", outputs[0])[1])
-    return total / seconds
+    running = []
+    try:
+        for group in commands:
+            running.append([subprocess.Popen(command, env={**os.environ, **env, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE,
+                                             stderr=subprocess.STDOUT, text=True, cwd=folder) for command, env in group])
+        total = 0
+        for group in running:
+            outputs = [process.communicate(timeout=seconds + 120)[0] for process in group]
+            if any(process.returncode for process in group):
+                sys.exit("a run failed:\n" + "\n".join(outputs))
+            total += len(group) * int(re.search(r"(\d+) updates in", outputs[0])[1])
+        return total / seconds
+    finally:
+        for process in itertools.chain(*running):
+            process.kill()
+            process.wait()
 
 
 def measure(holders, kind, line, folder):

@@ -69,8 +69,8 @@ def compared(rows, size, calls):
         ranks = 2 * row["ranks"]
         compute_us = 1e6 * ranks / row["apart"]
         alpha_us, beta_us = row["round_trip_us"], 8e-3 / row["gbit"]
-        spent = [calls * us for us in (all_reduce_us(ranks, size, alpha_us, beta_us), machines_us(2, size, alpha_us, beta_us))]
-        found.append((row, *(compute_us / (compute_us + us) for us in spent)))
+        nodes = compute_us / (compute_us + calls * machines_us(2, size, alpha_us, beta_us))
+        found.append((row, efficiency(ranks, compute_us, size, calls, alpha_us, beta_us), nodes))
     return found
 
 

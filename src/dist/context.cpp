@@ -153,8 +153,7 @@ struct DistContext::Group {
   std::vector<std::string> hosts{base::host_name()};
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo{};    // all ranks
   std::unique_ptr<SharedSum> shared{};                  // the ranks of this machine
-  std::vector<Peer> peers{};                            // these, with `shared` only
-  bool many_machines = false;                           // so the machines' sums are added, too
+  std::vector<Peer> peers{};                            // these
   c10::intrusive_ptr<c10d::ProcessGroupGloo> across{};  // the first rank of each machine; null on the others
 #ifdef SD_HAVE_CUDA
   c10::intrusive_ptr<c10d::Backend> nccl{};
@@ -164,6 +163,7 @@ struct DistContext::Group {
   std::vector<int> lost{};  // the ranks that were missing then
   bool store_lost = false;  // it did not answer then
 
+  [[nodiscard]] bool many_machines() const { return peers.size() < hosts.size(); }
   [[nodiscard]] bool alone() const { return placement.backend == "none"; }
   [[nodiscard]] std::string self() const {
     return fmt::format("rank {} on {}", world.rank, base::host_name());
@@ -286,49 +286,43 @@ void DistContext::Group::connect(Deadline deadline) {
 void DistContext::Group::share_memory(Deadline deadline) {
   Meeting leaders = meeting;  // the first rank of each machine
   leaders.members.clear();
-  std::size_t machine = 0, place = 0;  // of this rank: among the leaders, and on its machine
   for (const Hello& m : meeting.members) {
-    const auto same = [&](const Hello& l) { return l.host == m.host; };
-    if (std::none_of(leaders.members.begin(), leaders.members.end(), same)) {
-      if (m.host == hosts[static_cast<std::size_t>(world.rank)]) machine = leaders.members.size();
-      leaders.members.push_back(m);
-    }
-    if (m.host != hosts[static_cast<std::size_t>(world.rank)]) continue;
-    if (m.rank == world.rank) place = peers.size();
-    peers.push_back({m.rank, m.pid});
+    const auto here = hosts.begin() + m.rank;
+    if (std::find(hosts.begin(), here, m.host) == here) leaders.members.push_back(m);
+    if (m.host == hosts[static_cast<std::size_t>(world.rank)]) peers.push_back({m.rank, m.pid});
   }
   if (leaders.members.size() == meeting.members.size()) return;
-  const int here = static_cast<int>(peers.size());
+  const auto place_in = [rank = world.rank](const auto& ranks) {
+    const auto is_this = [rank](const auto& member) { return member.rank == rank; };
+    return static_cast<int>(std::find_if(ranks.begin(), ranks.end(), is_this) - ranks.begin());
+  };
+  const int size = static_cast<int>(peers.size()), leader = peers.front().rank;
+  const std::string key = kMemory + std::to_string(leader);
   std::string address;
-  if (place == 0) {
+  if (world.rank == leader) {
     try {
-      shared = SharedSum::create(here);
+      shared = SharedSum::create(size);
       address = shared->address();
     } catch (const std::runtime_error&) {
       // No room, say.
     }
-  }
-  c10d::Store& store = *meeting.store;
-  const int leader = leaders.members[machine].rank;
-  if (place == 0) {
-    store.set(kMemory + std::to_string(leader), address);
+    meeting.store->set(key, address);
   } else {
-    await_keys(store, kMemory, {leader}, deadline);
-    if (!deadline.passed()) address = store.get_to_str(kMemory + std::to_string(leader));
+    await_keys(*meeting.store, kMemory, {leader}, deadline);
+    if (!deadline.passed()) address = meeting.store->get_to_str(key);
   }
   bool fine = !address.empty() && std::none_of(peers.begin(), peers.end(),
                                                [](const Peer& p) { return process_has_ended(p.pid); });
   try {
-    if (fine && place != 0) shared = SharedSum::open(address, static_cast<int>(place), here);
+    if (fine && !shared) shared = SharedSum::open(address, place_in(peers), size);
   } catch (const std::runtime_error&) {
     fine = false;
   }
   const std::vector<std::string> answers = gather(fine ? "yes" : "no", deadline);
   const bool all = std::find(answers.begin(), answers.end(), "no") == answers.end();
   if (broadcast_text(all ? "yes" : "no", deadline) != "yes") return shared.reset();
-  many_machines = leaders.members.size() > 1;
-  if (many_machines && place == 0)
-    across = connect_members(leaders, "gloo.machines", static_cast<int>(machine), deadline);
+  if (many_machines() && world.rank == leader)
+    across = connect_members(leaders, "gloo.machines", place_in(leaders.members), deadline);
 }
 
 // Ends the connections, so that peers that wait for this rank notice at once. On a thread of its own: the
@@ -632,8 +626,8 @@ void DistContext::Group::sum_in_shared_memory(at::Tensor& tensor, int divisor, D
     using Number = std::remove_pointer_t<decltype(values)>;
     const Deadline until = Deadline::in(limit);
     const auto count = static_cast<std::size_t>(tensor.numel());
-    shared->sum(values, count, static_cast<Number>(many_machines ? 1 : divisor), peers, until);
-    if (!many_machines) return;
+    shared->sum(values, count, static_cast<Number>(many_machines() ? 1 : divisor), peers, until);
+    if (!many_machines()) return;
     if (across) {
       add_machines(tensor, limit);
       for (std::size_t i = 0; i < count; ++i) values[i] /= static_cast<Number>(divisor);

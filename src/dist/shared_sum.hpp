@@ -13,7 +13,7 @@
 
 namespace snake_ddp::dist {
 
-/// A process that has the segment open, in the order of their places in it.
+/// A process that has the segment open. Lists of them are in the order of their places in it.
 struct Peer {
   int rank = 0;  // in the whole group, for messages
   long pid = 0;

@@ -64,8 +64,7 @@ config::Fields fields(PretrainOptions& o) {
       text("dist_backend", &o.dist_backend, "communication between ranks", {"auto", "nccl", "gloo"}),
       flag("shared_memory", &o.shared_memory,
            "CPU ranks on one machine sum through shared memory, and one of them talks to other machines; "
-           "off: all "
-           "through Gloo"),
+           "off: all through Gloo"),
       number("bucket_mb", &o.bucket_mb,
              "size in MiB of the pieces in which gradients are averaged during the backward pass; CPU ranks "
              "only",

@@ -89,7 +89,7 @@ def test_the_scaling_model_finds_the_line_that_it_was_given():
 @pytest.mark.skipif(os.getuid() != 0 or not os.path.exists("/dev/net/tun") or not shutil.which("ip"),
                     reason="needs root, /dev/net/tun and iproute2")
 def test_two_machines_on_a_slow_network_can_be_measured(tmp_path):
-    little = flags({name: value for name, value in TINY.items() if name not in ("max_episodes", "runs_dir", "threads", "seed")})
+    little = flags({name: value for name, value in TINY.items() if name not in ("max_episodes", "threads")})
     done = script(sys.executable, BENCH / "nodes.py", "--delay_ms", 1, "--gbit", 1, "--seconds", 2, "--rounds", 1, "--out",
                   tmp_path / "nodes", "--binary", BINARY, "--", *little)
     assert done.returncode == 0, done.stderr
