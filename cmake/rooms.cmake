@@ -30,7 +30,7 @@ sd_may(data      ROOMS base game encode records files LIBRARIES torch zlib syste
 sd_may(running   ROOMS base dist records files LIBRARIES torch json system)
 sd_may(train     ROOMS base cuda config game encode agents play search nets replay rollout learners dist records files running
                  LIBRARIES torch json cuda system)
-sd_may(pretrain  ROOMS base config game encode nets learners dist records files data running train LIBRARIES torch json)
+sd_may(pretrain  ROOMS base config game encode nets learners dist records files data running LIBRARIES torch json)
 sd_may(bench     ROOMS base config game encode agents play kernels search nets replay rollout learners dist records files running train pretrain
                  LIBRARIES torch c10d json cuda system)
 sd_may(app       ROOMS base cuda config game encode agents play search nets replay rollout learners dist records files data running train pretrain
@@ -146,7 +146,7 @@ set(planted
   "src/utils/l.cpp|<vector>|no room"
   "src/replay/m.cpp|SOME_MACRO|names no file"
   "python/src/q.cpp|<ATen/ATen.h>|library torch"
-  "python/src/r.cpp|\"snake_ddp/train/run.hpp\"|room train"
+  "python/src/r.cpp|\"snake_ddp/train/loop.hpp\"|room train"
   "src/game/n.cpp|\"snake_ddp/base/error.hpp\"|fine"
   "src/train/o.cpp|<ATen/ATen.h>|fine"
   "src/files/p.cpp|\"p.hpp\"|fine"

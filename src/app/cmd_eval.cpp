@@ -26,9 +26,9 @@
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/game_log.hpp"
+#include "snake_ddp/running/build.hpp"
 #include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/judge.hpp"
-#include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -277,7 +277,7 @@ Action add_eval(CLI::App& command) {
     at::set_num_threads(1);
     dist::Options options;
     options.device = "cpu";
-    options.fingerprint = train::build_text();
+    options.fingerprint = running::build_text();
     options.stopping = running::stop_requested;
     dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }),
                               options);

@@ -18,8 +18,8 @@
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/running/build.hpp"
 #include "snake_ddp/train/options.hpp"
-#include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -40,8 +40,8 @@ ordered_json about_program() {
 #endif
   std::vector<std::string> learners;
   for (const learners::LearnerEntry& entry : learners::registry()) learners.push_back(entry.name);
-  return {{"version", train::version_text()},
-          {"build", train::build_text()},
+  return {{"version", running::version_text()},
+          {"build", running::build_text()},
           {"host", base::host_name()},
           {"gpus", dist::visible_gpus()},
           {"kernels", kernels()},

@@ -18,9 +18,9 @@
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/train/loop.hpp"
 #include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/resume.hpp"
-#include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::app {
 namespace {

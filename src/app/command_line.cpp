@@ -10,7 +10,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/run_signals.hpp"
 #include "snake_ddp/base/text.hpp"
-#include "snake_ddp/train/run.hpp"
+#include "snake_ddp/running/build.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -90,7 +90,7 @@ void apply_given(const config::Fields& fields, const Given& given) {
 int run_command_line(const std::vector<std::string>& arguments) {
   check_text(arguments);
   CLI::App program("Distributed trainer for the game snakes 3v3", "snake_ddp");
-  program.set_version_flag("--version", train::version_text());
+  program.set_version_flag("--version", running::version_text());
   program.require_subcommand(0, 1);
   program.fallthrough(false);
 

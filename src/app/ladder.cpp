@@ -17,9 +17,9 @@
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/world.hpp"
 #include "snake_ddp/play/elo.hpp"
+#include "snake_ddp/running/build.hpp"
 #include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/judge.hpp"
-#include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -165,7 +165,7 @@ void play_ladder(const LadderOptions& options) {
   at::set_num_threads(1);
   dist::Options group;
   group.device = "cpu";
-  group.fingerprint = train::build_text();
+  group.fingerprint = running::build_text();
   group.stopping = running::stop_requested;
   dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }), group);
   const auto begin = std::chrono::steady_clock::now();

@@ -15,8 +15,8 @@
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
+#include "snake_ddp/running/build.hpp"
 #include "snake_ddp/train/plan.hpp"
-#include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::bench {
 namespace {
@@ -94,7 +94,7 @@ nlohmann::json allreduce_job(const nlohmann::json& settings, const dist::World& 
   group.device = "cpu";
   group.backend = "gloo";
   group.timeout = group.join_timeout = std::chrono::seconds(60);
-  group.fingerprint = train::build_text();
+  group.fingerprint = running::build_text();
   group.shared_memory = settings.at("shared_memory").get<bool>();
   dist::DistContext context(world, group);
   PlainGloo gloo(settings.at("store").get<std::string>(), world);

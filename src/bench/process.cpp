@@ -12,7 +12,7 @@
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/bench/jobs.hpp"
-#include "snake_ddp/train/run.hpp"
+#include "snake_ddp/train/loop.hpp"
 
 namespace snake_ddp::bench {
 namespace {

@@ -14,7 +14,7 @@
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/reducer.hpp"
 #include "snake_ddp/nets/leaves.hpp"
-#include "snake_ddp/train/run.hpp"
+#include "snake_ddp/running/build.hpp"
 
 namespace snake_ddp::bench {
 namespace {
@@ -47,7 +47,7 @@ nlohmann::json reducer_job(const nlohmann::json& settings, const dist::World& wo
   group.device = "cpu";
   group.backend = "gloo";
   group.timeout = group.join_timeout = std::chrono::seconds(60);
-  group.fingerprint = train::build_text();
+  group.fingerprint = running::build_text();
   group.shared_memory = false;  // as between machines
   dist::DistContext context(world, group);
 

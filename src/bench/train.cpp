@@ -13,8 +13,8 @@
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
+#include "snake_ddp/train/loop.hpp"
 #include "snake_ddp/train/plan.hpp"
-#include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::bench {
 namespace {

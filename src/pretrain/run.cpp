@@ -32,9 +32,9 @@
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/log_file.hpp"
+#include "snake_ddp/running/build.hpp"
 #include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/running/signals.hpp"
-#include "snake_ddp/train/run.hpp"
 #include "stage.hpp"
 
 namespace snake_ddp::pretrain {
@@ -122,7 +122,7 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
     : o_(options),
       world_(world),
       ranks_(world, {o_.dist_backend, o_.device, o_.shared_memory, o_.join_timeout, o_.dist_timeout,
-                     train::build_text()}),
+                     running::build_text()}),
       stage_(
           (at::set_num_threads(running::threads(o_.threads, context_)), make_stage(o_, context_.device()))),
       gradients_(stage_->parameters().like()),
@@ -135,7 +135,7 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
     for (const std::string& folder : {o_.save_dir, o_.cache_dir}) records::make_folders(folder);
     log_.emplace(o_.save_dir + "/pretrain.log");
   }
-  tell(fmt::format("{}: pretraining {}, {} rank(s), {}, {} thread(s) each", train::version_text(), o_.stage,
+  tell(fmt::format("{}: pretraining {}, {} rank(s), {}, {} thread(s) each", running::version_text(), o_.stage,
                    context_.size(), context_.device().str(), at::get_num_threads()));
   set_.emplace(import_set());
   context_.check_same("the data set", fmt::format("{:08x}", set_->checksum()), context_.deadline());

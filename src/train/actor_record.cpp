@@ -1,4 +1,5 @@
 #include "snake_ddp/train/actor_record.hpp"
+#include "snake_ddp/running/build.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +8,6 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/records/json_text.hpp"
-#include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -54,7 +54,7 @@ ActorRecord parsed(const files::SavedWeights& file, const std::string& path) {
 
 std::string actor_record_text(const Plan& plan, const files::NamedTensors& actor) {
   const nlohmann::ordered_json json = {{"format", kFormat},
-                                       {"version", version_text()},
+                                       {"version", running::version_text()},
                                        {"learner", plan.algo},
                                        {"obs", plan.obs},
                                        {"view_radius", plan.view_radius},

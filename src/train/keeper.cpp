@@ -11,8 +11,8 @@
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/running/build.hpp"
 #include "snake_ddp/train/actor_record.hpp"
-#include "snake_ddp/train/run.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -45,7 +45,7 @@ Keeper::Keeper(const Plan& o, const std::string& folder, const nlohmann::ordered
                       {"hosts", context.hosts()},
                       {"backend", context.backend()},
                       {"device", context.device().str()},
-                      {"version", version_text()},
+                      {"version", running::version_text()},
                       {"agents", launch.agents},
                       {"job", launch.job}};
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "arena.hpp"
+#include "periodic.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/base/check.hpp"
@@ -55,16 +56,15 @@ config::Fields learner_fields(TrainOptions& o) {
   return all;
 }
 
-constexpr double kMany = 1e15;
 constexpr const char* kPython = "As in the Python trainer";
 
 }  // namespace
 
 config::Fields fields(TrainOptions& o) {
-  config::Fields all, of_learners = learner_fields(o);
+  config::Fields all, listed_elsewhere = config::joined({learner_fields(o), job_flags(o.jobs_own)});
   const auto add = [&](const std::string& group, config::Fields fields) {
     for (config::Field& field : config::under(group, std::move(fields))) all.push_back(std::move(field));
-    std::erase_if(of_learners, [&](const config::Field& field) {
+    std::erase_if(listed_elsewhere, [&](const config::Field& field) {
       if (field.group == group) all.push_back(field);
       return field.group == group;
     });
@@ -168,8 +168,6 @@ config::Fields fields(TrainOptions& o) {
           text("opponent_mix", &o.opponent_mix,
                "draw each game's opponent from this mix, instead of the schedule: scripted ones, self and "
                "league, for example level2:0.7,self:0.3"),
-          number("league_interval", &o.league_interval,
-                 "episodes between matches of the learner against its league", 1, kMany),
           number("league_games", &o.league_games, "games per match, shared among the members", 100, 1e9),
           number("league_win_rate", &o.league_win_rate,
                  "win rate in a match at which a frozen copy of the learner joins the league", 0, 1),
@@ -216,7 +214,7 @@ config::Fields fields(TrainOptions& o) {
           number("join_timeout", &o.join_timeout, "seconds that ranks wait for each other at the start", 0.1,
                  1e6),
       });
-  SD_CHECK(of_learners.empty(), "a learner's flag under no heading of --help");
+  SD_CHECK(listed_elsewhere.empty(), "a learner's or a job's flag under no heading of --help");
   return all;
 }
 

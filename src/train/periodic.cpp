@@ -158,8 +158,15 @@ constexpr Job kJobs[] = {
     {"saved", "save_interval", Unit::kEpisodes, When::kStep, save_weights},
     {"checks", "check_consistency", Unit::kUpdates, When::kVote, compare_weights},
     {"evaluations", "eval_interval", Unit::kEpisodes, When::kGames, evaluate, "evaluation_due", true},
-    {"judgements", "league_interval", Unit::kEpisodes, When::kGames, judge_league, "judgement_due", false,
-     has_league},
+    {"judgements",
+     "league_interval",
+     Unit::kEpisodes,
+     When::kGames,
+     judge_league,
+     "judgement_due",
+     false,
+     has_league,
+     {"Opponents", "episodes between matches of the learner against its league", 10000, 1}},
     {"checkpoints", "checkpoint_interval", Unit::kEpisodes, When::kGoingOn, keep_checkpoints},
 };
 
@@ -220,6 +227,18 @@ bool play_due_games(Session& s) {
 }  // namespace
 
 std::span<const Job> jobs() { return kJobs; }
+
+config::Fields job_flags(config::Values& values) {
+  config::Fields all;
+  for (const Job& job : kJobs) {
+    if (job.flag.heading == nullptr) continue;
+    std::int64_t interval = job.flag.usual;
+    const config::Field field =
+        config::number(job.interval, &interval, job.flag.help, static_cast<double>(job.flag.least), kMany);
+    all = config::joined({all, config::over(config::under(job.flag.heading, {field}), values)});
+  }
+  return all;
+}
 
 std::vector<Scheduled> schedule(Session& s) {
   std::vector<Scheduled> all;

@@ -1,5 +1,4 @@
-// What a run does again and again, as a table. A new job is a function and a row in periodic.cpp, and the flag with its
-// interval.
+// What a run does again and again, as a table. A new job is a function and a row in periodic.cpp.
 #pragma once
 
 #include <chrono>
@@ -10,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "snake_ddp/config/fields.hpp"
 #include "snake_ddp/train/collected.hpp"
 #include "snake_ddp/train/counters.hpp"
 
@@ -17,6 +17,9 @@ namespace snake_ddp::train {
 
 struct Session;
 struct Scheduled;
+
+/// Bound of intervals and other counts that no run reaches.
+inline constexpr double kMany = 1e15;
 
 struct Job {
   enum class Unit { kEpisodes, kUpdates };
@@ -36,9 +39,18 @@ struct Job {
   const char* due = nullptr;                   // kGames: the name in checkpoints of 1 for due
   bool at_end = false;                         // also at the end of the run
   bool (*wanted)(const Session& s) = nullptr;  // beside the interval; none: always
+  /// The interval's flag; without a heading it is in options.cpp, because other code reads it, too.
+  struct Flag {
+    const char* heading = nullptr;  // in --help
+    const char* help = nullptr;
+    std::int64_t usual = 0, least = 0;
+  } flag = {};
 };
 
 std::span<const Job> jobs();
+
+/// The jobs' own flags, over `values`, which must outlive them.
+config::Fields job_flags(config::Values& values);
 
 /// A job of this run.
 struct Scheduled {

@@ -16,6 +16,7 @@
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/learners/with_tokens.hpp"
 #include "snake_ddp/nets/precision.hpp"
+#include "snake_ddp/running/build.hpp"
 #include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/resume.hpp"
 #include "snake_ddp/train/tokens.hpp"
@@ -94,7 +95,8 @@ std::vector<std::string> open_folder(Session& s, const Origin& origin, const Lau
   s.access = running::access_to(s.folder, s.context);
   s.checkpoints.emplace(Checkpoints::Plan{s.folder, s.context.rank(), s.context.size(), s.access.sees,
                                           s.o.keeps_replay, static_cast<int>(s.o.keep_checkpoints),
-                                          version_text(), s.settings, main ? s.keeper->identity() : ""});
+                                          running::version_text(), s.settings,
+                                          main ? s.keeper->identity() : ""});
   const std::string blind = running::blind_ranks(s.access.sees, s.context);
   if (blind.empty()) return {};
   return {
@@ -125,7 +127,7 @@ void open_rank_log(Session& s) {
   } catch (const base::FileError&) {  // a folder that this rank may only read
     return;
   }
-  s.note(fmt::format("{}: rank {} of {} on {}, {}, process {}", version_text(), s.context.rank(),
+  s.note(fmt::format("{}: rank {} of {} on {}, {}, process {}", running::version_text(), s.context.rank(),
                      s.context.size(), s.context.hosts()[static_cast<std::size_t>(s.context.rank())],
                      s.context.device().str(), getpid()));
   s.note(settings_line(s));
@@ -152,7 +154,7 @@ void open_reports(Session& s, std::vector<std::string> lines) {
   const auto doing = [&s] { return s.watchdog.where(); };
   s.reporter.emplace(s.folder, progress, ReporterOptions{s.o.log_every_episode, s.o.live_view, doing});
   if (s.o.record_interval > 0) s.recorder.emplace(s.folder + "/games", s.o, s.collector);
-  s.reporter->line(fmt::format("{}: {} rank(s) on {}, {}, {} thread(s) each", version_text(),
+  s.reporter->line(fmt::format("{}: {} rank(s) on {}, {}, {} thread(s) each", running::version_text(),
                                s.context.size(), fmt::join(s.context.hosts(), ", "), s.context.device().str(),
                                at::get_num_threads()));
 #ifdef SD_HAVE_CUDA
@@ -187,8 +189,8 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
     : o(options),
       world(world_of),
       watch(watch_of),
-      ranks(world, {o.dist_backend, o.device, o.shared_memory, o.join_timeout, o.dist_timeout, build_text(),
-                    patience}),
+      ranks(world, {o.dist_backend, o.device, o.shared_memory, o.join_timeout, o.dist_timeout,
+                    running::build_text(), patience}),
       settings(agreed_settings(options, context)),
       votes_every(vote_interval(o)),
 #ifdef SD_HAVE_CUDA

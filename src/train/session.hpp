@@ -23,10 +23,10 @@
 #include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/train/checkpoints.hpp"
 #include "snake_ddp/train/league.hpp"
+#include "snake_ddp/train/loop.hpp"
 #include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/recorder.hpp"
 #include "snake_ddp/train/reporter.hpp"
-#include "snake_ddp/train/run.hpp"
 #include "span_timer.hpp"
 
 namespace snake_ddp::train {

@@ -15,8 +15,8 @@
 #include "other_value.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/registry.hpp"
+#include "snake_ddp/train/loop.hpp"
 #include "snake_ddp/train/options.hpp"
-#include "snake_ddp/train/run.hpp"
 
 using namespace snake_ddp;
 

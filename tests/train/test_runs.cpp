@@ -18,8 +18,8 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/rollout/player.hpp"
+#include "snake_ddp/train/loop.hpp"
 #include "snake_ddp/train/plan.hpp"
-#include "snake_ddp/train/run.hpp"
 #include "spied_learner.hpp"
 
 namespace snake_ddp {
@@ -253,7 +253,7 @@ TEST_CASE("a second start does what is due after the first one's intervals, not 
   o.eval_interval = 3;
   o.eval_games = 2;
   o.opponent_mix = "level0,league";
-  o.league_interval = 3;
+  o.jobs_own["league_interval"] = std::int64_t{3};
   o.league_games = 4;
   o.checkpoint_interval = 1000;
   o.algo = "dqn";

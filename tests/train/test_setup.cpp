@@ -12,13 +12,13 @@
 
 #include "arena.hpp"
 #include "other_value.hpp"
+#include "periodic.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/play/turn.hpp"
 #include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/train/plan.hpp"
-#include "snake_ddp/train/run.hpp"
 
 namespace {
 
@@ -301,7 +301,6 @@ const std::vector<Row>& rows() {
       {SD_SET(checkpoint_replay, "off"), {}},
       {SD_SET(resume, "never"), {}},
       {SD_SET(max_minutes, 9), {}},
-      {SD_SET(league_interval, 9), {}},
       {SD_SET(lr_end, 0.25), {}},
   };
   return all;
@@ -389,15 +388,36 @@ TEST_CASE("a flag that the learner does not use is at its default in what is mad
   }
 }
 
-TEST_CASE("every setting but a learner's has a row in the test of where it goes", "[unit]") {
-  std::set<std::string> known, of_learners;
+TEST_CASE("a job's own interval reaches the job, and nothing else", "[unit]") {
+  config::Values values;
+  const config::Fields flags = train::job_flags(values);
+  REQUIRE_FALSE(flags.empty());
+  for (const config::Field& flag : flags) {
+    CAPTURE(flag.name);
+    const auto jobs = train::jobs();
+    CHECK(std::count_if(jobs.begin(), jobs.end(),
+                        [&](const train::Job& job) { return job.interval == flag.name; }) == 1);
+    TrainOptions before, after;
+    const config::Value changed = other_value(flag);
+    for (const config::Field& field : train::fields(after))
+      if (field.name == flag.name) config::set(field, changed);
+    CHECK(json_of(after).at(flag.name) == std::get<std::int64_t>(changed));
+    CHECK(json_of(before).at(flag.name) == std::get<std::int64_t>(config::value_of(flag)));
+    CHECK(everything_from(before) == everything_from(after));
+  }
+}
+
+TEST_CASE("every setting but a learner's or a job's own has a row in the test of where it goes", "[unit]") {
+  std::set<std::string> known, of_others;
   for (const learners::LearnerEntry& entry : learners::registry())
-    for (const config::Field& flag : entry.flags()) of_learners.insert(flag.name);
+    for (const config::Field& flag : entry.flags()) of_others.insert(flag.name);
+  config::Values values;
+  for (const config::Field& flag : train::job_flags(values)) of_others.insert(flag.name);
   TrainOptions options;
   for (const config::Field& field : train::fields(options)) {
     CAPTURE(field.name);
     known.insert(field.name);
-    CHECK(is_row(field.name) + of_learners.count(field.name) >= 1);
+    CHECK(is_row(field.name) + of_others.count(field.name) >= 1);
   }
   for (const Row& row : rows()) CHECK(known.count(row.name) == 1);
 }

@@ -29,8 +29,8 @@
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
+#include "snake_ddp/train/loop.hpp"
 #include "snake_ddp/train/options.hpp"
-#include "snake_ddp/train/run.hpp"
 #include "spied_learner.hpp"
 
 namespace snake_ddp {

@@ -14,6 +14,7 @@ namespace snake_ddp::train {
 /// Flags as they are given. Defaults are those of the Python trainer where it has the flag.
 struct TrainOptions : learners::SharedFlags {
   config::Values learners_own;  // flags of one learner alone, by name; filled by `fields`
+  config::Values jobs_own;      // intervals that only a periodic job reads, likewise
 
   std::string game_name = "snakes_3v3";
   std::string algo = "ddpg";
@@ -75,7 +76,6 @@ struct TrainOptions : learners::SharedFlags {
   double epsilon_min = 0.0;
   double max_minutes = 0;
   std::string opponent_mix;
-  std::int64_t league_interval = 10000;
   std::int64_t league_games = 2000;
   double league_win_rate = 0.7;
   bool mask_fatal = false;
@@ -86,7 +86,7 @@ struct TrainOptions : learners::SharedFlags {
   std::string tokens;  // folder of what pretraining learned; empty: none
 };
 
-/// The list over `options`, which must outlive it. Flags of learners come from the registry.
+/// The list over `options`, which must outlive it. Flags of learners come from the registry, jobs' own from their table.
 config::Fields fields(TrainOptions& options);
 
 /// Does the learner `algo` use this flag?

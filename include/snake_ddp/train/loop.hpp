@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <string>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/world.hpp"
@@ -30,12 +29,5 @@ using Watch = std::function<void(const Progress&)>;
 /// Throws      base::Error of each kind.
 base::ExitCode run_training(const TrainOptions& options, const dist::World& world, const Watch& watch = {},
                             std::chrono::milliseconds patience = std::chrono::minutes(1));
-
-/// Of the program: version, and what it was built with.
-std::string version_text();
-
-/// Version, a hash of the settings' names and kinds, and one of the sources. Ranks join whose texts are equal: the same
-/// sources, built on machines of different kinds, do.
-std::string build_text();
 
 }  // namespace snake_ddp::train
