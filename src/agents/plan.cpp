@@ -6,12 +6,12 @@
 namespace snake_ddp::agents {
 namespace {
 
-// Adds the changes behind game `low`, up to `high`, in order.
+// Adds the changes after game `low`, up to `high`, in order.
 void add_changes(const std::function<Opponent(std::int64_t)>& at, std::int64_t low, std::int64_t high,
                  OpponentPlan& plan) {
   if (at(low) == at(high)) return;
   if (high == low + 1) {
-    SD_CHECK(plan.count < OpponentPlan::kMost, "an opponent's games are more than one stretch");
+    SD_CHECK(plan.count < OpponentPlan::kMost, "an opponent's games are not consecutive");
     plan.first[plan.count] = high;
     plan.opponent[plan.count++] = at(high);
     return;

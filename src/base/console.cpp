@@ -25,16 +25,16 @@
 namespace snake_ddp::base {
 namespace {
 
-constexpr std::size_t kMostWaiting = 64 * 1024;  // bytes, beside what the pipe or terminal holds itself
+constexpr std::size_t kMostWaiting = 64 * 1024;  // bytes, on top of the buffer of the pipe or terminal
 constexpr std::chrono::milliseconds kFarewell{5'000}, kErrorPatience{2'000};
 
-// Returns 0 or an errno value; then a part may have been written.
+// Returns 0 or an errno value; after an error, part of it may have been written.
 int write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(descriptor, text.data(), text.size());
     if (n >= 0) {
       text.remove_prefix(static_cast<std::size_t>(n));
-    } else if (errno == EAGAIN) {  // whoever shares the descriptor made it so
+    } else if (errno == EAGAIN) {  // another process that shares the descriptor made it non-blocking
       pollfd ready{descriptor, POLLOUT, 0};
       ::poll(&ready, 1, -1);
     } else if (errno != EINTR) {
@@ -83,11 +83,11 @@ struct Console::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::string> waiting;
-  std::size_t bytes = 0;  // of them
+  std::size_t bytes = 0;  // in `waiting`
   bool writing = false, closing = false, started = false;
-  bool failing = false;      // the last write did; the next line tries again
+  bool failing = false;      // the last write failed; the next line tries again
   std::string bar, drawn;    // as it should be below all lines, and as it is
-  std::int64_t untold = 0;   // lines dropped since that was last said
+  std::int64_t untold = 0;   // lines dropped since the last note
   std::int64_t dropped = 0;  // since the beginning
 
   [[nodiscard]] bool idle() const { return waiting.empty() && !writing && bar == drawn; }
@@ -101,7 +101,7 @@ struct Console::State {
     untold += lines;
     dropped += lines;
   }
-  // What turns the bar that is drawn into `text`.
+  // The output that turns the drawn bar into `text`.
   std::string redrawn(const std::string& text) const {
     if (!escape_codes) {
       const bool blanks = drawn.size() > text.size();
@@ -120,8 +120,8 @@ struct Console::State {
   void write();
 };
 
-// The thread's work. After lines were dropped no more are taken until what waits is written, and the note with it: each line
-// is where it belongs.
+// Runs in the thread. Once lines were dropped, no new ones are accepted until the queue and the note are written: so
+// the note is where the lines are missing.
 void Console::State::write() {
   std::unique_lock lock(mutex);
   for (;;) {
@@ -173,7 +173,7 @@ void Console::line(std::string_view text) {
   const std::lock_guard guard(state_->mutex);
   State& s = *state_;
   if (!s.started) {
-    // These are for the other threads: a launcher's main one waits for them.
+    // The other threads handle these: a launcher's main thread waits for them.
     sigset_t others, before;
     sigemptyset(&others);
     for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&others, number);
@@ -224,10 +224,10 @@ std::int64_t Console::dropped() const {
 void tell_error(std::string_view line) noexcept {
   static std::atomic<bool> given_up{false};
   try {
-    static Console& errors = *new Console(STDERR_FILENO);  // for ever: its thread may outlive main
+    static Console& errors = *new Console(STDERR_FILENO);  // never destroyed: its thread may outlive main
     errors.line(line);
     if (!given_up && !errors.drain(Deadline::in(kErrorPatience))) given_up = true;
-  } catch (const std::exception&) {  // no thread to be had: better a wait than no word
+  } catch (const std::exception&) {  // no thread: a write that may block is better than a lost message
     write_all(STDERR_FILENO, line);
     write_all(STDERR_FILENO, "\n");
   }

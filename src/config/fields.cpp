@@ -91,7 +91,7 @@ std::string shown(const nlohmann::json& value) {
 }
 
 // Settings are one object of plain values. The library prints nested ones by recursion: a file of brackets alone
-// would use up the stack.
+// would overflow the stack.
 bool is_flat(int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
   if (depth > kMostDepth) throw UsageError("nested too deeply for settings");
   return true;
@@ -245,7 +245,7 @@ std::vector<std::string> set_from_file(const Fields& fields, const std::string& 
     object = nlohmann::json::parse(text.str(), is_flat, true, true);
   } catch (const nlohmann::json::parse_error& e) {
     throw UsageError(fmt::format("{}: not valid JSON at byte {}: {:.300}", path, e.byte, e.what()));
-  } catch (const nlohmann::json::exception& e) {  // a number beyond all numbers
+  } catch (const nlohmann::json::exception& e) {  // a number too large for a double
     throw UsageError(fmt::format("{}: not valid JSON: {:.300}", path, e.what()));
   } catch (const UsageError& e) {
     throw UsageError(fmt::format("{}: {}", path, e.what()));
@@ -280,7 +280,7 @@ void check(const Fields& fields) {
 }
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& known) {
-  if (name.size() > 100) return {};  // no slip of the finger
+  if (name.size() > 100) return {};  // not a typo
   std::string best;
   std::size_t best_distance = std::numeric_limits<std::size_t>::max();
   for (const std::string& candidate : known) {

@@ -21,9 +21,9 @@ std::string last_error() {
 
 Loaded load() {
 #ifdef SD_HAVE_CUDA
-  // The driver's library stays loaded: CUDA's runtime asks for it anyhow.
+  // The driver's library stays loaded: the CUDA runtime needs it anyway.
   if (::dlopen("libcuda.so.1", RTLD_NOW) == nullptr) return {nullptr, "no NVIDIA driver: " + last_error()};
-  // Global, as if the program were linked with it: libraries that it loads in turn look for its names.
+  // Global, as if the program were linked with it: libraries that it loads resolve symbols in it.
   void* const handle = ::dlopen("libsnake_ddp_cuda.so", RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) return {nullptr, last_error()};
   const auto* const found = static_cast<const Library*>(::dlsym(handle, "snake_ddp_cuda_library"));
@@ -33,7 +33,7 @@ Loaded load() {
 #endif
 }
 
-// Before main(): LibTorch looks for CUDA when it is first asked for anything of a device, and keeps the answer.
+// Before main(): LibTorch looks for CUDA on the first call that concerns a device, and caches the result.
 const Loaded g_loaded = load();
 
 }  // namespace

@@ -14,7 +14,7 @@ using game::kRows;
 using game::kSnakes;
 using game::kTeamSize;
 
-// The features in their order. Products are those of the features, so that they round alike.
+// The features in their order. Products are computed as `observe` does, so that they round alike.
 class Listed {
  public:
   void add(int count, float low, float high) {
@@ -44,7 +44,7 @@ void add_plain(ObsKind kind, Listed& list) {
   for (int bean = 0; bean < 2; ++bean) {
     list.add(1, -static_cast<float>(kCols / 2), static_cast<float>(kCols / 2));
     list.add(1, -static_cast<float>(kRows / 2), static_cast<float>(kRows / 2));
-    list.add(1, 0.0F, 40.0F);  // a missing one
+    list.add(1, 0.0F, 40.0F);  // a missing bean
   }
   list.add(kTeamSize - 1, 0.0F, static_cast<float>(kCells) / 3.0F);
   list.cells(kBeans);
@@ -54,7 +54,7 @@ void add_plain(ObsKind kind, Listed& list) {
 
 void add_window(Listed& list) {
   constexpr float kLength = static_cast<float>(kCells) * 0.1F;
-  // Half of a side, in one direction only: the other half less one.
+  // Half a side in one direction, one less in the other.
   constexpr float kLeft = static_cast<float>(1 - kCols / 2) * 0.2F,
                   kRight = static_cast<float>(kCols / 2) * 0.2F,
                   kUp = static_cast<float>(1 - kRows / 2) * 0.2F,

@@ -23,7 +23,7 @@ std::uint8_t byte(int value) { return static_cast<std::uint8_t>(value); }
 
 bool on_board(int cell) { return cell >= 0 && cell < kCells; }
 
-/// Builds `s`; what is wrong with the position, or nothing.
+/// Builds `s`. Returns what is wrong with the position; empty if nothing.
 std::string build(const Position& position, State& s) {
   s = State{};
   for (int i = 0; i < kSnakes; ++i) {
@@ -124,7 +124,7 @@ std::uint64_t hash(const State& state) {
 
 void check_consistency(const State& state) {
   const auto fail = [&state](const std::string& what) {
-    std::string board;  // a body that does not hang together cannot be drawn by `picture`
+    std::string board;  // a disconnected body cannot be drawn by `picture`
     for (int c = 0; c < kCells; ++c) {
       board += fmt::format("{:2x} ", state.cells[c]);
       if (column_of(c) == kCols - 1) board += '\n';
@@ -172,7 +172,7 @@ void check_consistency(const State& state) {
   }
   for (int c = 0; c < kCells; ++c)
     if (!seen[c] && state.cells[c] != 0)
-      fail(fmt::format("cell {} has code {} but nobody is there", c, state.code(c)));
+      fail(fmt::format("cell {} has code {} but no snake or bean is there", c, state.code(c)));
   if (state.free_cells() != kCells - taken) fail("the number of free cells is wrong");
   if (n_beans < kBeans && state.free_cells() > 0) fail("beans are missing though there is room");
   if (state.step() < 1 || state.step() > kMaxSteps + 1) fail("the step is not 1..201");

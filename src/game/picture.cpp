@@ -55,7 +55,7 @@ void read_note(const std::string& line, Position& position) {
     if (!in) cannot_read(line, "no number");
   } else if (word == "returns") {
     in >> position.returns[0] >> position.returns[1];
-    if (!in) cannot_read(line, "no two numbers");
+    if (!in) cannot_read(line, "not two numbers");
   } else if (word == "done") {
     position.done = true;
   } else {
@@ -124,7 +124,7 @@ State drawn(std::string_view picture) {
     if (head == std::string::npos) continue;
     std::vector<int>& body = position.snakes[static_cast<std::size_t>(i)];
     for (int c = static_cast<int>(head); c >= 0; c = tail_side[c]) body.push_back(c);
-    if (body.size() < 2) continue;  // make_state refuses it
+    if (body.size() < 2) continue;  // make_state rejects it
     const std::size_t link = kArrows.find(board[static_cast<std::size_t>(body[1])]);
     position.directions[static_cast<std::size_t>(i)] = static_cast<int>(link) % 4;
   }

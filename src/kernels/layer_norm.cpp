@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-// This file is compiled with leave to reorder sums, so that plain loops become vector instructions.
+// The build lets the compiler reorder sums in this file, so that plain loops become vector instructions.
 namespace snake_ddp::kernels {
 
 void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const float* gain,
@@ -33,8 +33,8 @@ void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const f
 
 namespace {
 
-// One row of the backward pass; the pointers lie apart, which the compiler must know to keep eight or sixteen columns
-// in flight.
+// One row of the backward pass. The pointers do not alias, which the compiler must know to keep eight or sixteen
+// columns in flight.
 void row_backward(std::int64_t width, const float* __restrict gain, const float* __restrict x,
                   const float* __restrict y, float inverse, float* __restrict g, float* __restrict d_bias,
                   float* __restrict d_gain, float* __restrict d_shift) {
@@ -122,7 +122,7 @@ void few_outputs_backward(std::int64_t rows, std::int64_t width, std::int64_t ou
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t o = 0; o < outputs; ++o) {
       const float slope = d_out[r * outputs + o];
-      if (slope == 0.0F) continue;  // Q-learning pulls at one output a row
+      if (slope == 0.0F) continue;  // in Q-learning one output per row has a gradient
       add_scaled(width, slope, weight + o * width, d_hidden + r * width);
       add_scaled(width, slope, hidden + r * width, d_weight + o * width);
       d_bias[o] += slope;

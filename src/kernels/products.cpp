@@ -18,14 +18,14 @@ using base::load;
 using base::store;
 using base::Vector;
 
-// The register block: height x kVectors vectors of sums stay in registers while k runs. 32 registers hold 6 x 4 or
-// 12 x 2 sums with what they are made of; 16 registers hold 6 x 2 or 12 x 1.
+// The register block: height x kVectors vectors of sums stay in registers while k runs. 32 registers hold 6 x 4 or 12
+// x 2 sums and their operands; 16 registers hold 6 x 2 or 12 x 1.
 #if defined(__AVX512F__)
 constexpr int kWide = 4, kNarrow = 2;
 #else
 constexpr int kWide = 2, kNarrow = 1;
 #endif
-// Up to so many rows, or so short a depth, packing costs more than the cache lines that lie badly.
+// Up to this many rows, or this depth, packing costs more than the unfavourable access to cache lines.
 constexpr std::int64_t kFewRows = 48, kShortDepth = 64;
 constexpr int kWideRows = 6, kNarrowRows = 12;
 constexpr std::int64_t kDepth = 16384 / (kLanes * kWide);  // 64 KiB of packed b
@@ -96,8 +96,8 @@ void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixVi
   }
 }
 
-// A product that skips zeros pays for finding the others, and each takes loads that the register block shares among rows. It
-// pays off up to this share of others.
+// A product that skips zeros has to find the other elements, and each of these takes loads that the register block
+// shares among rows. It pays off up to this share of nonzero elements.
 constexpr double kMostOthers = 0.4;
 constexpr std::int64_t kSampled = 32;  // rows
 constexpr int kSparseVectors = 4;      // of sums at a time
@@ -133,7 +133,7 @@ struct Sums {
   }
 };
 
-// More: the sum over these elements of a times b's rows at their places.
+// Adds to the sums: each of these elements of a times the row of b at its place.
 template <int kVectors>
 [[gnu::always_inline]] inline void add_at(const Element* first, const Element* last, const float* b,
                                           std::int64_t b_row, Sums<kVectors>& sums) {
@@ -144,7 +144,7 @@ template <int kVectors>
   }
 }
 
-// Both at once, one row's additions in the other's shadow.
+// Two rows at once: the additions of one hide the latency of the other's.
 template <int kVectors>
 [[gnu::always_inline]] inline void add_at(const Element* first, const Element* last, const Element* other,
                                           const Element* other_last, const float* b, std::int64_t b_row,
@@ -171,7 +171,7 @@ void in_column_blocks(std::int64_t n, const Columns& columns) {
 
 }  // namespace
 
-// Both split sums where `multiply` does: only so are their bits the same.
+// Both split sums where `multiply` does: otherwise their bits would differ.
 void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
                      const float* b, float* out, std::int64_t out_row) {
   if (n % kLanes != 0 || !many_zeros(m, p, a, a_row)) {
@@ -198,7 +198,7 @@ void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float
       in_column_blocks(n, [&](std::int64_t left, auto vectors) {
         const float* right = b + first * n + left;
         std::int64_t right_row = n;
-        if (rows > kFewRows) {  // side by side, lest they crowd a few sets of the cache
+        if (rows > kFewRows) {  // contiguous, so that they do not compete for a few cache sets
           right_row = vectors * kLanes;
           for (std::int64_t k = 0; k < depth; ++k)
             std::memcpy(packed + k * right_row, right + k * n, vectors * sizeof(Vector));
@@ -254,7 +254,7 @@ void multiply_sparse_transposed(std::int64_t m, std::int64_t n, std::int64_t p, 
 
 void multiply(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b, float* out,
               std::int64_t out_row, bool add) {
-  SD_CHECK(b.column == 1 && p > 0, "columns of b side by side");
+  SD_CHECK(b.column == 1 && p > 0, "the columns of b are not adjacent");
   if (n <= kLanes * kNarrow) {
     multiply_in_blocks<kNarrow, kNarrowRows>(m, n, p, a, b, out, out_row, add);
   } else {

@@ -14,7 +14,7 @@
 namespace snake_ddp::nets {
 namespace {
 
-// Weights lie transposed, [inputs, outputs], as the forward pass reads them; both directions side by side.
+// Weights are stored transposed, [inputs, outputs], as the forward pass reads them; both directions side by side.
 enum BlockIndex : std::size_t {
   kPrev,           // [in + 1, H], the last row the bias
   kInput,          // [H, 8 H], the LSTM's weight_ih
@@ -28,7 +28,7 @@ enum BlockIndex : std::size_t {
 };
 
 constexpr std::int64_t kDirections = 2, kGates = 4;
-// Rows of a product that a thread takes at least.
+// The least number of a product's rows per thread.
 constexpr std::int64_t kGrain = 48;
 
 std::vector<Block> blocks_of(const BicnetShape& s) {
@@ -38,8 +38,8 @@ std::vector<Block> blocks_of(const BicnetShape& s) {
           {s.out, 0}};
 }
 
-// out = left * right, or out += left * right. Threads share the rows of our own products; each element is the same sum
-// whoever makes it.
+// out = left * right, or out += left * right. Threads share the rows of our own products; each element is the same
+// sum on whichever thread.
 void product(const BicnetNet& net, at::Tensor out, const at::Tensor& left, const at::Tensor& right,
              bool add = false) {
   if (net.by_library()) {
@@ -66,7 +66,7 @@ std::int64_t snake_at(std::int64_t direction, std::int64_t step) {
   return direction == 0 ? step : kTeam - 1 - step;
 }
 
-// What a direction has of a snake, of a buffer [3, B, 2 n]: [B, n].
+// One direction's part of a buffer [3, B, 2 n], for one snake: [B, n].
 at::Tensor part(const at::Tensor& buffer, std::int64_t direction, std::int64_t step) {
   const std::int64_t width = buffer.size(2) / kDirections;
   return buffer.select(0, snake_at(direction, step)).narrow(1, direction * width, width);
@@ -91,7 +91,7 @@ void last_layer(const BicnetNet& net, BicnetPass& pass) {
   if (head == Head::kTanh) output.tanh_();
 }
 
-// dL/d(output) -> dL/d(pass.hidden before the ReLU) in pass.d_hidden, and the last layer's gradients where asked for.
+// dL/d(output) -> dL/d(pass.hidden before the ReLU) in pass.d_hidden, and the last layer's gradients if requested.
 void last_layer_back(const BicnetNet& net, const at::Tensor& d_output, BicnetPass& pass,
                      FlatParameters* gradients) {
   const Head head = net.shape().head;
@@ -114,7 +114,7 @@ void last_layer_back(const BicnetNet& net, const at::Tensor& d_output, BicnetPas
   at::threshold_backward_out(pass.d_hidden, pass.d_hidden, pass.hidden, 0);
 }
 
-// dL/d(output) -> dL/d(gates before activation) in pass.gates, and the gradients of what lies above the LSTM.
+// dL/d(output) -> dL/d(gates before activation) in pass.gates, and the gradients of the layers above the LSTM.
 void back_to_gates(const BicnetNet& net, const BicnetMaps& maps, const at::Tensor& d_output, BicnetPass& pass,
                    FlatParameters* gradients) {
   last_layer_back(net, d_output, pass, gradients);
@@ -227,7 +227,8 @@ void backward_parameters(const BicnetNet& net, const BicnetMaps& maps, const at:
   const BicnetShape& shape = net.shape();
   const std::int64_t h = shape.hidden, gates = kGates * h;
   back_to_gates(net, maps, d_output, pass, &gradients);
-  // Two steps have one before them: snakes 1 and 2 have 0 and 1 in one direction, 0 and 1 have 1 and 2 in the other.
+  // Two of a direction's steps have a predecessor: snakes 1 and 2 follow 0 and 1 in one direction, 0 and 1 follow 1
+  // and 2 in the other.
   for (std::int64_t d = 0; d < kDirections; ++d) {
     const at::Tensor before = rows_of(pass.states.narrow(0, d, kTeam - 1)).narrow(1, d * h, h);
     const at::Tensor d_gates = rows_of(pass.gates.narrow(0, 1 - d, kTeam - 1)).narrow(1, d * gates, gates);

@@ -25,8 +25,8 @@ std::vector<Block> blocks_of(const DenseShape& s) {
   return blocks;
 }
 
-// d_output -> d_logits -> gradient at the hidden layer's output, masked by the ReLU, and through the layer norm.
-// The parameter gradients on the way are written where asked for.
+// d_output -> d_logits -> gradient at the hidden layer's output, masked by the ReLU, and through the layer norm. The
+// parameter gradients on the way are written if requested.
 at::Tensor gradient_before_hidden(const DenseNet& net, const at::Tensor& d_output, Pass& pass,
                                   FoldedGradient* gradients) {
   const FlatParameters& p = net.parameters();
@@ -202,7 +202,7 @@ void backward_parameters(const DenseNet& net, const at::Tensor& input, const at:
 
 void unfold(const DenseNet& net, const FoldedGradient& folded, FlatParameters& gradient) {
   const FlatParameters& p = net.parameters();
-  // With M [in + 1, hidden] the map's gradient and both weights transposed as they lie in memory:
+  // With M [in + 1, hidden] the map's gradient and both weights stored transposed:
   // dW1^T = W0 * M with the constant row carrying the biases, dW0^T = M * W1.
   at::Tensor d_post0 = gradient.block(kPost0Weight), d_prev = gradient.block(kPrev);
   product_out(d_post0, p.block(kPrev).t(), folded.map);

@@ -1,4 +1,5 @@
-// The order of a DenseNet's parameters in memory, for the files that compute with them. Both first weights lie transposed.
+// The order of a DenseNet's parameters in memory, for the files that compute with them. Both first weights are stored
+// transposed.
 #pragma once
 
 #include <cstddef>

@@ -156,8 +156,8 @@ void head_backward(const DenseShape& shape, std::int64_t rows, const float* outp
   }
 }
 
-// d_logits -> gradient at the ReLU's input, into scratch.d_hidden; with sums, what the last layer and the norm's scale
-// and shift get from these rows.
+// d_logits -> gradient at the ReLU's input, into scratch.d_hidden; with sums, also the gradients of the last layer
+// and of the norm's scale and shift from these rows.
 template <int kOutputs, bool kNorm, bool kSums>
 void relu_backward(const DenseRows& net, std::int64_t rows, const float* d_logits, RowScratch& s,
                    const FoldedBlocks* sums) {
@@ -286,7 +286,7 @@ void unfold(const DenseShape& shape, const DenseBlocks& p, const FoldedBlocks& f
             const DenseBlocks& gradient) {
   const std::int64_t hidden = shape.hidden, rows = shape.in + 1, width = folded.width;
   const float* m = folded.map;
-  // dW0^T = M * W1 is got as (W1^T * M^T)^T because only so are the right side's columns side by side.
+  // dW0^T = M * W1 is computed as (W1^T * M^T)^T, so that the right operand's columns are adjacent.
   kernels::multiply(hidden, hidden, rows, {p.prev, 1, hidden}, {m, width, 1}, gradient.post0_weight, hidden);
   transpose(m, rows, hidden, width, s.transposed, rows);
   kernels::multiply(hidden, rows, hidden, {p.post0_weight, hidden, 1}, {s.transposed, rows, 1},

@@ -4,7 +4,7 @@
 
 namespace snake_ddp::nets {
 
-/// `t` with these sizes, of `like`'s kind and device; its memory is kept where it suffices.
+/// `t` with these sizes, of `like`'s type and device; its memory is reused if it is large enough.
 inline void fit(at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& like) {
   if (!t.defined()) {
     t = at::empty(sizes, like.options());

@@ -9,16 +9,19 @@
 namespace snake_ddp::nets {
 namespace {
 
-// Boards that a thread takes at least.
+// The least number of boards per thread.
 constexpr std::int64_t kGrain = 32;
 
-// exp(x) - 1 for |x| up to 60 (further out it stays at that), within 2 units in the last place: x = n ln 2 + r with
-// |r| <= ln 2 / 2, and the Taylor polynomial of exp(r) - 1. Plain arithmetic, so that the compiler makes vectors of the
-// loops around it.
+// exp(x) - 1 for
+// x
+//  up to 60 (x is clamped to that), within 2 units in the last place: x = n ln 2 + r with
+// r
+//  <= ln 2 / 2, and the Taylor polynomial of exp(r) - 1. Plain arithmetic, so that the compiler vectorises the loops
+// around it.
 inline float expm1_of(float x) {
   x = x < -60.0F ? -60.0F : x;
   x = x > 60.0F ? 60.0F : x;
-  // 1.5 * 2^23: adding it rounds to a whole number, which then lies in the lowest bits.
+  // 1.5 * 2^23: adding it rounds to a whole number, which is then in the lowest bits.
   constexpr float kRounder = 12582912.0F;
   const float shifted = x * 1.44269504F + kRounder, n = shifted - kRounder;
   const float r = (x - n * 0.693145752F) - n * 1.42860677e-6F;  // ln 2 in two parts

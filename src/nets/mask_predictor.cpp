@@ -13,7 +13,7 @@
 namespace snake_ddp::nets {
 namespace {
 
-constexpr std::int64_t kWider = 4;  // of the layers between
+constexpr std::int64_t kWider = 4;  // times the width: the layer between two linear maps
 
 // Takes a network's weights one after the other, as they were listed.
 class Reader {

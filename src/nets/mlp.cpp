@@ -17,8 +17,8 @@
 namespace snake_ddp::nets {
 namespace {
 
-// Blocks of a hidden layer, then those of the last one. Weights of hidden layers lie as [in, out], the last one as
-// [out, in]: so the products find columns side by side.
+// Blocks of a hidden layer, then those of the last one. Weights of hidden layers are stored as [in, out], the last
+// one as [out, in]: so the products read adjacent columns.
 enum : std::size_t { kWeight, kBias, kGain, kShift };
 
 std::size_t block_of(const MlpShape& s, std::size_t layer, std::size_t which) {
@@ -74,7 +74,7 @@ void forward_layer(const LayerParameters& p, const at::Tensor& from, bool by_lib
   }
   if (norm) fit(layer.normal, {rows, width}, from);
   at::Tensor& z = norm ? layer.normal : layer.hidden;
-  // Most of a view is 0. What has fewer zeros takes the dense way.
+  // Most of a view is 0. An input with fewer zeros uses the dense product.
   kernels::multiply_sparse(rows, width, in, floats(from), from.stride(0), floats(p.weight), floats(z), width);
   if (norm) {
     fit(layer.inverse_deviation, {rows}, from);

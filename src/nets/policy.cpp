@@ -69,7 +69,7 @@ const at::Tensor& GruPolicy::action_values_after(const at::Tensor& observations,
 
 namespace {
 
-// A network from a file with its policy: the network is a base so that it is made first.
+// A network from a file with its policy: the network is a base so that it is constructed first.
 template <class Net>
 struct FromFile {
   FromFile(Net fresh, const NamedTensors& weights, const std::string& what) : net(std::move(fresh)) {

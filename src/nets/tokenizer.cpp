@@ -26,7 +26,7 @@ enum : std::size_t {
   kBlocks
 };
 
-// Which nodes lie in neighbouring cells, each row's sum one or none: [N, nodes, nodes].
+// Which nodes are in neighbouring cells, each row's sum one or none: [N, nodes, nodes].
 at::Tensor neighbours(const at::Tensor& graphs) {
   const auto apart = [&](std::int64_t feature, double per_unit, double side) {
     const at::Tensor place = graphs.select(2, feature) * per_unit;

@@ -28,7 +28,7 @@ bool ate(const game::State& before, const game::StepResult& played, int snake) {
   return first;
 }
 
-// Whose segment is on the cell; -1 for nobody's.
+// The snake whose segment is on the cell; -1 if there is none.
 int owner(const game::State& before, int cell) { return std::max(before.code(cell), 1) - 2; }
 
 bool can_reach(const game::State& before, int snake, int cell) {

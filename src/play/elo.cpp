@@ -81,7 +81,7 @@ Vector solve(const Matrix& lower, Vector b) {
 Matrix points_of(std::size_t players, const std::vector<Meeting>& meetings) {
   Matrix points(players);  // of the row's player against the column's
   for (const Meeting& m : meetings) {
-    SD_CHECK(m.a < players && m.b < players && m.a != m.b, "a meeting of players that are not there");
+    SD_CHECK(m.a < players && m.b < players && m.a != m.b, "a meeting of unknown players");
     points(m.a, m.b) = static_cast<double>(m.wins) + 0.5 * static_cast<double>(m.draws) + kVirtualDraw;
     points(m.b, m.a) = static_cast<double>(m.losses) + 0.5 * static_cast<double>(m.draws) + kVirtualDraw;
   }

@@ -14,8 +14,8 @@
 namespace snake_ddp::records {
 namespace {
 
-// The name is hidden and ends otherwise than `path`, so that nobody who lists the folder takes it for a file
-// of ours.
+// The name is hidden and has another ending than `path`, so that code that lists the folder does not take it for one
+// of our files.
 std::string temporary_beside(const std::filesystem::path& path) {
   static std::atomic<unsigned> next{0};
   std::string hidden(".");
@@ -50,8 +50,8 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
   int error = write_and_sync(temporary, bytes);
   if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error != 0) {
-    // After EEXIST or a failed open the file is not ours or not there; the name holds our pid and a fresh
-    // number, so removing it harms nobody.
+    // After EEXIST or a failed open the file is not ours or does not exist; the name has our pid and a fresh number,
+    // so removing it does no harm.
     ::unlink(temporary.c_str());
     throw file_error("write", path, error);
   }
@@ -76,7 +76,7 @@ std::string read_file(const std::string& path) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw file_error("read", path, errno);
   if (S_ISDIR(status.st_mode)) throw file_error("read", path, EISDIR);
-  // One byte more than the size tells the end without another round; pipes and /proc have size 0 and grow.
+  // Reading one byte more than the size detects the end without another call; pipes and /proc have size 0 and grow.
   std::string bytes(static_cast<std::size_t>(status.st_size) + 1, '\0');
   std::size_t used = 0;
   for (;;) {

@@ -24,7 +24,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::string_view kGame = "snakes_3v3";
-constexpr std::size_t kMostSteps = 10'000;  // far above a game's 200: somebody joined two files
+constexpr std::size_t kMostSteps = 10'000;  // far above a game's 200: two files were joined
 constexpr std::size_t kMostBytes = 64U << 20U;
 
 std::string now_text() {
@@ -88,7 +88,7 @@ ordered_json one_hot(const PerSnake& actions) {
   return list;
 }
 
-// Four decimals: what a person reads, and a page in which arrows are drawn by it.
+// Four decimals are enough to read, and for the page to draw arrows from.
 ordered_json short_numbers(const std::array<double, game::kMoves>& numbers) {
   ordered_json out = ordered_json::array();
   for (const double n : numbers)
@@ -113,7 +113,7 @@ std::string text_of(const json& object, const char* name, const Place& place) {
   return at->get<std::string>();
 }
 
-// What both formats' starts have to be.
+// The checks that both formats share for a game's start.
 void check_start(const RecordedBoard& board, const Place& place) {
   if (board.beans.size() != game::kBeans)
     place.fail(fmt::format("not the start of a game: {} beans, not {}", board.beans.size(), game::kBeans));
@@ -219,7 +219,7 @@ RecordedBoard log_board(const json& info, const Place& place) {
 PerSnake log_actions(const json& step, const Place& place) {
   PerSnake actions{};
   actions.fill(kUntold);
-  if (!step.contains("joint_action")) return actions;  // the reference's run_log.py leaves it out
+  if (!step.contains("joint_action")) return actions;  // the reference's run_log.py omits it
   const char* const name = "joint_action";
   const json choices = unwrapped(step, name, place);
   list(choices, kSnakes, kSnakes, name, place);
@@ -315,7 +315,7 @@ RecordedGame read_log(const json& log, Place place) {
   check_start(game.start, place);
   for (std::size_t k = 0; k < steps.size(); ++k) {
     place.step = fmt::format("step {}: ", k + 1);
-    // The directions after a step are told before the next one.
+    // An entry has the directions before its step, so the next entry has those after it.
     const json& before = field(steps[k], "info_before", place);
     const PerSnake directions = log_directions(before, place);
     if (k > 0) {
@@ -325,7 +325,7 @@ RecordedGame read_log(const json& log, Place place) {
     }
     game.steps.push_back(log_step(steps[k], place));
   }
-  if (!game.steps.empty()) {  // nobody tells the last directions: those that live show them
+  if (!game.steps.empty()) {  // the log lacks the last directions; the bodies of living snakes show theirs
     RecordedStep& last = game.steps.back();
     for (std::size_t i = 0; i < kSnakes; ++i)
       if (last.hit[i] == 0) last.after.directions[i] = direction_of(last.after.snakes[i]);

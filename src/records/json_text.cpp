@@ -10,8 +10,8 @@
 namespace snake_ddp::records {
 namespace {
 
-// Goes over a text before anything is made of it. The library's own callback, called while it makes the values, takes time in
-// the square of an array's length.
+// Checks a text before any value is built. The library's own callback, which runs while it builds them, takes time
+// quadratic in an array's length.
 template <class Json>
 struct Limits {
   int depth = 0;
@@ -46,7 +46,7 @@ struct Limits {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool parse_error(std::size_t, const std::string&, const typename Json::exception&) {
-    return false;  // parse() tells it
+    return false;  // parse() reports it
   }
 };
 

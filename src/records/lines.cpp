@@ -17,7 +17,7 @@ constexpr std::size_t kMaxLineBytes = 16U << 20U;
 
 LineReader::LineReader(const std::string& path) : path_(path), file_(nullptr), buffer_(kLineBuffer) {
   errno = 0;
-  file_ = gzopen(path.c_str(), "rb");  // reads files that are not gzip as they are
+  file_ = gzopen(path.c_str(), "rb");  // reads plain files unchanged
   if (file_ == nullptr)
     throw base::FileError(fmt::format("cannot open {}: {}; check the path and its permissions", path,
                                       errno != 0 ? std::strerror(errno) : "out of memory"));
@@ -31,7 +31,7 @@ bool LineReader::fill() {
   const int system_error = errno;
   int code = Z_OK;
   const std::string reason = gzerror(file_, &code);
-  // A torn gzip gives what it has and leaves Z_BUF_ERROR behind.
+  // A truncated gzip first returns the data that it has, then Z_BUF_ERROR.
   if (n < 0 || (code != Z_OK && code != Z_STREAM_END)) {
     const std::string why = code == Z_ERRNO       ? std::strerror(system_error)
                             : code == Z_BUF_ERROR ? "the compressed data are truncated"

@@ -38,7 +38,7 @@ LogFile::~LogFile() { ::close(descriptor_); }
 void LogFile::line(std::string_view text) {
   std::string whole = time_of_day();
   whole.append(text).push_back('\n');
-  // One write in append mode: lines of several threads and processes stay whole.
+  // One write in append mode: lines of several threads and processes do not mix.
   const int error = write_all(descriptor_, whole);
   if (error != 0) throw file_error("write", path_, error);
 }

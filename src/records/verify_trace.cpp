@@ -90,9 +90,9 @@ Difference replay(game::State& state, const RecordedStep& step, const Moves& mov
   return found;
 }
 
-/// A trace tells a snake's move. The platform's log does not tell where a reversal was turned to, and may
-/// lack the actions: what a snake that lived did shows in its body; one that died and came back elsewhere may
-/// have taken any of three directions.
+/// A trace has each snake's move. The platform's log lacks the direction that replaced a reversal, and may lack the
+/// actions: the body of a surviving snake shows its move; one that died and respawned elsewhere may have taken any of
+/// three directions.
 std::vector<Move> possible_moves(const game::State& state, const RecordedStep& step, std::size_t i) {
   const int action = step.actions[i], back = state.direction(static_cast<int>(i)) ^ 1;
   if (step.turned[i] != kUntold) return {{action, step.turned[i]}};
@@ -105,7 +105,7 @@ std::vector<Move> possible_moves(const game::State& state, const RecordedStep& s
   return moves;
 }
 
-/// Steps `state` as the record says; the first difference where no possible moves lead to what it says.
+/// Steps `state` as recorded. Returns the first difference if no possible moves lead to the recorded board.
 Difference replay(game::State& state, const RecordedStep& step) {
   std::array<std::vector<Move>, kSnakes> possible;
   std::size_t ways = 1;
@@ -160,7 +160,7 @@ void verify_game(const RecordedGame& record, std::int64_t number, const std::str
   for (std::size_t k = 0; k < record.steps.size(); ++k) {
     const RecordedStep& step = record.steps[k];
     const Difference difference = play_on(state, step);
-    if (!difference.field.empty())  // the boards have parted: what follows says nothing
+    if (!difference.field.empty())  // the boards differ from here on: later steps prove nothing
       return mismatch(k + 1, step.line, difference);
     for (std::size_t i = 0; i < kSnakes; ++i) sums[i] += step.reward[i];
   }

@@ -30,8 +30,8 @@ struct Share {
 };
 using Mix = std::vector<Share>;
 
-/// "level2:0.7,self:0.3": scripted opponents, `self` or `league`, each once, with its weight (1 without one). Empty text is
-/// an empty mix.
+/// "level2:0.7,self:0.3": scripted opponents, `self` or `league`, each once, with its weight (1 by default). An empty
+/// text gives an empty mix.
 /// Throws  UsageError with the allowed forms.
 Mix parse_mix(const std::string& text);
 

@@ -137,7 +137,7 @@ SD_HD inline void act_by_sight(Opponent opponent, const game::State& state, int 
         break;
       case Opponent::kLevel0:
       case Opponent::kTerritory:
-        break;  // elsewhere
+        break;  // not here
     }
   }
 }

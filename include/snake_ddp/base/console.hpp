@@ -20,9 +20,9 @@ struct Abilities {
 };
 Abilities abilities();
 
-/// Lines for a person who watches. A thread writes them, so that a reader that stopped reading (Ctrl-S, a pager) blocks
-/// nobody: lines beyond the queue's capacity are dropped, and their number is reported when the reader continues. A
-/// descriptor that cannot be written is not an error either.
+/// Lines for a person at the terminal. A thread writes them, so a reader that has stopped reading (Ctrl-S, a pager)
+/// blocks no caller: lines beyond the queue's capacity are dropped, and their number is reported when the reader
+/// continues. A descriptor that cannot be written is not an error either.
 /// Threads  may be called from several at once.
 class Console {
  public:
@@ -40,7 +40,7 @@ class Console {
   struct Size {
     int columns = 80, rows = 24;
   };
-  /// Of the terminal now: people resize it. 80 x 24 without a terminal.
+  /// The terminal's size at this moment; it may be resized. 80 x 24 without a terminal.
   [[nodiscard]] Size size() const;
 
   /// A status below all lines, replacing the last one. Only on a terminal, from the first line on, and once all lines are

@@ -1,4 +1,4 @@
-// One piece of work per index: in a loop on the host, one thread each on a device. A piece is a plain value
+// Runs a functor once per index: in a loop on the host, one thread per index on a device. A functor is a plain value
 // with `SD_HD void operator()(std::int64_t i) const`, so that host tests run every line that the device runs.
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace snake_ddp::base {
 
-/// How the host goes through the pieces; null: one after the other. For tests, which put other ways here: in another order,
-/// in several threads, written down to be done again.
+/// How the host runs the indices; null: one after the other. Tests set it to run them in another order or in several
+/// threads, or to record them and run them again.
 using HostLoop = std::function<void(std::int64_t count, const std::function<void(std::int64_t)>& work)>;
 inline HostLoop host_loop;
 
@@ -18,7 +18,7 @@ void each_on_host(std::int64_t count, const Work& work) {
   for (std::int64_t i = 0; i < count; ++i) work(i);
 }
 
-/// Work that kLanes threads do together, in kPhases phases: none begins the next one before all are through. A piece has
+/// The same for functors that use kLanes threads per index, in kPhases phases with a barrier after each. They have
 /// `struct Shared`, not initialised, and `SD_HD void operator()(int phase, std::int64_t i, int lane, Shared&) const`.
 template <class Work>
 requires requires { Work::kLanes; }
@@ -38,7 +38,7 @@ __global__ void run(std::int64_t count, const __grid_constant__ Work work) {
   if (i < count) work(i);
 }
 
-// A warp has the lanes of several pieces, so waiting for it is enough.
+// All lanes of an index are in one warp, so a warp barrier is enough.
 constexpr int kTogether = 32;
 template <class Work>
 __global__ void run_together(std::int64_t count, const __grid_constant__ Work work) {
@@ -65,7 +65,7 @@ cudaError_t each_on_device(std::int64_t count, const Work& work, cudaStream_t st
   return cudaGetLastError();
 }
 
-/// The same for work that threads do together.
+/// The same for functors with several threads per index.
 template <class Work>
 requires requires { Work::kLanes; }
 cudaError_t each_on_device(std::int64_t count, const Work& work, cudaStream_t stream) {

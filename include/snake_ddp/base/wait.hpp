@@ -8,7 +8,7 @@
 namespace snake_ddp::base {
 
 /// Waits until `ready()`, which is called with the lock held.
-/// With GCC 12 the wait without a limit of std::condition_variable needs a C++ library of that age at run time; this one does not.
+/// Code compiled by GCC 12 for std::condition_variable::wait needs GCC 12's C++ library at run time; this does not.
 template <class Ready>
 void wait_until(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, Ready ready) {
   while (!changed.wait_for(lock, std::chrono::hours(1), ready)) {

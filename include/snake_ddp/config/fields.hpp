@@ -43,7 +43,8 @@ Fields under(const std::string& group, Fields fields);
 /// The lists one after the other.
 Fields joined(std::initializer_list<Fields> lists);
 
-/// Points the targets into `values`, which must outlive the list. What is missing there is added with its present value.
+/// Points the targets into `values`, which must outlive the list. Fields missing there are added with their current
+/// values.
 Fields over(Fields fields, Values& values);
 
 Value value_of(const Field& field);

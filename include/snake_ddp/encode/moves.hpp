@@ -1,4 +1,4 @@
-// Moves that are refused without learning.
+// Fatal moves, which a policy need not learn to avoid.
 #pragma once
 
 #include "snake_ddp/base/host_device.hpp"

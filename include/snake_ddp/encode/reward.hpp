@@ -13,7 +13,7 @@ namespace snake_ddp::encode {
 
 /// k2021  the reference: score, beans, distance to the nearest bean, deaths.
 /// kV11   its later variant as it runs: living costs 50 a step and dying pays 0.1. For comparison only.
-/// kV12   what that variant's text says: living pays 0.1, dying costs 50.
+/// kV12   that variant as its documentation describes it: living pays 0.1, dying costs 50.
 /// kScore the game's own reward.
 enum class RewardRule { k2021, kV11, kV12, kScore };
 
@@ -21,8 +21,8 @@ enum class RewardRule { k2021, kV11, kV12, kScore };
 std::optional<RewardRule> try_reward_rule(std::string_view name);
 std::string_view name(RewardRule rule);
 
-/// The team's standing by the running sums of game rewards: at the end 1 won, 2 lost, 0 drawn; before, 3
-/// ahead, 4 behind, 0 level.
+/// How the team is doing, by the running sums of game rewards: at the end 1 won, 2 lost, 0 drawn; before, 3 ahead, 4
+/// behind, 0 level.
 SD_HD inline int score_code(const game::State& after, int team) {
   const int lead = after.team_return(team) - after.team_return(1 - team);
   if (lead == 0) return 0;

@@ -1,6 +1,6 @@
-// What the view and the territory heuristic work out of a board first, in phases by eight threads that share memory
-// (base/each.hpp): one thread alone would need eleven kilobytes of stack. The host does the same at once, in
-// game::reach_of and view::surroundings_of.
+// What the view and the territory heuristic first compute from a board, in phases by eight threads that share memory
+// (base/each.hpp): one thread alone would need eleven kilobytes of stack. On the host game::reach_of and
+// view::surroundings_of do the same at once.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Surveyed {
 inline constexpr int kSurveyLanes = 8, kSurveyPhases = 4;
 static_assert(kSurveyLanes >= game::kSnakes + 2);
 
-/// A thread's share of a phase. `floods`: is reach wanted? `around`: null where the surroundings are not.
+/// One thread's part of a phase. `floods`: whether reach is needed. `around`: null if the surroundings are not.
 SD_HD inline void survey(int phase, const game::State& board, int lane, bool floods, Surveyed& s,
                          view::Surroundings* around) {
   using game::kHorizon;

@@ -15,7 +15,7 @@ inline constexpr int kBody = 0, kAge = kBody + kWindow, kBean = kAge + kWindow, 
                      kFoe = kMate + kWindow, kBeans = kFoe + kWindow, kMates = kBeans + 2 * game::kBeans,
                      kFoes = kMates + 3 * (game::kTeamSize - 1), kHeading = kFoes + 3 * game::kTeamSize,
                      kOwn = kHeading + 4, kFeatures = kOwn + 3;
-inline constexpr int kOutlook = 8;  // then so many for each move
+inline constexpr int kOutlook = 8;  // then this many for each move
 inline constexpr int kAllFeatures = kFeatures + game::kMoves * kOutlook;
 static_assert(kFeatures == 277 && kAllFeatures == 309);  // networks in files have these widths
 
@@ -45,7 +45,7 @@ struct alignas(16) Surroundings {
 /// A plane of Surroundings. The board starts at (kReach, kReach).
 using Plane = std::uint8_t[Surroundings::kHeight][Surroundings::kWidth];
 
-/// Copies the opposite side's cells beside a row of the board.
+/// Copies the cells of the opposite side beside a row of the board.
 SD_HD inline void repeat_beside(Plane& cells, int row) {
   std::uint8_t* const r = cells[kReach + row];
   memcpy(r, r + game::kCols, kReach);
@@ -140,7 +140,7 @@ SD_HD_APART inline void write_one(const game::State& state, const Surroundings& 
                             kind == mate ? 1.0F : 0.0F, kind == foe ? 1.0F : 0.0F};
     out[(plane + 1) * kWindow] = first[plane];
   }
-  out[kMate + kWindow / 2] = 0.0F;  // the own head
+  out[kMate + kWindow / 2] = 0.0F;  // its own head
 
   int beans[game::kBeans];
   for (int b = 0; b < game::kBeans; ++b) {
@@ -167,7 +167,7 @@ SD_HD_APART inline void write_one(const game::State& state, const Surroundings& 
   out[kOwn + 2] = static_cast<float>(state.team_return(team) - state.team_return(1 - team)) * 0.1F;
 }
 
-/// Where a move leads; `open`: it is none that is refused.
+/// Where a move leads; `open`: whether the mask allows it.
 SD_HD inline void write_outlook(const game::Outlook& o, bool open, float* out) {
   const auto nearness = [](int distance) {
     return static_cast<float>(game::kHorizon + 1 - distance) / static_cast<float>(game::kHorizon + 1);

@@ -1,8 +1,8 @@
-// Sources of chance for the game. A Chance provides, in the order in which the rules ask:
+// Sources of chance for the game. A Chance provides, in the order in which the rules call them:
 //   void  begin_reset()            a new board is dealt
-//   Start start(state, snake)      a tail cell and a direction to grow in; asked again until they fit
+//   Start start(state, snake)      a tail cell and a direction to grow in; called again until it fits
 //   void  begin_step(state)        a step begins
-//   uint8 turn(snake, forbidden)   a direction other than `forbidden`; asked for every snake, used only where the
+//   uint8 turn(snake, forbidden)   a direction other than `forbidden`; called for every snake, used only if the
 //                                  snake's action is a reversal
 //   int   bean(state)              a free cell for a new bean
 #pragma once

@@ -1,5 +1,5 @@
-// Who can be where, and when: bodies free cells as their tails move on, heads spread over the free cells, and each
-// cell belongs to whoever gets there first.
+// Which snake can be where, and when: bodies free cells as their tails move on, heads spread over the free cells, and
+// each cell belongs to the snake that gets there first.
 #pragma once
 
 #include "snake_ddp/game/cell_set.hpp"
@@ -10,7 +10,7 @@ namespace snake_ddp::game {
 /// Steps looked ahead; two cells of an empty board are at most 15 apart.
 inline constexpr int kHorizon = 10;
 
-/// Assumes that nobody eats and that moving on frees a cell, so it is slightly optimistic.
+/// Assumes that no snake eats and that moving on frees a cell, so it is slightly optimistic.
 struct Reach {
   CellSet beans;
   CellSet blocked[kHorizon + 1];  // [t]: segments that are still there t steps from now
@@ -81,13 +81,13 @@ SD_HD inline Others others_of(int snake) {
   return {{snake == own ? own + 1 : own, snake == own + 2 ? own + 1 : own + 2}, (1 - team) * kTeamSize};
 }
 
-/// What others hold before a snake gets there in `t` steps: cells that a foe reaches by then, or a mate earlier.
+/// What others own when a snake arrives after `t` steps: cells that a foe reaches by then, or a mate earlier.
 SD_HD inline CellSet claims_against(const Reach& reach, const Others& o, int t) {
   return reach.by[o.first_foe][t] | reach.by[o.first_foe + 1][t] | reach.by[o.first_foe + 2][t] |
          reach.by[o.mates[0]][t - 1] | reach.by[o.mates[1]][t - 1];
 }
 
-/// What is closed to it: cells that are blocked or held by others.
+/// Cells that it may not enter: blocked, or owned by others.
 SD_HD inline CellSet closed_to(const Reach& reach, const Others& o, int t) {
   return reach.blocked[t] | claims_against(reach, o, t);
 }
@@ -95,7 +95,7 @@ SD_HD inline CellSet closed_to(const Reach& reach, const Others& o, int t) {
 /// Where a move leads, up to the horizon.
 struct Outlook {
   int room = 0;                          // cells that can be reached, ignoring other snakes' claims
-  int territory = 0;                     // of these, those reached before anybody else
+  int territory = 0;                     // of these, those reached before any other snake
   int beans = 0;                         // in the territory
   int bean_distance = kHorizon + 1;      // steps to the nearest bean; horizon + 1 without one
   int own_bean_distance = kHorizon + 1;  // the same in the territory

@@ -131,7 +131,7 @@ struct alignas(64) State {
 
   bool operator==(const State&) const = default;
 };
-// Checkpoints, board sets and other languages know the layout.
+// Checkpoints, board sets and other languages depend on the layout.
 static_assert(sizeof(State) == 256 && offsetof(State, cells) == 0 && offsetof(State, heads) == 200 &&
               offsetof(State, tails) == 206 && offsetof(State, lengths) == 212 &&
               offsetof(State, directions) == 218 && offsetof(State, beans) == 224 &&

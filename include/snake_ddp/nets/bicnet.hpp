@@ -63,8 +63,8 @@ struct BicnetMaps {
   at::Tensor post_dense;  // [H, 2 H]
 };
 
-/// One forward pass and what its backward pass needs. Reused from call to call: no allocation while the number of boards
-/// stays the same.
+/// One forward pass and what its backward pass needs. Reused from call to call: no allocation while the number of
+/// boards stays the same.
 struct BicnetPass {
   at::Tensor output;  // [3, B, out] after the head
   at::Tensor
@@ -79,13 +79,14 @@ struct BicnetPass {
 /// Shapes  input [3, B, in + 1], contiguous, its last column 1; fills `pass`.
 void forward(const BicnetNet& net, const BicnetMaps& maps, const at::Tensor& input, BicnetPass& pass);
 
-/// Gradients of a scalar loss with respect to the parameters. Uses up `pass`: one backward pass for a forward pass.
-/// Shapes  d_output [3, B, out] = dL/d(output); `gradients` has the network's layout and is overwritten; maps with what
-///         the backward pass reads.
+/// Gradients of a scalar loss with respect to the parameters. Consumes `pass`: one backward pass per forward pass.
+/// Shapes  d_output [3, B, out] = dL/d(output); `gradients` has the network's layout and is overwritten; maps made
+///         with `with_backward`.
 void backward_parameters(const BicnetNet& net, const BicnetMaps& maps, const at::Tensor& input,
                          const at::Tensor& d_output, BicnetPass& pass, FlatParameters& gradients);
 
-/// The gradient with respect to `count` input columns from `first` on; no parameter gradient is computed. Uses up `pass`.
+/// The gradient with respect to `count` input columns from `first` on; no parameter gradient is computed. Consumes
+/// `pass`.
 /// Shapes  returns into `d_columns` [3, B, count].
 void backward_input(const BicnetNet& net, const BicnetMaps& maps, const at::Tensor& d_output,
                     BicnetPass& pass, std::int64_t first, std::int64_t count, at::Tensor& d_columns);

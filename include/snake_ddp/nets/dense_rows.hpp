@@ -1,5 +1,5 @@
-// A DenseNet's passes on the CPU, a few dozen rows at a time: what a row needs next is still in the first caches when it
-// is needed, nothing is allocated, and ReLU, layer norm and head ride along with the products. Nothing here needs LibTorch.
+// A DenseNet's passes on the CPU, a few dozen rows at a time: the rows stay in the first caches from layer to layer,
+// nothing is allocated, and ReLU, layer norm and head are fused into the products. Nothing here needs LibTorch.
 // ATen's passes in dense.hpp are the oracle and serve every other device.
 #pragma once
 

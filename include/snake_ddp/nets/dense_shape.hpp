@@ -1,4 +1,4 @@
-// What a dense actor or critic is, without its parameters.
+// The shape of a dense actor or critic.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ namespace snake_ddp::nets {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// A matrix (or vector: `columns` 0) of the network as it lies in memory.
+/// A matrix (or vector: `columns` 0) of the network as stored in memory.
 struct Block {
   std::int64_t rows;
   std::int64_t columns;

@@ -76,8 +76,8 @@ void forward(const GruNet& net, const at::Tensor& input, const at::Tensor& state
 ///         is overwritten.
 void step(const GruNet& net, const at::Tensor& observations, at::Tensor& memory, GruPass& pass);
 
-/// Gradients of a scalar loss with respect to the parameters, through the steps from `first` to `last`; what came before
-/// is taken as given.
+/// Gradients of a scalar loss with respect to the parameters, through the steps from `first` to `last`; earlier steps
+/// count as constants.
 /// Shapes  d_output [last - first + 1, R, out]; `gradients` has the network's layout and is overwritten.
 void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& there, const GruPass& pass,
               std::int64_t first, std::int64_t last, const at::Tensor& d_output, FlatParameters& gradients);

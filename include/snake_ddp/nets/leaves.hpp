@@ -38,7 +38,7 @@ Weights leaves_over(const std::vector<NamedBlock>& named, const FlatParameters& 
                     const FlatParameters& gradients);
 
 /// The numbers of a shape in a file.
-/// Throws  FileError that starts with `what` where they are not so many, or not 1 to a million each.
+/// Throws  FileError that starts with `what` unless there are `count` numbers, each from 1 to a million.
 std::vector<std::int64_t> shape_numbers(const at::Tensor& tensor, std::int64_t count,
                                         const std::string& what);
 

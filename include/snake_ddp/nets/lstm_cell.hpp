@@ -7,7 +7,7 @@
 
 namespace snake_ddp::nets {
 
-/// Gates and states of one step. Rows may lie apart; what is in a row lies side by side.
+/// Gates and states of one step. Rows may be strided; the elements of a row are contiguous.
 struct CellStep {
   at::Tensor gates;      // [B, 4 H]
   at::Tensor c, tanh_c;  // [B, H]
@@ -24,7 +24,7 @@ void cell_forward(const CellStep& step, const at::Tensor& h);
 ///         dL/d(c_before) after; step.gates: activated before, dL/d(gates before activation) after.
 void cell_backward(const CellStep& step, const at::Tensor& d_h, const at::Tensor& d_c, bool last);
 
-/// The same in ATen's words: for any device, and the oracle of tests.
+/// The same by ATen's operators: for any device, and as the tests' oracle.
 void plain_cell_forward(const CellStep& step, const at::Tensor& h);
 void plain_cell_backward(const CellStep& step, const at::Tensor& d_h, const at::Tensor& d_c, bool last);
 

@@ -55,8 +55,8 @@ class Mlp {
 /// Throws  FileError if the tensors are not of this network. `what` names the source.
 MlpShape mlp_shape_of(const NamedTensors& weights, const std::string& name, const std::string& what);
 
-/// One forward pass and what its backward pass needs. Reused from call to call: no allocation while the number of rows
-/// stays the same or shrinks and grows within what was there.
+/// One forward pass and what its backward pass needs. Reused from call to call: no allocation while the number of
+/// rows does not exceed its earlier maximum.
 struct MlpPass {
   struct Layer {
     at::Tensor normal;             // [R, hidden] normalised; with layer norm only

@@ -12,9 +12,9 @@ namespace snake_ddp::nets {
 
 class Policy {
  public:
-  /// What the numbers of an answer are.
+  /// What a policy's outputs mean.
   /// kWeights  unnormalised probabilities, negative ones count as 0: moves are sampled.
-  /// kValues   what each move is worth: the best is made.
+  /// kValues   what each move is worth: the best one is made.
   enum class Answer { kWeights, kValues };
 
   virtual ~Policy() = default;
@@ -23,17 +23,17 @@ class Policy {
   ///         returns [B, 3, 4] on the observations' device, valid until the next call.
   virtual const at::Tensor& action_values(const at::Tensor& observations) = 0;
 
-  /// Floats that it remembers of a snake's steps; 0: it does not.
+  /// Floats of memory per snake, from step to step; 0 for a policy without memory.
   [[nodiscard]] virtual std::int64_t memory() const { return 0; }
   /// As action_values, for a later step of games. action_values is for their first one, and for policies without memory.
-  /// Shapes  memory [B, 3, memory()] in main memory: zeros at a game's start, what was left there by the step before
-  ///         later; overwritten.
+  /// Shapes  memory [B, 3, memory()] in main memory: zeros at a game's start, later what the previous step left;
+  ///         overwritten.
   virtual const at::Tensor& action_values_after(const at::Tensor& observations, at::Tensor& /*memory*/) {
     return action_values(observations);
   }
 };
 
-/// How files call the layers of a Q-network: q_net.0.weight and so on.
+/// How files name the layers of a Q-network: q_net.0.weight and so on.
 inline constexpr const char* kQNetName = "q_net";
 
 /// Do these tensors look like a Q-network, rather than an actor?

@@ -48,8 +48,8 @@ class TokenReader {
   [[nodiscard]] std::int64_t graph_floats() const;
   [[nodiscard]] std::int64_t features() const;
 
-  /// Shapes  graphs [N, graph_floats()] as an agent sees them: a snake whose first node is not there is not seen. Returns
-  ///         [N, features()]: of each snake its codes' vectors, then of each 1 where it is not seen.
+  /// Shapes  graphs [N, graph_floats()] as an agent sees them: a snake without its first node is not visible. Returns
+  ///         [N, features()]: the code vectors of each snake, then for each 1 if it is not visible.
   [[nodiscard]] at::Tensor read(const at::Tensor& graphs) const;
 
   [[nodiscard]] at::Device device() const { return tokenizer_.parameters.flat().device(); }

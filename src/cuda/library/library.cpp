@@ -14,7 +14,7 @@ class CudaGraph final : public Recording {
   explicit CudaGraph(at::Device device) : device_(device) {}
   void begin() override {
     c10::cuda::getCurrentCUDAStream(device_.index()).synchronize();
-    // Other threads' calls (NCCL's watchdog, checkpoints) go on meanwhile.
+    // Calls of other threads (NCCL's watchdog, checkpoints) may continue meanwhile.
     graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
   }
   void end() override { graph_.capture_end(); }
