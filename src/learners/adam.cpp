@@ -32,7 +32,7 @@ float norm_of(const float* values, std::int64_t n) {
   return static_cast<float>(std::sqrt(squares));
 }
 
-// One network's memory is read and written once: at a few hundred kilobytes it is the traffic that costs.
+// One network's memory is read and written once: at a few hundred kilobytes memory traffic is the cost.
 template <bool kFollow>
 void step_on_cpu(float* __restrict p, const float* __restrict g, float* __restrict m, float* __restrict v,
                  float* __restrict target, std::int64_t n, const AdamScales& scales, double tau) {
@@ -57,7 +57,7 @@ void run(at::Device device, std::int64_t count, const Work& work) {
 #endif
 }
 
-// Of a network on a device: ours where this build has kernels.
+// For a network on a device: our kernels if this build has them.
 Adam::Way way_of(const nets::FlatParameters& parameters, bool by_library) {
 #ifdef SD_HAVE_KERNELS
   if (parameters.flat().is_cuda()) return Adam::Way::kPieces;
@@ -95,7 +95,7 @@ at::Tensor Adam::step(at::Tensor& parameters, at::Tensor& gradient, double max_n
   auto* second = second_moment.flat().data_ptr<float>();
   auto* follower = target.defined() ? target.data_ptr<float>() : nullptr;
   const std::int64_t n = parameters.numel();
-  // Tensors stay where they are, as a recorded step needs it.
+  // Tensors are not reallocated, because a recorded step has their addresses.
   publish_rate();
   if (way != Way::kOnePass && !norm_.defined()) norm_ = at::empty({}, parameters.options());
   switch (way) {
@@ -125,7 +125,7 @@ at::Tensor Adam::step(at::Tensor& parameters, at::Tensor& gradient, double max_n
     case Way::kLibrary:
       break;
   }
-  // No value comes back to the host on the way.
+  // No value is copied to the host on the way.
   at::linalg_vector_norm_out(norm_, gradient);
   gradient.mul_(norm_.add(kClipEpsilon).reciprocal_().mul_(max_norm).clamp_max_(1.0));
   steps.add_(1);

@@ -1,4 +1,4 @@
-// Adam as pieces of work: the same for every device.
+// Adam as functors: the same for every device.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@ namespace snake_ddp::learners {
 
 inline constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kAdamEpsilon = 1e-8, kClipEpsilon = 1e-6;
 
-/// What the elements of a step share.
+/// What all elements of a step share.
 struct AdamScales {
   float clip, rate, correction;
 };
@@ -33,8 +33,8 @@ SD_HD inline float adam_element(const AdamScales& s, float gradient, float param
   return parameter - s.rate * first / (std::sqrt(second) * s.correction + static_cast<float>(kAdamEpsilon));
 }
 
-/// Counts the step and prepares its scales; one piece of work. The learning rate lies on the device, so that a recorded
-/// step may be replayed with another one.
+/// Counts the step and prepares its scales; one index for the whole step. The learning rate is on the device, so that
+/// a recorded step can be replayed with another one.
 struct BeginAdam {
   const float* norm;
   float* steps;
@@ -63,7 +63,7 @@ struct StepAdam {
 };
 
 #ifdef SD_HAVE_KERNELS
-/// Queue work on a CUDA stream. Return cudaSuccess, or why they could not.
+/// Queue work on a CUDA stream. Return cudaSuccess, or the error.
 int launch(const BeginAdam& work, std::int64_t count, void* stream);
 int launch(const StepAdam& work, std::int64_t count, void* stream);
 #endif

@@ -17,7 +17,7 @@ nets::BicnetShape team_critic_shape(const LearnerOptions& o) {
   return {o.features + kActions, o.hidden_size, 1, nets::Head::kIdentity, nets::BicnetRole::kCritic};
 }
 
-// [B, 3, n] as batches are -> [3, B, n] as the networks read.
+// [B, 3, n] as in batches -> [3, B, n] as the networks read it.
 at::Tensor by_snake(const at::Tensor& column, at::Device device) {
   return column.to(device).transpose(0, 1).contiguous();
 }

@@ -56,7 +56,7 @@ Ddpg::Ddpg(const LearnerOptions& options)
   critics_.reserve(2);
   critics_.emplace_back(options, critic_shape(options), options.c_lr, options.seed * 2 + 1);
   if (own_.clipped_double_critics) {
-    // Far from the seeds of other runs' networks, which lie side by side.
+    // Far from the seeds of other runs' networks, which are consecutive.
     critics_.emplace_back(options, critic_shape(options), options.c_lr, options.seed * 2 + (1ULL << 32));
   }
   std::vector<DdpgTrainee*> all;
@@ -94,7 +94,8 @@ void Ddpg::start_from_exported() {
 
 std::vector<replay::Column> Ddpg::columns() const { return columns_up_to(kDiscount, options_.features); }
 
-// Clip, Adam, and the target's step behind it, which no one reads before the next update: refresh_target may come later.
+// Clip, Adam, then the target's step; nothing reads the target before the next update, so refresh_target may come
+// later.
 void Ddpg::step(DdpgTrainee& t, bool follow) {
   if (by_library_) {
     nets::unfold(t.net, t.folded_gradient, t.gradient);

@@ -1,5 +1,5 @@
-// DDPG's gradients by the library's products, a whole batch at once: on every device, and the oracle of our own on the
-// CPU. Nothing comes back to the host.
+// DDPG's gradients by the library's products, a whole batch at once: for every device, and as the oracle of our own
+// products on the CPU. Nothing is copied to the host.
 #include <ATen/ATen.h>
 
 #include "snake_ddp/learners/ddpg.hpp"
@@ -64,11 +64,11 @@ void Ddpg::critic_gradient_by_library(const replay::Batch& batch) {
   s.critic_input.narrow(1, 0, d).copy_(column(kObservation, d + 1).narrow(1, 0, d));
   s.critic_input.narrow(1, d, kActions).copy_(column(kAction, kActions));
   const double n = static_cast<double>(rows);
-  for (std::size_t i = critics_.size(); i-- > 0;) {  // the first one last: the statistics are its
+  for (std::size_t i = critics_.size(); i-- > 0;) {  // the first critic last: the statistics are its own
     DdpgTrainee& c = critics_[i];
     nets::forward(c.net, c.folded, s.critic_input, s.critic_pass);
     at::sub_out(s.d_q, s.critic_pass.output, s.target_q);
-    // Into the same tensors each time, as a recording needs it.
+    // Into the same tensors each time, because a recording has their addresses.
     critic_loss_.copy_(at::dot(s.d_q.view(-1), s.d_q.view(-1)).div_(n));
     q_mean_.copy_(s.critic_pass.output.mean());
     s.d_q.mul_(2.0 / n);

@@ -1,6 +1,6 @@
 // Deep Q-network: one network for the three snakes that values the four moves, learned by double Q-learning on n-step
-// returns. As `vdn` its values are those of teams, the sum over their snakes (value decomposition network); as `qmix`
-// a mixing network makes them from the snakes' and the state.
+// returns. As `vdn` it learns a team's value, the sum over its snakes (value decomposition network); as `qmix` a
+// mixing network computes the team's value from the snakes' and the state.
 // Follows  Mnih et al., "Human-level control through deep reinforcement learning", Nature 518 (2015); van Hasselt, Guez
 //          and Silver, "Deep reinforcement learning with double Q-learning", arXiv:1509.06461; Sunehag et al.,
 //          "Value-decomposition networks for cooperative multi-agent learning", arXiv:1706.05296; Rashid et al., "QMIX", arXiv:1803.11485. See

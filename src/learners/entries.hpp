@@ -1,4 +1,4 @@
-// What a learner's entry in the registry is made with.
+// Helpers for a learner's entry in the registry.
 #pragma once
 
 #include <memory>

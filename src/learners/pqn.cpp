@@ -1,6 +1,6 @@
-// Parallelised Q-network: the Q-network of dqn.cpp learned from what all boards have just played, by lambda-returns and
-// without replay or target network; layer norm keeps it stable. As `pqn_vdn` its values are those of teams, the sum over
-// their snakes.
+// Parallelised Q-network: the Q-network of dqn.cpp, learned from what all boards have just played, by lambda-returns
+// and without replay or target network; layer norm keeps it stable. As `pqn_vdn` it learns a team's value, the sum
+// over its snakes.
 // Follows  Gallici et al., "Simplifying deep temporal difference learning", arXiv:2407.04811, algorithm 1. See
 //          docs/learners/pqn.md for the equations and differences.
 #include "snake_ddp/learners/pqn.hpp"
@@ -23,7 +23,7 @@ at::Tensor lambda_returns(const at::Tensor& reward, const at::Tensor& discount, 
   const auto *r = reward.const_data_ptr<float>(), *d = discount.const_data_ptr<float>(),
              *v = value.const_data_ptr<float>(), *steps = back.const_data_ptr<float>();
   auto* g = returns.data_ptr<float>();
-  // From the newest on: a row is final when its game's next one has been there.
+  // From the newest row on: a row is final once its game's next one has been visited.
   for (std::int64_t i = rows; i-- > 0;) {
     const auto before = i - static_cast<std::int64_t>(steps[i]);
     if (before == i || before < 0) continue;

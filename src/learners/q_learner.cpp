@@ -56,7 +56,7 @@ at::Tensor QLearner::errors(const Transitions& t, const at::Tensor& chosen, cons
   const auto by_team = [](const at::Tensor& rows) { return rows.view({-1, kTeam * rows.size(1)}); };
   nets::forward(mixing_->net, by_team(t.observation), by_team(chosen), mixing_->pass);
   nets::forward(mixing_->target(), by_team(t.next_observation), by_team(next), mixing_->target_pass);
-  // A team's snakes come to their ends together.
+  // The snakes of a team end together.
   return mixing_->pass.output - at::addcmul(by_team(t.reward).sum(1, true),
                                             by_team(t.discount).narrow(1, 0, 1), mixing_->target_pass.output);
 }

@@ -1,4 +1,4 @@
-// What Q-learners share: columns, acting, double Q-learning's error, reports and state. A variant says which network it has
+// What Q-learners share: columns, acting, double Q-learning's error, reports and state. A variant defines its network
 // and writes `update`.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace snake_ddp::learners {
 
-/// Whose value is learned, and how it is made.
+/// Whose value is learned, and how it is computed.
 enum class Value {
   kSnake,
   kSum,    // a team's, the sum over its snakes (VDN)
@@ -36,7 +36,7 @@ Transitions transitions_of(const replay::Batch& batch, at::Device device);
 /// The feed-forward network of these options.
 nets::Mlp q_net(const LearnerOptions& options, bool layer_norm);
 
-/// What does not depend on the kind of network.
+/// The part that does not depend on the kind of network.
 class QLearner : public Learner {
  public:
   [[nodiscard]] std::vector<replay::Column> columns() const override {
@@ -48,9 +48,9 @@ class QLearner : public Learner {
  protected:
   QLearner(const LearnerOptions& options, Value value, Column last_column);
 
-  /// Errors of snakes as those of the values learned: [R, 1] -> [R, 1] or [R / 3, 1]. Not for kMixed.
+  /// Errors of snakes as errors of the values that are learned: [R, 1] -> [R, 1] or [R / 3, 1]. Not for kMixed.
   [[nodiscard]] at::Tensor of_learned(const at::Tensor& errors) const;
-  /// Back: a gradient of these as one of snakes' values, [R, 1].
+  /// The reverse: a gradient of these as one of snakes' values, [R, 1].
   [[nodiscard]] at::Tensor of_snakes(const at::Tensor& gradient) const;
 
   /// Gradient of the mean Huber loss of double Q-learning (van Hasselt et al., arXiv:1509.06461); with a mixing network
@@ -104,7 +104,7 @@ class QLearnerWith : public QLearner {
     if (mixing_) return mixing_->net.named();
     return q_.has_target() ? q_.target().named() : q_.net.named();
   }
-  /// Files without a target: it starts as what was read.
+  /// For files without a target: it starts as a copy of the network that was read.
   void start_from_exported() override {
     const c10::NoGradGuard no_grad;
     if (!mixing_) return q_.adam.reset();

@@ -33,7 +33,7 @@ class Rqmix final : public QLearnerWith<nets::GruNet, nets::GruPolicy> {
       : QLearnerWith((check(o), o), Value::kMixed, kBack, gru_net(o), gru_net(o)) {}
 
   // Batches are window after window, `back` as replay::Buffer::sample_windows leaves it.
-  // L = 1/N sum of Huber(error) over the windows' transitions after the burn-in, N as if all of them were there.
+  // L = 1/N sum of Huber(error) over the windows' transitions after the burn-in, N as if no row were missing.
   void update(const replay::Batch& batch, const Average& average) override {
     const c10::NoGradGuard no_grad;
     const std::int64_t length = options_.sequence_length, burn_in = options_.burn_in,
@@ -48,7 +48,7 @@ class Rqmix final : public QLearnerWith<nets::GruNet, nets::GruPolicy> {
           .contiguous()
           .to(options_.device);
     };
-    // Of the transitions that are learned from, a row for each snake.
+    // The transitions that are learned from, a row for each snake.
     const auto learned_rows = [&](Column c, std::int64_t floats) {
       return by_step(c, burn_in).view({-1, floats});
     };
@@ -59,7 +59,8 @@ class Rqmix final : public QLearnerWith<nets::GruNet, nets::GruPolicy> {
                            learned_rows(kDiscount, 1),
                            learned_rows(kNextObservation, width),
                            learned_rows(kNextMoves, kActions)};
-    // All steps, and what is seen after the last one: each other step's next observation is that of the step after it.
+    // All steps, and the observation after the last one: any other step's next observation is that of the following
+    // step.
     const at::Tensor seen = at::cat({seen_by_team.view({length * rows, width}),
                                      t.next_observation.narrow(0, (learned - 1) * rows, rows)})
                                 .view({length + 1, rows, width});

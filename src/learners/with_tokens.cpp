@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::array<const char*, 2> kObservations = {"observation", "next_observation"};
 
-// [B, 3, plain + graphs + 1] to [B, 3, plain + tokens + 1], where they are.
-at::Tensor told(const nets::TokenReader& reader, std::int64_t plain, const at::Tensor& observations) {
+// [B, 3, plain + graphs + 1] to [B, 3, plain + tokens + 1], on the same device.
+at::Tensor with_tokens(const nets::TokenReader& reader, std::int64_t plain, const at::Tensor& observations) {
   const c10::NoGradGuard no_grad;
   const at::Tensor graphs = observations.narrow(2, plain, reader.graph_floats());
   const at::Tensor tokens = reader.read(graphs.flatten(0, 1).to(reader.device()))
@@ -33,7 +33,7 @@ class PolicyWithTokens final : public nets::Policy {
       : inner_(std::move(inner)), reader_(std::move(reader)), plain_(plain) {}
   Answer answer() const override { return inner_->answer(); }
   const at::Tensor& action_values(const at::Tensor& observations) override {
-    return inner_->action_values(told(reader_, plain_, observations));
+    return inner_->action_values(with_tokens(reader_, plain_, observations));
   }
 
  private:
@@ -63,15 +63,16 @@ class WithTokens final : public Learner, private nets::Policy {
   nets::Policy& policy() override { return *this; }
 
   void update(const replay::Batch& batch, const Average& average) override {
-    told_.columns = batch.columns;
-    for (const std::size_t c : observed_) told_.columns[c] = told(reader_, plain_, batch.columns[c]);
-    inner_->update(told_, average);
+    tokenized_.columns = batch.columns;
+    for (const std::size_t c : observed_)
+      tokenized_.columns[c] = with_tokens(reader_, plain_, batch.columns[c]);
+    inner_->update(tokenized_, average);
   }
 
   void scale_rates(double factor) override { inner_->scale_rates(factor); }
   at::Tensor measured() const override { return inner_->measured(); }
 
-  // The reader's weights are among it: checkpoints hold them, and ranks compare them.
+  // The reader's weights are part of it: checkpoints store them, and ranks compare them.
   nets::NamedTensors state() override {
     const nets::NamedTensors frozen = reader_.named();
     for (std::size_t i = 0; i < frozen.size(); ++i)
@@ -92,7 +93,7 @@ class WithTokens final : public Learner, private nets::Policy {
  private:
   Answer answer() const override { return inner_->policy().answer(); }
   const at::Tensor& action_values(const at::Tensor& observations) override {
-    return inner_->policy().action_values(told(reader_, plain_, observations));
+    return inner_->policy().action_values(with_tokens(reader_, plain_, observations));
   }
 
   void remember_reader() {
@@ -106,7 +107,7 @@ class WithTokens final : public Learner, private nets::Policy {
   std::unique_ptr<Learner> inner_;
   std::vector<replay::Column> columns_;
   std::vector<std::size_t> observed_;  // columns that are observations
-  replay::Batch told_;
+  replay::Batch tokenized_;
 };
 
 }  // namespace

@@ -33,9 +33,10 @@ std::vector<std::int64_t> with_leading(std::int64_t rows, const std::vector<std:
 struct Snapshot::Kept {
   std::int64_t rows, first;  // of the snapshot; the first one's slot
   std::mutex mutex{};
-  std::int64_t read = 0;                                          // rows that the reader has
-  std::unordered_map<std::int64_t, std::vector<float>> put_by{};  // by row, those overwritten before
-  std::atomic<bool> dropped{false};                               // nobody reads any more
+  std::int64_t read = 0;  // rows that the reader has taken
+  std::unordered_map<std::int64_t, std::vector<float>>
+      put_by{};                      // by row number, those overwritten before they were read
+  std::atomic<bool> dropped{false};  // there is no reader any more
 };
 
 std::int64_t Snapshot::read(std::int64_t most, float* out) {
@@ -133,7 +134,7 @@ bool Buffer::possible(const float* row) const {
 }
 
 void Buffer::append(std::span<const float* const> values) {
-  SD_CHECK(values.size() == columns_.size(), "one pointer a column");
+  SD_CHECK(values.size() == columns_.size(), "not one pointer per column");
   if (snapshot_ && snapshot_->dropped.load(std::memory_order_acquire)) snapshot_.reset();
   if (snapshot_) put_by(*snapshot_);
   for (std::size_t c = 0; c < columns_.size(); ++c) {

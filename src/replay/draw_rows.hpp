@@ -1,4 +1,4 @@
-// Which rows a batch holds.
+// The choice of a batch's rows.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct DrawRows {
 };
 
 #ifdef SD_HAVE_KERNELS
-/// Queues the work on a CUDA stream. Returns cudaSuccess, or why it could not.
+/// Queues the work on a CUDA stream. Returns cudaSuccess, or the error.
 int launch(const DrawRows& work, std::int64_t count, void* stream);
 #endif
 

@@ -118,7 +118,7 @@ double Collector::board_epsilon(std::size_t board) const {
   return options_.epsilon_min <= 0.0 ? epsilon_ : ladder_epsilon(options_, static_cast<std::int64_t>(board));
 }
 
-// Takes the seats of this step and writes what is seen from them.
+// Assigns the seats of this step and writes their observations.
 void Collector::look() {
   seats_.clear();
   for (std::size_t b = 0; b < boards_.size(); ++b) seats_.push_back({b, 0});
@@ -136,7 +136,7 @@ void Collector::look() {
   }
 }
 
-// Answers to what the teams in `asked_` see; a policy that remembers goes on from what it did.
+// The policy's outputs for the teams in `asked_`; a policy with memory continues from its state.
 const at::Tensor& Collector::ask(nets::Policy& policy, const at::Tensor& observations) {
   SD_CHECK(policy.memory() == options_.memory, "a policy whose memory differs from its description");
   if (options_.memory == 0) return policy.action_values(observations);
@@ -157,7 +157,7 @@ void Collector::choose(std::size_t board, int team, bool best, const float* valu
   running_[board].epsilon = epsilon;
 }
 
-// Decides for team B where a frozen policy plays it.
+// Moves for team B on the boards where a frozen policy plays it.
 void Collector::ask_frozen() {
   frozen_boards_.clear();
   for (std::size_t b = 0; b < boards_.size(); ++b)
@@ -212,7 +212,7 @@ void Collector::decide(nets::Policy& policy) {
   look();
   asked_.clear();
   for (const Seat& seat : seats_) asked_.push_back(static_cast<std::int64_t>(seat.board) * 2 + seat.team);
-  // Copied: updates and other questions may come before the move.
+  // Copied: updates and further calls of the policy may come before the move.
   const at::Tensor& values =
       ask(policy, observations_.narrow(0, 0, static_cast<std::int64_t>(seats_.size())));
   values_.assign(values.const_data_ptr<float>(), values.const_data_ptr<float>() + values.numel());

@@ -1,4 +1,4 @@
-// What a collector is made of, as tensors: for checkpoints.
+// A collector's state as tensors, for checkpoints.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -69,7 +69,7 @@ nets::NamedTensors Collector::state() const {
       {"ended", at::scalar_tensor(ended_, at::kLong)}};
   if (options_.memory > 0) state.emplace_back("memory", memory_.clone());
   if (linked_) {
-    // Counted from replay's end, which may be elsewhere when this is read.
+    // Counted back from replay's end, which may be in another slot when this is read.
     std::vector<std::int64_t> since = last_row_;
     for (std::int64_t& row : since) row = row == kNoRow ? kNoRow : replay_.appended() - row;
     state.emplace_back("rows_since", numbers(since));
@@ -127,7 +127,7 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
   };
   check_between(sizes, 0, options_.n_step, "window_size");
   check_between(next, 0, options_.n_step - 1, "window_next");
-  // Observations are made of these when their n-th reward is there.
+  // Their boards become observations when the n-th reward is there.
   for (std::size_t seat = 0; seat < window_size_.size(); ++seat) {
     const std::int64_t n = options_.n_step, size = sizes.data_ptr<std::int64_t>()[seat];
     const float* rows = window.data_ptr<float>() + static_cast<std::int64_t>(seat) * n * play::kWindowWidth;
@@ -163,7 +163,7 @@ void Collector::deal_anew(const GameCount& count) {
   ended_ = count.ended;
   epsilon_ = count.epsilon;
   std::fill(window_size_.begin(), window_size_.end(), 0);
-  // Each board has dealt at most as many games as all boards together.
+  // Each board has started at most as many games as all boards together.
   std::fill(games_.begin(), games_.end(), static_cast<std::uint32_t>(count.started));
   for (std::size_t b = 0; b < boards_.size(); ++b) deal(b);
 }

@@ -87,7 +87,7 @@ Fleet::Fleet(const CollectorOptions& options, const agents::OpponentPlan& oppone
   }
   SD_CHECK(sources_[play::kBack] < 0 && options_.memory == 0, "a policy that remembers");
   SD_CHECK(sources_[play::kObservation] >= 0 && sources_[play::kNextObservation] >= 0,
-           "replay without observations");
+           "replay has no observations");
   stores_boards_ = columns[static_cast<std::size_t>(sources_[play::kObservation])].packing.unpack != nullptr;
 
   const auto here = at::TensorOptions().device(device_);
@@ -106,7 +106,7 @@ Fleet::Fleet(const CollectorOptions& options, const agents::OpponentPlan& oppone
                                            : (b == 0 ? 1.0 : factor[b - 1] * options_.epsilon_speed);
   place_ = place.to(device_);
 
-  // The first boards are dealt on the host, by a collector that plays nothing.
+  // A collector that plays nothing sets up the first boards on the host.
   CollectorOptions dealer = options_;
   dealer.opponent = [this](std::int64_t game) { return agents::Rival{opponents_.of(game)}; };
   dealer.watch = {};
@@ -225,7 +225,7 @@ void Fleet::fetch(std::vector<Episode>& episodes) {
   replay_appended_ = longs(counters)[replay::kAppended];
   if (ended == fetched_) return;
   SD_CHECK(ended - fetched_ <= room, "records of ended games were overwritten before they were read");
-  // Only these: the ring has room for two games of each board.
+  // Only the new records: the ring has room for two games of each board.
   const std::int64_t first = fetched_ % room, count = ended - fetched_,
                      until_wrap = std::min(count, room - first);
   const auto fetched = [&](const at::Tensor& ring) {

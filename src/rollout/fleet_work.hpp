@@ -1,4 +1,4 @@
-// What a fleet does with one board, as pieces of work for the host or a device. All pointers are to the fleet's and
+// What a fleet does with one board, as functors for the host or a device. All pointers are to the fleet's and
 // replay's tensors on that device.
 #pragma once
 
@@ -30,21 +30,21 @@ struct FleetArrays {
   play::TurnRules rules;
   agents::OpponentPlan opponents;
   std::int64_t num_boards, capacity, ended_capacity;
-  bool best;    // the policy answers values
-  bool decays;  // epsilon decays; else each board has its own, which is its place
+  bool best;    // the policy's outputs are values
+  bool decays;  // epsilon decays; otherwise each board has its own, from `place`
 
   game::State* boards;
-  std::int64_t* games;    // dealt so far
+  std::int64_t* games;    // started so far, by board
   std::int64_t* running;  // [boards, kFields]
   double* running_epsilon;
   float* window;  // [boards, n_step, kAlignedWindowWidth]
   std::int64_t *window_size, *window_next;
   double* epsilon;                // one number
-  const double* place;            // [boards + 1], factors on it, or the boards' own
+  const double* place;            // [boards + 1], factors on `epsilon`, or the boards' own epsilons
   std::int64_t *started, *ended;  // one number each
   const float* values;            // [boards, 12]
   std::uint8_t* rivals;           // [boards, 3], moves of team B where it plays by the territory heuristic
-  std::int64_t* counts;           // ended << 32 | rows for replay, of each board in this step
+  std::int64_t* counts;           // games ended << 32 | rows for replay, of each board in this step
   const std::int64_t* sums;       // the same, of it and all boards before it
   std::int64_t* records;          // [ended_capacity, kEndedFields], a ring
   double* record_epsilon;
@@ -71,7 +71,7 @@ SD_HD inline bool has_ended(const FleetArrays& f, std::int64_t b) {
   return f.boards[b].done() || f.running[b * play::kFields + play::kSteps] >= f.rules.episode_length;
 }
 
-/// The board that a row of the window begins with.
+/// The board of a row's first step in the window.
 SD_HD inline const game::State& board_in(const float* row) {
   return *reinterpret_cast<const game::State*>(row);
 }
@@ -109,7 +109,7 @@ struct TerritoryMoves {
   }
 };
 
-/// Moves, the game's step, rewards; what is to be stored is counted.
+/// Moves, the game's step, rewards; counts what is to be stored.
 struct PlayBoard {
   FleetArrays f;
 
@@ -143,7 +143,7 @@ struct PlayBoard {
   }
 };
 
-/// Stores transitions; writes down a game that ended, and deals the next one. `kBoards`: replay keeps boards, otherwise 26
+/// Stores transitions, records an ended game, and starts the next one. `kBoards`: replay stores boards, otherwise 26
 /// or 30 features.
 template <bool kBoards>
 struct SettleBoard {
@@ -199,7 +199,7 @@ struct SettleBoard {
   }
 };
 
-/// Moves all counters on; one piece of work for the fleet.
+/// Advances all counters; one index for the whole fleet.
 struct CountStep {
   FleetArrays f;
 
@@ -215,7 +215,7 @@ struct CountStep {
   }
 };
 
-/// What team A sees of boards, or of some of them.
+/// What team A sees on all boards, or on some of them.
 struct Seen {
   play::Sight sight;
   const game::State* boards;
@@ -270,7 +270,7 @@ struct SeeView {
   }
 };
 
-/// A step with random moves, for measuring; boards that are done are dealt anew.
+/// A step with random moves, for measurements; boards that are done start a new game.
 struct WanderBoard {
   game::State* boards;
   std::uint32_t* games;
@@ -292,7 +292,7 @@ struct WanderBoard {
 };
 
 #ifdef SD_HAVE_KERNELS
-/// Queue work on a CUDA stream. Return cudaSuccess, or why they could not.
+/// Queue work on a CUDA stream. Return cudaSuccess, or the error.
 int launch(const TerritoryMoves& work, std::int64_t count, void* stream);
 int launch(const PlayBoard& work, std::int64_t count, void* stream);
 int launch(const SettleBoard<false>& work, std::int64_t count, void* stream);

@@ -13,7 +13,7 @@
 namespace snake_ddp::rollout {
 namespace {
 
-// Decides for all boards of a block at once.
+// Chooses the moves on all boards of a block at once.
 class PolicyMover final : public play::Mover {
  public:
   PolicyMover(const Player& player, std::uint64_t seed) : player_(player), seed_(seed) {
@@ -53,7 +53,7 @@ class PolicyMover final : public play::Mover {
   }
 
  private:
-  // What best_move and sampled_move choose by.
+  // The numbers that best_move and sampled_move choose by.
   void note(const float* weights, unsigned open, std::size_t snake, play::Reasons& reasons) const {
     const bool values = player_.policy->answer() == nets::Policy::Answer::kValues;
     reasons.kind = values ? play::Reasons::Kind::kValues : play::Reasons::Kind::kProbabilities;

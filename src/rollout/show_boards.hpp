@@ -1,4 +1,4 @@
-// What is seen of boards that replay stores.
+// Observations of the boards that replay stores.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -12,17 +12,17 @@ namespace snake_ddp::learners {
 
 /// Adam (Kingma and Ba, arXiv:1412.6980) with the defaults of torch.optim.Adam.
 struct Adam {
-  /// How a step is done.
-  /// kOnePass  by ourselves in main memory.
-  /// kPieces   by kernels of ours on any device, ordered by its stream, with nothing for the host to wait for.
+  /// How a step is computed.
+  /// kOnePass  by our own loop in main memory.
+  /// kPieces   by our own kernels on any device, in the order of its stream, without the host waiting.
   /// kLibrary  by ATen's kernels, on any device.
   enum class Way { kOnePass, kPieces, kLibrary };
 
-  /// `by_library` chooses kLibrary instead of kOnePass; on a device it is kPieces where the program has kernels.
+  /// `by_library` chooses kLibrary instead of kOnePass; on a device it is kPieces if the program has kernels.
   Adam(const nets::FlatParameters& parameters, double learning_rate, bool by_library);
 
   /// Scales the gradient down to a norm of at most `max_norm` as torch.nn.utils.clip_grad_norm_ does, then steps.
-  /// Shapes  parameters, gradient [n]; the gradient's content is spent. Returns the norm before clipping, 0-dim, on the
+  /// Shapes  parameters, gradient [n]; the gradient is overwritten. Returns the norm before clipping, 0-dim, on the
   ///         parameters' device.
   at::Tensor step(at::Tensor& parameters, at::Tensor& gradient, double max_norm);
 
@@ -33,7 +33,7 @@ struct Adam {
   /// Moments to zero, as before the first step.
   void reset();
 
-  /// Brings a changed learning rate to the device; to be called before a recorded step is replayed.
+  /// Copies a changed learning rate to the device; to be called before a recorded step is replayed.
   void publish_rate();
 
   double learning_rate;

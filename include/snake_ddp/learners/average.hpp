@@ -1,4 +1,4 @@
-// The mean of a gradient over all ranks, as a learner asks for it.
+// The mean of a gradient over all ranks, as learners see it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,13 +15,14 @@ class Average {
   using Whole = std::function<void(at::Tensor& flat_gradient)>;
   using Post = std::function<void(const at::Tensor& flat_gradient)>;
 
-  Average() = default;  // alone
+  Average() = default;  // one rank
   template <class Callable>
   requires std::is_invocable_v<Callable, at::Tensor&> Average(Callable whole)
-      : whole_(std::move(whole)) {}  // NOLINT(google-explicit-constructor): a call is one
+      : whole_(std::move(whole)) {}  // NOLINT(google-explicit-constructor): any callable is one
   Average(Post post, Whole whole) : post_(std::move(post)), whole_(std::move(whole)) {}
 
-  /// Announces a gradient early; the call with the same tensor must follow. Work in between need not wait for others.
+  /// Announces a gradient early; the call with the same tensor must follow. Work in between overlaps with the wait
+  /// for other ranks.
   void post(const at::Tensor& flat_gradient) const {
     if (post_) post_(flat_gradient);
   }

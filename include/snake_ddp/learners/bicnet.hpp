@@ -38,7 +38,7 @@ class Bicnet final : public Learner {
   [[nodiscard]] nets::BicnetNet& critic_target() { return critic_.target(); }
 
  private:
-  // With what its passes read.
+  // Each with the buffers of its passes.
   struct Pair : Trainee<nets::BicnetNet> {
     Pair(const LearnerOptions& options, const nets::BicnetShape& shape, double learning_rate,
          std::uint64_t seed);

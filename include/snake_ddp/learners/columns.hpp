@@ -1,4 +1,4 @@
-// The columns that learners ask of replay.
+// The columns that learners need from replay.
 #pragma once
 
 #include <cstdint>

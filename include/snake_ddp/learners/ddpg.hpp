@@ -18,7 +18,7 @@
 
 namespace snake_ddp::learners {
 
-/// A network that learns, with what its passes read.
+/// A network that is trained, with the buffers of its passes.
 struct DdpgTrainee : Trainee<nets::DenseNet> {
   DdpgTrainee(const LearnerOptions& options, const nets::DenseShape& shape, double learning_rate,
               std::uint64_t seed);
@@ -51,7 +51,7 @@ class Ddpg final : public Learner {
   [[nodiscard]] std::vector<replay::Column> columns() const override;
   [[nodiscard]] nets::Policy& policy() override { return *policy_; }
   void update(const replay::Batch& batch, const Average& average) override;
-  /// 1 where the actor learns, too.
+  /// 1 if this update is also one of the actor, else 0.
   [[nodiscard]] int next_kind() const override {
     return (updates_ + 1) % options_.actor_interval == 0 ? 1 : 0;
   }
@@ -89,10 +89,10 @@ class Ddpg final : public Learner {
   bool by_library_;
   DdpgTrainee actor_;
   std::vector<DdpgTrainee> critics_;  // one, or two with clipped double critics
-  // All folded gradients side by side, the critics' first, so that any of them are one average.
+  // All folded gradients in one tensor, the critics' first, so that any of them need one average.
   at::Tensor gradients_, critic_gradients_, actor_gradient_;
-  std::shared_ptr<DdpgRows> rows_;    // scratch of the one path
-  std::shared_ptr<DdpgWhole> whole_;  // or of the other
+  std::shared_ptr<DdpgRows> rows_;    // scratch of one path
+  std::shared_ptr<DdpgWhole> whole_;  // of the other
   std::optional<nets::DensePolicy> policy_;
   at::Tensor critic_loss_, q_mean_, actor_loss_;  // 0-dim
   std::int64_t updates_ = 0;

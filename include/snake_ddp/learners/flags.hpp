@@ -1,5 +1,4 @@
-// Flags that several learners have, in the groups in which they have them. A flag of one learner alone is in that
-// learner's own file.
+// Flags that several learners share, in groups. A flag of one learner alone is in that learner's own file.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +36,7 @@ struct ActorFlags {
 /// Of learners with Feed::kWindows.
 struct WindowFlags {
   std::int64_t sequence_length = 16;  // transitions of a window
-  std::int64_t burn_in = 4;           // the first ones, which are not learned from
+  std::int64_t burn_in = 4;           // the first of them, which only warm up the memory
   config::Fields fields();
 };
 

@@ -22,8 +22,8 @@ class Learner {
   /// What replay must store, in the order that `update` expects.
   [[nodiscard]] virtual std::vector<replay::Column> columns() const = 0;
 
-  /// With Feed::kRollout, before the updates from one: turns its transitions, oldest first and in the order of
-  /// `columns`, into the rows that `update` takes.
+  /// With Feed::kRollout, called before the updates from a rollout: turns its transitions, oldest first and in the
+  /// order of `columns`, into the rows that `update` takes.
   virtual void prepare(replay::Batch& /*rollout*/) {}
 
   [[nodiscard]] virtual nets::Policy& policy() = 0;
@@ -32,16 +32,17 @@ class Learner {
   /// Collective  calls `average` the same number of times on every rank.
   virtual void update(const replay::Batch& batch, const Average& average) = 0;
 
-  /// Updates that queue the same work on a device have the same number; this is the next one's. Recordings with equal numbers
+  /// The kind of the next update: updates with the same number queue the same work on a device, so their recordings
   /// are interchangeable.
   [[nodiscard]] virtual int next_kind() const { return 0; }
   /// A recording was replayed in place of `update`.
   virtual void count_update() {}
 
-  /// Learning rates become `factor` x the options' ones, for the updates that follow.
+  /// Learning rates of the following updates become `factor` x those of the options.
   virtual void scale_rates(double factor) = 0;
 
-  /// UpdateStats of the last update, [5] float32 in their order, where the learner computes. Queued there; waits for nothing.
+  /// UpdateStats of the last update, [5] float32 in their order, on the learner's device. Queued there; waits for
+  /// nothing.
   [[nodiscard]] virtual at::Tensor measured() const = 0;
   /// Of the last update.
   /// Cost        waits for the device.

@@ -1,4 +1,4 @@
-// All learners by name: what each can do, its flags, and how it is made.
+// All learners by name: what each can do, its flags, and how to make it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,7 @@ namespace snake_ddp::learners {
 
 class Learner;
 
-/// What a learner is made with. The loop fills it from the settings.
+/// What a learner is constructed from. The loop fills it from the settings.
 struct LearnerOptions : SharedFlags {
   std::string algo = "ddpg";
   std::int64_t features = 30;
@@ -22,7 +22,7 @@ struct LearnerOptions : SharedFlags {
       false;               // the plain path of the library's products, on the CPU too: the oracle of tests
   std::uint64_t seed = 1;  // of the initial weights; the same on every rank
   at::Device device = at::kCPU;
-  config::Values own = {};  // flags of one learner alone, by name; what is missing has its default
+  config::Values own = {};  // flags of one learner alone, by name; those missing have their defaults
 
   /// The own flags of a learner: a struct whose `fields()` lists its members.
   template <class Flags>
@@ -37,7 +37,7 @@ struct LearnerOptions : SharedFlags {
 enum class Feed {
   kReplay,   // transitions drawn from replay
   kWindows,  // windows of a game's consecutive transitions, drawn from replay
-  kRollout,  // every so many steps all transitions since the last time, in shuffled parts, some times over; then
+  kRollout,  // every few steps, all transitions since the last time, in shuffled parts, several times over; then
              // they are forgotten
 };
 
@@ -47,14 +47,14 @@ struct LearnerEntry {
   std::unique_ptr<Learner> (*make)(const LearnerOptions&);
   config::Fields (*flags)();  // shared and own ones, over their defaults
   Feed feed = Feed::kReplay;
-  bool actor = false;          // a policy that draws its moves; learns from scaled features, too
+  bool actor = false;          // a policy that samples its moves; also learns from scaled features
   bool n_step = false;         // takes rewards of several steps in one transition
   bool device_boards = false;  // learns from boards and replay on its device
   bool cuda_graphs = false;    // its updates may be recorded
   bool low_precision = false;  // its products may be tf32 or bf16
   bool tokens = false;         // may read tokens behind its features
   bool searches = false;       // a Q-network without memory, with which a team can look ahead
-  /// Throws  UsageError for flags that do not go together.
+  /// Throws  UsageError for flags that contradict each other.
   void (*check)(const LearnerOptions&) = [](const LearnerOptions&) {};
 };
 const std::vector<LearnerEntry>& registry();

@@ -1,4 +1,4 @@
-// A network that is trained, with all that moves it.
+// A network that is trained, with its target, gradient and optimizer.
 #pragma once
 
 #include <ATen/ops/zeros_like.h>
@@ -13,7 +13,7 @@
 
 namespace snake_ddp::learners {
 
-/// Passes go through the library's products: everywhere but on the CPU, and there where tests ask for it.
+/// Whether passes use the library's products: always except on the CPU, and there if tests request it.
 inline bool by_library(const LearnerOptions& options) {
   return options.library_products || !options.device.is_cpu();
 }
@@ -49,7 +49,7 @@ class Trainee {
     adam.publish_rate();
   }
 
-  /// Adam's step with the clipped gradient; then the target's, if it is to follow.
+  /// Adam's step with the clipped gradient; then the target's, if `follow` is set.
   void descend(bool follow = true) {
     at::Tensor none;
     norm = adam.step(net.parameters().flat(), gradient.flat(), max_norm_,

@@ -14,7 +14,7 @@ struct UpdateStats {
   double q_mean = 0;
 };
 
-/// From what Learner::measured gave, [5] float32 in main memory.
+/// From the result of Learner::measured, [5] float32 in main memory.
 UpdateStats stats_from(const at::Tensor& measured);
 
 }  // namespace snake_ddp::learners

@@ -11,11 +11,11 @@
 namespace snake_ddp::learners {
 
 /// `options.features`: those before the graphs and without tokens.
-/// Throws  UsageError as make_learner. Bug, from the result's `state`, where the reader's weights changed after
+/// Throws  UsageError as make_learner. Bug, from the result's `state`, if the reader's weights changed after
 ///         `state_changed`.
 std::unique_ptr<Learner> make_learner_with_tokens(LearnerOptions options, nets::TokenReader reader);
 
-/// What plays as such a learner's policy does: `inner` is told tokens behind `plain` features.
+/// A policy for matches and training: `inner` gets tokens behind `plain` features.
 std::unique_ptr<nets::Policy> make_policy_with_tokens(std::unique_ptr<nets::Policy> inner,
                                                       nets::TokenReader reader, std::int64_t plain);
 

@@ -36,8 +36,8 @@ struct Batch {
 
 class Buffer;
 
-/// The rows of a buffer at the time of the snapshot, oldest first, each row's columns side by side. Taking it
-/// copies nothing: rows that are about to be overwritten are saved first.
+/// The rows of a buffer at the time of the snapshot, oldest first, each row's columns side by side. Taking it copies
+/// nothing: the buffer saves a row before overwriting it.
 /// Threads     one thread reads it while another one appends to the buffer.
 class Snapshot {
  public:

@@ -42,7 +42,7 @@ struct CollectorOptions {
   double epsilon_speed = 0.9995;  // factor on epsilon at every decision of one board
   double epsilon_min =
       0.0;  // > 0: no decay; the boards' epsilons form a geometric ladder from this to epsilon
-  bool mask_fatal = false;    // neither plays nor explores moves in encode::fatal_moves
+  bool mask_fatal = false;    // moves in encode::fatal_moves are neither played nor explored
   double own_reward = 1.0;    // weight of a snake's own reward; the rest is the mean of its team's
   double rival_reward = 0.0;  // weight of the opponents' mean game reward, which is subtracted
   double random_low = 0.0;    // exploring action vectors are uniform in (random_low, 1)
@@ -55,14 +55,14 @@ struct CollectorOptions {
   /// Called for the first board, if set: after a new game starts, without actions and result, and after each step.
   std::function<void(const Episode&, const game::State&, const game::Actions*, const game::StepResult*)>
       watch = {};
-  bool self_play = false;  // can `opponent` be the policy itself? then its team B learns too
+  bool self_play = false;  // `opponent` may be the policy itself; then its team B learns too
   /// The frozen team at an index, null if there is none; needed if `opponent` may name one. It observes like the policy
   /// and does not explore.
   std::function<nets::Policy*(int place)> frozen = {};
   std::int64_t memory = 0;  // floats of memory per snake, of the policy and of each frozen one
 };
 
-/// The options that boards are played by.
+/// The part of the options that boards are played by.
 play::TurnRules rules_of(const CollectorOptions& options);
 
 /// A board's own epsilon, if they form a ladder.
@@ -90,7 +90,7 @@ class Collector {
   /// Shapes  appends a transition for each team that the policy plays, except those still waiting for their n-th
   ///         reward; finished games are appended to `episodes`.
   void step(nets::Policy& policy, std::vector<Episode>& episodes);
-  /// The two halves of `step`: everybody's decisions, and the move that follows. `policy` may learn in between.
+  /// The two halves of `step`: the decisions of both teams, and the moves. `policy` may learn in between.
   void decide(nets::Policy& policy);
   void move(std::vector<Episode>& episodes);
 
@@ -112,7 +112,7 @@ class Collector {
   /// Throws  FileError that starts with `what` if the values are impossible.
   bool restore(const nets::NamedTensors& state, const std::string& what);
 
-  /// New boards, none of which was dealt before.
+  /// New boards, none of which was played before.
   void deal_anew(const GameCount& count);
 
  private:
@@ -134,16 +134,16 @@ class Collector {
   play::TurnRules rules_;
   replay::Buffer& replay_;
   std::vector<game::State> boards_;
-  std::vector<std::uint32_t> games_;  // dealt so far, by board
+  std::vector<std::uint32_t> games_;  // started so far, by board
   std::vector<Episode> running_;
   // Teams that the policy plays. A board has one seat, or two where there is self-play: seat = board * sides_ + team.
   struct Seat {
     std::size_t board;
     int team;
   };
-  std::vector<Seat> seats_;  // taken in this step
+  std::vector<Seat> seats_;  // in use in this step
   std::size_t sides_;
-  at::Tensor observations_;  // [seats taken or more, 3, D + 1]
+  at::Tensor observations_;  // [seats in use or more, 3, D + 1]
   // Boards against frozen teams, grouped by team, and these teams' outputs.
   std::vector<std::size_t> frozen_boards_;
   at::Tensor frozen_observations_;           // [boards or more, 3, D + 1]
@@ -151,7 +151,7 @@ class Collector {
   // The last n transitions of each seat, a ring by seat: [seats, n, width].
   std::vector<float> window_;
   std::vector<std::int64_t> window_size_, window_next_;
-  std::vector<std::int64_t> asked_;  // teams, by number 2 * board + team
+  std::vector<std::int64_t> asked_;  // teams that the policy moves, by number 2 * board + team
   std::vector<float> values_;        // outputs of this step, by seat
   bool best_ = false;                // play the move with the highest output
   at::Tensor

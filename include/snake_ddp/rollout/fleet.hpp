@@ -1,6 +1,6 @@
-// Many boards on one device, stepped by kernels: the same games as the collector's, bit for bit, for scripted opponents.
-// Transitions go into replay on that device; the host queues work and fetches finished games on request. On the
-// CPU the same pieces of work run in a loop.
+// Many boards on one device, stepped by kernels: the same games as the collector's, bit for bit, for scripted
+// opponents. Transitions go into replay on that device; the host queues work and fetches finished games on request.
+// On the CPU the same functors run in a loop.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -19,15 +19,15 @@ struct Player {
   nets::Policy* policy = nullptr;  // not owned; used where `scripted` is empty
   play::Sight sight;
   bool argmax = false;      // else moves are sampled, as on the platform; values always mean the best move
-  bool mask_fatal = false;  // never makes a move that encode::fatal_moves names; scripted opponents ignore it
+  bool mask_fatal = false;  // never makes a move of encode::fatal_moves; scripted opponents ignore it
   std::shared_ptr<const search::Player> search = nullptr;  // if set, it moves, with this sight
 };
 
 /// The weights of a Q-network as search takes them.
-/// Throws  FileError where they are not those of a Q-network without memory. `what` names the source.
+/// Throws  FileError unless they are those of a Q-network without memory. `what` names the source.
 search::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what);
 
-/// `player`, which has a Q-network with these weights, looking ahead if there is a way to.
+/// `player` with a Q-network of these weights; it searches with it if a search is given.
 /// Throws  as search_weights.
 Player with_search(Player player, const std::optional<search::Spec>& how, const search::Training& training,
                    const nets::NamedTensors& weights, const std::string& what = "this run");
