@@ -53,14 +53,14 @@ std::vector<game::State> boards_of(const records::RecordedGame& record, std::int
       position.beans = played.after.beans;
       for (std::size_t i = 0; i < game::kSnakes; ++i) {
         position.returns[i / game::kTeamSize] += played.reward[i];
-        if (position.directions[i] == records::kUntold)
+        if (position.directions[i] == records::kUnknown)
           position.directions[i] = records::direction_of(position.snakes[i]);
       }
       position.step = static_cast<int>(step) + 1;
-      // A log's last board may lack the directions of those that died; a finished game's board is not asked about.
+      // A log's last board may lack the directions of snakes that died; a finished game's board is skipped.
       const bool last = step == record.steps.size();
       if (played.done.value_or(last && !record.cut_off)) break;
-      if (last && std::count(position.directions.begin(), position.directions.end(), records::kUntold) > 0)
+      if (last && std::count(position.directions.begin(), position.directions.end(), records::kUnknown) > 0)
         break;
     }
     if (step % static_cast<std::size_t>(interval) != 0) continue;
@@ -135,7 +135,7 @@ void import_records(const std::vector<std::string>& files, std::int64_t interval
         if (is_board_set(files[begin + k])) continue;
         try {
           games[k] = games_of(files[begin + k], interval);
-        } catch (...) {  // a thread's entry: the caller throws it on
+        } catch (...) {  // a thread's entry: the caller rethrows it
           failures[k] = std::current_exception();
         }
       }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kSnakes = game::kSnakes;
 
-// So many of the snakes, drawn without replacement.
+// This many of the snakes, drawn without replacement.
 void mask_some(double ratio, base::RandomStream& random, float* masked) {
   const int count = std::clamp(static_cast<int>(std::lround(ratio * kSnakes)), 1, kSnakes - 1);
   std::array<int, kSnakes> order{0, 1, 2, 3, 4, 5};
@@ -96,7 +96,7 @@ void Loader::work() {
     std::exception_ptr failure;
     try {
       batch = make_batch(set_, rows_(mine), sample_, options_.pinned);
-    } catch (...) {  // a thread's entry: `next` throws it on
+    } catch (...) {  // a thread's entry: `next` rethrows it
       failure = std::current_exception();
     }
     lock.lock();

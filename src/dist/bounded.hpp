@@ -13,8 +13,8 @@
 namespace snake_ddp::dist {
 
 /// Runs `work` on a thread of its own and waits for it.
-/// Owner    `work` must own all it touches: after a false return its thread is left behind inside the call.
-/// Returns  false if `deadline` passed first, or `give_up`, asked ten times a second, says so.
+/// Owner    `work` must own all it touches: after a false return its thread is still inside the call.
+/// Returns  false if `deadline` passed first, or `give_up`, called ten times a second, returned true.
 /// Throws   what `work` throws.
 template <typename Work, typename GiveUp>
 bool finishes_by(base::Deadline deadline, Work work, GiveUp give_up) {

@@ -31,7 +31,7 @@ std::shared_ptr<gloo::transport::Device> choose_device(const Meeting& meeting) {
   const bool one_machine = std::all_of(meeting.members.begin(), meeting.members.end(), same_host);
   if (one_machine && is_loopback(meeting.master_address))
     return ProcessGroupGloo::createDeviceForHostname(meeting.master_address);
-  // The library would take the address of the host's name, on many machines a loopback address.
+  // The library would take the address of this machine's host name, which is often a loopback address.
   std::string address = local_address_towards(meeting.master_address);
   if (address.empty() || is_loopback(address)) address = first_outer_address();
   if (address.empty())
@@ -45,11 +45,11 @@ std::shared_ptr<gloo::transport::Device> choose_device(const Meeting& meeting) {
 }  // namespace
 
 void set_library_defaults(int rank) {
-  ::setenv("TORCH_CPP_LOG_LEVEL", "ERROR", 0);  // our own errors say more than its warnings
+  ::setenv("TORCH_CPP_LOG_LEVEL", "ERROR", 0);  // our own errors are more specific than its warnings
   ::setenv("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "2000",
            0);  // its watchdog sleeps four times this before it acts
-  // NCCL's thread ends what hangs and leaves the process alone: this rank's next call then names the ranks that are missing.
-  // torchrun chooses for itself that the thread throws, which ends the process without a word about them.
+  // NCCL's thread aborts collectives that hang, but does not end the process: this rank's next call then names the
+  // missing ranks. torchrun's default makes the thread throw, which ends the process without a message about them.
   ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2", 1);
   c10::initLogging();
   c10::SetGlobalRank(rank);

@@ -15,10 +15,10 @@ namespace snake_ddp::dist {
 /// store.
 void set_library_defaults(int rank);
 
-/// Connects each member of the meeting to every other, as the one with number `rank` of them. On loopback if they share a
-/// machine and meet there, else on the interface that leads to the master; GLOO_SOCKET_IFNAME wins. `name`: of this group in
-/// the meeting's store.
-/// Waits       until `deadline`. `timeout` is the group's own, for operations that bring none.
+/// Connects all members of the meeting; this process is number `rank`. On loopback if they share a machine and meet
+/// there, else on the interface that leads to the master; GLOO_SOCKET_IFNAME wins. `name`: this group's name in the
+/// meeting's store.
+/// Waits       until `deadline`. `timeout` is the group's own, for operations that have none.
 /// Throws      DistError, and the libraries' own errors.
 c10::intrusive_ptr<c10d::ProcessGroupGloo> connect_gloo(const Meeting& meeting, const std::string& name,
                                                         int rank, base::Deadline deadline,

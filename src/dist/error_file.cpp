@@ -22,8 +22,7 @@
 namespace snake_ddp::dist {
 namespace {
 
-// torchrun reads the file as UTF-8 and dies of anything else, so every byte that is not plain ASCII is
-// escaped.
+// torchrun reads the file as UTF-8 and crashes on anything else, so every byte that is not plain ASCII is escaped.
 std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -38,7 +37,7 @@ std::string json_string(std::string_view text) {
   return out + '"';
 }
 
-// What the handler of a fatal signal needs, made before: it may neither allocate nor format.
+// What the handler of a fatal signal needs, prepared in advance: it may neither allocate nor format.
 constexpr std::array kFatalSignals = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 constexpr int kSignalLimit = 32;
 char fatal_path[4096];
@@ -128,7 +127,7 @@ bool write_error_file(const std::string& message, int exit_code, bool peer_only)
   const bool whole = ::write(fd, document.data(), document.size()) == static_cast<ssize_t>(document.size());
   ::close(fd);
   const bool linked =
-      whole && ::link(temporary.c_str(), path) == 0;  // refuses to replace: the first error stays
+      whole && ::link(temporary.c_str(), path) == 0;  // fails if the file exists: the first error stays
   ::unlink(temporary.c_str());
   return linked;
 }

@@ -156,7 +156,7 @@ int listen_at(const std::string& address, std::uint16_t& port) {
     throw DistError(fmt::format("cannot listen at {}, port {}: {}", address, port, std::strerror(errno)));
   }
   ::getsockname(s.fd, own.get(), &own.length);
-  // The port stands at the same place in addresses of both families.
+  // Addresses of both families have the port at the same offset.
   port = ntohs(reinterpret_cast<const sockaddr_in*>(&own.storage)->sin_port);
   return std::exchange(s.fd, -1);
 }

@@ -1,4 +1,4 @@
-// Names, addresses and ports, looked at before the library does: it waits long and says little.
+// Names, addresses and ports, checked before the library uses them: its waits are long and its errors short.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace snake_ddp::dist {
 
-/// Numeric addresses of `host`, in the resolver's order. A name that is not known yet is asked for again for
-/// a few seconds, within Kubernetes for a minute: a pod can start before its master's name exists.
+/// Numeric addresses of `host`, in the resolver's order. A name that is not known yet is looked up again for a few
+/// seconds, within Kubernetes for a minute: a pod can start before its master's name exists.
 /// Throws  DistError with the resolver's text.
 std::vector<std::string> resolve(const std::string& host, base::Deadline deadline);
 
@@ -34,7 +34,7 @@ std::string first_outer_address();
 /// Throws  DistError if the port is taken.
 int listen_at(const std::string& address, std::uint16_t& port);
 
-/// What to do about a port that is taken.
+/// Advice for a port that is taken.
 std::string port_taken_message(std::uint16_t port);
 
 }  // namespace snake_ddp::dist

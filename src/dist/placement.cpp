@@ -40,7 +40,7 @@ std::string why_no_gpu(int driver, int runtime) {
 std::string why_no_gpu() {
   int driver = 0, runtime = 0;
 #ifdef SD_HAVE_CUDA
-  // Both answer without a driver, too, and start nothing.
+  // Both calls work without a driver, too, and start nothing.
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
 #endif
@@ -49,7 +49,7 @@ std::string why_no_gpu() {
 
 int visible_gpus() {
 #ifdef SD_HAVE_CUDA
-  const int count = c10::cuda::device_count();  // 0, quietly, where no driver answers
+  const int count = c10::cuda::device_count();  // 0 without a warning if no driver responds
   if (count > 0) cuda::library();
   return count;
 #else
@@ -69,11 +69,10 @@ Placement choose_placement(const World& world, const Options& options, int gpu_c
         "--dist_backend nccl works on GPUs only: leave out --device cpu, or use --dist_backend gloo");
   const bool cuda = gpu_count > 0 && options.device != "cpu";
   Placement p{cuda && options.backend != "gloo" ? "nccl" : "gloo", at::Device(at::kCPU)};
-  // A lone rank needs no group; NCCL's it gets on request, which tries a machine's NCCL with one GPU.
+  // A lone rank needs no group. It gets one of NCCL on request, to test NCCL with one GPU.
   if (world.size == 1 && options.backend != "nccl") p.backend = "none";
   if (!cuda) return p;
-  // A process that sees one GPU may have one of its own, as SLURM binds them; whether it has is checked after
-  // joining.
+  // A process that sees one GPU may have one of its own, as SLURM binds them; that is checked after joining.
   if (p.backend == "nccl" && gpu_count > 1 && world.local_size > gpu_count)
     throw UsageError(
         fmt::format("{} ranks on a machine with {} GPUs: NCCL needs one for each. Start fewer ranks (NPROC=, "

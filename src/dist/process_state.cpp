@@ -15,7 +15,7 @@ std::string process_state(long pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string line;
   if (!std::getline(file, line)) return kEnded;
-  const std::size_t name_end = line.rfind(')');  // the name may hold blanks and brackets itself
+  const std::size_t name_end = line.rfind(')');  // the name may contain blanks and brackets
   const char state = name_end != std::string::npos && name_end + 2 < line.size() ? line[name_end + 2] : '?';
   if (state == 'Z' || state == 'X') return kEnded;
   if (state == 'T' || state == 't') return "is stopped by a signal";

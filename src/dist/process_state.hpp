@@ -1,4 +1,4 @@
-// What the system knows of another process on this machine.
+// The state of another process on this machine, as the system reports it.
 #pragma once
 
 #include <string>

@@ -22,15 +22,15 @@ Reducer::Reducer(const std::vector<at::Tensor>& leaves, at::Tensor flat, DistCon
                  std::int64_t bucket_bytes)
     : flat_(std::move(flat)), context_(context), hooks_(std::make_unique<Hooks>()) {
   if (context.size() == 1 || !flat_.device().is_cpu()) return;
-  // From the last leaf on, whose gradient comes first. A bucket reaches up to the next one: what lies between blocks is
-  // part of it.
+  // From the last leaf on, whose gradient comes first. A bucket ends where the next one begins, so gaps between
+  // blocks are part of it.
   const auto* const base = flat_.data_ptr<float>();
   std::int64_t end = flat_.numel();
   Bucket bucket;
   std::vector<std::size_t> bucket_of(leaves.size());
   for (std::size_t i = leaves.size(); i-- > 0;) {
     const std::int64_t begin = i == 0 ? 0 : leaves[i].grad().data_ptr<float>() - base;
-    SD_CHECK(begin >= 0 && begin < end, "gradients lie in the order of their leaves");
+    SD_CHECK(begin >= 0 && begin < end, "gradients are not in the order of their leaves");
     ++bucket.leaves;
     bucket_of[i] = buckets_.size();
     if (i > 0 && (end - begin) * static_cast<std::int64_t>(sizeof(float)) < bucket_bytes) continue;
@@ -82,7 +82,7 @@ void Reducer::work() {
     std::exception_ptr failure;
     try {
       context_.all_reduce_mean(gradient, context_.deadline());
-    } catch (...) {  // a thread's entry: `finish` throws it on
+    } catch (...) {  // a thread's entry: `finish` rethrows it
       failure = std::current_exception();
     }
     lock.lock();

@@ -28,7 +28,7 @@ using std::chrono::milliseconds;
 
 // Keys in the shared store.
 const std::string kLogLength = "snake/join/length";
-const std::string kLog = "snake/join/hello/";        // + index: a greeting
+const std::string kLog = "snake/join/hello/";        // + index: a Hello
 const std::string kOffer = "snake/join/offer/";      // + token: an id
 const std::string kAnswer = "snake/join/answer/";    // + id/token: present
 const std::string kMissing = "snake/join/missing/";  // + id: the ranks that rank 0 waits for
@@ -36,7 +36,8 @@ const std::string kAnnounced =
     "snake/join/announced";  // id, "go" and the members, or id, "no" and the reason
 
 constexpr milliseconds kBetweenLooks{10};
-constexpr milliseconds kLinger{300};  // a store that this process hosts must outlive its bad news
+constexpr milliseconds kLinger{
+    300};  // a store that this process hosts stays this long after its refusal, for others to read it
 
 std::string draw_token() {
   std::random_device device;
@@ -128,7 +129,7 @@ class Host {
       if (answered) answered_.push_back(*hello);
       entry = is_self || answered ? pending_.erase(entry) : std::next(entry);
     }
-    // Another living rank 0 offers its id to this one; answering makes both see it.
+    // Another living rank 0 offers its id to this one; the answer lets both see each other.
     if (const std::string other = read_or_empty(store_, kOffer + self_.token); !other.empty())
       store_.set(kAnswer + other + "/" + self_.token, std::string("1"));
     return call_roll(self_, answered_);
@@ -149,7 +150,8 @@ class Host {
   const Hello self_;
   const std::string id_;
   std::int64_t read_ = 0;
-  std::map<std::int64_t, std::optional<Hello>> pending_;  // log entries without an answer; most are long dead
+  std::map<std::int64_t, std::optional<Hello>>
+      pending_;  // log entries without an answer; most are of processes that ended long ago
   std::vector<Hello> answered_;
 };
 
@@ -185,7 +187,7 @@ Announcement join_host(c10d::Store& store, const Hello& self, const std::string&
         throw taken(self, a);
       }
       if (a.id == offered) throw DistError(a.reason);
-      before = now;  // the end of an earlier attempt, told late
+      before = now;  // from an earlier attempt
     }
     if (deadline.passed()) {
       if (!offered.empty())
@@ -206,10 +208,10 @@ Announcement join_host(c10d::Store& store, const Hello& self, const std::string&
   }
 }
 
-// The one of the master's addresses at which a store of this process should listen; empty: at all of the machine's.
-// Nobody needs a password for the store, so the fewer can reach it the better. But ranks on other machines may know this
-// one by another address than a loopback one that its own name leads to here, as Debian's /etc/hosts has it, or that a
-// Kubernetes operator tells the first pod.
+// The one of the master's addresses at which a store of this process should listen; empty: all addresses of the
+// machine. The store has no password, so it should be reachable by as few as possible. But the master's name may be a
+// loopback address on this machine (Debian's /etc/hosts, or a Kubernetes operator for the first pod), while ranks on
+// other machines know another address.
 std::string listening_address(const World& world, const std::vector<std::string>& addresses) {
   const bool all_here = world.local_size == world.size && std::getenv("KUBERNETES_SERVICE_HOST") == nullptr;
   const auto found = std::find_if(addresses.begin(), addresses.end(), is_own);
@@ -221,7 +223,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, const std::string
   c10d::TCPStoreOptions options;
   options.port = world.master_port;
   options.isServer = hosting;
-  options.waitWorkers = false;  // our own meeting waits, and can name who is missing
+  options.waitWorkers = false;  // our own meeting waits, and can name the missing ranks
   options.timeout = std::max(milliseconds(500), deadline.left() / 2);  // the library tries twice
   if (hosting && store_fd >= 0) options.masterListenFd = store_fd;
   try {

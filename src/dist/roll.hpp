@@ -1,4 +1,4 @@
-// Who came to the meeting: the words that processes exchange through the store before a group exists.
+// The roll call: the records that processes exchange through the store before a group exists.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace snake_ddp::dist {
 
-/// What a process says of itself.
+/// What a process reports about itself.
 struct Hello {
   std::string
       token;  // drawn by this process at this start; nothing left over from an earlier start can match it
   int rank = 0;
-  int size = 1;  // of the world, as this process was told
+  int size = 1;  // of the world, from this process's environment
   std::string host;
   long pid = 0;
   std::string fingerprint;  // of the build
@@ -22,16 +22,16 @@ struct Hello {
 };
 
 std::string encode(const Hello& hello);
-Hello decode_hello(std::string_view text);  // throws DistError if it is none
+Hello decode_hello(std::string_view text);  // throws DistError if the text is not a Hello
 
-/// Rank 0's finding about the processes that answered it.
+/// Rank 0's verdict on the processes that answered it.
 struct Roll {
   std::string refusal;         // why no group can form; empty if one can
   std::vector<int> missing;    // ranks
-  std::vector<Hello> members;  // in rank order; whole if nobody is missing and nothing is refused
+  std::vector<Hello> members;  // in rank order; complete if no rank is missing and there is no refusal
 };
 
-/// Compares those who `answered` with rank 0's own idea of the world.
+/// Compares those that `answered` with rank 0's own view of the world.
 Roll call_roll(const Hello& rank_zero, const std::vector<Hello>& answered);
 
 /// "1, 3-5"

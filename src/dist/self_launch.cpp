@@ -32,14 +32,14 @@ constexpr std::array<std::string_view, 8> kReplaced = {
     "RANK",        "WORLD_SIZE",  "LOCAL_RANK", "LOCAL_WORLD_SIZE",
     "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK", "SNAKE_DDP_STORE_FD"};
 
-// Whether a rank must not see this variable of ours. torchrun's may be left over in a shell: they would make a rank take
-// this launcher for torchrun.
+// Whether to remove this variable from a rank's environment. torchrun's may be left over in a shell: they would make
+// a rank take this launcher for torchrun.
 bool is_not_for_ranks(std::string_view name) {
   return std::find(kReplaced.begin(), kReplaced.end(), name) != kReplaced.end() ||
          (name.starts_with("TORCHELASTIC_") && name != "TORCHELASTIC_ERROR_FILE");
 }
 
-// Pointers into strings that must outlive them, as exec wants them.
+// Pointers into strings that must outlive them, for exec.
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> p;
   for (std::string& text : texts) p.push_back(text.data());
@@ -64,7 +64,7 @@ std::vector<std::string> environment_of(int rank, int world_size, std::uint16_t 
   return all;
 }
 
-// The signals that this thread waits for instead of being interrupted by them; as before when it goes.
+// Blocks the signals that this thread waits for; the destructor restores the mask.
 class HeldSignals {
  public:
   HeldSignals() : held_(base::run_signals()) {
@@ -75,7 +75,7 @@ class HeldSignals {
   HeldSignals(const HeldSignals&) = delete;
   HeldSignals& operator=(const HeldSignals&) = delete;
 
-  /// What a rank begins with: the signals of a run wait until it can handle them.
+  /// A rank's first mask: the run's signals wait until it can handle them.
   [[nodiscard]] sigset_t of_ranks() const {
     sigset_t mask = before_;
     for (const int s : base::kRunSignals) sigaddset(&mask, s);
@@ -94,16 +94,16 @@ class HeldSignals {
 
 pid_t start(const std::string& program, std::vector<std::string> arguments,
             std::vector<std::string> environment, int inherited_fd, const sigset_t& mask) {
-  // All memory is taken before the fork.
+  // All memory is allocated before the fork.
   std::vector<char*> argv = pointers(arguments);
   std::vector<char*> envp = pointers(environment);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) throw DistError(fmt::format("cannot start another process: {}", std::strerror(errno)));
   if (child > 0) return child;
-  ::setpgid(0, 0);  // a terminal's Ctrl-C reaches the launcher alone, which passes it on once
+  ::setpgid(0, 0);  // a terminal's Ctrl-C reaches the launcher alone, which forwards it once
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(base::kExitDist);  // it died in between
+  if (::getppid() != parent) ::_exit(base::kExitDist);  // the launcher died in between
   if (inherited_fd >= 0) ::fcntl(inherited_fd, F_SETFD, 0);
   ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   ::execve(program.c_str(), argv.data(), envp.data());
@@ -163,18 +163,19 @@ class Ranks {
     const bool by_signal = WIFSIGNALED(status);
     const int code = by_signal ? static_cast<int>(base::kExitDist) : WEXITSTATUS(status);
     if (code == base::kExitDone) {
-      // All work is done when one is; none waits for another any more, so no rank notices one that is stuck.
+      // When one rank is done all work is done. No rank waits for another any more, so none would notice one that is
+      // stuck.
       if (!any_done_) finish_by_ = base::Deadline::in(limits_.finish_within);
       any_done_ = true;
       return;
     }
-    if (code == base::kExitResumable) {  // an agreed stop, or one before all had joined: the others stop, too
+    if (code == base::kExitResumable) {  // an agreed stop, or one before all had joined: the others stop too
       if (!resumable_) end_the_others();
       resumable_ = true;
       return;
     }
     if (failed_code_ != 0) {
-      // A rank that merely lost its peer returns kExitDist, at times before the peer itself is gone.
+      // A rank that lost its peer returns kExitDist, sometimes before the peer itself has ended.
       if (failed_code_ == base::kExitDist) failed_code_ = code;
       return;
     }
@@ -190,7 +191,7 @@ class Ranks {
     kill_at_ = base::Deadline::in(limits_.kill_after);
   }
 
-  // Rank 0 may print a result to a reader that takes its time, but not while it is stopped.
+  // Rank 0 may print a result to a slow reader, but not while it is stopped.
   void end_the_late() {
     for (Rank& r : running_) {
       if (r.killed || (r.rank == 0 && !r.stopped)) continue;
@@ -234,11 +235,11 @@ int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
 }
 
 void end_with_torchrun() {
-  // A rank of torchrun's has both; the name alone may be left over in a shell.
+  // A rank of torchrun has both; the id alone may be left over in a shell.
   if (std::getenv("TORCHELASTIC_RUN_ID") == nullptr || std::getenv("RANK") == nullptr) return;
   const pid_t agent = ::getppid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != agent) ::_exit(base::kExitDist);  // it went in between
+  if (::getppid() != agent) ::_exit(base::kExitDist);  // the agent ended in between
 }
 
 }  // namespace snake_ddp::dist

@@ -25,11 +25,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kSlotBytes = 1024 * 1024;  // longer tensors go in pieces
+constexpr std::size_t kSlotBytes = 1024 * 1024;  // longer tensors are summed in pieces
 constexpr std::size_t kLine = 64;
 
-// A rank first spins: waking up takes longer than most waits. If another rank is later than that, a busy process has its core,
-// and it may need the one that this rank leaves free. How long to spin follows from the waits before.
+// A rank first spins: waking up takes longer than most waits. If another rank is later than that, other processes may
+// occupy its core, and it may need the one that this rank frees by sleeping. How long to spin follows from the waits
+// before.
 constexpr std::chrono::nanoseconds kShortestSpin = std::chrono::microseconds(10);
 constexpr std::chrono::nanoseconds kLongestSpin = std::chrono::microseconds(400);
 // How often a sleeping rank checks that the others are alive.
@@ -41,18 +42,18 @@ constexpr std::chrono::milliseconds kLook(20);
 
 struct alignas(kLine) Counter {
   std::atomic<std::uint64_t> value;  // the last round whose numbers this process has put into its slot
-  // By slot: how many numbers its call had left to sum in that round.
+  // By slot: how many numbers its call still had to sum in that round.
   std::atomic<std::uint64_t> left[2];
-  std::atomic<std::uint32_t> bell;  // the lower half of `value`: what others sleep on
-  // How many do. One that was killed stays counted, which costs wakes only.
+  std::atomic<std::uint32_t> bell;  // the lower half of `value`: the futex that others sleep on
+  // The number of sleeping ranks. A killed one stays counted, which only costs wake-ups.
   std::atomic<std::uint32_t> sleepers;
-  std::atomic<std::uint32_t> gave_up;  // 1: this process brings no more numbers
+  std::atomic<std::uint32_t> gave_up;  // 1: this process sends no more numbers
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "works between processes");
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == 4,
               "a futex");
 
-// Between processes: std::atomic's own wait() is for one process's threads.
+// Between processes: std::atomic::wait() works only within one.
 void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::nanoseconds limit) {
   const timespec time{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
   if (syscall(SYS_futex, &word, FUTEX_WAIT, seen, &time, nullptr, 0) != 0 && errno != EAGAIN &&
@@ -73,8 +74,8 @@ void pause() {
 
 }  // namespace
 
-// The counters of all ranks, then two slots for each: while some still read those of one round, others may write those
-// of the next. Nobody can be two rounds ahead, since each round waits for all.
+// The counters of all ranks, then two slots for each: while some still read the slots of one round, others may write
+// those of the next. No rank can be two rounds ahead, since each round waits for all.
 struct SharedSum::Layout {
   static std::size_t bytes(int size) {
     return static_cast<std::size_t>(size) * (sizeof(Counter) + 2 * kSlotBytes);
@@ -88,7 +89,7 @@ std::unique_ptr<SharedSum> SharedSum::create(int size) {
   std::unique_ptr<SharedSum> made(new SharedSum(0, size));
   made->descriptor_ = memfd_create(label.c_str(), MFD_CLOEXEC);
   if (made->descriptor_ < 0) fail("memfd_create");
-  // Room is taken now: touching a page that the system cannot give would end the process later.
+  // Memory is reserved now: touching a page that the system cannot provide would end the process later.
   const int error = posix_fallocate(made->descriptor_, 0, static_cast<off_t>(Layout::bytes(size)));
   if (error != 0) {
     errno = error;
@@ -103,7 +104,8 @@ std::unique_ptr<SharedSum> SharedSum::create(int size) {
 std::unique_ptr<SharedSum> SharedSum::open(const std::string& address, int place, int size) {
   const std::size_t blank = address.find(' ');
   const std::string path = address.substr(0, blank);
-  // Another process may have this number where the maker is not to be seen, and opening what is its own might do anything.
+  // In another PID namespace this number may be another process, and opening one of its files might have side
+  // effects.
   std::array<char, 128> target{};
   const ssize_t length = readlink(path.c_str(), target.data(), target.size());
   if (length < 0) fail("readlink " + path);
@@ -150,7 +152,8 @@ void SharedSum::await(int place, const std::vector<Peer>& peers, base::Deadline 
     if (Clock::now() - begun > patience_) break;
   }
   patience_ = std::max(kShortestSpin, patience_ / 2);
-  // Counted as asleep before it looks at the bell, as `show` rings before it looks for sleepers: one of them sees the other.
+  // The sleeper counts itself before it reads the bell, and `show` rings before it reads the count: one of them sees
+  // the other.
   there.sleepers.fetch_add(1, std::memory_order_seq_cst);
   for (;;) {
     const std::uint32_t seen = there.bell.load(std::memory_order_seq_cst);

@@ -33,7 +33,7 @@ constexpr int kFrames = 48;
 constexpr std::size_t kThreads = 256;
 constexpr auto kPatience = 1s;  // for all threads together
 
-// Where a thread's signal handler puts its stack; `depth` tells that it is there.
+// The result of a thread's signal handler; `depth` is set once the frames are complete.
 struct Answer {
   std::array<void*, kFrames> frames;
   std::atomic<int> depth;
@@ -42,7 +42,7 @@ std::array<Answer, kThreads> g_answers;
 
 int stack_signal() { return SIGRTMIN + 7; }
 
-// In a thread that was interrupted anywhere: it only walks its stack. Names are looked up by who asked.
+// Runs in a thread interrupted at any point, so it only walks the stack. The asking thread looks up the names.
 void on_stack_signal(int, siginfo_t* info, void*) {
   const int error = errno;
   const auto place = static_cast<std::size_t>(info->si_value.sival_int);
@@ -73,7 +73,7 @@ std::string name_of(int thread) {
 // "c10d::ProcessGroupGloo::AsyncWork::wait(...) in libtorch_cpu.so"
 std::string describe(void* frame) {
   Dl_info at{};
-  // A return address stands behind the call, which may be another function's beginning.
+  // A return address is behind the call instruction, which may be the next function's first address.
   if (::dladdr(static_cast<char*>(frame) - 1, &at) == 0) return fmt::format("{}", frame);
   const std::string_view path = at.dli_fname != nullptr ? at.dli_fname : "";
   const std::string_view file = path.substr(path.rfind('/') + 1);

@@ -63,7 +63,7 @@ void Watchdog::end_process(const char* reason, Clock::duration waited) const {
       rank_, base::host_name(), reason, std::chrono::duration<double>(waited).count(), where_.load(),
       ticks_.load());
   write_error_file(message, base::kExitDist);
-  // Names of functions take memory: should the allocator be what hangs, the process ends without them.
+  // Looking up function names allocates: if the allocator is what hangs, the process ends without them.
   std::signal(SIGALRM, [](int) { ::_exit(base::kExitDist); });
   ::alarm(kStacksLimit_s);
   base::tell_error(message);

@@ -85,8 +85,7 @@ World from_rank_variables(const Environment& env) {
         "RANK={} numbers pods, not ranks: PET_NPROC_PER_NODE={} is set and LOCAL_RANK is not. Let the "
         "container's command be 'torchrun --no-python ./snake_ddp'",
         w.rank, *per_pod));
-  // By hand, one machine's ranks are usually numbered by RANK alone; one process per pod has a machine of its
-  // own.
+  // By hand, the ranks of one machine usually have only RANK; a pod with one process has only one rank per machine.
   const bool one_machine = is_loopback_name(w.master_addr);
   w.local_size = local_size.value_or(one_machine ? w.size : local_rank.value_or(0) + 1);
   w.local_rank = local_rank.value_or(one_machine ? w.rank % w.local_size : 0);
@@ -127,8 +126,8 @@ World from_slurm(const Environment& env) {
   return w;
 }
 
-// The batch shell and the shell of an interactive allocation have SLURM_PROCID=0 too; a lone program there
-// would wait for tasks that nobody starts. Step numbers from 0xfffffffa on are SLURM's own.
+// The batch shell and the shell of an interactive allocation have SLURM_PROCID=0 too; a lone program there would wait
+// for tasks that are never started. Step numbers from 0xfffffffa on are SLURM's own.
 bool is_srun_task(const Environment& env) {
   const auto step = lookup(env, "SLURM_STEP_ID");
   if (!step || !lookup(env, "SLURM_PROCID")) return false;
@@ -180,7 +179,7 @@ int slurm_tasks_on_node(std::string_view counts, int node) {
 }
 
 std::string agent_identity() {
-  // The start time is field 22 of stat; the process name before may hold blanks and brackets.
+  // The start time is field 22 of stat; the process name before may contain blanks and brackets.
   const long parent = ::getppid();
   std::ifstream file(fmt::format("/proc/{}/stat", parent));
   std::string line, started;

@@ -11,12 +11,12 @@
 
 namespace snake_ddp::files {
 
-/// The error for bytes that no whole file can hold. The reader of the file adds its path.
+/// The error for bytes that no complete file contains. The reader of the file adds its path.
 inline base::FileError damaged(const std::string& what) {
   return base::FileError("the file is truncated or damaged (" + what + "): copy it again or use another one");
 }
 
-/// The beginning of what a file calls something, fit for a terminal.
+/// The start of a name from a file, safe to print on a terminal.
 inline std::string printable(std::string_view name) {
   constexpr std::size_t kEnough = 100;
   std::string shown;
@@ -24,7 +24,7 @@ inline std::string printable(std::string_view name) {
   return name.size() <= kEnough ? shown : shown + "...";
 }
 
-/// Little-endian, as the formats that are read here.
+/// Little-endian, as in all formats read here.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes, std::uint64_t position = 0) : bytes_(bytes) { seek(position); }

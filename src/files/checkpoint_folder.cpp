@@ -50,7 +50,7 @@ void remove_quietly(const fs::path& path) {
   fs::remove_all(path, ignored);
 }
 
-// Out of sight first, so that nobody ever sees half of a folder that is being removed.
+// Hidden first, so that no reader sees half of a folder that is being removed.
 void remove_checkpoint(const std::string& run, std::int64_t step) {
   const fs::path gone = home(run) / ("." + name_of(step) + ".old");
   remove_quietly(gone);
@@ -118,7 +118,7 @@ bool is_folder(const fs::path& path) {
   return is;
 }
 
-// Names of the folders in a run's checkpoints/ that begin so.
+// Names of the folders in a run's checkpoints/ with this prefix.
 std::vector<std::string> folders_in_home(const std::string& run, std::string_view beginning) {
   std::vector<std::string> names;
   std::error_code error;
@@ -131,7 +131,7 @@ std::vector<std::string> folders_in_home(const std::string& run, std::string_vie
   return names;
 }
 
-// `name` in a run's checkpoints/, with a number behind it where something has that name already.
+// `name` in a run's checkpoints/, with a number appended if that name exists.
 fs::path free_name(const std::string& run, const std::string& name) {
   std::error_code error;
   fs::path free = home(run) / name;
@@ -166,7 +166,7 @@ std::string unfinished_checkpoint(const std::string& run, std::int64_t step) {
 }
 
 void finish_checkpoint(const std::string& run, const Manifest& manifest, int keep) {
-  // Somebody may have moved the run's folder away since the files were written, and the run made it anew.
+  // The run's folder may have been moved away since the files were written, and created anew by the run.
   const fs::path unfinished = unfinished_path(run, manifest.step);
   for (const CheckpointFile& f : manifest.files) {
     const fs::path file = unfinished / f.name;
@@ -182,7 +182,7 @@ void finish_checkpoint(const std::string& run, const Manifest& manifest, int kee
   json["checksum"] = crc_of(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   records::write_json((unfinished / kManifest).string(), json);
   const fs::path folder = checkpoint_folder(run, manifest.step), next_latest = home(run) / ".latest";
-  // All that needs room comes before the name: what has its name is whole, and told so.
+  // Everything that needs disk space comes before the rename: a folder with a final name is complete.
   records::write_file_atomically(next_latest.string(), folder.filename().string() + "\n");
   if (fs::exists(folder)) remove_checkpoint(run, manifest.step);
   std::error_code error;
@@ -235,7 +235,7 @@ Manifest read_manifest(const std::string& checkpoint) {
   try {
     text = records::read_file(path);
   } catch (const records::SystemError& e) {
-    // A folder that is not there tells nothing: another rank, or a slow network drive, may have it.
+    // A missing folder proves nothing: another rank, or a slow network drive, may have it.
     if (e.number != ENOENT || !is_folder(checkpoint)) throw;
     throw damaged("it is missing");
   }
@@ -246,7 +246,7 @@ Manifest read_manifest(const std::string& checkpoint) {
     throw damaged(e.what());
   }
   if (!json.is_object()) throw damaged("not what was written; truncated?");
-  // Before the checksum, which another format may count in another way.
+  // Before the checksum, which another format may compute in another way.
   if (json.contains("format") && json["format"].is_number_unsigned() && json["format"] != kFormat) {
     throw FileError(fmt::format(
         "{} is of format {}, written by {}, and this version reads format {}: use that version", path,
@@ -317,7 +317,7 @@ void mark_resumable(const std::string& run, bool resumable) {
   }
   try {
     records::write_file_atomically(marker.string(), "stopped early; start with --resume " + run + "\n");
-  } catch (const FileError&) {  // an empty one finds a place on most full disks, and says the same
+  } catch (const FileError&) {  // an empty file fits on most full disks, and means the same
     const records::Descriptor empty(::open(marker.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (!empty.open()) throw;
   }

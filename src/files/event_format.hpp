@@ -22,7 +22,7 @@ enum ValueField : protozero::pbf_tag_type { kTag = 1, kSimpleValue = 2 };
 inline constexpr std::int32_t kStart = 1;  // a session's status
 inline constexpr const char* kEventVersion = "brain.Event:2";
 
-// Turned and shifted so that the checksum of data that holds checksums is no special case.
+// Rotated and shifted, because the CRC of data that contains CRCs is a poor checksum.
 inline std::uint32_t masked_crc(std::string_view bytes) {
   boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
   crc.process_bytes(bytes.data(), bytes.size());

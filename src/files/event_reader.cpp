@@ -19,7 +19,7 @@ T number_at(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-// Takes the next record off `bytes`; false if there is no whole one.
+// Takes the next record off `bytes`; false if there is no complete one.
 bool take_record(std::string_view& bytes, std::string_view& event) {
   if (bytes.size() < kHeadBytes + kTailBytes) return false;
   const auto length = number_at<std::uint64_t>(bytes, 0);
@@ -122,7 +122,8 @@ bool read_events(const std::string& path, const EventVisitor& visitor) {
     for (; take_record(rest, event); first = false) {
       const Event parsed = parse_event(event);
       if (first && parsed.version != kEventVersion)
-        throw base::FileError(path + " is no event file: its first record has no version " + kEventVersion);
+        throw base::FileError(path + " is not an event file: its first record has no version " +
+                              kEventVersion);
       visit_event(parsed, visitor);
     }
   } catch (const protozero::exception& e) {
@@ -130,7 +131,7 @@ bool read_events(const std::string& path, const EventVisitor& visitor) {
   }
   if (first && bytes.size() >= kHeadBytes &&
       number_at<std::uint32_t>(bytes, 8) != masked_crc(rest.substr(0, 8)))
-    throw base::FileError(path + " is no event file: it does not begin with a record");
+    throw base::FileError(path + " is not an event file: it does not begin with a record");
   return rest.empty();
 }
 

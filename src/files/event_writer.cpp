@@ -16,7 +16,7 @@ namespace snake_ddp::files {
 namespace {
 
 constexpr std::size_t kBufferBytes = 64 * 1024;
-constexpr std::size_t kMostBytes = 16 << 20;  // while a full disk takes nothing
+constexpr std::size_t kMostBytes = 16 << 20;  // while the disk is full
 
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -94,7 +94,7 @@ EventWriter::EventWriter(const std::string& folder) : file_(std::make_unique<Fil
   const std::string start = (std::filesystem::path(folder) / "events.out.tfevents.").string() +
                             std::to_string(static_cast<std::int64_t>(seconds_since_1970())) + "." +
                             base::host_name() + "." + std::to_string(::getpid()) + ".";
-  // Two writers of one process may start within a second.
+  // One process may make two writers within a second.
   for (int n = 0; !file_->descriptor.open(); ++n) {
     file_->path = start + std::to_string(n);
     file_->descriptor =
@@ -102,7 +102,7 @@ EventWriter::EventWriter(const std::string& folder) : file_(std::make_unique<Fil
     if (!file_->descriptor.open() && errno != EEXIST) throw records::file_error("create", file_->path, errno);
   }
   append_record(file_->pending, version_event());
-  file_->write_pending();  // where there is no room yet, the next flush() tells
+  file_->write_pending();  // if the disk is full, the next flush() reports it
 }
 
 EventWriter::EventWriter(EventWriter&&) noexcept = default;

@@ -21,7 +21,7 @@ namespace {
 
 using c10::ScalarType;
 
-// Everything a file may name. None of these runs code of the file's choice.
+// All names that a file may use. None of them runs code of the file's choice.
 constexpr std::array kKnownNames{
     KnownName{"collections", "OrderedDict", NameKind::kOrderedDict},
     KnownName{"torch._utils", "_rebuild_tensor", NameKind::kTensor},
@@ -111,7 +111,7 @@ double big_endian_double(std::string_view bytes) {
 
 }  // namespace
 
-// The stack machine that a pickle is a program for.
+// The stack machine that runs a pickle.
 class Pickles::Machine {
  public:
   Machine(Pickles& pickles, ByteReader& in) : pickles_(pickles), in_(in) {}
@@ -255,7 +255,7 @@ class Pickles::Machine {
       throw damaged("pickle protocol " + std::to_string(protocol) + ", not 2 to 5");
   }
 
-  // A byte of the file can ask for a structure of many bytes: without a limit a small file could use up the
+  // One byte of the file can describe a structure of many bytes: without a limit a small file could use up the
   // memory.
   void count_one() {
     if (++pickles_.values_ > kMaxValues) {
@@ -324,7 +324,7 @@ class Pickles::Machine {
       throw damaged("a tensor of " + std::to_string(items.size()) + " dimensions");
     std::vector<std::int64_t> numbers;
     for (const PickleValue& item : items) {
-      count_one();  // many tensors may share a shape that is written once
+      count_one();  // many tensors may share one written shape
       numbers.push_back(expect_type<std::int64_t>(item, "a shape's number"));
     }
     return numbers;

@@ -28,8 +28,8 @@ struct WideInteger {
   std::string_view bytes;
 };
 
-/// Strings are views of the file; the structures belong to the Pickles that read them. A pickle may make a
-/// list that holds itself: whoever walks values bounds the depth.
+/// Strings are views of the file; the structures belong to the Pickles that read them. A pickle may make a list that
+/// contains itself: code that walks values must bound the depth.
 using PickleValue = std::variant<None, bool, std::int64_t, double, std::string_view, WideInteger,
                                  const KnownName*, Sequence*, Mapping*, const StorageRef*, const TensorPlan*>;
 
@@ -44,7 +44,7 @@ struct StorageRef {
   c10::ScalarType type;
   std::int64_t numel;
 };
-struct TensorPlan {  // a view of a storage, as the file says; nothing of it is checked
+struct TensorPlan {  // a view of a storage, as the file says; unchecked
   const StorageRef* storage;
   std::int64_t offset;
   std::vector<std::int64_t> sizes, strides;
@@ -53,7 +53,7 @@ struct TensorPlan {  // a view of a storage, as the file says; nothing of it is 
 /// All pickles of one file.
 class Pickles {
  public:
-  /// Reads one pickle of protocol 2 to 5; `in` then stands behind it.
+  /// Reads one pickle of protocol 2 to 5; `in` is then behind it.
   /// Throws  FileError if it is damaged, names something that is not allowed, or holds more than kMaxValues
   /// values.
   PickleValue read(ByteReader& in);

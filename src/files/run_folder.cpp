@@ -41,7 +41,8 @@ std::optional<std::int64_t> number_within(std::string_view name, std::string_vie
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (error != std::errc() || end != digits.data() + digits.size()) return {};
-  if (number < 0 || number == std::numeric_limits<std::int64_t>::max()) return {};  // there is a next one
+  if (number < 0 || number == std::numeric_limits<std::int64_t>::max())
+    return {};  // there must be a next number
   return number;
 }
 
@@ -50,7 +51,7 @@ std::optional<std::int64_t> run_number(std::string_view name) {
   return number_within(name.substr(0, name.find('_')), kRun, "");
 }
 
-// A number that somebody is just taking: ".run12".
+// The number that another process is taking just now: ".run12".
 std::optional<std::int64_t> claimed_number(std::string_view name) {
   return name.starts_with('.') ? number_within(name.substr(1), kRun, "") : std::nullopt;
 }
@@ -84,9 +85,9 @@ std::int64_t highest_number(const fs::path& runs) {
   return highest;
 }
 
-// Something that only has a run's name, as an archive of one.
+// A file with a run's name, such as an archive of it.
 bool is_no_folder(const fs::path& entry) {
-  std::error_code error;  // what cannot be looked at is for who looks into it
+  std::error_code error;  // entries that cannot be read are reported by the code that opens them
   const fs::file_type type = fs::status(entry, error).type();
   return type != fs::file_type::directory && type != fs::file_type::none;
 }
@@ -111,7 +112,7 @@ std::string joined(const std::vector<std::string>& items, std::size_t most) {
 }
 
 bool is_there(const fs::path& path) {
-  std::error_code hidden;  // what may not be looked at is of no use
+  std::error_code hidden;  // unreadable counts as missing
   return fs::exists(path, hidden);
 }
 
@@ -141,7 +142,7 @@ std::string describe_runs(const fs::path& runs) {
   return "\n  " + runs.string() + ": " + (texts.empty() ? "no runs" : joined(texts, 20));
 }
 
-// What a start puts into a new run's folder.
+// The files that a start puts into a new run's folder.
 bool is_of_a_start(const fs::path& entry) {
   std::error_code error;
   if (fs::is_directory(entry, error)) return fs::is_empty(entry, error);
@@ -155,9 +156,8 @@ bool is_of_a_start(const fs::path& entry) {
 RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name) {
   const fs::path runs = fs::path(runs_dir) / game_name;
   records::make_folders(runs.string());
-  // The final name holds the time, so two processes could make run3_..58 and run3_..59. Both first make
-  // .run3, which only one can; whoever comes later, with an old listing, finds the renamed folder and tries
-  // the next number.
+  // The final name contains the time, so two processes could make run3_..58 and run3_..59. Both first make .run3,
+  // which only one can; a later one, with an old listing, finds the renamed folder and tries the next number.
   for (;;) {
     const std::int64_t number = highest_number(runs) + 1;
     const fs::path claim = runs / (std::string(".") + run_text(number));
@@ -203,8 +203,8 @@ std::vector<std::string> run_folders(const std::string& runs_dir, const std::str
   return names;
 }
 
-// The folder and a file in it: network file systems lock only what is open for writing, which a folder cannot be, and
-// versions before this one hold the folder alone.
+// Locks the folder and a file in it: network file systems lock only files that are open for writing, and versions
+// before this one lock the folder alone.
 RunClaim::RunClaim(const std::string& folder) : RunClaim() {
   const auto hold = [&](const std::string& path, int flags) {
     const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);

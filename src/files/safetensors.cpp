@@ -46,7 +46,7 @@ std::string safetensors_bytes(const NamedTensors& items, const Metadata& metadat
                     {"data_offsets", {begin, data.size()}}};
   }
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // the numbers begin aligned, for those who map the file
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // aligned numbers, for readers that map the file
   std::string bytes;
   for (int byte = 0; byte < 8; ++byte)
     bytes.push_back(static_cast<char>((std::uint64_t{text.size()} >> (8 * byte)) & 0xFFU));

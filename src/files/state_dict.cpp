@@ -20,7 +20,7 @@ namespace snake_ddp::files {
 namespace {
 
 constexpr int kMaxDepth = 32;
-constexpr std::uint64_t kValueBytes = 256;  // about what a value of its own costs beside its numbers
+constexpr std::uint64_t kValueBytes = 256;  // roughly the memory of one value besides its numbers
 
 using StorageBytes = std::map<std::string_view, std::string_view>;  // key to content
 
@@ -176,7 +176,7 @@ class Flattener {
 
  private:
   void visit(const PickleValue& value, const std::string& name, int depth) {
-    // Values may be shared and lists may hold themselves: a small file could describe endless ones.
+    // Values may be shared and lists may contain themselves: a small file could describe endless ones.
     if (depth > kMaxDepth) throw base::FileError("'" + printable(name) + "' is nested too deeply");
     spend(kValueBytes + name.size());
     if (const auto* mapping = std::get_if<Mapping*>(&value)) {
@@ -232,7 +232,7 @@ class Flattener {
     }
     const std::uint64_t tensor_bytes = static_cast<std::uint64_t>(numel) * item_bytes;
     spend(tensor_bytes);
-    // Truth values are read as bytes: one that is neither 0 nor 1 must not come into a bool.
+    // Booleans are read as bytes: a value that is neither 0 nor 1 must not get into a bool.
     const at::ScalarType type = storage.type == at::kBool ? at::kByte : storage.type;
     at::Tensor tensor;
     if (numel == 0 || is_contiguous(plan)) {
@@ -249,7 +249,7 @@ class Flattener {
     return storage.type == at::kBool ? tensor.ne(0) : tensor;
   }
 
-  // Aligned, unlike the bytes in the file; kept, since slices tend to share it.
+  // Aligned, unlike the bytes in the file; kept, because slices often share it.
   const at::Tensor& whole_storage(const StorageRef& storage, at::ScalarType type, std::string_view bytes) {
     at::Tensor& whole = whole_[{storage.key, type}];
     if (!whole.defined()) {
@@ -261,7 +261,7 @@ class Flattener {
   }
 
   const TorchFile& file_;
-  std::uint64_t budget_;  // bytes of memory that the file may still ask for
+  std::uint64_t budget_;  // bytes of memory that the file may still use
   NamedTensors items_;
   std::set<std::string> names_;
   std::map<std::pair<std::string_view, at::ScalarType>, at::Tensor> whole_;

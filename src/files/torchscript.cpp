@@ -14,8 +14,8 @@ namespace {
 
 using Unit = std::shared_ptr<torch::jit::CompilationUnit>;
 
-// The module of all parameters whose names begin with `prefix`, under the rest of their names. Inner modules are whole
-// before they are put into outer ones, so that the outer one's type knows theirs.
+// The module of all parameters whose names begin with `prefix`, under the rest of their names. Inner modules are
+// completed before they go into outer ones, so that the outer type knows theirs.
 torch::jit::Module module_of(const NamedTensors& parameters, const std::string& prefix,
                              const std::string& type, const Unit& unit) {
   torch::jit::Module module(c10::QualifiedName("__torch__." + type), unit);

@@ -26,7 +26,7 @@ struct CentralDirectory {
 
 void expect(ByteReader& in, std::uint32_t signature, const char* what) {
   if (in.number<std::uint32_t>() != signature)
-    throw damaged(std::string("no zip ") + what + " where one belongs");
+    throw damaged(std::string("no zip ") + what + " where one is expected");
 }
 
 CentralDirectory find_central_directory(std::string_view archive) {
@@ -53,7 +53,7 @@ CentralDirectory find_central_directory(std::string_view archive) {
   return {in.number<std::uint32_t>(), entries};
 }
 
-// Values that do not fit 32 bits stand in the extra field 1, in this order, if the header says kInExtraField.
+// Values that do not fit 32 bits are in the extra field 1, in this order, if the header says kInExtraField.
 void widen(std::string_view extra, std::uint64_t& size, std::uint64_t& stored_size, std::uint64_t& offset) {
   ByteReader in(extra);
   while (in.left() >= 4) {
@@ -105,11 +105,11 @@ ZipDirectory read_zip_directory(std::string_view archive) {
     in.take(comment_bytes);
     const bool plain = method == 0 && (flags & 1) == 0 && size == stored_size;
     const std::string_view bytes = stored_bytes(archive, offset, stored_size);
-    // Entries that share bytes would let a small file ask for as many checksums of all of it as it has entries.
+    // Entries that share bytes would let a small file demand as many checksums of all of it as it has entries.
     stored += bytes.size();
     if (stored > archive.size()) throw damaged("entries of the zip archive overlap");
     if (!entries.emplace(name, ZipEntry{bytes, crc32, plain}).second) {
-      throw damaged("entry '" + printable(name) + "' comes twice");
+      throw damaged("entry '" + printable(name) + "' occurs twice");
     }
   }
   return entries;

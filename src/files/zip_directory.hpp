@@ -12,7 +12,7 @@ namespace snake_ddp::files {
 struct ZipEntry {
   std::string_view bytes;
   std::uint32_t crc32 =
-      0;              // 0 where the writer was told to leave it out (torch.serialization.set_crc32_options)
+      0;              // 0 if the writer omitted it (torch.serialization.set_crc32_options)
   bool plain = true;  // neither compressed nor encrypted
 };
 
@@ -22,7 +22,7 @@ using ZipDirectory = std::map<std::string_view, ZipEntry>;
 /// Throws  FileError if the directory is damaged.
 ZipDirectory read_zip_directory(std::string_view archive);
 
-/// The entry's bytes, after a look at their checksum.
+/// The entry's bytes, after their checksum was verified.
 /// Throws  FileError if it is wrong or the entry is compressed or encrypted.
 std::string_view checked_bytes(const ZipDirectory::value_type& entry);
 

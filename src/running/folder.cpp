@@ -30,7 +30,7 @@ Access access_to(const std::string& folder, dist::DistContext& context) {
     try {
       records::write_file_atomically(folder + "/" + name, bytes);
     } catch (const base::FileError&) {
-      name = "config.json";  // the disk is full: a run that is resumed has this one
+      name = "config.json";  // the disk is full: a resumed run has this file already
       if (!std::filesystem::exists(folder + "/" + name)) throw;
       bytes = records::read_file(folder + "/" + name);
     }

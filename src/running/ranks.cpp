@@ -41,7 +41,7 @@ void check_settings(const nlohmann::ordered_json& settings, dist::DistContext& c
 }
 
 void add_up(at::Tensor& sum, dist::DistContext& context, base::Deadline deadline) {
-  at::Tensor there = sum.to(context.device());  // NCCL adds up what is on its device only
+  at::Tensor there = sum.to(context.device());  // NCCL sums only tensors on its device
   context.all_reduce_sum(there, deadline);
   sum = there.to(at::kCPU);
 }

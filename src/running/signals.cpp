@@ -11,7 +11,7 @@
 namespace snake_ddp::running {
 namespace {
 
-// The system may run a handler in any thread, and the watchdog asks from its own.
+// The system may run a handler in any thread, and the watchdog reads the flags from its own.
 std::atomic<bool> g_stop{false}, g_save{false};
 std::atomic<int> g_interrupts{0};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
@@ -32,7 +32,7 @@ void watch_signals() {
   for (const int s : {SIGTERM, SIGINT, SIGUSR1}) sigaction(s, &action, nullptr);
   struct sigaction hangup {};
   sigaction(SIGHUP, nullptr, &hangup);
-  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // else started by nohup
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // ignored if started by nohup
   action.sa_handler = on_save_signal;
   sigaction(SIGUSR2, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);

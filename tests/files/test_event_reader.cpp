@@ -92,7 +92,7 @@ TEST_CASE("a file that is none of TensorBoard's is refused", "[unit]") {
   const TemporaryFolder folder;
   CHECK_THAT(file_error_of([&] { read(folder / "none"); }), Contains("none"));
   records::write_file_atomically(folder / "text", "What is written here is no event.");
-  CHECK_THAT(file_error_of([&] { read(folder / "text"); }), Contains("text is no event file"));
+  CHECK_THAT(file_error_of([&] { read(folder / "text"); }), Contains("text is not an event file"));
 }
 
 TEST_CASE("fields and values of other kinds are passed over", "[unit]") {

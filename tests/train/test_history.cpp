@@ -65,7 +65,7 @@ TEST_CASE("lines of the log have their time, without the lines that continue the
   CHECK(history.log[0].text == "one");
   CHECK(history.log[1].text == "two: 2026-01-31");
   CHECK(history.log[1].time - history.log[0].time == Approx(0.75));
-  CHECK(history.damage == std::vector<std::string>{"There is no event file: no curves."});
+  CHECK(history.damage == std::vector<std::string>{"There is not an event file: no curves."});
 }
 
 TEST_CASE("a run is running while a process holds its folder", "[unit]") {
@@ -104,5 +104,5 @@ TEST_CASE("damaged event files are told, and what is before the damage is read",
   CHECK(history.curves.at("tag").value == std::vector<float>{0, 1});
   REQUIRE(history.damage.size() == 2);
   CHECK_THAT(history.damage[0], Contains("ends within a record"));
-  CHECK_THAT(history.damage[1], Contains("is no event file"));
+  CHECK_THAT(history.damage[1], Contains("is not an event file"));
 }

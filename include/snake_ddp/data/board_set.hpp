@@ -19,7 +19,7 @@ inline constexpr std::string_view kBoardSetEnding = ".boards";
 /// Throws  FileError from each function.
 class BoardSetWriter {
  public:
-  /// `interval`: steps between two boards of a game, for the reader's information.
+  /// `interval`: steps between two boards of a game; stored for readers.
   BoardSetWriter(std::string path, std::int64_t interval);
   ~BoardSetWriter();
   BoardSetWriter(const BoardSetWriter&) = delete;

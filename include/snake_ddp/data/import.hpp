@@ -17,7 +17,7 @@ namespace snake_ddp::data {
 std::vector<game::State> boards_of(const records::RecordedGame& record, std::int64_t interval,
                                    const std::string& where);
 
-/// The files of the folder `path` that end like logs (.json), traces (.jsonl), both also .gz, or sets of
+/// The files of the folder `path` with the endings of logs (.json), traces (.jsonl), both also with .gz, or sets of
 /// boards; sorted by name. Or the single file `path`.
 /// Throws  FileError if there are none.
 std::vector<std::string> record_files(const std::string& path);

@@ -42,7 +42,7 @@ Placement choose_placement(const World& world, const Options& options, int gpu_c
 /// The GPUs that this process can use; 0 in a build without CUDA or without a responding driver.
 int visible_gpus();
 
-/// Learns soon whether any rank got a stop request, after watch_for_stop.
+/// Tells soon whether any rank got a stop request, after watch_for_stop.
 class StopWatch {
  public:
   ~StopWatch();
@@ -62,7 +62,7 @@ class StopWatch {
 /// Membership in the group. With backend "none" there is no group and no store, and every call returns at once.
 /// Owner       joins in the constructor, leaves in the destructor; a rank 0 that hosts the store leaves last.
 /// Threads     only one thread calls it.
-/// Collective  each member function that takes a Deadline: each rank calls it as often and in the same order.
+/// Collective  each member function that takes a Deadline: each rank calls it equally often and in the same order.
 /// Waits       until the given deadline, then throws and names the ranks that are missing.
 /// Throws      DistError, `peer_only` set if this rank merely noticed that another one was lost; the group is
 ///             unusable then, and every later call also throws.
@@ -99,8 +99,8 @@ class DistContext {
   /// The sum divided by the number of ranks. Otherwise like all_reduce_sum.
   void all_reduce_mean(at::Tensor& tensor, base::Deadline deadline);
 
-  /// Announces `tensor` to the other ranks before its all_reduce_mean, which must be the next collective: work between the
-  /// two hides how far ranks are apart. Has an effect only in shared memory.
+  /// Announces `tensor` to the other ranks before its all_reduce_mean, which must be the next collective: work
+  /// between the two hides the differences between ranks. Has an effect only in shared memory.
   void post_mean(const at::Tensor& tensor);
 
   /// Replaces `tensor` by rank `root`'s. Otherwise like all_reduce_sum.

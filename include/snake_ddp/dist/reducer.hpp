@@ -32,8 +32,8 @@ class Reducer {
   /// Before the backward pass.
   void begin();
 
-  /// After it: waits until every bucket is averaged. A bucket that lacks the gradient of an unreached parameter
-  /// is averaged here, as it is.
+  /// After it: waits until every bucket is averaged. A bucket that lacks the gradient of an unreached parameter is
+  /// averaged here without it.
   /// Collective  each rank calls it equally often; buckets are averaged in one order, whatever a rank's pass reached.
   /// Throws      DistError, like DistContext::all_reduce_mean.
   void finish();
@@ -56,7 +56,7 @@ class Reducer {
   std::unique_ptr<Hooks> hooks_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t released_ = 0, averaged_ = 0;  // buckets: may be averaged; are
+  std::size_t released_ = 0, averaged_ = 0;  // buckets that may be averaged; that are
   bool running_ = false, stopping_ = false;
   std::exception_ptr failure_;
   std::jthread thread_;

@@ -16,7 +16,7 @@ struct LaunchLimits {
 
 /// Starts this program `world_size` times with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR
 /// and MASTER_PORT set, and waits for all of them. Forwards SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2.
-/// When a rank fails, the others get SIGTERM, and SIGKILL `kill_after` later; when this process dies, they die
+/// When a rank fails, the others get SIGTERM, and SIGKILL `kill_after` later; when this process dies, they end
 /// with it. When a rank has succeeded, those that still run `finish_within` later are killed, except a rank 0 that
 /// is not stopped: it may wait for the reader of its output. Rank 0's store is at `port`, or else at a free port,
 /// held open from here on so that no other process can take it. `arguments` are each rank's, starting with the

@@ -9,7 +9,7 @@ void prepare_stacks();
 /// Writes every thread's name and stack to standard error, the calling one's included, with function names where
 /// libraries and the program export them.
 /// Threads     any, one at a time.
-/// Waits       one second for all that do not respond; a thread blocked in the kernel cannot.
+/// Waits       one second for all threads; those blocked in the kernel do not respond.
 void print_stacks();
 
 }  // namespace snake_ddp::dist

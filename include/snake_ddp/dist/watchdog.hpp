@@ -21,8 +21,8 @@ class Watchdog {
     std::chrono::milliseconds stop{25'000};
   };
 
-  /// Starts the watch. `stopping` reports whether a stop was requested (empty: never) and is called from
-  /// another thread.
+  /// Starts the watch. `stopping` reports whether a stop was requested (empty: never) and is called from another
+  /// thread.
   /// Owner       the watch's thread ends in the destructor.
   Watchdog(int rank, Limits limits, std::function<bool()> stopping = {});
   ~Watchdog();

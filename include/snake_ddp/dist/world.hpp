@@ -39,8 +39,8 @@ using Environment = std::function<const char*(const char*)>;
 /// Follows     torchrun 2.11; SLURM 22.05; MASTER_ADDR and MASTER_PORT override SLURM's variables.
 World world_from_env(const Environment& env);
 
-/// The process that started this one, uniquely identified: "host process start-time". It
-/// stays the same when torchrun's agent restarts its ranks.
+/// The process that started this one, uniquely identified: "host process start-time". It stays the same when
+/// torchrun's agent restarts its ranks.
 std::string agent_identity();
 
 /// The first host of a SLURM node list: "n[03-05,7]-ib,login" begins with n03-ib.

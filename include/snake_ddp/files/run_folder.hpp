@@ -19,8 +19,8 @@ struct RunFolder {
 /// FileError if the place is read-only, full, or not a folder.
 RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name);
 
-/// The folder of a run that is about to begin. Unless the run has begun, the destructor removes the folder again, if it
-/// contains only what a start puts there.
+/// The folder of a run that is about to begin. Unless the run has begun, the destructor removes the folder again if
+/// it contains only the files of a start.
 class NewRun {
  public:
   explicit NewRun(std::string folder) : folder_(std::move(folder)) {}

@@ -13,8 +13,8 @@ namespace snake_ddp::files {
 /// Names and values in the file's order. Values are CPU tensors that own their memory, contiguous.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// Weights, and what the file says about them: the text of its entry kRecordName, empty without one. Python's torch.load does not
-/// read that entry.
+/// Weights, and the text of the file's entry kRecordName, empty without one. Python's torch.load does not read that
+/// entry.
 struct SavedWeights {
   NamedTensors weights;
   std::string record;

@@ -1,4 +1,4 @@
-// Which ranks see the folder of a run.
+// Which ranks see a run's folder.
 #pragma once
 
 #include <string>
@@ -7,18 +7,19 @@
 
 namespace snake_ddp::running {
 
-/// What a rank has of the run's folder.
+/// A rank's view of the run's folder.
 struct Access {
   bool sees = true;
-  std::string unreadable;  // where it does not: what but a missing file keeps it from reading
+  std::string
+      unreadable;  // if it does not see it: the error, other than a missing file, that prevents reading
 };
 
-/// Whether this rank finds in `folder` what rank 0 just put there.
+/// Whether this rank finds in `folder` the file that rank 0 just put there.
 /// Collective.
-/// Throws      FileError on rank 0 where it can neither write nor read there.
+/// Throws      FileError on rank 0 if it can neither write nor read there.
 Access access_to(const std::string& folder, dist::DistContext& context);
 
-/// The ranks that do not see it, with their hosts, on rank 0; empty on the others, and where all do.
+/// The ranks that do not see it, with their hosts, on rank 0; empty on the others, and if all see it.
 /// Collective.
 std::string blind_ranks(bool sees, dist::DistContext& context);
 

@@ -1,4 +1,4 @@
-// The ranks of a training run: joined and watched, with the same settings, and asked for their votes.
+// The ranks of a training run: joining, the watchdog, comparison of settings, and votes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,11 +24,12 @@ struct RanksOptions {
   std::string backend, device;
   bool shared_memory = true;
   double join_timeout_s = 300, timeout_s = 600;
-  std::string build;                                             // ranks of another build are refused
+  std::string build;                                             // ranks with another build are rejected
   std::chrono::milliseconds patience = std::chrono::minutes(1);  // of the watchdog, beyond timeout_s
 };
 
-/// This rank among the others, and the watchdog that ends it when it makes no progress. Both heed stop_requested().
+/// This rank among the others, and the watchdog that ends it when it makes no progress. Both react to
+/// stop_requested().
 struct Ranks {
   Ranks(const dist::World& world, const RanksOptions& options);
 
@@ -44,18 +45,18 @@ void check_settings(const nlohmann::ordered_json& settings, dist::DistContext& c
 /// Collective.
 void add_up(at::Tensor& sum, dist::DistContext& context, base::Deadline deadline);
 
-/// The same for numbers, before the context's own deadline.
+/// The same for numbers, with the context's own deadline.
 void add_up(std::vector<std::int64_t>& counts, dist::DistContext& context);
 
-/// 64-bit counts of a struct of nothing else.
+/// The number of 64-bit counts in a struct that has nothing else.
 template <class Counts>
 constexpr std::int64_t number_of_counts() {
   static_assert(std::is_trivially_copyable_v<Counts> && sizeof(Counts) % sizeof(std::int64_t) == 0);
   return static_cast<std::int64_t>(sizeof(Counts) / sizeof(std::int64_t));
 }
 
-/// The sum of all ranks' ballots: what they agree on. A ballot is a struct of 64-bit counts. What each rank says of itself, another
-/// such struct, travels along and comes to `all`, by rank.
+/// The sum of all ranks' ballots: what they agree on. A ballot is a struct of 64-bit counts. Another such struct,
+/// what each rank reports about itself, is gathered into `all`, by rank.
 /// Collective.
 template <class Ballot, class Own>
 Ballot vote(Ballot ballot, const Own& own, std::vector<Own>& all, dist::DistContext& context) {
@@ -82,10 +83,10 @@ Ballot vote(Ballot ballot, dist::DistContext& context) {
 void check_divergence(std::int64_t ranks, std::string_view loss, std::int64_t updates,
                       std::string_view remedy);
 
-/// Threads of LibTorch's matrix products: `wanted`, or this rank's share of the cores where that is 0.
+/// Threads of LibTorch's matrix products: `wanted`, or this rank's share of the cores if that is 0.
 int threads(std::int64_t wanted, const dist::DistContext& context);
 
-/// `rate` as --lr_scaling has it grow with the number of ranks: none, linear or sqrt.
+/// `rate` after --lr_scaling (none, linear or sqrt) for this number of ranks.
 double scaled_rate(double rate, std::string_view scaling, int ranks);
 
 }  // namespace snake_ddp::running
