@@ -63,9 +63,9 @@ class MaskStage final : public Stage {
             .to(at::kCPU);
   }
 
-  // The majority answers each token with what is most frequent in the very tokens that are asked for: no constant answer
-  // is right more often.
-  nlohmann::ordered_json told(const Sums& sums) const override {
+  // The majority baseline answers each token with the most frequent value of the very tokens that are predicted: no
+  // constant answer is right more often.
+  nlohmann::ordered_json report(const Sums& sums) const override {
     const at::Tensor counts =
         sums.counts.narrow(0, 3, shape_.tokens * shape_.codes).view({shape_.tokens, shape_.codes});
     const auto asked = sums.counts[1].item<double>();
@@ -98,7 +98,7 @@ class MaskStage final : public Stage {
     const at::Tensor seen = tokens_of(batch.seen);
     Answer answer;
     answer.truth = batch.whole.defined() ? tokens_of(batch.whole) : seen;
-    // What is not asked for is hidden from the encoder all the same where it is not seen.
+    // Snakes that are not to be predicted are also hidden from the encoder if they are not visible.
     answer.logits = nets::predict_tokens(shape_, weights, seen, at::maximum(batch.masked, batch.hidden));
     answer.error = at::nll_loss(answer.logits.log_softmax(3).flatten(0, 2), answer.truth.flatten(), {},
                                 at::Reduction::None)
@@ -107,7 +107,7 @@ class MaskStage final : public Stage {
     return answer;
   }
 
-  // [B, 6], those of a sample add up to its weight, or to 0 where nothing is asked.
+  // [B, 6], those of a sample sum to its weight, or to 0 if nothing is to be predicted.
   static at::Tensor place_weights(const data::Batch& batch) {
     return batch.masked / batch.masked.sum(1, true).clamp_min(1.0) * batch.weight.unsqueeze(1);
   }

@@ -44,9 +44,9 @@ using Clock = std::chrono::steady_clock;
 using nlohmann::ordered_json;
 
 constexpr std::int64_t kUpdatesAVote = 10;
-constexpr std::int64_t kValidationDraws = -1;  // stands for the epoch: the same masks in each validation
+constexpr std::int64_t kValidationDraws = -1;  // in place of the epoch: the same masks in each validation
 
-// The settings that must be the same on all ranks, and in a run that goes on.
+// The settings that must be the same on all ranks, and in a resumed run.
 ordered_json settings_of(const PretrainOptions& o) {
   PretrainOptions shared = o;
   return config::to_json(fields(shared));
@@ -56,7 +56,7 @@ std::string hash_of(const at::Tensor& flat) {
   return fmt::format("{:016x}", nets::add_to_hash(base::kHashStart, flat));
 }
 
-// Where the pass through the data is: all that a continuation needs beside tensors of the model.
+// The position in the data: all that a continuation needs besides tensors of the model.
 struct Place {
   std::int64_t epoch = 0;     // from 0
   std::int64_t position = 0;  // samples of the epoch's order that are done, by all ranks
@@ -160,7 +160,7 @@ void Run::tell(const std::string& line) {
   log_->line(line);
 }
 
-// Rank 0 makes the set where it is not there yet. The others hear of each piece that is done, so that no wait is long.
+// Rank 0 makes the set if it does not exist yet. It broadcasts after each piece, so that no rank waits long.
 std::string Run::import_set() {
   std::string path;
   if (context_.is_main()) {
@@ -198,7 +198,7 @@ std::string Run::import_set() {
   return path;
 }
 
-// What files hold: weights, and, but for the best ones, all that a continuation needs.
+// The contents of files: weights, and, except for the best ones, all that a continuation needs.
 nets::NamedTensors Run::file(const at::Tensor& shape, bool whole, const at::Tensor& counts,
                              const at::Tensor& losses) {
   const auto views = [&](const nets::FlatParameters& flat) { return nets::views_of(stage_->blocks(), flat); };
@@ -214,7 +214,7 @@ nets::NamedTensors Run::file(const at::Tensor& shape, bool whole, const at::Tens
   return all;
 }
 
-// The sums of all ranks are rank 0's from here on.
+// From here on rank 0 has the sums of all ranks.
 void Run::add_up_loss() {
   at::Tensor sums = at::tensor({place_.loss_sum, place_.loss_samples}, at::kDouble);
   running::add_up(sums, context_, context_.deadline());
@@ -243,7 +243,7 @@ void Run::save(const std::string& which) {
   files::save_state_dict(path_of(which), all);
 }
 
-// Takes lines of epochs that will be learned again out of the file of numbers.
+// Removes the lines of epochs that will be trained again from the file of numbers.
 void Run::forget_later_epochs() const {
   const std::string path = numbers_path();
   if (!context_.is_main() || !std::filesystem::exists(path)) return;
@@ -254,7 +254,7 @@ void Run::forget_later_epochs() const {
   records::write_file_atomically(path, kept);
 }
 
-// Rank 0 reads, all get the same.
+// Rank 0 reads and broadcasts.
 void Run::resume() {
   const std::string path = path_of("last");
   const bool there = context_.is_main() && o_.resume == "auto" && std::filesystem::exists(path);
@@ -313,7 +313,8 @@ data::Batch Run::on_device(data::Batch batch) const {
   return batch;
 }
 
-// `samples`: of all ranks' batches. The mean over ranks of each one's sum over samples / ranks is the mean over all.
+// `samples`: of all ranks' batches. Each rank divides its sum by samples / ranks, so the mean over ranks is the mean
+// over all samples.
 void Run::update(data::Batch batch, std::int64_t samples) {
   batch = on_device(std::move(batch));
   gradients_.flat().zero_();
@@ -343,7 +344,7 @@ data::Loader Run::load(std::int64_t batches, std::int64_t epoch, const Rows& row
           {static_cast<int>(o_.num_workers), static_cast<int>(o_.prefetch), context_.device().is_cuda()}};
 }
 
-// Whether any rank was asked to stop.
+// Whether any rank got a stop request.
 bool Run::stops() {
   struct Ballot {
     std::int64_t stop, diverged;
@@ -353,7 +354,7 @@ bool Run::stops() {
   return agreed.stop > 0;
 }
 
-// Returns whether to go on.
+// Returns whether to continue.
 bool Run::learn_epoch() {
   const auto n = static_cast<std::int64_t>(split_.training.size());
   const data::Deal deal{context_.rank(), context_.size(), o_.batch_size, o_.last_batch == "drop"};
@@ -380,8 +381,9 @@ bool Run::learn_epoch() {
   return true;
 }
 
-// Sample k * batch + i is of batch k, whoever computes it: each sample's loss is the same for any number of ranks, and so
-// are the sums but for the order in which doubles are added. Returns nothing if a rank was asked to stop.
+// Sample k * batch + i is in batch k on whichever rank computes it: each sample's loss is the same for any number of
+// ranks, and so are the sums, except for the order in which doubles are added. Returns nothing if a rank got a stop
+// request.
 std::optional<ordered_json> Run::validate() {
   const auto n = static_cast<std::int64_t>(split_.held_out.size());
   const std::int64_t batches = (n + o_.batch_size - 1) / o_.batch_size, ranks = context_.size(),
@@ -406,10 +408,10 @@ std::optional<ordered_json> Run::validate() {
   if (stops()) return std::nullopt;
   for (at::Tensor* t : {&sums.reals, &sums.counts}) running::add_up(*t, context_, context_.deadline());
   SD_CHECK(sums.counts[0].item<std::int64_t>() == n, "each held-out sample is counted once");
-  return stage_->told(sums);
+  return stage_->report(sums);
 }
 
-// Returns whether to go on. A stop leaves the place at the epoch's end, and the next start validates again.
+// Returns whether to continue. A stop leaves the position at the epoch's end, and the next start validates again.
 bool Run::end_epoch(Clock::time_point begin) {
   const std::optional<ordered_json> validated = validate();
   if (!validated) return false;

@@ -13,7 +13,7 @@
 namespace snake_ddp::pretrain {
 namespace {
 
-// Graphs that a dead code may be put at: of the first samples of rank 0's batch, so that one rank with the batch of
+// Graphs that replace a dead code: from the first samples of rank 0's batch, so that one rank with the batch of
 // several takes the same ones.
 constexpr std::int64_t kCandidateSamples = 32;
 
@@ -48,7 +48,7 @@ class TokenizerStage final : public Stage {
     return s;
   }
 
-  // A sample's loss is the mean over its snakes that are seen.
+  // A sample's loss is the mean over its visible snakes.
   at::Tensor loss(const data::Batch& batch, const nets::Weights& weights, double divisor) override {
     const nets::TokenizerLoss l = nets::tokenizer_loss(shape_, weights, graphs_of(batch));
     count(batch, l.tokens);
@@ -69,7 +69,7 @@ class TokenizerStage final : public Stage {
     sums.counts.narrow(0, 1, shape_.tokens * shape_.codes) += histogram(batch, l.tokens).to(at::kCPU);
   }
 
-  nlohmann::ordered_json told(const Sums& sums) const override {
+  nlohmann::ordered_json report(const Sums& sums) const override {
     const auto samples = sums.counts[0].item<double>();
     const at::Tensor counts =
         sums.counts.narrow(0, 1, shape_.tokens * shape_.codes).view({shape_.tokens, shape_.codes});
@@ -95,7 +95,7 @@ class TokenizerStage final : public Stage {
     at::Tensor candidates = candidates_of(batch);
     context.broadcast(candidates, 0, context.deadline());
     candidates =
-        candidates.to(at::kCPU);  // [samples, 6, tokens, code_size + 1], the last one tells whether it counts
+        candidates.to(at::kCPU);  // [samples, 6, tokens, code_size + 1], the last one is 1 if it counts
     std::vector<std::int64_t> fine;
     const at::Tensor counts = candidates.select(2, 0).select(2, shape_.code_size).flatten().contiguous();
     for (std::int64_t i = 0; i < counts.numel(); ++i)
@@ -122,7 +122,7 @@ class TokenizerStage final : public Stage {
     return l.reconstruction + l.codebook + l.commitment * o_.commitment;
   }
 
-  // [B * 6], those of a sample add up to its weight.
+  // [B * 6], those of a sample sum to its weight.
   static at::Tensor snake_weights(const data::Batch& batch) {
     const at::Tensor seen = 1 - batch.hidden;
     return (seen / seen.sum(1, true).clamp_min(1.0) * batch.weight.unsqueeze(1)).flatten();

@@ -13,7 +13,7 @@ namespace snake_ddp::train {
 namespace {
 
 constexpr int kFormat = 1;
-constexpr const char* kValues = "values";  // the answer of a Q-network, which has no output activation
+constexpr const char* kValues = "values";  // the output of a Q-network, which has no activation
 
 [[noreturn]] void contradiction(const std::string& record, const std::string& weights) {
   throw base::FileError(fmt::format(

@@ -18,7 +18,7 @@ namespace {
 using base::FileError;
 using nlohmann::ordered_json;
 
-// Rows that the writer takes at a time; appending waits for a copy of so many at most.
+// Rows that the writer takes at a time; appending waits at most for a copy of this many.
 constexpr std::int64_t kRowsAtATime = 256;
 
 nets::NamedTensors shared_part(const RunState& state) {
@@ -103,9 +103,9 @@ void Checkpoints::begin(const RunState& state) {
       add(rank_file(rank), records::write_sealed(folder + rank_file(rank), files::state_dict_bytes(t.own)));
       if (t.rows) {
         add(replay_file(rank), write_rows(folder + replay_file(rank), std::move(*t.rows), *stop));
-        t.rows.reset();  // a moved one still holds the buffer's columns
+        t.rows.reset();  // moved-from, it still refers to the buffer's columns
       }
-    } catch (const FileError& e) {  // told at the next vote; training goes on
+    } catch (const FileError& e) {  // reported at the next vote; training continues
       written.failure = e.what();
     }
     return written;
@@ -157,7 +157,7 @@ std::optional<Checkpoints::Outcome> Checkpoints::advance(dist::DistContext& cont
                         done.failure = e.what();
                       }
                       if (failed || !done.failure.empty())
-                        files::discard_unfinished(run);  // room for the next try
+                        files::discard_unfinished(run);  // space for the next attempt
                       return done;
                     });
   return std::nullopt;

@@ -16,8 +16,8 @@
 namespace snake_ddp::train {
 namespace {
 
-// A second stream of a GPU, for work beside the current stream's. Without one, all work is done in the order in which it is
-// queued, which gives the same results.
+// A second stream of a GPU, for work beside the current stream. Without one, all work runs in the order in which it
+// is queued, with the same results.
 class SideStream {
  public:
 #ifdef SD_HAVE_CUDA
@@ -25,7 +25,7 @@ class SideStream {
     if (wanted && device.is_cuda()) stream_ = c10::cuda::getStreamFromPool(false, device.index());
   }
 
-  // What is queued here from now on waits for all that the current stream was given so far.
+  // Work queued here from now on waits for everything queued on the current stream so far.
   void follow() {
     if (!stream_) return;
     there_.record();
@@ -37,7 +37,7 @@ class SideStream {
     work();
   }
 
-  // What the current stream is given from now on waits for all that was queued here so far.
+  // Work queued on the current stream from now on waits for everything queued here so far.
   void join() {
     if (!stream_) return;
     here_.record(*stream_);
@@ -80,7 +80,7 @@ class DeviceArena final : public Arena {
     side_.run([&] { decided_.run(0, [&] { fleet_.decide(learner_.policy()); }); });
   }
 
-  // Behind the decision, and beside what was queued for the learner since.
+  // After the decision, and beside what was queued for the learner since.
   void move(std::vector<rollout::Episode>& /*ended*/) override {
     side_.run([&] { moved_.run(0, [&] { fleet_.move(); }); });
   }
@@ -97,7 +97,7 @@ class DeviceArena final : public Arena {
   }
 
   void learn(const learners::Average& average) override {
-    side_.join();  // a decision needs the weights as they are
+    side_.join();  // a decision needs the current weights
     if (!learned_.run(learner_.next_kind(), [&] { learner_.update(batch_, average); }))
       learner_.count_update();
   }
@@ -124,7 +124,7 @@ class DeviceArena final : public Arena {
   replay::DeviceBuffer replay_;
   rollout::Fleet fleet_;
   replay::Batch batch_;
-  SideStream side_;  // of the boards
+  SideStream side_;  // for the boards
   Recorded decided_, moved_, drawn_, learned_;
 };
 

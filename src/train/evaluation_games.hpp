@@ -12,12 +12,12 @@ namespace snake_ddp::train {
 
 class EvaluationGames {
  public:
-  /// Follows the games of a match: takes `options.on_step`. They are played again from their moves, so `options.seed` and
-  /// `swap_sides` must be the match's. Owner: `options` refers to this.
+  /// Follows the games of a match: sets `options.on_step`. The games are replayed from their moves, so `options.seed`
+  ///         and `swap_sides` must be those of the match. Owner: `options` refers to this.
   explicit EvaluationGames(play::MatchOptions& options);
 
-  /// Writes `folder`/best.json, median.json and worst.json, by player a's lead at the end; of equal ones the first. Makes
-  /// the folder if missing; without a game nothing is written.
+  /// Writes `folder`/best.json, median.json and worst.json, by player a's lead at the end; of equal ones the first.
+  /// Creates the folder if missing; without a game nothing is written.
   /// Throws  FileError.
   void write(const std::string& folder, const std::string& a, const std::string& b) const;
 

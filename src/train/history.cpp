@@ -32,7 +32,7 @@ nlohmann::ordered_json read_settings(const std::string& folder) {
   }
 }
 
-// Names sort by the time of the start.
+// The names sort by start time.
 std::vector<std::string> event_files(const std::string& folder) {
   std::vector<std::string> paths;
   for (const auto& entry : fs::directory_iterator(folder))

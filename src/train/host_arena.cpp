@@ -15,7 +15,7 @@
 namespace snake_ddp::train {
 namespace {
 
-// Carries batches from pinned memory to a GPU: one is filled while the other is on its way.
+// Copies batches from pinned memory to a GPU: one is filled while the other is being copied.
 class Upload {
  public:
   explicit Upload(at::Device device) : device_(device) {
@@ -26,7 +26,7 @@ class Upload {
   replay::Batch& next() {
     turn_ = 1 - turn_;
 #ifdef SD_HAVE_CUDA
-    read_.at(turn_).synchronize();  // returns at once where it was never recorded
+    read_.at(turn_).synchronize();  // returns at once if it was never recorded
 #endif
     return pinned_.at(turn_);
   }
@@ -37,7 +37,7 @@ class Upload {
     there_.columns.resize(from.columns.size());
     for (std::size_t c = 0; c < from.columns.size(); ++c) {
       at::Tensor& to = there_.columns[c];
-      // The same tensors each time: a recording reads them where they are.
+      // The same tensors each time: a recording has their addresses.
       if (!to.defined() || to.sizes() != from.columns[c].sizes())
         to = at::empty_like(from.columns[c], from.columns[c].options().device(device_).pinned_memory(false));
       to.copy_(from.columns[c], /*non_blocking=*/true);
@@ -58,7 +58,8 @@ class Upload {
 #endif
 };
 
-// A rollout: all transitions since the last one, shuffled anew for each epoch and cut into as many batches on every rank.
+// A rollout: all transitions since the last one, shuffled for each epoch and cut into equally many batches on every
+// rank.
 class Rollout {
  public:
   Rollout(const Plan& o, std::uint64_t seed)
@@ -95,7 +96,7 @@ class Rollout {
   std::uint64_t seed_;
   replay::Batch all_;
   at::Tensor order_;
-  std::int64_t rows_ = 0, dealt_ = 0;  // batches of it so far
+  std::int64_t rows_ = 0, dealt_ = 0;  // batches taken from it so far
 };
 
 class HostArena final : public Arena {

@@ -52,13 +52,13 @@ std::optional<std::vector<play::MatchResult>> judge_all(const std::vector<Pairin
   options.stop = [&] { return cut = stop.stops(); };
   options.parts = context.size();
   for (std::size_t i = 0; i < pairings.size(); ++i) {
-    // Blocks seldom divide evenly among ranks; who has one more goes round.
+    // Blocks seldom divide evenly among ranks; which rank has one more rotates.
     options.part = (context.rank() + static_cast<std::int64_t>(i)) % context.size();
     results.push_back(rollout::play_match(*pairings[i].a, *pairings[i].b, options));
   }
   bool whole = !cut;
   if (context.size() > 1) {
-    // Ranks that run more slowly need longer by a share of what they do.
+    // Slower ranks need more time, in proportion to their work.
     const auto played = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
     whole = add_up(results, cut, base::Deadline::in(context.deadline().left() + played), context);
   }

@@ -22,7 +22,7 @@ std::string new_identity() {
   return fmt::format("{:08x}{:08x}", device(), device());
 }
 
-// Not of one that a network drive fails to look at.
+// False for a path that a network drive fails to read.
 bool is_gone(const std::string& path) {
   std::error_code error;
   return std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found;
@@ -57,7 +57,7 @@ std::string Keeper::write_settings() {
     settings_written_ = true;
     return {};
   } catch (const base::FileError& e) {
-    // Without room a run can go on; without the right to write it cannot keep anything.
+    // A run can continue on a full disk; without write permission it cannot store anything.
     if (new_ || ::access(folder_.c_str(), W_OK) != 0) throw;
     settings_written_ = records::parse_ordered_json(records::read_file(path)) == settings_;
     if (settings_written_) return {};

@@ -1,4 +1,4 @@
-// What rank 0 keeps of a run beside its checkpoints: the folder, its settings, weights.
+// What rank 0 writes of a run besides its checkpoints: the folder, its settings, weights.
 #pragma once
 
 #include <memory>
@@ -20,8 +20,8 @@ namespace snake_ddp::train {
 
 class Keeper {
  public:
-  /// Claims `folder`, or makes a new one where that is empty: until has_begun() it goes again with the keeper. A run
-  /// without an identity gets one.
+  /// Claims `folder`, or makes a new one if that is empty: until has_begun() the keeper's destructor removes it
+  /// again. A run without an identity gets one.
   /// Throws  FileError; also if another process writes there.
   Keeper(const Plan& plan, const std::string& folder, const nlohmann::ordered_json& settings,
          const Launch& launch, const dist::DistContext& context, const std::string& identity);
@@ -29,14 +29,14 @@ class Keeper {
   [[nodiscard]] std::string identity() const { return settings_.at("run").at("id"); }
 
   /// Writes config.json.
-  /// Returns  why a run that goes on must do with the one that it has, until mend() finds room; empty where it need not.
-  /// Throws   FileError for a new run, and where this user may not write.
+  /// Returns  why a resumed run must keep the one that it has, until mend() succeeds; empty if it was written.
+  /// Throws   FileError for a new run, and if this user may not write.
   std::string write_settings();
 
   void has_begun();
 
-  /// Makes the folder anew if somebody removed it.
-  /// Returns  whether that was so.
+  /// Creates the folder again if it was removed.
+  /// Returns  whether it was.
   /// Throws   FileError.
   bool mend();
 
@@ -44,7 +44,7 @@ class Keeper {
   void save(learners::Learner& learner, const std::string& name) const;
 
  private:
-  std::unique_ptr<files::NewRun> new_;  // null for a run that goes on
+  std::unique_ptr<files::NewRun> new_;  // null for a resumed run
   std::string folder_;
   std::optional<files::RunClaim> claim_;
   nlohmann::ordered_json settings_;

@@ -1,4 +1,4 @@
-// A learner's numbers on their way to the host: on a GPU nobody waits for them.
+// A learner's numbers on their way to the host: on a GPU no thread waits for them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,11 +19,11 @@ class LateStats {
   explicit LateStats(at::Device device);
   ~LateStats();
 
-  /// Sends for the numbers of the last update that was queued on the current stream; does nothing while others are still
-  /// on their way. On the CPU they are there at once.
+  /// Requests the numbers of the last update queued on the current stream; does nothing while earlier ones are still
+  /// on their way. On the CPU they arrive at once.
   void ask(const learners::Learner& learner);
 
-  /// Those that arrived last; nullptr before the first. Owner: this.
+  /// The last numbers that arrived; nullptr before the first. Owner: this.
   const learners::UpdateStats* newest();
 
  private:

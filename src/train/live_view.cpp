@@ -16,8 +16,8 @@ namespace {
 constexpr int kLeastCells = 5, kMostCells = 30;     // between the bar's ends
 constexpr int kLeastColumns = 60, kLeastRows = 16;  // of a terminal for the screen
 constexpr std::size_t kMostMeans = 256;
-constexpr double kQuiet_s = 3;       // without a report: then what goes on is shown
-constexpr double kStraggler = 0.15;  // share of its time that a rank works more than those that wait for it
+constexpr double kQuiet_s = 3;       // without a report; then the current activity is shown
+constexpr double kStraggler = 0.15;  // how much more of its time a rank works than those that wait for it
 constexpr std::array<std::string_view, 8> kBlocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
     kSigns{"_", ".", "-", "~", "=", "+", "*", "#"};
 
@@ -47,7 +47,7 @@ Bound first_bound(const RunProgress& p) {
   return episodes.seconds_left && *episodes.seconds_left < *time.seconds_left ? episodes : time;
 }
 
-std::size_t width(std::string_view text) {  // every character of ours is one column wide
+std::size_t width(std::string_view text) {  // all our characters are one column wide
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
@@ -71,7 +71,7 @@ std::string repeated(std::string_view piece, std::size_t times) {
   return all;
 }
 
-// As many of the ranks as fit: all in order, or the busiest first, for which the others wait.
+// As many of the ranks as fit: all in order, or first the busiest, which the others wait for.
 std::string ranks_text(const std::vector<RankState>& ranks, std::size_t room) {
   const auto state = [&](std::size_t rank) {
     const RankState& r = ranks[rank];
@@ -165,7 +165,7 @@ std::string rate_text(double rate) {
 
 std::string bar_text(const RunProgress& p, int columns) {
   const Bound bound = first_bound(p);
-  // The most important first: what does not fit is left out from the end.
+  // The most important first: pieces that do not fit are dropped from the end.
   std::vector<std::string> pieces;
   if (bound.seconds_left) pieces.push_back(clock_text(*bound.seconds_left) + " left");
   if (p.win_rate && !p.evaluated) {

@@ -31,7 +31,7 @@ bool is_complete(const Session& s, const Scheduled& j) {
 
 void count(const Session& s, const Scheduled& j) { *j.behind = done(s, j) / j.interval; }
 
-// Returns whether that worked; else the next one may.
+// Returns whether it succeeded; if not, the next save may.
 bool save(Session& s, const std::string& name) {
   try {
     mend_folder(s);
@@ -138,7 +138,7 @@ void begin_checkpoint(Session& s) {
   s.checkpoints->begin(s.state());
 }
 
-// Each rank writes its part beside the training; the whole is made when none is busy any more.
+// Each rank writes its part while training continues; the checkpoint is completed when no rank is busy.
 void keep_checkpoints(Session& s, Scheduled& j) {
   s.agreed.checkpoint_asked |= s.agreed.save > 0;
   if (s.checkpoints->under_way()) {
@@ -175,7 +175,7 @@ void run_complete(Session& s, When when) {
     if (j.job->when == when && is_complete(s, j)) j.job->run(s, j);
 }
 
-// The numbers of a GPU are those of an earlier vote.
+// On a GPU the numbers are those of an earlier vote.
 bool has_diverged(Session& s) {
   if (s.counters.updates == s.start.updates) return false;
   s.stats.ask(*s.learner);
@@ -212,13 +212,13 @@ Collected collected(const Session& s) {
 
 bool is_due(const Scheduled& j) { return j.due != nullptr && *j.due > 0; }
 
-// Games do not keep a stop waiting. Returns whether to go on.
+// A stop does not wait for games. Returns whether to continue.
 bool play_due_games(Session& s) {
   for (Scheduled& j : s.jobs) {
-    if (is_due(j) && j.interval == 0) *j.due = 0;  // an earlier start wanted it
+    if (is_due(j) && j.interval == 0) *j.due = 0;  // from an earlier start with other settings
     if (is_due(j) && s.agreed.stop == 0 && (j.job->at_end || !s.agreed.is_finished)) j.job->run(s, j);
   }
-  // What is due at the end is a part of the run.
+  // Games that are due at the end are part of the run.
   for (const Scheduled& j : s.jobs)
     if (j.job->at_end && is_due(j)) s.agreed.is_finished = false;
   return s.agreed.stop == 0 && !s.agreed.is_finished;
@@ -252,7 +252,7 @@ std::vector<Scheduled> schedule(Session& s) {
 
 bool begin_periodic(Session& s) {
   if (s.resumed_at < 0) {
-    // The first one, of an empty replay, shows at once whether checkpoints can be written.
+    // The first checkpoint, of an empty replay, shows at once whether checkpoints can be written.
     if (s.o.checkpoint_interval > 0) begin_checkpoint(s);
     return true;
   }

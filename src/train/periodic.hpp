@@ -1,4 +1,4 @@
-// What a run does again and again, as a table. A new job is a function and a row in periodic.cpp.
+// A run's periodic jobs, as a table. A new job is a function and a row in periodic.cpp.
 #pragma once
 
 #include <chrono>
@@ -23,23 +23,23 @@ inline constexpr double kMany = 1e15;
 
 struct Job {
   enum class Unit { kEpisodes, kUpdates };
-  /// When it is done, once an interval is complete.
+  /// When a job runs, once an interval is complete.
   enum class When {
     kStep,    // after the step, by rank 0 alone: no collectives
     kVote,    // at the next vote, by all ranks
-    kGames,   // likewise, but not while a stop is wanted: it stays due, and the next start does it first
-    kGoingOn  // called at each vote that does not end the run, and finds out itself whether it is due
+    kGames,   // likewise, but not while a stop is requested: it stays due, and the next start does it first
+    kGoingOn  // called at each vote that does not end the run, and decides itself whether it is due
   };
 
-  const char* counter;   // intervals behind it, by this name in checkpoints
+  const char* counter;   // completed intervals, by this name in checkpoints
   const char* interval;  // its setting; 0: never
   Unit unit;
   When when;
   void (*run)(Session& s, Scheduled& job);
-  const char* due = nullptr;                   // kGames: the name in checkpoints of 1 for due
+  const char* due = nullptr;                   // kGames: the name in checkpoints of its marker: 1 if due
   bool at_end = false;                         // also at the end of the run
-  bool (*wanted)(const Session& s) = nullptr;  // beside the interval; none: always
-  /// The interval's flag; without a heading it is in options.cpp, because other code reads it, too.
+  bool (*wanted)(const Session& s) = nullptr;  // besides the interval; none: always
+  /// The interval's flag; without a heading it is in options.cpp, because other code reads it too.
   struct Flag {
     const char* heading = nullptr;  // in --help
     const char* help = nullptr;
@@ -61,19 +61,19 @@ struct Scheduled {
 };
 std::vector<Scheduled> schedule(Session& s);
 
-/// Ballots add up over the ranks.
+/// Ballots are summed over the ranks.
 struct Ballot {
-  std::int64_t stop = 0;      // asked to stop
-  std::int64_t save = 0;      // asked to save and go on
-  std::int64_t finished = 0;  // has played its episodes
-  std::int64_t late = 0;      // time is up
+  std::int64_t stop = 0;      // got a stop request
+  std::int64_t save = 0;      // got a request to save and continue
+  std::int64_t finished = 0;  // its episodes are played
+  std::int64_t late = 0;      // its time is up
   std::int64_t diverged = 0;  // its loss is not finite
   std::int64_t writing = 0;   // still writes its part of a checkpoint
   std::int64_t episode = 0;   // rank 0's, the others say 0
   Collected collected{};
 };
 
-/// What a rank says of itself, with its ballot.
+/// What a rank reports with its ballot.
 struct Pulse {
   std::int64_t waited_us = -1;  // in collectives, since it started; -1: not known, on a GPU
   std::int64_t memory_mb = 0;   // main memory of its process, on a GPU its tensors there
@@ -87,20 +87,20 @@ struct Agreement : Ballot {
   bool checkpoint_asked = false;
 };
 
-/// Before the first step: the first checkpoint, or what the last start left due. Returns whether to go on.
+/// Before the first step: the first checkpoint, or jobs that the last start left due. Returns whether to continue.
 /// Collective.
 bool begin_periodic(Session& s);
 
-/// Step 5 of the loop. Every `votes_every` steps all ranks vote. Returns whether to go on.
+/// Step 5 of the loop. Every `votes_every` steps all ranks vote. Returns whether to continue.
 /// Collective.
 bool keep(Session& s);
 
-/// What a later start goes on from, also after the last episode.
+/// Writes the checkpoint that a later start continues from, also after the last episode.
 /// Collective.
-/// Returns     on all ranks why there is none; empty where it is whole.
+/// Returns     on all ranks why there is none; empty if it is complete.
 std::string write_last_checkpoint(Session& s);
 
-/// Makes the run folder anew where somebody removed it.
+/// Creates the run folder again if it was removed.
 /// Throws  FileError.
 void mend_folder(Session& s);
 

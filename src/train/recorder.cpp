@@ -15,7 +15,7 @@ Recorder::Recorder(std::string folder, const TrainOptions& options, const rollou
       model_episode_(options.model_episode),
       written_(collector.episodes_ended() / interval_) {
   const game::State& board = collector.boards().front();
-  if (board.step() == 1) running_ = records::begin_record(board);  // it was dealt before we came
+  if (board.step() == 1) running_ = records::begin_record(board);  // it started before the recorder
 }
 
 void Recorder::see(const rollout::Episode& episode, const game::State& board, const game::Actions* actions,
@@ -26,7 +26,7 @@ void Recorder::see(const rollout::Episode& episode, const game::State& board, co
   }
   if (!running_) return;
   records::add_step(*running_, *actions, *result, board);
-  if (episode.number / interval_ <= written_) return;  // it goes on, or was not asked for
+  if (episode.number / interval_ <= written_) return;  // it continues, or needs no log
   written_ = episode.number / interval_;
   running_->names = {name_, std::string(agents::name(episode.opponent))};
   running_->cut_off = !board.done();
@@ -35,7 +35,7 @@ void Recorder::see(const rollout::Episode& episode, const game::State& board, co
     records::write_file_atomically(
         fmt::format("{}/episode_{}.json", folder_, model_episode_ + episode.number),
         records::game_log_text(*running_));
-  } catch (const base::FileError& e) {  // told by who looks; training goes on
+  } catch (const base::FileError& e) {  // the caller reports it; training continues
     failure_ = e.what();
   }
 }

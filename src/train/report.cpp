@@ -88,7 +88,7 @@ void report(Session& s, const std::vector<rollout::Episode>& ended) {
     const std::string failure = s.recorder->take_failure();
     if (!failure.empty()) s.reporter->line(fmt::format("No game log: {} Training continues", failure));
   }
-  // Numbers on a GPU are asked for once a report and arrive for the next one.
+  // Numbers on a GPU are requested at a report and arrive for the next one.
   const learners::UpdateStats* stats = s.stats.newest();
   if (s.counters.updates > s.start.updates &&
       (s.context.device().is_cpu() || stats == nullptr || s.reporter->due())) {

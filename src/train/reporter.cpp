@@ -153,22 +153,22 @@ void Reporter::collected(std::int64_t episode, const Collected& all) {
   events_.scalar("collect/env_steps", static_cast<double>(all.env_steps), episode);
   events_.scalar("collect/transitions", static_cast<double>(all.transitions), episode);
   events_.scalar("collect/play_seconds", 1e-6 * static_cast<double>(all.play_us), episode);
-  if (const std::int64_t games = all.episodes - told_.episodes; games > 0) {
+  if (const std::int64_t games = all.episodes - reported_.episodes; games > 0) {
     const auto mean = [&](std::int64_t Collected::*sum) {
-      return static_cast<double>(all.*sum - told_.*sum) / static_cast<double>(games);
+      return static_cast<double>(all.*sum - reported_.*sum) / static_cast<double>(games);
     };
     events_.scalar("collect/episode_steps", mean(&Collected::episode_steps), episode);
     events_.scalar("collect/team_return", mean(&Collected::team_return), episode);
     events_.scalar("collect/rival_return", mean(&Collected::rival_return), episode);
     events_.scalar("collect/win_rate", mean(&Collected::wins), episode);
-    // For the bar a mean over the last few hundred games, which jumps less.
+    // The bar shows a mean over the last few hundred games, which fluctuates less.
     const double kept = std::max(0.0, 1 - static_cast<double>(games) / kRecentGames);
     recent_games_ = kept * recent_games_ + static_cast<double>(games);
-    recent_wins_ = kept * recent_wins_ + static_cast<double>(all.wins - told_.wins);
+    recent_wins_ = kept * recent_wins_ + static_cast<double>(all.wins - reported_.wins);
     if (!progress_.evaluated) progress_.win_rate = recent_wins_ / recent_games_;
     progress_.training_wins.add(recent_wins_ / recent_games_);
   }
-  told_ = all;
+  reported_ = all;
 }
 
 void Reporter::league(const std::vector<LeagueMember>& members, const Judgement& judgement) {

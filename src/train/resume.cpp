@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 using base::FileError;
 using nlohmann::ordered_json;
 
-// Settings that decide what the tensors of a checkpoint are.
+// Settings that determine the tensors of a checkpoint.
 constexpr std::array kFixed = {"game_name",
                                "algo",
                                "obs",
@@ -74,7 +74,7 @@ nets::NamedTensors read_part(const std::string& folder, const std::string& name,
   return files::read_state_dict(records::read_sealed(path, *seal), path);
 }
 
-// A rank's replay as a checkpoint holds it.
+// A rank's replay in a checkpoint.
 struct StoredRows {
   std::string path;
   std::int64_t rows, capacity, next, appended;
@@ -109,13 +109,13 @@ StoredRows open_rows(const std::string& folder, int rank, const nets::NamedTenso
   return s;
 }
 
-// Whether a row tells where the previous one of its game is. Such rows cannot be dealt to other ranks.
+// Whether rows refer to the previous row of their game. Such rows cannot be redistributed to other ranks.
 bool is_linked(const replay::Buffer& replay) {
   return std::any_of(replay.columns().begin(), replay.columns().end(),
                      [](const replay::Column& column) { return column.name == "back"; });
 }
 
-// What became of replay on another number of ranks.
+// What happened to replay on another number of ranks.
 std::string dealt_text(const replay::Buffer& replay, bool rollouts, std::int64_t rows) {
   if (rollouts) return "each rank starts a new rollout";
   if (is_linked(replay)) return "replay starts empty: consecutive rows of a game cannot be redistributed";
@@ -140,7 +140,7 @@ void deal_rows(std::vector<StoredRows>& parts, int rank, int world_size, replay:
   }
 }
 
-// Returns whether replay is now as it was, row for row.
+// Returns whether replay is restored row for row.
 bool fill_replay(std::vector<StoredRows>& parts, bool same_ranks, int rank, int world_size,
                  replay::Buffer& replay) {
   const bool as_it_was = same_ranks && parts.size() == 1 && parts[0].capacity == replay.capacity();
@@ -153,10 +153,10 @@ bool fill_replay(std::vector<StoredRows>& parts, bool same_ranks, int rank, int 
   return as_it_was;
 }
 
-// What this rank takes from a checkpoint before all agree that it is whole.
+// What this rank reads from a checkpoint before all agree that it is complete.
 struct Taken {
   nets::NamedTensors shared;              // rank 0
-  std::optional<nets::NamedTensors> own;  // of this rank's number; none where there was none
+  std::optional<nets::NamedTensors> own;  // of this rank's number; none if the checkpoint has none
   std::int64_t rows = 0;                  // now in replay
   bool replay_as_it_was = false;          // row for row
 };
@@ -209,17 +209,17 @@ std::string changes(const ordered_json& before, const ordered_json& now) {
 
 struct Found {
   std::string folder;
-  files::Manifest manifest;  // empty where this rank does not see the folder
+  files::Manifest manifest;  // empty if this rank does not see the folder
   Taken taken;
 };
 
-// What kept a rank from going on from a checkpoint; `why` is empty where nothing did.
+// Why a rank could not resume from a checkpoint; `why` is empty if it could.
 struct Failure {
   bool damage = false;  // proven
   std::string why;
 };
 
-// Of all ranks together: damage only where each of them could read.
+// The verdict of all ranks: damage only if each of them could read the checkpoint.
 Failure agreed(const Failure& mine, dist::DistContext& context) {
   std::vector<std::string> damaged, unable;
   const std::vector<std::string> all = context.gather(
@@ -237,7 +237,7 @@ Failure agreed(const Failure& mine, dist::DistContext& context) {
   return {true, context.broadcast_text(damaged.empty() ? "" : damaged.front(), context.deadline())};
 }
 
-// Does rank 0's work. A FileError there is thrown on every rank.
+// Runs `work` on rank 0. A FileError there is thrown on every rank.
 void on_main(dist::DistContext& context, const std::function<void()>& work) {
   Failure failure;
   try {
@@ -249,7 +249,7 @@ void on_main(dist::DistContext& context, const std::function<void()>& work) {
   if (!failure.why.empty()) throw FileError(failure.why);
 }
 
-// Why a run without a whole checkpoint cannot go on, and how it could. `reasons`: of those that were just tried.
+// Why a run without a complete checkpoint cannot be resumed, and how it could. `reasons`: of those just tried.
 std::string nothing_whole(const std::string& run, const std::vector<std::string>& reasons,
                           const std::vector<std::string>& set_aside) {
   if (reasons.empty() && set_aside.empty())
@@ -264,7 +264,7 @@ std::string nothing_whole(const std::string& run, const std::vector<std::string>
                         fmt::join(set_aside, ", "), files::checkpoint_folder(run, set_aside.front())));
 }
 
-// Of a checkpoint that is not damaged, but of no use to some rank.
+// For a checkpoint that is not damaged, but that some rank cannot use.
 FileError cannot_go_on(const std::string& folder, const std::string& why, const std::string& older) {
   const std::string_view sentence(why);
   return FileError(fmt::format(
@@ -281,7 +281,7 @@ void check_owner(const files::Manifest& manifest, const std::string& identity, c
       folder, manifest.run, identity));
 }
 
-// The checkpoint that is named, or the newest that is whole for every rank.
+// The named checkpoint, or the newest that is complete for every rank.
 Found newest_whole(const Origin& origin, const running::Access& access, const RunState& state,
                    const ordered_json& settings, dist::DistContext& context,
                    std::vector<std::string>& lines) {
@@ -325,7 +325,7 @@ Found newest_whole(const Origin& origin, const running::Access& access, const Ru
   throw FileError(context.broadcast_text(refusal, context.deadline()));
 }
 
-// Intervals of another length, and of jobs that the checkpoint does not know, are counted anew from the checkpoint on.
+// Intervals of another length, and of jobs that the checkpoint does not have, are counted from the checkpoint on.
 Counters recounted(Counters counters, const files::Manifest& then, const ordered_json& now) {
   for (const Job& job : jobs()) {
     const auto length = now.at(job.interval).get<std::int64_t>();
@@ -357,7 +357,7 @@ void share(const Found& found, const RunState& state, const ordered_json& settin
   const nets::NamedTensors small = files::read_state_dict(
       context.broadcast_text(counters, context.deadline()), "the checkpoint's counters");
   state.counters = counters_from(under(small, "counters."), "the checkpoint");
-  // A run that had none, or whose mix has none now, goes on with a fresh one.
+  // A run that had no league, or whose mix has none now, starts with a fresh one.
   const nets::NamedTensors league = under(small, "league.");
   if (!league.empty() && !state.league.members().empty())
     state.league.restore(league, "the checkpoint's league");
@@ -368,7 +368,7 @@ void share(const Found& found, const RunState& state, const ordered_json& settin
            whole_number(small, "games.ended", "the checkpoint"), epsilon->item<double>()};
 }
 
-// Makes the checkpoint that was named the newest one, for the next start.
+// Makes the named checkpoint the newest one, for the next start.
 void take_up(const Place& place, std::int64_t step, dist::DistContext& context,
              std::vector<std::string>& lines) {
   on_main(context, [&] {
@@ -378,8 +378,8 @@ void take_up(const Place& place, std::int64_t step, dist::DistContext& context,
   });
 }
 
-// A run's config.json; an empty object where there is none, and none at all where it is not what we write.
-// Throws  SystemError where it cannot be read.
+// A run's config.json; an empty object if there is none, and nothing if it is not one that we write.
+// Throws  SystemError if it cannot be read.
 std::optional<ordered_json> try_config_of(const std::string& run) {
   try {
     const ordered_json config = records::parse_ordered_json(records::read_file(run + "/config.json"));
@@ -387,19 +387,19 @@ std::optional<ordered_json> try_config_of(const std::string& run) {
   } catch (const records::SystemError& e) {
     if (e.is_missing()) return ordered_json::object();
     throw;
-  } catch (const FileError&) {  // no JSON
+  } catch (const FileError&) {  // not JSON
   }
   return std::nullopt;
 }
 
 ordered_json config_of(const std::string& run) { return try_config_of(run).value_or(ordered_json::object()); }
 
-// What it tells of the run beside its settings.
+// Its entry about the run, besides the settings.
 ordered_json about(const ordered_json& config) {
   return config.contains("run") && config["run"].is_object() ? config["run"] : ordered_json::object();
 }
 
-// `with_job`: the number of SLURM's job decides, where there is one.
+// `with_job`: the number of SLURM's job decides, if there is one.
 bool was_launched_by(const Launch& launch, bool with_job, const std::string& run) {
   const ordered_json known = about(config_of(run));
   if (with_job && !launch.job.empty()) return known.contains("job") && known["job"] == launch.job;
@@ -415,12 +415,12 @@ bool has_checkpoints(const std::string& run) {
   return !files::checkpoints_of(run).empty() || !files::damaged_checkpoints_of(run).empty();
 }
 
-// Whether a folder is nothing of this user's, as opposed to one that cannot be read just now.
+// Whether this user has no access to a folder, as opposed to one that cannot be read just now.
 bool is_foreign(const records::SystemError& e) {
   return e.number == EACCES || e.number == EPERM || e.number == ELOOP || e.number == EISDIR;
 }
 
-// The run that this launch began, or the newest one where nothing tells runs apart; empty for a new one.
+// The run that this launch began, or the newest one if runs cannot be told apart; empty for a new one.
 std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
                       std::vector<std::string>& lines) {
   const std::vector<std::string> runs = files::run_folders(o.runs_dir, o.game_name);
@@ -449,7 +449,7 @@ std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
       }
     }
   }
-  // A requeued job goes on with its own run.
+  // A requeued job continues its own run.
   if (!asked || !launch.job.empty() || launch.restarts > 0) return {};
   for (const std::string& run : runs) {
     if (look_into(run, has_checkpoints)) return run;
@@ -457,7 +457,7 @@ std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
   return {};
 }
 
-// The run's identity, or, where a version that knew none has written config.json, that of its newest checkpoint.
+// The run's identity, or, if a version without identities wrote config.json, that of its newest checkpoint.
 std::string identity_of(const std::string& run, const ordered_json& config) {
   const ordered_json known = about(config);
   if (known.contains("id") && known["id"].is_string()) return known["id"].get<std::string>();
@@ -465,7 +465,7 @@ std::string identity_of(const std::string& run, const ordered_json& config) {
     try {
       const files::Manifest manifest = files::read_manifest(files::checkpoint_folder(run, step));
       if (!manifest.run.empty()) return manifest.run;
-    } catch (const FileError&) {  // told when it is this one's turn
+    } catch (const FileError&) {  // reported when it is tried
     }
   }
   return {};
@@ -599,8 +599,8 @@ std::vector<std::string> resume_from(const Origin& origin, const running::Access
     same_rows = same_rows && of_rank.at("same_rows").get<bool>();
     fresh += of_rank.at("same_boards").get<bool>() ? 0 : 1;
   }
-  // Where rows are missing and a rank has no batch left, the wait for the first update begins again; that for a rollout
-  // does so where any are missing.
+  // If rows are missing and a rank has no batch left, the wait for the first update starts again; the wait for a
+  // rollout does so if any are missing.
   const bool rollouts =
       learners::find_learner(settings.at("algo").get<std::string>()).feed == learners::Feed::kRollout;
   const bool starved = !same_rows && (rollouts || least < settings.at("batch_size").get<std::int64_t>());

@@ -1,4 +1,4 @@
-// A run on one rank, put together: what the loop (loop.cpp) and its periodic jobs (periodic.hpp) work with.
+// A run on one rank: everything that the loop (loop.cpp) and its periodic jobs (periodic.hpp) work with.
 #pragma once
 
 #ifdef SD_HAVE_CUDA
@@ -41,7 +41,7 @@ struct Reported {
   int level = 0;  // of the last opponent
   Clock::time_point at = Clock::now();
   std::int64_t steps = 0, updates = 0;
-  std::vector<Pulse> pulses;  // of a vote before it
+  std::vector<Pulse> pulses;  // of the vote before it
   Clock::time_point pulses_at{};
 };
 
@@ -54,9 +54,9 @@ struct Session {
   Session& operator=(const Session&) = delete;
 
   [[nodiscard]] RunState state() { return {*learner, collector, replay, counters, league}; }
-  /// Of training, earlier starts included.
+  /// Seconds of training, earlier starts included.
   [[nodiscard]] double seconds() const { return start.seconds + seconds_since(begin); }
-  /// A line in train.rank{R}.log, which every rank but 0 has where it sees the folder and may write there.
+  /// A line in train.rank{R}.log. Every rank but 0 has one if it sees the folder and may write there.
   void note(const std::string& line);
 
   const Plan o;
@@ -69,7 +69,7 @@ struct Session {
   const std::int64_t votes_every;
 
 #ifdef SD_HAVE_CUDA
-  // Before the learner, whose weights are written on it. The default stream cannot be recorded.
+  // Before the learner, whose weights are written on this stream. The default stream cannot be recorded.
   const std::optional<c10::cuda::CUDAStreamGuard> stream;
 #endif
   const std::unique_ptr<learners::Learner> learner;
@@ -92,10 +92,10 @@ struct Session {
   std::optional<Checkpoints> checkpoints;
   std::int64_t resumed_at = -1;  // step of the checkpoint
 
-  Counters start;  // as this start found them
+  Counters start;  // at this start
   std::int64_t appended_before = 0;
   Clock::time_point begin = Clock::now();
-  Collected collected;  // of this rank, less what is counted elsewhere
+  Collected collected;  // of this rank, except what is counted elsewhere
   std::vector<Scheduled> jobs;
   Pulse pulse;  // of this rank
   Clock::time_point measured_at{};

@@ -1,4 +1,4 @@
-// How long something takes where the learner computes.
+// How long something takes on the learner's device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +13,9 @@
 
 namespace snake_ddp::train {
 
-/// On the CPU by the clock. On a GPU by events on the current stream: the clock would only show how long the host takes to
-/// queue it. Waits for nothing, so while one span is still on its way others are counted only; what is being recorded is not.
+/// On the CPU by the clock. On a GPU by events on the current stream: the clock would only show how long the host
+/// takes to queue the work. Waits for nothing: while one span is still running, others are only counted. Work that is
+/// being recorded is not measured.
 class SpanTimer {
  public:
   explicit SpanTimer(at::Device device) : device_(device) {}
@@ -51,7 +52,7 @@ class SpanTimer {
   /// Of all spans that were measured so far.
   [[nodiscard]] double measured_ms() const { return all_ms_; }
 
-  /// Since the last call; nothing where a GPU measured none, as when it replays a recording.
+  /// Since the last call; nothing if a GPU measured none, for example when it replays a recording.
   std::optional<Spans> take() {
 #ifdef SD_HAVE_CUDA
     if (device_.is_cuda()) collect();
@@ -78,7 +79,7 @@ class SpanTimer {
     under_way_ = false;
   }
 
-  at::cuda::CUDAEvent began_{cudaEventDefault}, ended_{cudaEventDefault};  // with times
+  at::cuda::CUDAEvent began_{cudaEventDefault}, ended_{cudaEventDefault};  // with timing
   bool counts_ = false, under_way_ = false;
 #endif
   at::Device device_;

@@ -1,4 +1,4 @@
-// A learner's weights on their way to files and ranks.
+// A learner's weights in files and between ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +16,7 @@ class Learner;
 
 namespace snake_ddp::train {
 
-/// Weights as files have them read raw features, whatever the learner saw.
+/// Weights in files take raw features, whatever the learner was trained on.
 class FeatureMap {
  public:
   explicit FeatureMap(const Plan& plan);
@@ -32,14 +32,13 @@ class FeatureMap {
 /// Throws  FileError.
 void load_weights(const TrainOptions& options, const FeatureMap& map, learners::Learner& learner);
 
-/// Rank 0's state on every rank, whatever each one made of the seed.
+/// Rank 0's state on every rank, whatever each one drew from the seed.
 /// Collective.
 void share_weights(learners::Learner& learner, dist::DistContext& context);
 
 std::string state_hash(learners::Learner& learner);
 
-/// One line from which a person sees that ranks learned the same from different experience, and that two runs are the
-/// same run.
+/// One line that shows that ranks learned the same from different experience, and whether two runs are equal.
 /// Collective.
 /// Returns     on rank 0 the line.
 std::string fingerprint_line(learners::Learner& learner, const rollout::Collector& collector,

@@ -1,4 +1,4 @@
-// The settings of pretraining: flags and configuration keys are this one list.
+// The settings of pretraining: flags and configuration keys come from this list.
 #pragma once
 
 #include <cstdint>

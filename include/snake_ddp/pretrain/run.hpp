@@ -1,4 +1,4 @@
-// A stage of pretraining from its options to its exit.
+// A stage of pretraining from its options to its exit code.
 #pragma once
 
 #include "snake_ddp/base/error.hpp"
@@ -7,7 +7,7 @@
 
 namespace snake_ddp::pretrain {
 
-/// Learns until the epochs are done or a signal asks to stop.
+/// Trains until the epochs are done or a signal requests a stop.
 /// Collective  every rank of `world` calls it with the same options.
 /// Returns     kExitDone, or kExitResumable after an early stop outside torchrun.
 /// Throws      base::Error of each kind.

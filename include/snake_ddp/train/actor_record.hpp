@@ -1,4 +1,4 @@
-// What an actor's file says about itself beside its weights, so that it can be played outside its run's folder.
+// The record in an actor's file beside its weights, by which it can be played outside its run's folder.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ struct ActorRecord {
   std::string learner, obs, tokens;  // as the flags --algo, --obs, --tokens
   play::Sight sight;                 // of raw features
   nets::Head head;                   // identity: a Q-network
-  std::string reward = "score";      // that it was trained for, as the flag
+  std::string reward = "score";      // it was trained for, as the flag
   search::Training training = {};    // what its values mean
 };
 

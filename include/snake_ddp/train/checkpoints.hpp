@@ -25,7 +25,7 @@ class Learner;
 
 namespace snake_ddp::train {
 
-/// All that a rank carries from step to step. Owner: the run.
+/// The state that a rank carries from step to step. Owner: the run.
 struct RunState {
   learners::Learner& learner;
   rollout::Collector& collector;
@@ -45,17 +45,17 @@ class Checkpoints {
     std::string run;  // its folder
     int rank = 0;
     int world_size = 1;
-    bool sees_run = true;  // this rank sees the folder; else its part is left out
+    bool sees_run = true;  // this rank sees the folder; otherwise its part is omitted
     bool with_replay = true;
     int keep = 3;
     std::string version;
     nlohmann::ordered_json settings = nlohmann::ordered_json::object();
-    std::string identity;  // of the run; rank 0's counts
+    std::string identity;  // of the run; rank 0's is used
   };
 
   /// The outcome of a checkpoint; on ranks other than 0, of this rank's part.
   struct Outcome {
-    std::string failure;  // empty: it is whole
+    std::string failure;  // empty: it is complete
     std::int64_t step = 0;
     std::uint64_t bytes = 0;
     double seconds = 0;  // from begin() on
@@ -67,7 +67,7 @@ class Checkpoints {
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
 
-  /// Takes the state as it is and writes it in another thread.
+  /// Snapshots the state and writes it in another thread.
   /// Collective  every rank begins at the same step; none may be under way.
   /// Cost        a copy of the learner's and the collector's state; none of replay.
   void begin(const RunState& state);
@@ -78,7 +78,8 @@ class Checkpoints {
   /// Whether this rank's thread is still busy.
   [[nodiscard]] bool busy() const;
 
-  /// Advances by one stage when no rank is busy: parts, then the whole. Returns the outcome after the second stage.
+  /// Advances by one stage when no rank is busy: first the parts, then the manifest. Returns the outcome after the
+  /// second stage.
   /// Collective  every rank calls it once all agree that none is busy.
   std::optional<Outcome> advance(dist::DistContext& context);
 
@@ -89,7 +90,7 @@ class Checkpoints {
 
  private:
   enum class Stage { kNone, kParts, kWhole };
-  // What a thread gives back.
+  // The result of a thread.
   struct Written {
     std::vector<files::CheckpointFile> files;
     std::string failure;
@@ -99,7 +100,7 @@ class Checkpoints {
   Stage stage_ = Stage::kNone;
   files::Manifest manifest_;
   std::chrono::steady_clock::time_point begun_;
-  std::string failure_;  // on rank 0: why it cannot become whole
+  std::string failure_;  // on rank 0: why it cannot be completed
   std::shared_ptr<std::atomic<bool>> stop_ = std::make_shared<std::atomic<bool>>(false);
   std::future<Written> job_;
 };

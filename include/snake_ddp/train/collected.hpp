@@ -1,4 +1,4 @@
-// What ranks have played since they started: sums, so that those of all ranks can be added.
+// What ranks have played since they started: sums, so that all ranks' can be added.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace snake_ddp::train {
 
-/// Every member is a sum, 64 bits wide: ranks add them up in their regular vote.
+/// Every member is a sum, 64 bits wide: ranks add them in their regular vote.
 struct Collected {
   std::int64_t episodes = 0;       // that ended
   std::int64_t episode_steps = 0;  // of those

@@ -1,4 +1,4 @@
-// What a run's folder tells about the run: its settings, curves and log. Reads only; the run may still be going on.
+// What a run's folder records: its settings, curves and log. Reads only; the run may still be active.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ struct Curve {
   std::vector<float> value;
 };
 
-/// From a start of the program to its last point that still counts.
+/// From a start of the program to its last valid point.
 struct Stretch {
   double begin = 0, end = 0;  // seconds since 1970
 };
 
 struct LogLine {
   double time = 0;   // seconds since 1970
-  std::string text;  // without the lines that continue it
+  std::string text;  // without continuation lines
 };
 
 struct History {
@@ -32,7 +32,7 @@ struct History {
   std::vector<Stretch> stretches;
   std::vector<LogLine> log;
   std::vector<std::string> damage;  // what could not be read, and why
-  bool is_running = false;          // a process holds the folder
+  bool is_running = false;          // a process holds the folder's lock
 
   /// Minutes of training up to this time; breaks between two starts do not count.
   [[nodiscard]] double minutes(double time) const;

@@ -1,4 +1,4 @@
-// What a person at a terminal sees of a run: a bar, or a screen that is kept up to date.
+// What a terminal shows of a run: a bar, or a screen that is redrawn.
 #pragma once
 
 #include <chrono>
@@ -15,21 +15,22 @@
 
 namespace snake_ddp::train {
 
-/// A number over time, drawn in a line as high as a letter (Tufte's sparkline). Keeps at most 256 values: then neighbours become their mean.
+/// A number over time, drawn as a line of text height (Tufte's sparkline). Keeps at most 256 values: then neighbours
+/// are merged into their mean.
 class Sparkline {
  public:
   void add(double value);
-  /// One character for each of at most `cells` means of neighbours, oldest first; `low` and `high` are the lowest and the highest
-  /// line.
+  /// One character for each of at most `cells` means of neighbours, oldest first; `low` and `high` are the lowest and
+  /// the highest line.
   [[nodiscard]] std::string drawn(std::size_t cells, double low, double high, bool utf8) const;
-  /// The same between the least and the greatest of what is drawn.
+  /// The same with the least and the greatest of the drawn values.
   [[nodiscard]] std::string drawn(std::size_t cells, bool utf8) const;
 
  private:
   [[nodiscard]] std::vector<double> cells_of(std::size_t cells) const;
   std::vector<double> means_;
   double sum_ = 0;
-  std::size_t count_ = 0, span_ = 1;  // of the mean that is being made; values behind each
+  std::size_t count_ = 0, span_ = 1;  // of the current mean; values per mean
 };
 
 struct RankState {
@@ -48,35 +49,35 @@ struct RunProgress {
   double target_win_rate = 0;  // 0: none
   std::optional<double> steps_per_s;
 
-  // The screen's.
+  // For the screen.
   std::string title;
   Sparkline evaluations, training_wins, elo, critic_loss;
-  std::string evaluation, training, league, losses, speed;  // their words; empty: nothing yet
+  std::string evaluation, training, league, losses, speed;  // their texts; empty: nothing yet
   std::vector<RankState> ranks;                             // in order; empty: one
 };
 
-/// What the run does now, and how long ago it last reported.
+/// What the run is doing, and how long ago it last reported.
 struct Doing {
   const char* what = "";
   double seconds = 0;
 };
 
-/// As " / 95", for a win rate that is wanted; empty without one.
+/// As " / 95", for a target win rate; empty without one.
 std::string target_text(const RunProgress& progress);
 
 /// As "12.3k", for a rate per second.
 std::string rate_text(double rate);
 
-/// The bar, fewer than `columns` characters: progress and time left by the limit that will end the run first, win rate and speed,
-/// as far as they are known and fit.
+/// The bar, fewer than `columns` characters: progress and time left by the limit that will end the run first, then
+/// win rate and speed if they are known and fit.
 std::string bar_text(const RunProgress& progress, int columns);
 
-/// The screen: lines of fewer than `columns` characters, a title first, then one for each thing that is known. `doing` is shown
+/// The screen: lines of fewer than `columns` characters, a title first, then one per known quantity. `doing` is shown
 /// from three seconds on.
 std::string screen_text(const RunProgress& progress, const Doing& doing, int columns, bool utf8);
 
-/// Draws on a console whatever fits its terminal: the screen from 60 columns and 16 rows on if it is wanted, else the bar. A
-/// thread draws again each second, so that the screen says so when nothing goes on.
+/// Draws what fits the console's terminal: the screen from 60 columns and 16 rows on if requested, otherwise the bar.
+/// A thread redraws each second, so that the screen shows when nothing progresses.
 /// Threads  only one thread calls it.
 class LiveView {
  public:
@@ -87,7 +88,7 @@ class LiveView {
   LiveView& operator=(const LiveView&) = delete;
 
   void show(const RunProgress& progress);
-  /// Takes it off the terminal, for good.
+  /// Removes it from the terminal for good.
   void end();
 
  private:

@@ -11,19 +11,18 @@
 
 namespace snake_ddp::train {
 
-/// How far a run of this rank is: steps of one board summed over its boards, updates, and the bytes of replay that hold
-/// transitions.
+/// The progress of a run on this rank: steps of all boards together, updates, and the bytes of replay in use.
 struct Progress {
   std::int64_t steps = 0;
   std::int64_t updates = 0;
   std::int64_t replay_bytes = 0;
 };
 
-/// Called after each move of the boards and its updates, for those who measure a run. It must not change the run.
+/// Called after each move of the boards and its updates, for measurements. It must not change the run.
 using Watch = std::function<void(const Progress&)>;
 
-/// Trains until the episodes are used up, the target is reached, or a signal asks to stop. A rank that makes no progress for
-/// --dist_timeout and `patience` more is ended.
+/// Trains until the episodes are used up, the target is reached, or a signal requests a stop. A rank that makes no
+/// progress for --dist_timeout plus `patience` is ended.
 /// Collective  every rank of `world` calls it with the same options.
 /// Returns     kExitDone; after an early stop outside torchrun kExitResumable, or kExitFile without checkpoints.
 /// Throws      base::Error of each kind.

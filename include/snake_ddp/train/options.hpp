@@ -1,4 +1,4 @@
-// The settings of a training run: flags, configuration keys and the run's config.json are this one list.
+// The settings of a training run: flags, configuration keys and the run's config.json all come from this list.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ struct TrainOptions : learners::SharedFlags {
   std::int64_t checkpoint_interval = 1000;
   std::int64_t keep_checkpoints = 3;
   std::string checkpoint_replay = "on";
-  std::string resume;  // empty: auto where torchrun starts ranks anew, else never
+  std::string resume;  // empty: auto if torchrun restarts ranks, otherwise never
 
   std::int64_t n_step = 1;
   std::int64_t rollout_steps = 32;
@@ -83,26 +83,26 @@ struct TrainOptions : learners::SharedFlags {
   double own_reward = 1.0;
   double rival_reward = 0.0;
   std::int64_t view_radius = 0;
-  std::string tokens;  // folder of what pretraining learned; empty: none
+  std::string tokens;  // folder of pretrained networks; empty: none
 };
 
 /// The list over `options`, which must outlive it. Flags of learners come from the registry, jobs' own from their table.
 config::Fields fields(TrainOptions& options);
 
-/// Does the learner `algo` use this flag?
+/// Whether the learner `algo` uses this flag.
 bool uses(const std::string& algo, const config::Field& flag);
 
-/// Looks at the flags in `given`, those that the user names, for some that the learner does not use. One at its default is
-/// none of them: that is how a flag of a configuration file is taken back.
-/// Returns  for flags of the Python trainer a line that says so.
+/// Checks the flags in `given`, those that the user set, for some that the learner does not use. A flag at its
+/// default is ignored: that is how to take back a flag of a configuration file.
+/// Returns  a warning for each flag of the Python trainer.
 /// Throws   UsageError for others.
 std::vector<std::string> check_given(const TrainOptions& options, const std::vector<std::string>& given);
 
-/// Checks what ranges of single fields cannot say, on the flags that the learner uses.
+/// Checks what ranges of single fields cannot express, for the flags that the learner uses.
 /// Throws  UsageError.
 void check_together(const TrainOptions& options);
 
-/// A page: which flag goes with which learner.
+/// The page that lists which flag goes with which learner.
 std::string flags_page();
 
 }  // namespace snake_ddp::train

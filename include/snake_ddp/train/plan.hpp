@@ -1,4 +1,4 @@
-// A run's settings as its parts need them, and what follows from them.
+// A run's settings in the form that its parts need, and what follows from them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,9 +19,9 @@
 
 namespace snake_ddp::train {
 
-/// The flags, parsed: numbers as they are, values in place of words. A flag that the learner does not use has its default.
+/// The flags, parsed: numbers unchanged, values for words. A flag that the learner does not use has its default.
 struct Plan : TrainOptions {
-  /// Throws  UsageError for a word that is none of a flag's.
+  /// Throws  UsageError for a word that its flag does not have.
   explicit Plan(const TrainOptions& options);
 
   const learners::LearnerEntry& learner;
@@ -32,41 +32,41 @@ struct Plan : TrainOptions {
   agents::Curriculum curriculum;
   agents::Mix mix;  // empty: the curriculum decides
   agents::Opponent eval_rival;
-  std::optional<search::Spec> eval_how;  // to look ahead
+  std::optional<search::Spec> eval_how;  // if evaluation games look ahead
   search::Training training;             // what the network's values mean
-  bool self_play, league;                // whom the mix has
+  bool self_play, league;                // what the mix contains
   bool on_device;                        // boards and replay
-  bool records_updates;                  // as CUDA graphs, where the learner is on a GPU
+  bool records_updates;                  // as CUDA graphs, if the learner is on a GPU
   bool overlaps;                         // moves and updates
   bool keeps_replay;                     // in checkpoints
 };
 
-/// All ranks talk about the run's course once in so many steps of their boards: about 20 updates, which is soon
-/// enough for a stop and seldom enough to cost nothing. It follows from the settings alone, so that each rank enters
-/// the same collectives in the same order.
+/// Steps of each board between two votes of all ranks: about 20 updates, which is soon enough for a stop and seldom
+/// enough to cost nothing. It follows from the settings alone, so that each rank enters the same collectives in the
+/// same order.
 std::int64_t vote_interval(const Plan& plan);
 
-/// Does its learner learn from whole rollouts, rather than from replay?
+/// Whether its learner learns from whole rollouts, rather than from replay.
 inline bool learns_from_rollouts(const Plan& plan) { return plan.learner.feed == learners::Feed::kRollout; }
 
-/// Does it learn from windows of consecutive transitions?
+/// Whether it learns from windows of consecutive transitions.
 inline bool learns_from_windows(const Plan& plan) { return plan.learner.feed == learners::Feed::kWindows; }
 
-/// Batches that a rollout of so many steps is cut into, equal on all ranks; with self-play they are larger.
+/// Batches into which a rollout of this many steps is cut, equal on all ranks; with self-play they are larger.
 std::int64_t rollout_batches(const Plan& plan);
 
-/// Transitions that replay must hold: of --buffer_size, or of one rollout.
+/// Transitions that replay must hold: --buffer_size, or those of one rollout.
 std::int64_t replay_capacity(const Plan& plan);
 
-/// Factor on the learning rates after `steps` steps of each board: 1 at the start, --lr_end once as many steps are played
-/// as max_episodes of full length have. Counted in steps, which are equal on all ranks.
+/// Factor on the learning rates after `steps` steps of each board: 1 at the start, --lr_end after as many steps as
+/// max_episodes of full length have. Counted in steps, which are equal on all ranks.
 double rate_factor(const Plan& plan, std::int64_t steps);
 
-/// Looks for what a run on a machine with so many GPUs would miss: a device, files to load.
+/// Checks what a run on a machine with this many GPUs would lack: a device, files to load.
 /// Throws  UsageError, FileError.
 void check_start(const Plan& plan, const dist::World& world, int gpus);
 
-/// `memory`: floats that the policy remembers of a snake.
+/// `memory`: floats of the policy's memory per snake.
 rollout::CollectorOptions collector_options(const Plan& plan, int rank, const League& league,
                                             std::int64_t memory);
 LeagueOptions league_options(const Plan& plan);

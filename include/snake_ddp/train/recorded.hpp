@@ -1,5 +1,5 @@
-// Work on a device that is the same each time: recorded once as a CUDA graph, then replayed, so that the host queues one
-// operation instead of dozens.
+// Work on a device that is the same in each call: recorded once as a CUDA graph, then replayed, so that the host
+// queues one operation instead of dozens.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@ using cuda::Recording;
 using MakeRecording = std::function<std::unique_ptr<Recording>()>;
 
 /// CUDA graphs on the current stream of `device`, which must not be the default one.
-/// Throws  UsageError when one is made and LibTorch's library for GPUs is not loaded.
+/// Throws  UsageError when a graph is made and LibTorch's library for GPUs is not loaded.
 MakeRecording cuda_graphs(at::Device device);
 
 class Recorded {
@@ -27,8 +27,8 @@ class Recorded {
   /// Follows  PyTorch's and NCCL's advice of 11 calls before a recording.
   explicit Recorded(MakeRecording make, int warm_up = 11) : make_(std::move(make)), warm_up_(warm_up) {}
 
-  /// Runs `work`. Its host code runs only if this returns true; if it returns false, a recording of an earlier call
-  /// with the same `kind` was replayed. So what it queues may differ between calls only in the contents of tensors.
+  /// Runs `work`. Returns true if its host code ran, false if an earlier recording with the same `kind` was replayed.
+  /// So what it queues may differ between calls only in the contents of tensors.
   bool run(int kind, const std::function<void()>& work);
 
  private:

@@ -1,4 +1,4 @@
-// Game logs of a training run: from time to time, a game of rank 0's first board.
+// Game logs of a training run: from time to time, one game of rank 0's first board.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ class Recorder {
  public:
   Recorder(std::string folder, const TrainOptions& options, const rollout::Collector& collector);
 
-  /// What rollout::CollectorOptions::watch is called with. Of the first game to end once --record_interval
-  /// more episodes have ended it writes `folder`/episode_{episode}.json, making `folder` where it is missing; a game that it did not see begin is
-  /// passed over.
+  /// The callback rollout::CollectorOptions::watch. Of each --record_interval episodes it writes one game to
+  /// `folder`/episode_{episode}.json, creating `folder` if missing: the first that ends after them and that it saw
+  /// from its start.
   void see(const rollout::Episode& episode, const game::State& board, const game::Actions* actions,
            const game::StepResult* result);
 
-  /// Why a game could not be written since the last call; empty if nothing was in the way.
+  /// Why a game could not be written since the last call; empty if none failed.
   [[nodiscard]] std::string take_failure() { return std::exchange(failure_, {}); }
 
  private:
   std::string folder_, name_;
   std::int64_t interval_, model_episode_;
-  std::int64_t written_;  // intervals that have had their log
+  std::int64_t written_;  // intervals that have their log
   std::optional<records::RecordedGame> running_;
   std::string failure_;
 };

@@ -25,8 +25,8 @@ namespace snake_ddp::train {
 struct Pace {
   double env_steps_per_s = 0;
   double updates_per_s = 0;
-  // Mean time of one gradient all-reduce where the learner is, and the share of the time since the last report that all took:
-  // 0 with one rank; nothing where a recording hides them.
+  // Mean time of one gradient all-reduce, measured on the learner's device, and the share of the time since the last
+  // report that all took: 0 with one rank; nothing if a recording hides them.
   std::optional<double> allreduce_ms = 0.0, allreduce_share = 0.0;
   double memory_mb = 0;  // main memory of this process
   double gpu_memory_mb = 0;
@@ -34,15 +34,15 @@ struct Pace {
 
 struct ReporterOptions {
   bool every_episode = false;            // on the console, not at most one a second
-  bool live_view = true;                 // on a terminal with room for it, instead of the bar
-  std::function<const char*()> doing{};  // what the run does now; called by another thread
+  bool live_view = true;                 // instead of the bar, on a terminal that is large enough
+  std::function<const char*()> doing{};  // what the run is doing; called by another thread
 };
 
 /// A file that cannot be written is reported on the console once, and again when it can be written; training
 /// continues.
 class Reporter {
  public:
-  /// `begin` holds the limits of the run, and the episodes and seconds already used.
+  /// `begin` has the limits of the run, and the episodes and seconds already used.
   /// Throws  FileError if the run folder cannot be written.
   Reporter(const std::string& folder, const RunProgress& begin, const ReporterOptions& options);
 
@@ -61,7 +61,7 @@ class Reporter {
   void pace(std::int64_t episode, const Pace& pace, const learners::UpdateStats* stats, double epsilon,
             int difficulty, std::int64_t replay_size);
 
-  /// What each rank did since the last time; drawn with the next report.
+  /// The ranks' pulses since the last call; drawn with the next report.
   void ranks(std::vector<RankState> ranks);
 
   void evaluation(std::int64_t episode, const std::string& opponent, const play::MatchResult& result);
@@ -73,10 +73,10 @@ class Reporter {
   /// `members`: as they were before the judgement.
   void league(const std::vector<LeagueMember>& members, const Judgement& judgement);
 
-  /// Throws  FileError: what is still to be written cannot be.
+  /// Throws  FileError if what is still buffered cannot be written.
   void flush();
 
-  /// New files in the place of those that somebody removed.
+  /// New files in place of removed ones.
   /// Throws  FileError.
   void begin_files_anew();
 
@@ -94,8 +94,8 @@ class Reporter {
   base::Console console_{1, "; all are in train.log"};
   bool log_failing_ = false, events_failing_ = false;
   RunProgress progress_;
-  const RunProgress first_;  // as this start found it
-  Collected told_;
+  const RunProgress first_;  // at this start
+  Collected reported_;
   double recent_games_ = 0, recent_wins_ = 0, best_evaluation_ = 0;
   bool every_episode_;
   Clock::time_point begin_ = Clock::now(), last_block_{}, last_pace_ = Clock::now();

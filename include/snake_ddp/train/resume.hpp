@@ -1,4 +1,4 @@
-// Going on from a checkpoint.
+// Continuing from a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -14,47 +14,47 @@
 
 namespace snake_ddp::train {
 
-/// What starts ranks anew, as rank 0 writes it into config.json: torchrun's agents and SLURM's job.
+/// What restarts ranks, torchrun's agents and SLURM's job, as rank 0 writes it into config.json.
 struct Launch {
   std::vector<std::string> agents;
   std::string job;
-  int restarts = 0;  // the most that any agent counts
+  int restarts = 0;  // the highest count of any agent
 };
 
-/// Collective  the same result on rank 0 as told by all; empty on the others.
+/// Collective  the ranks' data combined on rank 0; empty on the others.
 Launch launch_of(const dist::World& world, dist::DistContext& context);
 
-/// Whether --resume has the path of a folder.
+/// Whether --resume has a folder's path.
 bool names_a_folder(const std::string& resume);
 
-/// The folder that --resume names: a run's, or one checkpoint's in it. Paths are absolute.
+/// The folder that --resume names: a run's, or one of its checkpoints. Paths are absolute.
 struct Place {
   std::string run;
-  std::string checkpoint;  // its name in checkpoints/; empty: the newest whole one
+  std::string checkpoint;  // its name in checkpoints/; empty: the newest complete one
 };
 Place place_of(const std::string& path);
 
-/// Keys of a run's config.json that are no settings of this version.
+/// Keys of a run's config.json that are not settings of this version.
 std::vector<std::string> unknown_settings(const nlohmann::ordered_json& config);
 
-/// What to go on with.
+/// What this start continues.
 struct Origin {
   Place place;                     // no run: begin a new one
-  std::string identity;            // rank 0: of the run; empty where it has none yet
-  std::vector<std::string> lines;  // rank 0: to tell
+  std::string identity;            // rank 0: of the run; empty if it has none yet
+  std::vector<std::string> lines;  // rank 0: to report
 };
 
-/// The run to go on with, as --resume and the launch say.
+/// The run to continue, chosen by --resume and the launch.
 /// Collective  the same place on all ranks.
-/// Throws      FileError where a run that may be meant cannot be read, or holds damaged checkpoints only.
+/// Throws      FileError if a run that may be the one cannot be read, or has only damaged checkpoints.
 Origin origin_of(const TrainOptions& options, const Launch& launch, dist::DistContext& context);
 
-/// Puts `state` where the newest whole checkpoint of the run was, or the one that is named. Damaged ones are told, set aside
-/// and passed over.
+/// Restores the newest complete checkpoint of the run, or the named one, into `state`. Damaged ones are reported, set
+/// aside and skipped.
 /// Collective  every rank calls it; the shared part is the same on all afterwards.
-/// Returns     on rank 0 lines that tell what was done and what changed, beside the origin's.
-/// Throws      FileError if there is no whole checkpoint, or a rank could not read one, or it is another run's; then none
-///             has another name. UsageError if a setting differs that must not.
+/// Returns     on rank 0 lines about what was restored and what changed, after the origin's.
+/// Throws      FileError if no checkpoint is complete, or a rank could not read one, or it belongs to another run;
+///             then none is renamed. UsageError if a setting differs that must not.
 std::vector<std::string> resume_from(const Origin& origin, const running::Access& access,
                                      const RunState& state, const nlohmann::ordered_json& settings,
                                      dist::DistContext& context);

@@ -1,4 +1,4 @@
-// What --tokens names.
+// The networks of --tokens.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 namespace snake_ddp::train {
 
 /// The best tokenizer and mask predictor in `folder`.
-/// Throws  FileError where the files are missing, damaged or do not fit what snakes see here.
+/// Throws  FileError if the files are missing, damaged, or made for other observations.
 nets::TokenReader token_reader(const std::string& folder, at::Device device);
 
 }  // namespace snake_ddp::train
