@@ -161,7 +161,7 @@ def _split(spec: str) -> tuple[str, str]:
 def _network(spec: str, path: str, mode: str, mask_fatal: bool) -> tuple[str, dict[str, Any]]:
     if mode and mode != _ARGMAX and not mode.startswith(_SEARCHES):
         raise ValueError(
-            f'team "{spec}": "{mode}" is no way to play; after a file\'s name there may be :argmax, or a search such as :look4 or '
+            f'team "{spec}": "{mode}" is not a way to play; after a file\'s name there may be :argmax, or a search such as :look4 or '
             ":puct100"
         )
     if not os.path.exists(path) and "/" not in path and not path.endswith(".pth"):

@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A kind of network, told from a tensor that others do not have; `logits` is the TorchScript function from features to
-// what the last layer's activation gets.
+// A kind of network, recognised by a tensor that the others do not have; `logits` is the TorchScript function from
+// features to the input of the last activation.
 struct NetworkKind {
   const char* name;
   const char* mark;
@@ -46,7 +46,7 @@ def logits(self, features: Tensor) -> Tensor:
     hidden = torch.relu(torch.linear(team, second.weight, second.bias))
     return torch.linear(hidden, third.weight, third.bias)
 )"},
-    {"rqmix", "gru.weight_ih", ""},  // what the other forms are asked has no memory
+    {"rqmix", "gru.weight_ih", ""},  // the other formats cannot represent memory
     {"dqn", "norm_0.weight", R"(
 def logits(self, features: Tensor) -> Tensor:
     first, second, third = getattr(self.q_net, "0"), getattr(self.q_net, "1"), getattr(self.q_net, "2")
@@ -80,13 +80,13 @@ struct HeadKind {
   const char* forward;
 };
 
-// A Q-network's answer is its last layer's.
+// A Q-network's output is that of its last layer.
 constexpr HeadKind kValues = {nets::Head::kSoftmax, "values", R"(
 def forward(self, features: Tensor) -> Tensor:
     return self.logits(features)
 )"};
 
-// Both give probabilities: what players sample from, divided by its sum.
+// Both give probabilities: players sample from the output divided by its sum.
 constexpr HeadKind kHeads[] = {
     {nets::Head::kSoftmax, "softmax", R"(
 def forward(self, features: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ std::string filled_in(std::string text, const std::string& name, const std::stri
   return text.replace(at, place.size(), value);
 }
 
-// As the inside of a Python string.
+// Escaped for a Python string.
 std::string quoted(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -142,7 +142,7 @@ void refuse_memory(const ActorFile& actor, const char* format) {
         format, actor.path));
 }
 
-// What a submission that looks ahead takes the network's values for; none for one that does not.
+// What the network's values mean to a submission that looks ahead; nothing for one that does not.
 std::optional<search::Training> training_for_search(const ActorFile& actor) {
   if (actor.bare || !nets::is_q_net(actor.weights)) return std::nullopt;
   try {
@@ -195,7 +195,7 @@ void write_safetensors(const ActorFile& actor, const std::string& output) {
 
 ActorFile read_actor(const std::string& spec, const std::string& head, bool mask_fatal) {
   const Team team =
-      team_from_spec(spec, mask_fatal);  // reads it as a player would, so what is no actor is told
+      team_from_spec(spec, mask_fatal);  // reads it as a player would: throws unless it is an actor
   if (team.policy == nullptr)
     throw base::UsageError(fmt::format("--actor {}: a scripted team; give an actor's file", spec));
   if (team.player.search)
@@ -214,7 +214,7 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
     actor.argmax = true;
     return actor;
   }
-  if (!head.empty()) actor.record.clear();  // it names another one
+  if (!head.empty()) actor.record.clear();  // the record has another one
   actor.head = head.empty() ? team.head : nets::head_from_name(head);
   return actor;
 }

@@ -12,7 +12,7 @@ namespace snake_ddp::app {
 namespace {
 
 constexpr std::string_view kSmall = "abcdef", kArrows = "^v<>";
-// Team A white on blue, team B black on yellow: apart for people with any kind of colour vision.
+// Team A white on blue, team B black on yellow: distinct with any kind of colour vision.
 constexpr std::array<std::string_view, 2> kTeamColour{"\x1b[97;44m", "\x1b[30;43m"};
 constexpr std::string_view kBeanColour = "\x1b[1;32m", kFaint = "\x1b[2m", kPlain = "\x1b[0m";
 
@@ -23,8 +23,7 @@ struct Cell {
 
 }  // namespace
 
-// What a terminal would obey must not reach it. 0xc2 0x80..0x9f are control
-// characters in UTF-8.
+// No control character may reach the terminal. 0xc2 0x80..0x9f are control characters in UTF-8.
 std::string harmless(const std::string& name) {
   std::string text;
   for (std::size_t k = 0; k < name.size(); ++k) {
@@ -45,10 +44,10 @@ std::string board_text(const Moment& moment, bool colour) {
   for (const int bean : moment.board.beans) cells[static_cast<std::size_t>(bean)] = {"()", kBeanColour};
   for (std::size_t i = 0; i < game::kSnakes; ++i) {
     const std::vector<int>& body = moment.board.snakes[i];
-    for (std::size_t k = body.size(); k-- > 0;) {  // the head last: it is on top
+    for (std::size_t k = body.size(); k-- > 0;) {  // the head last, on top
       const int direction = moment.board.directions[i];
       const char looks =
-          direction == records::kUntold ? kSmall[i] : kArrows[static_cast<std::size_t>(direction)];
+          direction == records::kUnknown ? kSmall[i] : kArrows[static_cast<std::size_t>(direction)];
       const std::string head{game::letter(static_cast<int>(i)), looks};
       cells[static_cast<std::size_t>(body[k])] = {k == 0 ? head : std::string(2, kSmall[i]),
                                                   kTeamColour[i / game::kTeamSize]};

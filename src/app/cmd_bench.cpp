@@ -63,7 +63,7 @@ Rows update_rows(const BenchLine& l) {
                            : bench::measure_device_update(l.seconds, sizes, bench::device_named(l.device));
 }
 
-// Those that start processes come first: the others leave threads of LibTorch behind.
+// Benches that start processes come first: the others leave LibTorch's threads running.
 constexpr Bench kBenches[] = {
     {"allreduce",
      [](const BenchLine& l) { return bench::measure_allreduce(l.seconds, l.rounds, l.ranks, l.config); }},
@@ -165,7 +165,7 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
       ->check(CLI::Range(0.001, 1024.0))
       ->capture_default_str();
   command.add_flag("--json", line->json, "one JSON object on stdout");
-  // How a bench starts itself again; see bench_jobs.hpp.
+  // The job of a bench's own child process; see bench/jobs.hpp.
   command.add_option("--job", line->job)->group("");
   command.add_option("--job_settings", line->job_settings)->group("");
   command.add_option("--job_result", line->job_result)->group("");

@@ -52,14 +52,14 @@ struct EvalLine {
   double speed = 8;
 };
 
-/// The teams' names on the board of a game.
+/// The teams' names in the picture of a board.
 std::array<std::string, 2> names_of(const EvalLine& line, std::int64_t game) {
   std::array<std::string, 2> names{line.team_a, line.team_b};
   if (line.swap_sides && game % 2 == 1) std::swap(names[0], names[1]);
   return names;
 }
 
-/// Writes each game to `line.record`, with --explain with the teams' reasons.
+/// Writes each game to `line.record`; with --explain including the teams' reasons.
 void record_games(const EvalLine& line, play::MatchOptions& match) {
   records::make_folders(line.record);
   const auto running = std::make_shared<std::map<std::int64_t, records::RecordedGame>>();
@@ -90,7 +90,8 @@ void record_games(const EvalLine& line, play::MatchOptions& match) {
   };
 }
 
-/// Writes boards of each game to a set; of several ranks each writes its own, the first one to the very path.
+/// Writes boards of each game to a set. With several ranks each writes its own; the first one's has exactly the given
+/// path.
 std::shared_ptr<data::BoardSetWriter> record_boards(const EvalLine& line, int rank,
                                                     play::MatchOptions& match) {
   if (!line.record_boards.ends_with(data::kBoardSetEnding)) {
@@ -135,7 +136,7 @@ void watch_game(const EvalLine& line, play::MatchOptions& match) {
   };
 }
 
-/// By cause, sums over all games.
+/// By cause, summed over all games.
 nlohmann::ordered_json json_of(const play::DeathSums& sums) {
   nlohmann::ordered_json causes;
   for (std::size_t k = 0; k < play::kDeathKinds; ++k) {
@@ -300,7 +301,7 @@ Action add_eval(CLI::App& command) {
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (boards) boards->finish();
     context.barrier("end of eval", context.deadline());
-    // The others need not wait for whoever reads this.
+    // The other ranks need not wait for the reader of this.
     if (context.is_main()) print(*line, result, static_cast<double>(result.steps) / passed);
     return base::kExitDone;
   };

@@ -27,7 +27,7 @@ namespace {
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-// Compute capabilities that our own kernels were compiled for, as "90"; none without nvcc.
+// Compute capabilities for which our own kernels were compiled, as "90"; none without nvcc.
 std::vector<std::string> kernels() {
   std::istringstream words(SD_KERNELS);
   return {std::istream_iterator<std::string>(words), {}};
@@ -93,7 +93,7 @@ bool is_checkpoint(const fs::path& path) {
   return path.filename().string().starts_with("step_") || fs::exists(path / "manifest.json");
 }
 
-// Every weights file and checkpoint of a run is read, so "whole" means that each can be loaded.
+// Reads every weights file and checkpoint of a run, so "whole" means that each can be loaded.
 ordered_json about_run(const fs::path& path) {
   const std::string config = (path / "config.json").string();
   if (!fs::exists(config)) {
@@ -131,7 +131,7 @@ ordered_json about_run(const fs::path& path) {
           {"settings", settings}};
 }
 
-// Names of tensors may be any bytes.
+// Tensor names may be any bytes.
 std::string text_of(const ordered_json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

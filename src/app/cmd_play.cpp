@@ -34,7 +34,7 @@ struct PlayLine {
   std::optional<int> step;
 };
 
-// A game under way, with all that came before.
+// A game in progress, with everything before.
 struct Game {
   game::State state;
   records::RecordedGame record;
@@ -48,32 +48,32 @@ Game dealt(std::uint64_t seed) {
   return game;
 }
 
-// What a log says after some steps, on the very board.
+// The game of a log after some steps, on exactly its board.
 Game from_log(const PlayLine& line) {
   records::RecordedGame record = records::nth_game(line.from, line.game);
   const std::vector<game::State> boards = records::boards_of(record, line.from);
   const auto step = static_cast<std::size_t>(line.step.value_or(0));
   if (step >= boards.size() || boards[step].done()) {
-    throw base::UsageError(fmt::format("--step {}: {} has {} steps; the last one to go on from is {}", step,
-                                       line.from, record.steps.size(),
+    throw base::UsageError(fmt::format("--step {}: {} has {} steps; the last one to continue from is {}",
+                                       step, line.from, record.steps.size(),
                                        boards.size() - (boards.back().done() ? 2 : 1)));
   }
   record.steps.resize(step);
-  const auto moves_untold = [](const records::RecordedStep& s) {
-    return std::count(s.actions.begin(), s.actions.end(), records::kUntold) > 0;
+  const auto moves_unknown = [](const records::RecordedStep& s) {
+    return std::count(s.actions.begin(), s.actions.end(), records::kUnknown) > 0;
   };
-  if (!line.record.empty() && std::any_of(record.steps.begin(), record.steps.end(), moves_untold)) {
+  if (!line.record.empty() && std::any_of(record.steps.begin(), record.steps.end(), moves_unknown)) {
     throw base::UsageError(fmt::format(
-        "--record: {} does not say which moves were chosen, so no log can begin with it; leave --record out",
+        "--record: {} does not contain the chosen moves, so a log cannot start from it; leave out --record",
         line.from));
   }
-  // A log does not tell the last directions of snakes that died.
+  // A log lacks the last directions of snakes that died.
   if (step > 0) record.steps.back().after.directions = game::position_of(boards[step]).directions;
   record.cut_off = false;
   return {boards[step], std::move(record)};
 }
 
-// The last turns that were asked for; one is made a step, so that two quick keys are two turns.
+// The last turns that were pressed; one is used per step, so that two quick keys are two turns.
 class Steering {
  public:
   void press(Key key) {
@@ -84,7 +84,7 @@ class Steering {
     while (!turns_.empty()) {
       const std::uint8_t turn = turns_.front();
       turns_.pop_front();
-      if (turn != (direction ^ 1)) return turn;  // the rules would turn a snake that goes back anywhere
+      if (turn != (direction ^ 1)) return turn;  // the rules replace a reversal by a random direction
     }
     return static_cast<std::uint8_t>(direction);
   }
@@ -95,15 +95,14 @@ class Steering {
   std::deque<std::uint8_t> turns_;
 };
 
-// What happened to whom, in words.
+// The deaths and points of a step, in words.
 std::string news(const game::StepResult& result, int you) {
   const int team = you / game::kTeamSize;
   std::string mates, foes;
   for (int i = 0; i < game::kSnakes; ++i)
     if (result.hit[i] != 0 && i != you) (i / game::kTeamSize == team ? mates : foes) += game::letter(i);
   std::string text;
-  if (result.hit[you] != 0)
-    text += fmt::format("You died: {} points. Here you are again. ", result.reward[you]);
+  if (result.hit[you] != 0) text += fmt::format("You died: {} points. You are back. ", result.reward[you]);
   if (result.hit[you] == 0 && result.reward[you] > 0) text += "Yum! ";
   if (!foes.empty()) text += fmt::format("Foe {} died! ", fmt::join(foes, ", "));
   if (!mates.empty()) text += fmt::format("Mate {} died. ", fmt::join(mates, ", "));
@@ -114,7 +113,7 @@ struct Tally {
   int beans = 0, deaths = 0;
 };
 
-// Plays to the end of the game, or until the person ends it.
+// Plays to the end of the game, or until the player quits.
 Tally play(const PlayLine& line, const Team& a, const Team& b, std::uint64_t seed, int you, Game& game) {
   const auto mover_a = rollout::mover(a.player)(seed), mover_b = rollout::mover(b.player)(seed);
   const base::Abilities able = base::abilities();
@@ -123,7 +122,7 @@ Tally play(const PlayLine& line, const Team& a, const Team& b, std::uint64_t see
   Steering steering;
   Tally tally;
   bool paused = true;
-  std::string says = fmt::format("You are {}. A turn or space begins.", game::letter(you));
+  std::string says = fmt::format("You are {}. Turn or press space to begin.", game::letter(you));
   for (bool changed = true; !game.state.done();) {
     if (changed) terminal.show(play_text({game.state, you, says, able}));
     changed = false;
@@ -135,7 +134,7 @@ Tally play(const PlayLine& line, const Team& a, const Team& b, std::uint64_t see
       paused = key == Key::kPause && !paused;
       if (key != Key::kPause) steering.press(*key);
       if (was == paused) continue;
-      says = paused ? "Paused; space goes on." : "";
+      says = paused ? "Paused; press space to continue." : "";
       changed = true;
       break;
     }
@@ -173,7 +172,7 @@ std::string summary(const PlayLine& line, const Game& game, int you, std::uint64
   }
   text += fmt::format("Your snake ate {} beans and died {} times; it is {} long. Seed {}.\n", tally.beans,
                       tally.deaths, game.state.length(you), seed);
-  if (line.record.empty()) return text + "--record FILE keeps the game, for snake_ddp replay.\n";
+  if (line.record.empty()) return text + "--record FILE saves the game for snake_ddp replay.\n";
   return text + fmt::format("Look at it: snake_ddp replay {} --html game.html --blunders\n", line.record);
 }
 
@@ -182,28 +181,28 @@ std::string summary(const PlayLine& line, const Game& game, int you, std::uint64
 Action add_play(CLI::App& command) {
   const auto line = std::make_shared<PlayLine>();
   command
-      .add_option(
-          "--team_a,--team-a", line->team_a,
-          "snakes A, B and C, but for yours: a team as eval takes it, also with a search (PATH:look4)")
+      .add_option("--team_a,--team-a", line->team_a,
+                  "snakes A, B and C except yours: a team as in eval, also with a search (PATH:look4)")
       ->capture_default_str();
   command.add_option("--team_b,--team-b", line->team_b, "snakes D, E and F")->capture_default_str();
-  command.add_option("--snake", line->snake, "the one that is yours, A to F")
+  command.add_option("--snake", line->snake, "your snake, A to F")
       ->check(CLI::IsMember({"A", "B", "C", "D", "E", "F"}, CLI::ignore_case))
       ->capture_default_str();
-  command.add_option("--pace", line->pace, "seconds a step takes")
+  command.add_option("--pace", line->pace, "seconds per step")
       ->check(CLI::Range(0.05, 10.0))
       ->capture_default_str();
-  command.add_option("--seed", line->seed, "the same start and beans again [another one each time]");
+  command.add_option("--seed", line->seed,
+                     "random seed: the same start and beans again [a new one each time]");
   command.add_option("--record", line->record, "write the game to this file as a log");
-  command.add_option("--from", line->from, "go on from a game log, on the very board");
+  command.add_option("--from", line->from, "continue from a game log, on exactly its board");
   command.add_option("--game", line->game, "number of the game in that file, from 0")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
       ->capture_default_str();
-  command.add_option("--step", line->step, "steps of that game that are kept [0]")
+  command.add_option("--step", line->step, "steps of that game to keep [0]")
       ->check(CLI::Range(0, game::kMaxSteps));
   return [line]() -> int {
     if (line->from.empty() && line->step)
-      throw base::UsageError("--step is a step of the game that --from FILE names");
+      throw base::UsageError("--step needs --from FILE: it is a step of that game");
     const Team a = team_from_spec(line->team_a), b = team_from_spec(line->team_b);
     const std::uint64_t seed = line->seed ? *line->seed : std::random_device()() % 1'000'000;
     const int you = (line->snake[0] | 32) - 'a', team = you / game::kTeamSize;

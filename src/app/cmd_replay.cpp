@@ -42,7 +42,7 @@ std::vector<search::Loss> blunders_of(const ReplayLine& line, const records::Rec
     for (std::size_t i = 0; i < game::kSnakes;
          ++i) {  // logs without actions: what a living snake's body shows
       int& played = turns.back().played[i];
-      if (played == records::kUntold && step.hit[i] == 0)
+      if (played == records::kUnknown && step.hit[i] == 0)
         played = records::direction_of(step.after.snakes[i]);
     }
   }

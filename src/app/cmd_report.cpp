@@ -48,7 +48,7 @@ Action add_report(CLI::App& command) {
       ->check(CLI::Range(0, 100'000))
       ->capture_default_str();
   command.add_option("--champion", line->data.champion,
-                     fmt::format("an actor to play against, too [{}, if it is there]", kChampion));
+                     fmt::format("another actor to play against [{}, if it exists]", kChampion));
   command.add_flag("--watch", line->watch, "write the page again until the last of the runs has ended");
   command.add_option("--every", line->every, "seconds between two pages of --watch")
       ->check(CLI::Range(0.1, 86'400.0))

@@ -25,7 +25,7 @@
 namespace snake_ddp::app {
 namespace {
 
-// Settings are often checked on another machine than the run will get.
+// Settings are often checked on another machine than the one for the run.
 #ifdef SD_HAVE_CUDA
 constexpr int kGpusElsewhere = 1;
 #else
@@ -40,7 +40,7 @@ struct TrainLine {
   OwnRanks ranks;
 };
 
-// The learner that the command line or its configuration file names; empty: neither does.
+// The learner from the command line or its configuration file; empty if neither has one.
 std::string named_learner(const TrainLine& line) {
   train::TrainOptions options;
   options.algo.clear();
@@ -68,7 +68,7 @@ class Help : public CLI::Formatter {
     return CLI::Formatter::make_group(std::move(group), is_positional, std::move(options));
   }
 
-  // The names in braces say nothing new in the help of one learner.
+  // In the help of one learner the names in braces are redundant.
   std::string make_option_desc(const CLI::Option* option) const override {
     const std::string text = option->get_description();
     return algo_.empty() || !text.ends_with("}") ? text : text.substr(0, text.rfind(" {"));
@@ -85,7 +85,7 @@ class Help : public CLI::Formatter {
   std::set<std::string> unused_;
 };
 
-// Those of a run's config.json that set nothing here; the run tells which of them are no settings any more.
+// The keys of a run's config.json that set nothing here; the run reports which of them are no longer settings.
 std::vector<std::string> keys_passed_over(const std::string& settings, const std::string& resume) {
   std::vector<std::string> keys = {"run", "resume"};
   try {
@@ -95,7 +95,7 @@ std::vector<std::string> keys_passed_over(const std::string& settings, const std
   } catch (const records::SystemError& e) {
     if (!e.is_missing()) throw;
     throw base::FileError("--resume " + resume + ": not the folder of a run; it has no config.json");
-  } catch (const base::FileError&) {  // told by who reads it in earnest
+  } catch (const base::FileError&) {  // reported when the run reads it
   }
   return keys;
 }
@@ -120,7 +120,7 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
     const auto read_settings = [&] {
       std::vector<std::string> given;
       if (!line->config.empty()) given = config::set_from_file(fields, line->config, {"run"});
-      // The config.json of a run holds all settings, whether somebody asked for them or not.
+      // A run's config.json holds all settings, whether they were set by the user or not.
       if (std::find(given.begin(), given.end(), "run") != given.end()) given.clear();
       apply_given(fields, line->given);
       for (const auto& [name, value] : line->given) given.push_back(name);
@@ -128,7 +128,7 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
     };
     std::vector<std::string> given = read_settings();
     if (const std::string resume = line->options.resume; train::names_a_folder(resume)) {
-      // The run's own settings, where the command line and the file say nothing.
+      // The run's own settings, unless set by the command line or the file.
       const std::string settings = train::place_of(resume).run + "/config.json";
       const std::vector<std::string> passed_over = keys_passed_over(settings, resume);
       line->options = train::TrainOptions();

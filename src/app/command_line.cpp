@@ -33,7 +33,7 @@ std::vector<std::string> known_flags(const CLI::App& command) {
   return names;
 }
 
-// Settings and names go into JSON files and from rank to rank as JSON, which is UTF-8.
+// Settings and names are exchanged between ranks and files as JSON, which is UTF-8.
 void check_text(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (base::is_utf8(arguments[i])) continue;
@@ -45,7 +45,7 @@ void check_text(const std::vector<std::string>& arguments) {
   }
 }
 
-// The message for an argument that the command does not know.
+// The message for an unknown argument of a command.
 std::string unknown_argument(const CLI::App& command, const std::string& argument) {
   const std::string name = argument.substr(0, argument.find('='));
   if (name.rfind("--", 0) != 0) {
@@ -139,7 +139,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
                                          fmt::join(names, ", ")));
     }
   }
-  std::reverse(line.begin(), line.end());  // CLI11 takes the last one first
+  std::reverse(line.begin(), line.end());  // CLI11 expects the last one first
   try {
     program.parse(line);
   } catch (const CLI::Success& e) {  // --help and --version
@@ -154,7 +154,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
     if (!c.app->parsed()) continue;
     const std::vector<std::string> rest = c.app->remaining();
     if (!rest.empty()) throw base::UsageError(unknown_argument(*c.app, rest.front()));
-    // The others have nothing to save: a signal ends them.
+    // Other commands have nothing to save: a signal ends them.
     if (c.app != train && c.app != pretrain && c.app != eval) base::release_run_signals();
     return c.action();
   }

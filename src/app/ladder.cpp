@@ -31,11 +31,11 @@ struct Pair {
   play::MatchResult result;
 };
 
-// All games of one team.
+// The results of one team's games.
 struct Standing {
   std::size_t team = 0;
   play::Rating rating;
-  play::MatchResult sum;  // seen from the team
+  play::MatchResult sum;  // from the team's side
 
   [[nodiscard]] double point_rate() const {
     return (static_cast<double>(sum.wins) + 0.5 * static_cast<double>(sum.draws)) /
@@ -74,7 +74,7 @@ play::MatchResult turned(const play::MatchResult& r) {
   return {r.games, r.losses, r.draws, r.wins, r.score_b, r.score_a, r.steps, r.deaths_b, r.deaths_a};
 }
 
-// Best first; equal ones in the order in which they were named.
+// Best first; equal ones in the order of the command line.
 std::vector<Standing> standings(std::size_t teams, const std::vector<Pair>& pairs,
                                 std::optional<std::size_t> anchor) {
   std::vector<play::Meeting> meetings;
@@ -174,7 +174,7 @@ void play_ladder(const LadderOptions& options) {
   if (!results) throw base::Stopped("stopped by a signal before all games were played; there is no result");
   const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   context.barrier("end of eval", context.deadline());
-  if (context.is_main()) {  // the others need not wait for whoever reads this
+  if (context.is_main()) {  // the others need not wait for the reader of this
     std::int64_t steps = 0;
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       pairs[i].result = (*results)[i];

@@ -18,7 +18,7 @@
 
 namespace {
 
-// With the rank and host where there are several, so that a log of many ranks can be read.
+// With the rank and host if there are several, for logs of many ranks.
 int report(const std::string& what, int code, bool peer_only) {
   const char* rank = std::getenv("RANK");
   const std::string who =
@@ -52,11 +52,11 @@ int main(int argc, char** argv) {
   snake_ddp::base::hold_run_signals();  // until the command is known
   snake_ddp::dist::install_failure_handlers();
   snake_ddp::dist::end_with_torchrun();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a failed write, which tells what and where
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit becomes a failed write, whose error names the file
   const int code = run({argv + 1, argv + argc});
   if (snake_ddp::cuda::is_loaded())
-    return code;  // the driver's tools write what they have measured when the process ends
-  // LibTorch's destructors take a tenth of a second to free what ends with the process.
+    return code;  // the driver's tools write their measurements when the process ends normally
+  // LibTorch's destructors take a tenth of a second to free memory that ends with the process anyway.
   std::fflush(nullptr);
   std::_Exit(code);
 }

@@ -1,4 +1,4 @@
-// Pages that carry their data.
+// HTML pages with embedded data.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,9 +11,9 @@
 
 namespace snake_ddp::app {
 
-/// The page with `data` in place of the `null` of its element `id`. Nothing in the data is markup.
+/// The page with `data` in place of the `null` in its element `id`. Nothing in the data is markup.
 inline std::string with_data(std::string_view html, std::string_view id, const nlohmann::ordered_json& data) {
-  // Plain ASCII, and without the characters that mean something in HTML: only texts can hold them.
+  // Plain ASCII without the characters that are special in HTML, which only occur in strings.
   std::string text;
   for (const char c : data.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)) {
     switch (c) {
@@ -34,7 +34,7 @@ inline std::string with_data(std::string_view html, std::string_view id, const n
   const std::string place = fmt::format("<script type=\"application/json\" id=\"{}\">{}", id, kNull);
   std::string page(html);
   const std::size_t at = page.find(place);
-  SD_CHECK(at != std::string::npos, "the page has no place for its data");
+  SD_CHECK(at != std::string::npos, "the page has no element for its data");
   return page.replace(at + place.size() - kNull.size(), kNull.size(), text);
 }
 

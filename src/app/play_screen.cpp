@@ -11,10 +11,11 @@
 namespace snake_ddp::app {
 namespace {
 
-// Of the 256 colours that terminals share. Blue and orange can be told apart with any kind of colour vision; heads have letters.
+// From the 256 colours that terminals share. Blue and orange are distinct with any kind of colour vision; heads have
+// letters.
 constexpr int kFloor = 235, kOtherFloor = 236, kBean = 114, kYou = 231, kDark = 16;
 constexpr std::array<int, game::kSnakes> kBodies{33, 75, 26, 208, 214, 172};
-constexpr int kPixels = 3;  // of a cell, across and down; half a character is as wide as high
+constexpr int kPixels = 3;  // per cell, across and down; half a character is as wide as it is high
 constexpr int kWide = game::kCols * kPixels, kHigh = game::kRows * kPixels;
 
 struct Picture {
@@ -29,7 +30,7 @@ struct Picture {
   }
 };
 
-// A body is two pixels thick; the third one leads to the next segment.
+// A body is two pixels thick; the third pixel connects it to the next segment.
 void draw_snake(Picture& picture, const game::State& state, int snake, bool you) {
   const int with = you ? kYou : kBodies[static_cast<std::size_t>(snake)];
   std::uint8_t cells[game::kCells];
@@ -44,7 +45,7 @@ void draw_snake(Picture& picture, const game::State& state, int snake, bool you)
   }
   if (count == 0) return;
   picture.fill(cells[0], kPixels, kPixels, 0, 0, with);
-  // The line of text that only this cell has.
+  // The text line that shows only this cell.
   const auto line = static_cast<std::size_t>((game::row_of(cells[0]) * kPixels + 1) / 2);
   const auto column = static_cast<std::size_t>(game::column_of(cells[0]) * kPixels + 1);
   constexpr std::array kPointers{"▲", "▼", "◀", "▶"};
@@ -93,7 +94,7 @@ std::vector<std::string> split(const std::string& text) {
   return lines;
 }
 
-// Of the board as text, without its first and last line, which say what stands beside it here.
+// The board as text, without its first and last line, whose contents are beside the board here.
 std::vector<std::string> plain_lines(const game::State& state, bool colour) {
   const game::Position position = game::position_of(state);
   const records::RecordedBoard board{position.snakes, position.directions, position.beans};

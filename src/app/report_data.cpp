@@ -25,26 +25,26 @@ using train::Curve;
 using train::History;
 
 constexpr std::size_t kMostEvaluations = 400, kMostNotes = 100;
-constexpr std::size_t kPointsOfAll = 480;  // of one curve, in all runs together
+constexpr std::size_t kPointsOfAll = 480;  // per curve, over all runs together
 constexpr std::size_t kMostGameBytes = 600'000;
 
-/// As short as the digits allow.
+/// Rounded to six digits.
 double tidy(double value) { return std::isfinite(value) ? std::stod(fmt::format("{:.6g}", value)) : value; }
 
-/// The shortest number that is this float.
+/// The shortest decimal number that is this float.
 double exact(float value) { return std::isfinite(value) ? std::stod(fmt::format("{}", value)) : value; }
 
 std::string clock_text(double time) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(time)));
 }
 
-/// Places on the three axes.
+/// Positions on the three axes.
 class Axes {
  public:
   explicit Axes(const History& history) : history_(history) {
     const auto found = history.curves.find("collect/env_steps");
     if (found == history.curves.end()) return;
-    // The tag counts from each start on.
+    // The tag counts from zero at each start.
     double done = 0;
     std::size_t next = 0;
     for (std::size_t i = 0; i < found->second.time.size(); ++i) {
@@ -58,7 +58,7 @@ class Axes {
       steps_.push_back(done + static_cast<double>(found->second.value[i]));
     }
   }
-  /// Of the point that was written last before this time.
+  /// Episode of the last point before this time.
   [[nodiscard]] std::int64_t episodes(double time) const {
     std::int64_t last = 0;
     for (const auto& [tag, curve] : history_.curves) {
@@ -84,7 +84,7 @@ class Axes {
   std::vector<double> times_, steps_;
 };
 
-/// Means of neighbours where there are more than `most` points.
+/// Means of neighbours if there are more than `most` points.
 ordered_json curve_json(const Curve& curve, const Axes& axes, std::size_t most) {
   const std::size_t count = curve.time.size(), places = std::min(count, most);
   ordered_json minutes = ordered_json::array(), steps = minutes, episodes = minutes, values = minutes;
@@ -110,14 +110,14 @@ const Curve* find(const History& history, const char* tag) {
   return found == history.curves.end() || found->second.time.empty() ? nullptr : &found->second;
 }
 
-/// What went into playing, of the time between two points.
+/// The share of the time between two points that was spent on playing.
 Curve playing_share(const History& history, double ranks) {
   Curve share;
   const Curve* played = find(history, "collect/play_seconds");
   for (std::size_t i = 1; played != nullptr && i < played->time.size(); ++i) {
     const double passed = played->time[i] - played->time[i - 1];
     const double seconds = static_cast<double>(played->value[i] - played->value[i - 1]) / ranks;
-    if (passed <= 0 || seconds < 0) continue;  // a start in between
+    if (passed <= 0 || seconds < 0) continue;  // there was a start in between
     share.time.push_back(played->time[i]);
     share.episode.push_back(played->episode[i]);
     share.value.push_back(static_cast<float>(std::min(1.0, seconds / passed)));
@@ -138,8 +138,8 @@ const std::regex kEvaluation(
 const std::regex kLeague(R"(^\[League at episode (\d+)\] Elo (-?\d+) \[(-?\d+), (-?\d+)\])");
 
 struct LineKind {
-  const char *begin, *holds;  // how the line begins, and what it has in it
-  const char* mark;           // on the time line; empty: nothing to show
+  const char *begin, *holds;  // the line's beginning, and a text that it contains
+  const char* mark;           // on the time line; empty: none
 };
 constexpr LineKind kLines[] = {{"[Episode ", "", ""},
                                {"[Evaluation at ", "", ""},
@@ -156,7 +156,7 @@ constexpr LineKind kLines[] = {{"[Episode ", "", ""},
                                {"Training completed! ", "", "end"},
                                {"Stopped by a signal ", "", "stopped"}};
 
-/// The mark of a line; nothing for one that is none of these: somebody should read it.
+/// The mark of a line; nothing for a line of another kind, which is worth reading.
 std::optional<std::string> mark_of(const std::string& text) {
   for (const LineKind& kind : kLines)
     if (text.starts_with(kind.begin) && text.find(kind.holds) != std::string::npos) return kind.mark;
@@ -218,7 +218,7 @@ ordered_json league(const History& history, const Axes& axes) {
   return all;
 }
 
-/// Marks of the time line, lines that somebody should read, and how the run ended.
+/// Marks of the time line, lines worth reading, and how the run ended.
 void add_log(const History& history, const Axes& axes, ordered_json& run) {
   ordered_json marks = ordered_json::array(), notes = ordered_json::array();
   std::string state = "died";
@@ -269,7 +269,7 @@ ordered_json differences(const ordered_json& settings, const ordered_json& base)
   return all;
 }
 
-/// What runs share that differ in their seed alone.
+/// The key that runs share if they differ only in their seed.
 std::string settings_without_seed(ordered_json settings) {
   const ordered_json ranks =
       settings.value("run", ordered_json::object()).value("world_size", ordered_json(1));
@@ -277,7 +277,7 @@ std::string settings_without_seed(ordered_json settings) {
   return settings.dump() + ranks.dump();
 }
 
-/// Pages of the last evaluation's games, while there is room for them.
+/// Pages of the last evaluation's games, as far as they fit.
 ordered_json games_of(const std::string& folder, std::size_t& room) {
   ordered_json all = ordered_json::array();
   for (const char* name : {"best", "median", "worst"}) {

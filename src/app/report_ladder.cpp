@@ -22,7 +22,7 @@ using nlohmann::ordered_json;
 
 constexpr std::uint64_t kSeed = 1;
 
-// The weights that were saved last; empty if there are none.
+// The newest saved weights; empty if there are none.
 fs::path last_actor(const std::string& folder) {
   fs::path last;
   std::error_code none;
@@ -35,7 +35,7 @@ fs::path last_actor(const std::string& folder) {
   return last;
 }
 
-// Names these bytes without reading them.
+// Identifies the file's contents without reading them.
 std::string stamp(const fs::path& file) {
   return fmt::format("{} {} {}", file.filename().string(), fs::file_size(file),
                      fs::last_write_time(file).time_since_epoch().count());
@@ -61,7 +61,7 @@ ordered_json row(const std::string& name, const Team& self, const Team& other, s
 }
 
 ordered_json play_all(const fs::path& actor, const std::string& champion, std::int64_t games) {
-  // A thread for each row, with teams of its own: somebody waits for the page.
+  // One thread per row, with teams of its own, because the user waits for the page.
   std::vector<std::future<ordered_json>> matches;
   const auto begin = [&](const std::string& name, const std::string& spec) {
     matches.push_back(std::async(std::launch::async, [actor, games, name, spec] {
@@ -81,7 +81,7 @@ ordered_json stored(const std::string& path) {
   try {
     ordered_json ladder = records::parse_ordered_json(records::read_file(path));
     if (ladder.is_object() && ladder.contains("of")) return ladder;
-  } catch (const base::FileError&) {  // none, or none that can be used: it is played anew
+  } catch (const base::FileError&) {  // missing or unusable: it is played again
   }
   return ordered_json::object();
 }
@@ -98,8 +98,8 @@ ordered_json run_ladder(const std::string& folder, const std::string& champion, 
       {"actor", stamp(actor)}, {"champion", champion.empty() ? "" : stamp(champion)}, {"games", games}};
   if (known.value("of", ordered_json()) == of || (is_running && known.contains("rows"))) return known;
   if (is_running)
-    return {{"why", "The run goes on: its ladder is played by the first report after its end."}};
-  if (games == 0) return {{"why", "Not asked for (--ladder_games 0)."}};
+    return {{"why", "The run is still active: the first report after its end plays its ladder."}};
+  if (games == 0) return {{"why", "Turned off (--ladder_games 0)."}};
   try {
     ordered_json ladder = {{"of", of},
                            {"actor", actor.filename().string()},
@@ -108,7 +108,7 @@ ordered_json run_ladder(const std::string& folder, const std::string& champion, 
                            {"rows", play_all(actor, champion, games)}};
     try {
       records::write_json(path, ladder);
-    } catch (const base::FileError&) {  // a folder that may only be read: it is played again each time
+    } catch (const base::FileError&) {  // a read-only folder: it is played again each time
     }
     return ladder;
   } catch (const base::Error& e) {  // weights from another version, or a file that is damaged

@@ -1,4 +1,4 @@
-// The program that plays on the platform, as submission.py beside this file has it.
+// The program for the platform, from submission.py beside this file.
 #pragma once
 
 #include <string_view>

@@ -22,9 +22,9 @@ namespace snake_ddp::app {
 
 namespace {
 
-constexpr const char* kRandom = "random";  // another name of level0, the platform's
+constexpr const char* kRandom = "random";  // the platform's name for level0
 
-// config.json of the run that an actor's file lies in; empty without one.
+// config.json of the run that an actor's file belongs to; empty without one.
 struct RunSettings {
   std::string file;
   nlohmann::json values = nlohmann::json::object();
@@ -55,7 +55,7 @@ RunSettings settings_beside(const std::string& actor) {
   return run;
 }
 
-// Throws UsageError where the team's network is of a kind that cannot search.
+// Throws UsageError if the team's network is of a kind that cannot search.
 void check_search(const files::NamedTensors& weights, const train::ActorRecord& record, const Team& team,
                   const std::string& spec) {
   const auto refuse = [&](const std::string& why) {
@@ -78,7 +78,7 @@ void check_search(const files::NamedTensors& weights, const train::ActorRecord& 
   }
 }
 
-// A Q-network that was trained with --tokens.
+// For a Q-network that was trained with --tokens.
 void add_tokens(Team& team, const train::ActorRecord& record, std::int64_t features,
                 const std::string& path) {
   nets::TokenReader reader = train::token_reader(record.tokens, at::kCPU);
@@ -93,7 +93,7 @@ void add_tokens(Team& team, const train::ActorRecord& record, std::int64_t featu
 
 constexpr std::string_view kArgmax = "argmax";
 
-// PATH and what follows its last colon. A file may have colons in its name.
+// PATH and the text after its last colon. A file may have colons in its name.
 std::pair<std::string, std::string> split_spec(const std::string& spec) {
   const std::size_t colon = spec.rfind(':');
   if (colon == std::string::npos || spec.find('/', colon) != std::string::npos ||
@@ -111,7 +111,7 @@ nets::Head head_of_run(const std::string& actor) {
   }
 }
 
-// The record of a file that has none: from its shapes and its run's config.json.
+// The record for a file without one: from its shapes and its run's config.json.
 train::ActorRecord guessed(const files::NamedTensors& weights, const std::string& path) {
   train::ActorRecord record{
       {}, {}, {}, {}, nets::is_q_net(weights) ? nets::Head::kIdentity : head_of_run(path)};
@@ -135,7 +135,7 @@ train::ActorRecord guessed(const files::NamedTensors& weights, const std::string
   return record;
 }
 
-// What rewards the network was trained for, from its run's config.json. Without one as configs/champion.json.
+// The rewards that the network was trained for, from its run's config.json. Without one as configs/champion.json.
 void add_training(train::ActorRecord& record, const RunSettings& run) {
   record.reward = run.get<std::string>("reward", "score");
   search::Training& t = record.training;
@@ -159,7 +159,7 @@ Team team_from_spec(const std::string& spec, bool mask_fatal) {
   const std::optional<search::Spec> how = search::try_spec(mode);
   if (!mode.empty() && !how && mode != kArgmax) {
     throw base::UsageError(
-        fmt::format("team \"{}\": \"{}\" is no way to play; after a file's name there may be "
+        fmt::format("team \"{}\": \"{}\" is not a way to play; after a file's name there may be "
                     ":argmax, or a search: {}",
                     spec, mode, search::kSpecForms));
   }

@@ -17,19 +17,19 @@
 namespace snake_ddp::app {
 namespace {
 
-constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l\x1b[2J";  // another screen, no cursor
+constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l\x1b[2J";  // alternate screen, no cursor
 constexpr std::string_view kLeave = "\x1b[0m\x1b[?25h\x1b[?1049l";
 constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-// A handler knows no object.
+// A signal handler has no object.
 termios g_before{};
-int g_output = -1;  // opened anew, not to block: others share descriptor 1
+int g_output = -1;  // opened separately and non-blocking: other processes share descriptor 1
 bool g_escapes = false;
 std::atomic<bool> g_stop{false};
 
 void give_back() {
   if (g_escapes) (void)!::write(g_output, kLeave.data(), kLeave.size());
-  ::tcflush(STDIN_FILENO, TCIFLUSH);  // keys that came too late are not for the shell
+  ::tcflush(STDIN_FILENO, TCIFLUSH);  // late keys must not reach the shell
   ::tcsetattr(STDIN_FILENO, TCSANOW, &g_before);
 }
 
@@ -78,7 +78,7 @@ Terminal::Terminal(const base::Abilities& abilities) : abilities_(abilities) {
       throw base::UsageError(std::string("play needs a terminal, with keys and a screen; standard ") + name +
                              " is not one");
   }
-  // ttyname's path may be that of another container's terminal.
+  // ttyname's path may be another container's terminal.
   g_output = ::open("/proc/self/fd/1", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (g_output < 0 || ::tcgetattr(STDIN_FILENO, &g_before) != 0) {
     if (g_output >= 0) ::close(g_output);
@@ -86,14 +86,14 @@ Terminal::Terminal(const base::Abilities& abilities) : abilities_(abilities) {
   }
   g_escapes = abilities_.escapes;
   struct sigaction action {};
-  action.sa_handler = on_end;  // without SA_RESTART: waits end
+  action.sa_handler = on_end;  // without SA_RESTART: a signal ends waits
   for (const int signal : kEnding) sigaction(signal, &action, nullptr);
   termios raw = g_before;
   raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
   raw.c_iflag &= ~static_cast<tcflag_t>(IXON);  // Ctrl-S would stop the game for good
   raw.c_cc[VMIN] = 0;
   raw.c_cc[VTIME] = 0;
-  raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // Ctrl-Z would leave the shell with this terminal
+  raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // Ctrl-Z would leave the shell with the terminal in this mode
   ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
   if (abilities_.escapes) write(kEnter);
 }
@@ -139,7 +139,7 @@ void Terminal::write(std::string_view text) {
       pollfd output{g_output, POLLOUT, 0};
       ::poll(&output, 1, static_cast<int>(deadline.left().count()));
     } else if (errno != EINTR) {
-      return;  // it has gone: its input says so, too
+      return;  // the terminal is gone, which its input reports too
     }
   }
 }

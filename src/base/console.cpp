@@ -85,20 +85,20 @@ struct Console::State {
   std::deque<std::string> waiting;
   std::size_t bytes = 0;  // in `waiting`
   bool writing = false, closing = false, started = false;
-  bool failing = false;      // the last write failed; the next line tries again
-  std::string bar, drawn;    // as it should be below all lines, and as it is
-  std::int64_t untold = 0;   // lines dropped since the last note
-  std::int64_t dropped = 0;  // since the beginning
+  bool failing = false;         // the last write failed; the next line tries again
+  std::string bar, drawn;       // as it should be below all lines, and as it is
+  std::int64_t unreported = 0;  // lines dropped since the last note
+  std::int64_t dropped = 0;     // since the beginning
 
   [[nodiscard]] bool idle() const { return waiting.empty() && !writing && bar == drawn; }
-  [[nodiscard]] bool owes_note() const { return untold > 0 && !failing; }
+  [[nodiscard]] bool owes_note() const { return unreported > 0 && !failing; }
   void push(std::string text) {
     bytes += text.size();
     waiting.push_back(std::move(text));
     changed.notify_all();
   }
   void drop(std::int64_t lines) {
-    untold += lines;
+    unreported += lines;
     dropped += lines;
   }
   // The output that turns the drawn bar into `text`.
@@ -116,7 +116,7 @@ struct Console::State {
     }
     return out + (lines_of(text) < above ? "\x1b[K\x1b[J" : "\x1b[K");
   }
-  std::string note() const { return fmt::format("{} console lines were dropped{}\n", untold, elsewhere); }
+  std::string note() const { return fmt::format("{} console lines were dropped{}\n", unreported, elsewhere); }
   void write();
 };
 
@@ -135,8 +135,8 @@ void Console::State::write() {
       bytes -= text.size();
     }
     const std::int64_t lines = lines_of(text);
-    const std::int64_t telling = !bar_only && (failing || waiting.empty()) ? untold : 0;
-    if (telling > 0) text = failing ? note() + text : text + note();
+    const std::int64_t reported = !bar_only && (failing || waiting.empty()) ? unreported : 0;
+    if (reported > 0) text = failing ? note() + text : text + note();
     if (bar_only)
       text = redrawn(bar);
     else if (!drawn.empty())
@@ -151,7 +151,7 @@ void Console::State::write() {
     if (failing)
       drop(lines);
     else
-      untold -= telling;
+      unreported -= reported;
     changed.notify_all();
   }
 }

@@ -83,8 +83,8 @@ at::Tensor encode_graphs(const TokenizerShape& s, const Weights& w, const at::Te
   for (std::size_t l = 0; l < kLayers; ++l) {
     const std::size_t begin = kLayer + l * kLayerBlocks;
     const at::Tensor all = at::linear(hidden.sum(1, true) / count, w[begin + kAll], w[begin + kLayerBias]);
-    const at::Tensor told = at::bmm(near, at::linear(hidden, w[begin + kNear]));
-    hidden = hidden + (at::linear(hidden, w[begin + kOwn]) + told + all).relu() * present;
+    const at::Tensor from_near = at::bmm(near, at::linear(hidden, w[begin + kNear]));
+    hidden = hidden + (at::linear(hidden, w[begin + kOwn]) + from_near + all).relu() * present;
   }
   return at::linear(hidden.flatten(1), w[kLatent], w[kLatentBias]).view({-1, s.tokens, s.code_size});
 }

@@ -212,13 +212,13 @@ RecordedBoard log_board(const json& info, const Place& place) {
   for (std::size_t i = 0; i < kSnakes; ++i)
     board.snakes[i] = cells(snakes[i], game::kCells, "snakes_position", place);
   board.beans = cells(field(info, "beans_position", place), game::kBeans, "beans_position", place);
-  board.directions.fill(kUntold);
+  board.directions.fill(kUnknown);
   return board;
 }
 
 PerSnake log_actions(const json& step, const Place& place) {
   PerSnake actions{};
-  actions.fill(kUntold);
+  actions.fill(kUnknown);
   if (!step.contains("joint_action")) return actions;  // the reference's run_log.py omits it
   const char* const name = "joint_action";
   const json choices = unwrapped(step, name, place);
@@ -269,7 +269,7 @@ RecordedStep log_step(const json& line, const Place& place) {
   if (!line.is_object()) place.fail("not a JSON object");
   RecordedStep step;
   step.actions = log_actions(line, place);
-  step.turned.fill(kUntold);
+  step.turned.fill(kUnknown);
   step.reward =
       six({{"reward", unwrapped(line, "reward", place)}}, "reward", -game::kCells, game::kCells, place);
   const json& info = field(line, "info_after", place);
@@ -343,7 +343,7 @@ RecordedGame read_log(const json& log, Place place) {
 int direction_of(const std::vector<int>& body) {
   for (int direction = 0; body.size() > 1 && direction < 4; ++direction)
     if (game::follow(body[1], direction) == body[0]) return direction;
-  return kUntold;
+  return kUnknown;
 }
 
 RecordedGame begin_record(const game::State& start) {

@@ -73,7 +73,7 @@ Difference replay(game::State& state, const RecordedStep& step, const Moves& mov
     if (differ(found, fmt::format("snakes[{}]", i), step.after.snakes[i], position.snakes[i])) return found;
   PerSnake directions = step.after.directions;
   for (std::size_t i = 0; i < kSnakes; ++i)
-    if (directions[i] == kUntold) directions[i] = position.directions[i];
+    if (directions[i] == kUnknown) directions[i] = position.directions[i];
   if (differ(found, "directions", directions, position.directions)) return found;
   if (chance.illegal != nullptr) {
     return {"beans", "new beans that the rules allow",
@@ -95,13 +95,13 @@ Difference replay(game::State& state, const RecordedStep& step, const Moves& mov
 /// three directions.
 std::vector<Move> possible_moves(const game::State& state, const RecordedStep& step, std::size_t i) {
   const int action = step.actions[i], back = state.direction(static_cast<int>(i)) ^ 1;
-  if (step.turned[i] != kUntold) return {{action, step.turned[i]}};
-  if (action != kUntold && action != back) return {{action, action}};
-  const int seen = step.hit[i] == 0 ? direction_of(step.after.snakes[i]) : kUntold;
-  if (seen != kUntold) return {{action == kUntold ? seen : action, seen}};
+  if (step.turned[i] != kUnknown) return {{action, step.turned[i]}};
+  if (action != kUnknown && action != back) return {{action, action}};
+  const int seen = step.hit[i] == 0 ? direction_of(step.after.snakes[i]) : kUnknown;
+  if (seen != kUnknown) return {{action == kUnknown ? seen : action, seen}};
   std::vector<Move> moves;
   for (int turned = 0; turned < 4; ++turned)
-    if (turned != back) moves.push_back({action == kUntold ? turned : action, turned});
+    if (turned != back) moves.push_back({action == kUnknown ? turned : action, turned});
   return moves;
 }
 

@@ -195,7 +195,7 @@ def test_a_game_goes_on_from_a_log_on_the_very_board(start, tmp_path):
     assert new["steps"][120]["info_before"] == old["steps"][120]["info_before"]
     assert new["names"] == ["level2", "you (E) and level2"]
     reference = call("play", *FAST, "--from", DATA / "reference_log.json.gz", "--step", 9, "--record", tmp_path / "on.json")
-    assert reference.returncode == 2 and "does not say which moves" in reference.stderr
+    assert reference.returncode == 2 and "does not contain the chosen moves" in reference.stderr
     for step, words in (("200", ["--step 200", "200 steps", "199"]), ("201", ["step"])):
         refused = call("play", *FAST, "--from", game, "--step", step)
         assert refused.returncode == 2 and all(word in refused.stderr for word in words)

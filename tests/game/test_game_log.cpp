@@ -81,7 +81,7 @@ TEST_CASE("a log that the reference wrote is played as the reference played it",
   CHECK(report.mismatches == 0);
   const records::RecordedGame game = only_game(path);
   CHECK(game.names == std::array<std::string, 2>{"random", "rl"});
-  CHECK(game.steps.at(0).actions[0] == records::kUntold);  // its run_log.py leaves actions out
+  CHECK(game.steps.at(0).actions[0] == records::kUnknown);  // its run_log.py leaves actions out
 }
 
 TEST_CASE("a log of ours has the reference's fields in the reference's shapes", "[golden]") {

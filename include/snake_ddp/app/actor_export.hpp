@@ -9,25 +9,24 @@
 
 namespace snake_ddp::app {
 
-/// An actor that a file holds, known to be one.
+/// The contents of an actor's file, checked to be an actor's.
 struct ActorFile {
   std::string path;
   files::NamedTensors weights = {};
-  std::string record = {};  // what the file says about them
+  std::string record = {};  // the file's record
   nets::Head head = nets::Head::kSoftmax;
   bool argmax = false;
   bool mask_fatal = false;
   bool bare = false;    // a submission makes the network's own moves, without a search
-  bool tokens = false;  // it also reads what other networks make of the boards before
+  bool tokens = false;  // it also reads the outputs of pretrained networks
 };
 
 /// `spec` is the actor's part of a team SPEC: PATH, or PATH:argmax. `head` is "softmax", "tanh", or empty for the one
-/// that a player takes; a Q-network has none. `mask_fatal`: it makes no fatal move, as
-/// Q-networks never do.
-/// Throws  UsageError for a scripted team or an unknown head; FileError for a file that is no actor.
+/// that a player uses; a Q-network has none. `mask_fatal`: it makes no fatal move, like Q-networks always.
+/// Throws  UsageError for a scripted team or an unknown head; FileError for a file that is not an actor's.
 ActorFile read_actor(const std::string& spec, const std::string& head, bool mask_fatal = false);
 
-/// One of the forms. `suffix` makes the default path: the actor's name without .pth, then this.
+/// One of the formats. `suffix` makes the default path: the actor's name without .pth, then this.
 struct ExportFormat {
   std::string name;
   std::string suffix;

@@ -8,27 +8,27 @@
 
 namespace snake_ddp::app {
 
-/// A moment of a game: the board, and what is written around it.
+/// A moment of a game: the board, and the text around it.
 struct Moment {
   const records::RecordedBoard& board;
   const std::array<std::string, 2>& names;
   std::array<int, 2> scores{};  // sums of rewards
   int step = 0;                 // steps played
-  records::PerSnake hit{};      // 1: died in the last one
+  records::PerSnake hit{};      // 1: died in the last of them
 };
 
-/// Two characters a cell: heads are a capital letter and where they look, bodies the letter doubled, beans
+/// Two characters a cell: heads are a capital letter and an arrow, bodies the letter doubled, beans
 /// `()`. With `colour`, ANSI escapes for a dark or light terminal. Control characters of names become `?`.
 std::string board_text(const Moment& moment, bool colour);
 
-/// A name from a file as a terminal may get it: control characters become `?`.
+/// A name from a file, made safe for a terminal: control characters become `?`.
 std::string harmless(const std::string& name);
 
-/// Prints one moment. On a terminal it takes the place of the last one and stays for 1 / `per_second`;
-/// elsewhere moments are printed one below the other, at once.
+/// Prints one moment. On a terminal it replaces the previous one and stays for 1 / `per_second`; otherwise moments
+/// are printed one below the other, at once.
 void show_moment(const Moment& moment, double per_second);
 
-/// Shows all of a game, as show_moment does.
+/// Shows a whole game with show_moment.
 void show_game(const records::RecordedGame& game, double per_second);
 
 }  // namespace snake_ddp::app

@@ -1,4 +1,4 @@
-// From argv to a subcommand. One file a subcommand; this is the table that binds them.
+// From argv to a subcommand: the table of all subcommands, each of which has its own file.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,19 +10,19 @@
 
 namespace snake_ddp::app {
 
-/// Runs the command that `arguments` (argv without the program's name) ask for.
-/// Returns  the exit code of a run that came to an end.
+/// Runs the command in `arguments` (argv without the program's name).
+/// Returns  the exit code of a run that ended normally.
 /// Throws   base::Error of each kind.
 int run_command_line(const std::vector<std::string>& arguments);
 
-/// Adds a flag for each field: `--max_episodes` and `--max-episodes` alike. Given values are kept in `given`,
-/// name and text, and are set by `apply_given`, so that a configuration file can be read first.
+/// Adds a flag for each field: `--max_episodes` and `--max-episodes` alike. The flags on the command line are kept in
+/// `given`, name and text, and set by `apply_given`, so that a configuration file can be read first.
 using Given = std::vector<std::pair<std::string, std::string>>;
 void add_fields(CLI::App& command, const config::Fields& fields, Given& given);
 void apply_given(const config::Fields& fields, const Given& given);
 
-/// A subcommand: adds its flags to `command` and returns what to do once they are parsed. `arguments` are the
-/// whole line, for commands that start themselves again.
+/// A subcommand: adds its flags to `command` and returns the function to run once they are parsed. `arguments` are
+/// the whole line, for commands that start themselves again.
 using Action = std::function<int()>;
 Action add_train(CLI::App& command, const std::vector<std::string>& arguments);
 Action add_pretrain(CLI::App& command, const std::vector<std::string>& arguments);

@@ -1,4 +1,4 @@
-// Every team against every other, and what their results say about each one's strength.
+// Every team against every other, and a rating of each from the results.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct LadderOptions {
 
 /// Plays all pairs, under torchrun shared over the ranks, and prints a table, best first, or one JSON object. The
 /// numbers are the same for any number of ranks.
-/// Throws   UsageError for less than two teams, one that is named twice, or an anchor that is none of them; as
+/// Throws   UsageError for less than two teams, one that is listed twice, or an anchor that is none of them; as
 ///          team_from_spec; DistError.
 void play_ladder(const LadderOptions& options);
 

@@ -1,4 +1,4 @@
-// What a person who plays sees.
+// The screen of `snake_ddp play`.
 #pragma once
 
 #include <string>
@@ -15,7 +15,8 @@ struct PlayScreen {
   base::Abilities abilities;
 };
 
-/// At most 80 columns and 24 lines. In colour and UTF-8 each cell is three half characters wide and high; else as board_text.
+/// At most 80 columns and 24 lines. In colour and UTF-8 each cell is three half characters wide and high; otherwise
+/// as board_text.
 std::string play_text(const PlayScreen& screen);
 
 }  // namespace snake_ddp::app

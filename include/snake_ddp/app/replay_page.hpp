@@ -11,17 +11,17 @@
 
 namespace snake_ddp::app {
 
-/// What the page says beside the game.
+/// What the page says besides the game.
 struct PageNotes {
-  std::string file;         // where the game is, for the command that goes on from a step
+  std::string file;         // the game's file, for the command that continues from a step
   std::int64_t number = 0;  // of the game in it
   std::optional<std::vector<search::Loss>> blunders;
 };
 
-/// One self-contained HTML file: src/app/replay_page.html with the game's data in it. Nothing of the game is
-/// markup: names are data, of which no character can end the element that holds them.
-/// Cost  about 50 kB and, a step, what its bodies take: 200 steps stay below 300 kB whatever happens in them. Explanations add
-///       up to 400 bytes a step and team.
+/// One self-contained HTML file: src/app/replay_page.html with the game's data in it. Nothing of the game is markup:
+/// names are data, escaped so that they cannot end their element.
+/// Cost  about 50 kB plus the snakes' bodies in each step: 200 steps stay below 300 kB for any game. Explanations add
+///       up to 400 bytes per step and team.
 std::string replay_page(const records::RecordedGame& game, const PageNotes& notes);
 
 }  // namespace snake_ddp::app

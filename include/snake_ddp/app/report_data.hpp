@@ -1,4 +1,4 @@
-// What the report page shows of runs, as JSON.
+// The data of the report page, as JSON.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ struct ReportOptions {
   std::int64_t ladder_games = 16;  // against each team; 0: no ladder
 };
 
-/// Curves, evaluations, marks of the time line, notable lines of the log, settings that differ, the ladder and the last
-/// evaluation's games of each run; docs/formats.md has the keys.
-/// Throws  UsageError for a preset that cannot be used; FileError for a folder that is no run's.
+/// Curves, evaluations, marks of the time line, notable lines of the log, settings that differ, the ladder and the
+/// last evaluation's games of each run; docs/formats.md has the keys.
+/// Throws  UsageError for a preset that cannot be used; FileError for a folder that is not a run's.
 nlohmann::ordered_json report_data(const ReportOptions& options);
 
 }  // namespace snake_ddp::app

@@ -9,7 +9,7 @@
 
 namespace snake_ddp::app {
 
-/// The trained team that comes with the sources; the path is from their root.
+/// The trained team that comes with the sources; the path is relative to their root.
 inline constexpr const char* kChampion = "models/champion.pth";
 
 struct Team {
@@ -23,11 +23,11 @@ struct Team {
 /// actor's last layer, and what a Q-network's values mean for search. For a file without a record, the shapes give the
 /// features; the last layer (softmax without it), the rewards and what --tokens needs come from the config.json of the
 /// file's run. A Q-network makes the best move that is not fatal; `mask_fatal` keeps an actor from fatal moves, too.
-/// Throws      UsageError for a SPEC that is none of these, and for a search with a network that cannot; FileError for a
+/// Throws      UsageError for a SPEC that is none of these, and for a search with a network that cannot search; FileError for a
 ///             file that cannot be used.
 Team team_from_spec(const std::string& spec, bool mask_fatal = false);
 
-/// The file that a SPEC names, without how to play.
+/// The file in a SPEC, without the way to play it.
 std::string file_of_spec(const std::string& spec);
 
 }  // namespace snake_ddp::app

@@ -18,17 +18,17 @@ namespace snake_ddp::records {
 using PerSnake = std::array<int, game::kSnakes>;
 
 /// For an action or direction that the record does not contain.
-inline constexpr int kUntold = -1;
+inline constexpr int kUnknown = -1;
 
 struct RecordedBoard {
   std::array<std::vector<int>, game::kSnakes> snakes;  // cells, head first; empty: could not respawn
-  PerSnake directions{};                               // kUntold for snakes that died in a log's last step
+  PerSnake directions{};                               // kUnknown for snakes that died in a log's last step
   std::vector<int> beans;                              // cells, in list order
 };
 
 struct RecordedStep {
-  PerSnake actions{};  // as chosen; all kUntold if a log lacks joint_action
-  PerSnake turned{};   // the direction each snake took; all kUntold in a log read from a file
+  PerSnake actions{};  // as chosen; all kUnknown if a log lacks joint_action
+  PerSnake turned{};   // the direction each snake took; all kUnknown in a log read from a file
   PerSnake reward{};   // of the game
   PerSnake hit{};      // 1: died in this step
   RecordedBoard after;
@@ -49,7 +49,7 @@ struct RecordedGame {
 };
 
 /// The direction in which a living snake with this body moved: from its second cell to its head.
-/// kUntold if they do not touch.
+/// kUnknown if they do not touch.
 int direction_of(const std::vector<int>& body);
 
 /// A record of the game that starts on this board, and one more step of it. The time of the call is stored as

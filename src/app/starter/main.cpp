@@ -1,6 +1,6 @@
-// What ./snake_ddp is: holds the signals of a run and becomes the program beside this folder, which needs a second to load
-// its libraries and cannot handle a signal before. Links nothing but the C library, so that it is there at once.
-// `--become PROGRAM ARGUMENTS`, for the scripts in launch/: the same with another program.
+// ./snake_ddp itself: holds the signals of a run and becomes the program beside this folder, which needs a second to
+// load its libraries and cannot handle signals before. Links only the C library, so that it starts at once. `--become
+// PROGRAM ARGUMENTS`, for the scripts in launch/: the same with another program.
 #include <unistd.h>
 
 #include <cerrno>
