@@ -2,7 +2,7 @@
 # Sets up what is missing, builds, and runs the whole suite. The last line is `N passed, N failed`.
 #
 #   ./test.sh                  everything: the release build, then unit, property and golden tests under ASan and UBSan
-#   ./test.sh quick            a minute: the release build's unit, golden, property, conformance and repo tests that start no programs
+#   ./test.sh quick            the tests of the release build that start no programs: unit, golden, property, conformance, repo; a minute
 #   ./test.sh release -R dist  only the release build, with ctest's own flags
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -35,7 +35,7 @@ for preset in "${presets[@]}"; do
   fi
   rm -rf "build/$preset/junit" && mkdir -p "build/$preset/junit"
   say "testing the $preset build"
-  # One more than cores: much of what is tested waits for other processes.
+  # One more than cores: many tests mostly wait for other processes.
   ctest --test-dir "build/$preset" -j "$(($(nproc) + 1))" --output-on-failure --no-tests=error \
     --output-junit "$PWD/build/$preset/ctest.xml" "${select[@]}" "$@" >&2 9>&- || true  # the report below decides
   reports+=("build/$preset")

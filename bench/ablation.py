@@ -94,7 +94,7 @@ def checked(command):
 
 
 def run_one(line, name, seed, core):
-    """Trains and judges on `core`."""
+    """Trains and evaluates on `core`."""
     pinned = ["taskset", "-c", str(core)]
     with tempfile.TemporaryDirectory() as folder:
         said = checked([*pinned, *train_line(line, line.variants[name][1], seed, folder)])
@@ -170,14 +170,14 @@ def main():
     if json_file.exists():
         document = json.loads(json_file.read_text())
         if document["setting"] != setting:
-            sys.exit(f"{json_file} is of another setting; take another --out or remove it")
+            sys.exit(f"{json_file} is from other settings; choose another --out or remove it")
     for name in list(line.only):
         done = subprocess.run([*train_line(line, line.variants[name][1], 1, "runs"), "--check_settings"], capture_output=True, text=True)
         if done.returncode != 0:
             print(f"left out {name}: {done.stderr.strip()}", file=sys.stderr)
             line.only.remove(name)
     made = {(run["variant"], run["seed"]) for run in document["runs"]}
-    # Seed by seed, so that a stopped ablation has compared all variants.
+    # Seed by seed, so that an interrupted ablation has compared all variants.
     todo = [(name, seed) for seed in line.seeds for name in line.only if (name, seed) not in made]
 
     cores = queue.SimpleQueue()

@@ -5,7 +5,7 @@
 #   bench/compare.sh build/before build/release 'ddpg|adam'  those that match
 #   bench/compare.sh configs/reference.json configs/cpu_fast.json   training runs of two presets, with ./snake_ddp
 #
-#   ROUNDS=5    rounds, each one A and one B; which goes first changes from round to round
+#   ROUNDS=5    rounds, each one A and one B; which goes first alternates
 #   SECONDS_EACH=0.2  time for each loop in a round; for presets the time of a run, at least 1
 #   CORE=0      the core; empty: any
 set -euo pipefail

@@ -76,7 +76,7 @@ def main():
     if len(opponents) > 1:
         parser.error(f"the runs were judged against different opponents: {', '.join(sorted(opponents))}")
     if len({label for label, _ in curves}) > len(STYLES):
-        parser.error(f"at most {len(STYLES)} labels can be told apart")
+        parser.error(f"at most {len(STYLES)} labels have distinct styles")
     with open(line.out.with_name(line.out.name + ".csv"), "w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["label", "run", "minutes", "win_rate", "low", "high"])

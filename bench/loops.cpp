@@ -1,4 +1,4 @@
-// The inner loops one by one, for comparing two builds with compare.sh. What bounds them is `snake_ddp bench`'s to say.
+// The inner loops one by one, to compare two builds with compare.sh. Their bounds are in `snake_ddp bench`.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <benchmark/benchmark.h>
@@ -30,7 +30,7 @@ constexpr std::int64_t kHidden = 256, kFeatures = 30;
 
 // ---- game, observations, opponents
 
-// Boards in play, and random moves that cost next to nothing.
+// Boards in play, and random moves that cost almost nothing.
 class Boards {
  public:
   Boards() {
@@ -132,7 +132,7 @@ BENCHMARK(replay_sample)->Arg(128)->Arg(1024);
 
 // ---- nets
 
-// out = left * right, both as they lie; the transposed one is the gradient of a layer's weights.
+// out = left * right, both as stored; the transposed one is the gradient of a layer's weights.
 void product(State& state, bool left_transposed) {
   const std::int64_t m = state.range(0), n = state.range(1), p = state.range(2);
   const at::Tensor left = left_transposed ? at::randn({p, m}) : at::randn({m, p}), right = at::randn({p, n});
@@ -174,7 +174,7 @@ void adam_step(State& state) {
   learners::Adam adam(parameters, 3e-4, false);
   for (auto _ : state) {
     state.PauseTiming();
-    gradients.flat().fill_(1e-3F);  // a step spends it
+    gradients.flat().fill_(1e-3F);  // a step overwrites it
     state.ResumeTiming();
     adam.step(parameters.flat(), gradients.flat(), 1.0);
   }

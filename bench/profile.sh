@@ -27,7 +27,7 @@ train() {  # train <preset> <seconds> [tool and its flags]
 for preset in "${presets[@]}"; do
   echo "== $(basename "$preset")"
   if perf record -q -o "$folder/try" true > /dev/null 2>&1; then
-    # The first two seconds, of loading and of filling the first batch, are left out.
+    # Skips the first two seconds, for loading and filling the first batch.
     train "$preset" "$((seconds + 2))" perf record -q -F 997 -D 2000 -o "$folder/perf"
     perf report -q -i "$folder/perf" --no-children --sort symbol,dso --stdio 2> /dev/null |
       sed 's/[[:space:]]\{2,\}/  /g; s/\(  -\)* *$//' | awk -v top="$top" 'NF && !/^#/ && ++n <= top'

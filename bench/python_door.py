@@ -3,11 +3,11 @@
 
   bench/python_door.py [--program ./snake_ddp] [--rounds 3] [--levels v2,v3,v4] [--platform CHECKOUT]
 
-Needs an environment with the package (docs/python.md) and a built program. Prints Markdown tables: the best of the windows, so
-that what else runs on the machine counts little; all are measured in turn, in rounds. Moves are random and drawn before; a game that
-ends is dealt anew in the same step.
+Needs an environment with the package (docs/python.md) and a built program. Prints Markdown tables: the best window of each, so
+that other load on the machine matters little; all are measured in turn, in rounds. Moves are random and drawn in advance; a new game
+starts in the step in which one ends.
 CHECKOUT is a working copy of the competition's repository, with its environment in `env` and its trainer's features in
-`rl_trainer`; you bring it yourself. It imports gym, of which it asks nothing that gymnasium lacks, torch and pillow.
+`rl_trainer`; you bring it yourself. It imports gym (gymnasium has all that it uses), torch and pillow.
 """
 
 import argparse
@@ -24,7 +24,8 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 CHAMPION = str(ROOT / "models/champion.pth")
 SIZES = (1, 64, 1024, 16384)
-# Name, the batch's arguments, and the C++ measurement that does the same work (the random opponent's 10 to 20 ns apart).
+# Name, the batch's arguments, and the C++ measurement of the same work (except for the random opponent's 10 to 20
+# ns).
 ROWS = [
     ("game alone, six random snakes", dict(obs="none", opponent="none"), "game_step_random"),
     ("30 features of a team, against level0", dict(obs="30", opponent="level0"), "game_step_and_observe_30"),
@@ -85,11 +86,11 @@ def playing(num_boards):
 
 
 def platform_figures(checkout, seconds, windows):
-    """The platform's own environment: its step, and its step with the 26 features that its trainer makes of it for a team."""
+    """The platform's own environment: its step, and its step with the 26 features that its trainer computes for a team."""
     import gymnasium
 
     sys.modules |= {"gym": gymnasium, "gym.utils": gymnasium.utils}
-    os.chdir(checkout)  # it reads env/config.json from here
+    os.chdir(checkout)  # it reads env/config.json in the current folder
     sys.path[:0] = [checkout, str(pathlib.Path(checkout, "rl_trainer"))]
     from common import get_observations
     from env.chooseenv import make
@@ -198,7 +199,7 @@ def main():
     if options.child:
         print(json.dumps(measured(seconds, windows)))
         return
-    program = str(pathlib.Path(options.program).resolve())  # the platform's environment wants another folder
+    program = str(pathlib.Path(options.program).resolve())  # the platform's environment needs another current folder
     theirs, platform, modules = {}, {}, {}
     for _ in range(options.rounds):
         keep_best(theirs, program_rows(program, seconds) | {"eval": [program_eval(program, 3)]})

@@ -4,11 +4,11 @@
   bench/python_reference.py CHECKOUT [--python PYTHON] [--ranks 2] [--seconds 40] [--rounds 2]
 
 CHECKOUT is a working copy of the Python trainer, the one whose `rl_trainer/main_ddp.py` takes the flags of snake_ddp's
-README; you bring it yourself. PYTHON is an interpreter with what it imports (torch, numpy, tensorboardX, tqdm, pyyaml).
+README; you bring it yourself. PYTHON is an interpreter with its imports (torch, numpy, tensorboardX, tqdm, pyyaml).
 Both play the reference's schedule: one board, one update of batch 128 a step, hidden 256; one thread and one core a rank.
 
-The trainer is written for NVIDIA GPUs with NCCL. Its files stay as they are; when it is started here, what it asks of
-torch is answered for CPUs: the backend is Gloo, "cuda:N" is the CPU, as many devices as ranks. Steps and updates are
+The trainer is written for NVIDIA GPUs with NCCL. Its files are not changed; here its calls of torch are redirected to
+the CPU: the backend is Gloo, "cuda:N" is the CPU, as many devices as ranks. Steps and updates are
 counted around its `update`, which it calls once a step.
 """
 import argparse
@@ -95,7 +95,7 @@ def free_port():
 
 
 def python_updates_per_s(line, checkout, ranks, cores):
-    """Of one rank."""
+    """Updates per second of one rank."""
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder) / "trainer"  # it writes its runs beside its sources
         shutil.copytree(checkout, copy, ignore=shutil.ignore_patterns(".git", "models", "replay"))

@@ -1,4 +1,5 @@
-# What launch/bundle.sh packs, found by start.sh and launch/gpu_check.sh in the places that it has in a build:
+# The contents of launch/bundle.sh's archive. start.sh and launch/gpu_check.sh find them at the same paths as in a
+# build:
 #   cmake --install build/release --component bundle --strip --prefix FOLDER
 foreach(target snake_ddp snake_ddp_starter device_check test_rollout test_learners test_train)
   if(NOT TARGET ${target})  # device_check, without kernels

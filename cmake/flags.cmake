@@ -1,17 +1,18 @@
 # Compiler flags of all our targets. Contraction into fused multiply-adds is off, so that the same seed
 # gives the same bits on machines with and without them.
 add_library(sd_flags INTERFACE)
-if(PROJECT_IS_TOP_LEVEL)  # another project's own files get these flags too, and it has its own warnings
+if(PROJECT_IS_TOP_LEVEL)  # in another project its own files would get these flags too
   target_compile_options(sd_flags INTERFACE
     -Wall -Wextra -Wpedantic $<$<BOOL:${SNAKE_DDP_WERROR}>:-Werror> -Wshadow -Wconversion -Wno-sign-conversion
     -Wnon-virtual-dtor -Wno-psabi $<$<CXX_COMPILER_ID:GNU>:-Wno-interference-size>)
 endif()
 target_compile_options(sd_flags INTERFACE -ffp-contract=off -fno-math-errno)
-# Functions stay whole, and their callers on the stack: a log's stacks show which collective waited, and from where.
+# Functions are not merged, and their callers stay on the stack: a log's stacks show which collective waited, and from
+# where.
 target_compile_options(sd_flags INTERFACE
   -fno-optimize-sibling-calls $<$<CXX_COMPILER_ID:GNU>:-fno-reorder-blocks-and-partition>)
-# For files that are written for fused multiply-adds. Tuned for some processors (Zen 3), GCC leaves them out of short chains, and
-# then a row's bits would depend on how many rows are beside it.
+# For files that are written for fused multiply-adds. When tuned for some processors (Zen 3), GCC omits them in short
+# chains, and then a row's bits would depend on the number of rows beside it.
 set(SD_FUSED -ffp-contract=fast)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND SD_FUSED --param=avoid-fma-max-bits=0)

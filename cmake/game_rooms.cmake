@@ -1,5 +1,5 @@
-# SNAKE_DDP_ROOMS=game: the rooms that other programs can link, also into a shared library such as a Python extension. They need
-# fmt and Random123, nothing else. There are no precompiled headers, so each file must include what it uses.
+# SNAKE_DDP_ROOMS=game: the rooms that other programs can link, also into a shared library such as a Python extension.
+# They need only fmt and Random123. There are no precompiled headers, so each file must include what it uses.
 if(NOT DEFINED CMAKE_POSITION_INDEPENDENT_CODE)
   set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 endif()

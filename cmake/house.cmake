@@ -1,8 +1,8 @@
-# Code that only calls what computes, and tests: at -O1 it compiles in two thirds of the time.
+# For code without hot loops, and for tests: at -O1 it compiles in two thirds of the time.
 set(SD_CALLS_ONLY $<$<CONFIG:Release>:-O1>)
 
-# Precompiled headers: what most files include, parsed once. One for code without tensors, one with them, and the same two
-# with Catch2 for the tests. Who may include what is another matter: see rooms.cmake.
+# Precompiled headers: the most common includes, parsed once. One for code without tensors, one with them, and the
+# same two with Catch2 for the tests. Which room may include what is checked by rooms.cmake.
 set(SD_COMMON_HEADERS <algorithm> <chrono> <filesystem> <functional> <map> <memory> <optional> <string> <vector>
   <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp>)
 function(sd_precompile name)
@@ -21,9 +21,9 @@ sd_precompile(sd_plain_test_pch CALLS_ONLY HEADERS <catch2/catch.hpp>)
 sd_precompile(sd_torch_test_pch CALLS_ONLY HEADERS <ATen/ATen.h> <catch2/catch.hpp> NEEDS sd_libtorch)
 set_target_properties(sd_plain_test_pch sd_torch_test_pch PROPERTIES EXCLUDE_FROM_ALL ON)
 
-# sd_room(<name> NEEDS <rooms and libraries> [TORCH] [ALONE] [CALLS_ONLY]): one folder of the house, all its .cpp files, is one
-# library. ALONE: without precompiled headers, which take no other flags than their own. CALLS_ONLY: no loop over numbers in it
-# matters for speed.
+# sd_room(<name> NEEDS <rooms and libraries> [TORCH] [ALONE] [CALLS_ONLY]): one library from all .cpp files of the
+# room's folder. ALONE: without precompiled headers, which require the same flags. CALLS_ONLY: no loop over numbers in
+# it matters for speed.
 function(sd_room name)
   cmake_parse_arguments(R "TORCH;ALONE;CALLS_ONLY" "" "NEEDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
@@ -75,9 +75,9 @@ function(sd_test name)
   endforeach()
 endfunction()
 
-# sd_pytest(<file without .py> LABEL <label> [ALONE] [READS] [PYTHON <path>]): a pytest file that drives the built programs. ALONE:
-# nothing else runs at the same time, because what it tests depends on how fast the programs are. READS: it starts none, only
-# reads files. PYTHON: by this interpreter.
+# sd_pytest(<file without .py> LABEL <label> [ALONE] [READS] [PYTHON <path>]): a pytest file that drives the built
+# programs. ALONE: nothing else runs at the same time, because its result depends on the programs' speed. READS: it
+# starts no programs, only reads files. PYTHON: the interpreter.
 function(sd_pytest name)
   cmake_parse_arguments(T "ALONE;READS" "LABEL;TIMEOUT;COST;PYTHON" "" ${ARGN})
   if(NOT T_TIMEOUT)

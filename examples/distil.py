@@ -34,7 +34,8 @@ def distil(teacher_file, steps=400, snakes=192, hidden=64, opponent="level2", se
         optimizer.step()
         chosen = values.argmax(1)
         agreed.append(float((chosen == wanted).float().mean()))
-        # The student plays, and sometimes anybody: it must know what to do where its own moves lead.
+        # The student plays, and sometimes moves are random: it must also learn in positions that its own moves lead
+        # to.
         anyone = torch.from_numpy(random.random(snakes) < 0.1)
         moves = torch.where(anyone, torch.from_numpy(random.integers(4, size=snakes)), chosen)
         seen, *_ = envs.step(moves.numpy())

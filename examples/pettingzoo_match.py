@@ -1,4 +1,4 @@
-"""Two teams of a PettingZoo game: one keeps away from certain death, the other does not look.
+"""Two teams of a PettingZoo game: one avoids certain death, the other moves at random.
 
 python examples/pettingzoo_match.py
 """

@@ -33,7 +33,7 @@ def advantages_of(rewards, values, ends, last_value):
 def train(updates, snakes=384, obs="view", opponent="level2", seed=1, report=print):
     """Returns the trained actor, and the mean return of a snake in the games that ended last."""
     torch.manual_seed(seed)
-    # The view is made for learning, and a game's end is that of its last step: no step is wasted on a reset.
+    # The view is made for learning, and with SAME_STEP no step is spent on a reset.
     envs = SnakeVectorEnv(snakes, obs=obs, opponent=opponent, own_share=0.7, autoreset_mode="SameStep")
     features = envs.single_observation_space.shape[0]
     actor = Actor(features, hidden=128)  # a network that the program plays

@@ -20,7 +20,7 @@ from snake_ddp.networks import Actor
 
 def train(updates, snakes=192, horizon=50, seed=1, report=print):
     torch.manual_seed(seed)
-    # TorchRL takes SAME_STEP and DISABLED.
+    # TorchRL supports SAME_STEP and DISABLED.
     envs = GymWrapper(SnakeVectorEnv(snakes, obs="view", own_share=0.7, autoreset_mode="SameStep"), categorical_action_encoding=True)
     features = envs.observation_spec["observation"].shape[-1]
     network = Actor(features, hidden=128)

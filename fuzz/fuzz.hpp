@@ -1,5 +1,5 @@
-// What the targets share. A target hands bytes to one reader of outside files; the reader may give something back or
-// refuse with FileError or UsageError. Whatever else it does ends the process.
+// Code that the targets share. A target passes bytes to one reader of outside files; the reader may return a result
+// or throw FileError or UsageError. Anything else ends the process.
 #pragma once
 
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-/// For LLVMFuzzerTestOneInput to return. Other errors than the two leave a function that may not throw: std::terminate.
+/// For LLVMFuzzerTestOneInput to return. Any other exception leaves a noexcept function: std::terminate.
 template <class Read>
 int read_or_refuse(const Read& read) noexcept {
   try {

@@ -1,4 +1,4 @@
-// Images of boards, as a checkpoint holds them: what passes the check can be played to its end. The bytes behind the
+// Images of boards, as in a checkpoint: a board that passes the check can be played to its end. The bytes behind the
 // image choose the moves.
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +15,7 @@
 using namespace snake_ddp;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // The reader looks at the bool first, too.
+  // The reader also checks the bool first.
   if (size < sizeof(game::State) || data[offsetof(game::State, is_done)] != 0) return 0;
   game::State state;
   std::memcpy(&state, data, sizeof state);

@@ -1,5 +1,5 @@
 // A checkpoint's folder: the input is manifest.json, and from the first NUL on the bytes of the file "part". If the
-// manifest is JSON, its checksum is made right, or nothing behind the checksum would ever be reached.
+// manifest is JSON, its checksum is corrected; otherwise the fuzzer would never get past it.
 #include <zlib.h>
 
 #include <cstdlib>

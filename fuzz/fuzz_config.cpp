@@ -1,4 +1,4 @@
-// Settings, as --config and a run's config.json have them.
+// Settings, as in --config and a run's config.json.
 #include <nlohmann/json.hpp>
 
 #include "fuzz.hpp"
@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::int64_t whole = 5, any_whole = 0;
   double real = 0.5, any_real = 0;
   std::string text, choice = "softmax";
-  // One of each kind. Names are those of real settings, so that the program's own files are a corpus.
+  // One of each kind. The names are those of real settings, so that the program's own files serve as a corpus.
   const config::Fields fields = {{"layer_norm", &flag, "", 0, 1, {}},
                                  {"batch_size", &whole, "", 1, 1e6, {}},
                                  {.name = "seed", .target = &any_whole, .help = "", .choices = {}},

@@ -1,4 +1,4 @@
-// Recorded observations, held against one game of the corpus.
+// Recorded observations, compared with one game of the corpus.
 #include "fuzz.hpp"
 #include "snake_ddp/records/verify_trace.hpp"
 

@@ -1,4 +1,4 @@
-// Event files as a whole, and the contents of one record, which checksums would keep a fuzzer from.
+// Event files as a whole, and the contents of one record, which a fuzzer cannot reach behind checksums.
 #include "fuzz.hpp"
 #include "snake_ddp/files/event_reader.hpp"
 

@@ -1,4 +1,4 @@
-// What a process says of itself in the store, where anybody on the network may have written it.
+// A process's Hello in the store, where anyone on the network may have written it.
 #include "fuzz.hpp"
 #include "roll.hpp"
 #include "snake_ddp/base/check.hpp"

@@ -1,4 +1,4 @@
-// Weights files. What was read can be written, and reads the same again.
+// Weights files. What was read can be written, and reads back equal.
 #include <ATen/ATen.h>
 
 #include <cstring>
@@ -11,7 +11,7 @@ using namespace snake_ddp;
 
 namespace {
 
-// Bit by bit: NaN is not equal to itself.
+// Bit by bit, because NaN is not equal to itself.
 bool same(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
          (a.numel() == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0);

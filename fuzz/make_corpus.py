@@ -1,8 +1,8 @@
-"""Makes the seeds below fuzz/corpus anew, from tests/data and from files that the program and PyTorch write.
+"""Writes the seeds in fuzz/corpus again, from tests/data and from files of the program and of PyTorch.
 
     .venv/bin/python3 fuzz/make_corpus.py BINARY
 
-What a fuzzer found stays: only files named here are written.
+Inputs that a fuzzer found stay: only files named here are written.
 """
 
 import collections
@@ -52,7 +52,7 @@ def weights():
                                         _use_new_zipfile_serialization=False))
     seed("weights", "foreign.pth", saved({"a": Foreign()}, _use_new_zipfile_serialization=False))
     seed("weights", "plain_pickle.pth", pickle.dumps({"a": 1}, protocol=4))
-    # Without checksums a fuzzer gets at what lies behind them.
+    # Without checksums, for the fuzzer to reach the code behind them.
     torch.serialization.set_crc32_options(False)
     for protocol in range(2, 6):
         seed("weights", f"unchecked_{protocol}.pth", saved(state, pickle_protocol=protocol))

@@ -1,4 +1,4 @@
-// Stands in for libFuzzer where there is none: hands each file below the given paths to the target once.
+// Replaces libFuzzer in other builds: passes each file below the given paths to the target once.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   std::sort(files.begin(), files.end());
   for (const fs::path& path : files) {
     std::printf("%s\n", path.c_str());
-    std::fflush(stdout);  // the last one named is the one that did it
+    std::fflush(stdout);  // the last name printed is the file that ended the process
     std::ifstream file(path, std::ios::binary);
     const std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(file),
                                           std::istreambuf_iterator<char>()};

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# fuzz/run.sh [SECONDS] [TARGET...]: builds the fuzz targets and lets libFuzzer try each for so long (60 s, all of them).
-# What it finds worth keeping goes to build/fuzz/corpus, an input that breaks something to build/fuzz/findings; then the
-# exit code is 1. Needs clang. CORES=2 runs two targets at a time.
+# fuzz/run.sh [SECONDS] [TARGET...]: builds the fuzz targets and runs libFuzzer on each for this long (60 s, all
+# targets). New inputs go to build/fuzz/corpus, and one that breaks something to build/fuzz/findings; then the exit
+# code is 1. Needs clang. CORES=2 runs two targets at a time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,11 +17,10 @@ cmake --preset fuzz -DPython3_EXECUTABLE="$python" >/dev/null
 cmake --build --preset fuzz >&2
 mkdir -p $build/findings
 
-# LibTorch keeps memory for the life of the process; the kernels of CUDA want the gap.
+# LibTorch holds memory for the life of the process; the CUDA kernels need the gap.
 export ASAN_OPTIONS=detect_leaks=0:protect_shadow_gap=0:${ASAN_OPTIONS:-} UBSAN_OPTIONS=print_stacktrace=1
-# Inputs have 64 KiB at most. The largest single piece of memory that one of them may ask for is a gzip file's text of
-# 64 MiB while it doubles, the largest sum a million JSON values of a hundred bytes beside it; LibTorch and the sanitizer's
-# quarantine take 700 MB.
+# Inputs have 64 KiB at most. The largest single allocation for one is a gzip file's text of 64 MiB while it doubles,
+# the largest sum a million JSON values of a hundred bytes more; LibTorch and the sanitizer's quarantine take 700 MB.
 limits=(-max_len=65536 -timeout=20 -malloc_limit_mb=200 -rss_limit_mb=2048)
 
 fuzz() {

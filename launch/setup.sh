@@ -77,7 +77,7 @@ sd_environment() {
   # The requirements for the tests include those for training, on a GPU too.
   if [ -x "$SD_PYTHON" ] && grep -qx "$wanted $kind\|$wanted test" "$stamp" 2>/dev/null; then return 0; fi
   [ -x "$SD_PYTHON" ] || python3 -m venv .venv || give_up "python3 -m venv .venv failed; is there room on this disk?"
-  # Python compiles what it imports; pip would compile all of it.
+  # Python compiles modules when they are imported; pip would compile all of them.
   say "installing LibTorch and tools into .venv (2.5 GB to fetch, 5 GB on disk; minutes)"
   "$SD_PYTHON" -m pip install --disable-pip-version-check -q --no-compile -r $lists ||
     give_up "pip could not install $lists. If this machine is offline, run this where it is not and copy .venv, or

@@ -14,7 +14,7 @@ from .weights import read_weights
 
 __version__ = importlib.metadata.version("snake_ddp")
 
-# Without max_episode_steps: the game ends by itself, and a limit would make its last step truncated, too.
+# Without max_episode_steps: the game ends by itself, and a limit would also mark its last step as truncated.
 gymnasium.register(
     "snake_ddp/Snakes3v3-v0", entry_point="snake_ddp.envs:TeamEnv", vector_entry_point="snake_ddp.envs:TeamVectorEnv"
 )

@@ -15,7 +15,7 @@ def best_level() -> str:
     """The highest level of the instruction set that this machine has."""
 
 class Error(Exception):
-    """A fault of snake_ddp itself: please report it."""
+    """A bug in snake_ddp: please report it."""
 
 def opponents() -> list[str]:
     """The names of the scripted opponents."""
@@ -35,7 +35,7 @@ def bounds(obs: str) -> tuple[numpy.typing.NDArray[numpy.float32], numpy.typing.
     """
 
 class Team:
-    """Who plays: snake_ddp.Team makes these."""
+    """A team: snake_ddp.Team makes these."""
 
     @staticmethod
     def scripted(name: str) -> Team: ...
@@ -55,13 +55,13 @@ def evaluate(team_a: Team, team_b: Team, games: int, seed: int, swap_sides: bool
     """Plays a match: snake_ddp.evaluate wraps it."""
 
 class Boards:
-    """What snake_ddp.Boards is made of."""
+    """The base of snake_ddp.Boards."""
 
     def __init__(self, num_boards: int, obs: str, reward: str, mix: str | None, team: Team | None, episode_length: int, autoreset: str, swap_sides: bool, observe_both: bool) -> None: ...
 
     @property
     def num_boards(self) -> int:
-        """Games side by side."""
+        """Number of boards."""
 
     @property
     def acting(self) -> int:
@@ -92,7 +92,7 @@ class Boards:
 
     def open_moves(self) -> numpy.typing.NDArray[numpy.bool_]:
         """
-        Which moves are not certain death; all four where each one is.
+        The moves that are not certain death; all four if each one is.
 
         Shapes   returns [num_boards, acting, 4], a new array.
         """
@@ -101,7 +101,7 @@ class Boards:
         """
         A board as text: `o` beans, `A` to `F` heads, arrows towards the head.
 
-        Throws   IndexError for a number that no board has.
+        Throws   IndexError if there is no such board.
         """
 
     def hash(self) -> int:

@@ -23,10 +23,10 @@ class Boards(_core.Boards):
     plays every second game of a board as team B.
 
     `obs` is "26", "30", "window", "view" or "none"; `reward` is "score" (the game's own), "2021", "v1_1" or "v1_2". A game ends
-    after 200 steps, or earlier where a snake finds no room; at `episode_length` it is cut off (truncated). `autoreset` says what happens then:
-    "next_step"  the next step deals a new game instead of a move, with reward 0;
-    "same_step"  a new game is dealt at once; the last observation is in `final_observations`;
-    "disabled"   nothing: `reset` with a mask deals new games.
+    after 200 steps, or earlier if a snake has no room to respawn; at `episode_length` it is cut off (truncated). `autoreset` decides what happens then:
+    "next_step"  the next step starts a new game instead of a move, with reward 0;
+    "same_step"  a new game starts at once; the last observation is in `final_observations`;
+    "disabled"   nothing: `reset` with a mask starts new games.
 
     Shapes   observations, final_observations float32 [num_boards, seen, features]; rewards float32 [num_boards, acting];
              terminated, truncated bool [num_boards]; states STATE [num_boards], scores int32 [num_boards, 2] (of the latest game
@@ -34,7 +34,7 @@ class Boards(_core.Boards):
              three read-only. All are views, overwritten by each call. acting is 3, or 6 without an opponent; seen is acting, or 6
              with `observe_both`: the caller's team first.
     Threads  the calling one; the GIL is released. One call at a time: RuntimeError otherwise.
-    Throws   ValueError for arguments that are out of range or do not go together.
+    Throws   ValueError for arguments that are out of range or contradict each other.
     """
 
     observations: NDArray[numpy.float32]
@@ -93,9 +93,9 @@ class Boards(_core.Boards):
         self.sides = arrays["sides"]
 
     def reset(self, seed: int | None = None, mask: NDArray[numpy.bool_] | None = None) -> None:
-        """Deals new games, on all boards or where `mask` is True.
+        """Starts new games, on all boards or where `mask` is True.
 
-        With a seed all boards start over, with the deals that the C++ program has for it. Without one the seed's next games
+        With a seed all boards start over, with the games that the C++ program plays for it. Without one the seed's next games
         follow; the first reset then takes a random seed.
 
         Shapes   mask bool [num_boards].

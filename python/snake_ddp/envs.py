@@ -23,9 +23,9 @@ Info = dict[str, Any]
 
 
 def snake_space(obs: str) -> Box:
-    """What one snake observes.
+    """The observations of one snake.
 
-    A little wider than the features: zeros are in it, which TorchRL puts where a game has not ended; and PettingZoo warns of a
+    A little wider than the features: it includes zero, which TorchRL writes where a game has not ended; and PettingZoo warns of a
     feature that is always 0.
     """
     low, high = bounds(obs)
@@ -33,7 +33,7 @@ def snake_space(obs: str) -> Box:
 
 
 def team_space(obs: str) -> Box:
-    """What a team's three snakes observe."""
+    """The observations of a team's three snakes."""
     snake = snake_space(obs)
     return Box(np.tile(snake.low, (TEAM, 1)), np.tile(snake.high, (TEAM, 1)), dtype=np.float32)
 
@@ -71,7 +71,7 @@ class TeamEnv(gymnasium.Env[Observation, Action]):
     """One team against an opponent.
 
     Shapes  observations float32 [3, features], actions [3] in 0..3 (up, down, left, right), rewards the sum of the team's.
-    Returns  `info["scores"]` at a game's end: the own and the other team's points.
+    Returns  `info["scores"]` at a game's end: the points of this team and of the other.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["human", "ansi"], "render_fps": 8}
@@ -95,7 +95,7 @@ class TeamEnv(gymnasium.Env[Observation, Action]):
         )
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
-        """`options={"game_seed": n}` deals the games of a training run with that seed."""
+        """`options={"game_seed": n}` starts the games of a training run with that seed."""
         super().reset(seed=seed)
         self.boards.reset(game_seed(self.np_random, options))
         self._show()
@@ -109,7 +109,7 @@ class TeamEnv(gymnasium.Env[Observation, Action]):
         return self.boards.observations[0].copy(), reward, bool(self.boards.terminated[0]), bool(self.boards.truncated[0]), info
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """The moves that are not fatal, as sb3-contrib's MaskablePPO asks for them.
+        """The moves that are not fatal, in the form that sb3-contrib's MaskablePPO expects.
 
         Shapes  [12]: four of each snake.
         """
@@ -174,7 +174,7 @@ class BoardsVectorEnv(VectorEnv[Observation, Action, NDArray[Any]]):
         return batch_space(self.single_action_space, self.num_envs)
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
-        """`options={"game_seed": n}` deals the games of a training run with that seed; `{"reset_mask": bool [num_envs]}` resets those
+        """`options={"game_seed": n}` starts the games of a training run with that seed; `{"reset_mask": bool [num_envs]}` resets those
         sub-environments only, whole boards.
         """
         super().reset(seed=seed)
@@ -213,7 +213,7 @@ class BoardsVectorEnv(VectorEnv[Observation, Action, NDArray[Any]]):
 
     @staticmethod
     def _spaces(obs: str) -> tuple[Box, Space[Any]]:
-        """Of one sub-environment: observations and actions."""
+        """The spaces of one sub-environment: observations and actions."""
         raise NotImplementedError
 
     def _shared_rewards(self) -> NDArray[np.float32]:
@@ -254,7 +254,7 @@ class BoardsVectorEnv(VectorEnv[Observation, Action, NDArray[Any]]):
         return {"final_obs": final, "_final_obs": ended, "final_info": scores, "_final_info": ended.copy()}
 
     def _own_scores(self) -> NDArray[np.int32]:
-        """Points at the end, the own team's first. Shapes  [num_envs, 2]."""
+        """Points at the end, those of the own team first. Shapes  [num_envs, 2]."""
         if self.boards.acting == TEAM:
             return self.boards.scores.repeat(self._on_board, axis=0)
         both = np.stack([self.boards.scores, self.boards.scores[:, ::-1]], axis=1)

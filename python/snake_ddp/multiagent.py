@@ -15,7 +15,7 @@ from snake_ddp.boards import Boards
 from snake_ddp.envs import checked_render_mode, game_seed, rendered, snake_space
 from snake_ddp.state import MOVES
 
-AGENTS = ("a_0", "a_1", "a_2", "b_0", "b_1", "b_2")  # what is before the last _ is the team, as TorchRL groups agents
+AGENTS = ("a_0", "a_1", "a_2", "b_0", "b_1", "b_2")  # the part before the last _ is the team: TorchRL groups agents by it
 TEAM_OF = {agent: "ab".index(agent[0]) for agent in AGENTS}
 
 
@@ -24,7 +24,7 @@ class SnakesParallelEnv(ParallelEnv[str, NDArray[np.float32], int]):  # type: ig
 
     Shapes  observations float32 [features]; actions 0..3 (up, down, left, right); `infos[agent]["action_mask"]` int8 [4], 1 for
             moves that are neither certain death nor a reversal, or four if no other is left; `state()` the six observations.
-    Returns  `infos[agent]["scores"]` at the end: points of the own and of the other team.
+    Returns  `infos[agent]["scores"]` at the end: points of the agent's team and of the other.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class SnakesParallelEnv(ParallelEnv[str, NDArray[np.float32], int]):  # type: ig
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, NDArray[np.float32]], dict[str, dict[str, Any]]]:
-        """`options={"game_seed": n}` deals the games of a training run with that seed."""
+        """`options={"game_seed": n}` starts the games of a training run with that seed."""
         if seed is not None:
             self._random, _ = seeding.np_random(seed)
         self.boards.reset(game_seed(self._random, options))

@@ -33,7 +33,7 @@ HEADS = {"softmax": softmax, "tanh": positive_share}
 class Network(nn.Module):
     """A network whose `state_dict()` has the names of the program's files.
 
-    `obs` names the features that it reads, "" where no observation has as many; `record` is what the file says of it.
+    `obs` names the features that it reads, "" if no observation has as many; `record` is the record in its file.
     """
 
     def __init__(self, features: int) -> None:
@@ -144,7 +144,7 @@ class QNetwork(Network):
 
 
 class RecurrentQNetwork(Network):
-    """The Q-network of rqmix, which remembers earlier steps.
+    """The Q-network of rqmix, which has memory.
 
     Shapes  features [..., D], memory [..., H], None at a game's start; returns values [..., 4] and the memory for the next step.
     """
@@ -190,13 +190,13 @@ class Mixer(Network):
 
 
 def load(path: str | os.PathLike[str], head: str | None = None) -> Network:
-    """The network that a file of the program holds: an actor, a Q-network, a critic or a mixing network of any learner.
+    """The network in a file of the program: an actor, a Q-network, a critic or a mixing network of any learner.
 
-    `head` is an actor's last layer, "softmax" or "tanh". Without it the file's record says so, else the run's config.json,
-    else it is softmax. A network that was trained with `--tokens` reads tokens after the features of `obs`:
+    `head` is an actor's last layer, "softmax" or "tanh". Without it the file's record decides, otherwise the run's config.json,
+    otherwise it is softmax. A network that was trained with `--tokens` reads tokens after the features of `obs`:
     `record["tokens"]` names their folder.
     Returns  a Network. `torch.save(network.state_dict(), path)` writes a file that the program plays.
-    Throws   OSError if the file cannot be read, ValueError if it is none of these, or its record contradicts its weights.
+    Throws   OSError if the file cannot be read, ValueError if it is another kind of file, or its record contradicts its weights.
     """
     file = read_file(path)
     weights = {name: torch.tensor(array) for name, array in file.tensors.items()}
@@ -246,7 +246,7 @@ def checked_head(head: str) -> str:
 
 
 def head_of_run(path: str | os.PathLike[str]) -> str:
-    """As the config.json of the run that contains the file says."""
+    """The head from the config.json of the run that contains the file."""
     config = pathlib.Path(path).resolve().parent.parent / "config.json"
     settings = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
     return str(settings.get("output_activation", "softmax"))

@@ -24,7 +24,7 @@ class Replay:
         self.page = page
 
     def _repr_html_(self) -> str:
-        # A frame of its own: the page's style and script must not meet the notebook's.
+        # In its own frame, so that the page's style and script do not affect the notebook.
         return (
             f'<iframe srcdoc="{html.escape(self.page)}" sandbox="allow-scripts" width="100%" height="900" '
             'style="border: 0"></iframe>'
@@ -39,7 +39,7 @@ def replay(log: str | os.PathLike[str] | dict[str, Any], game: int = 0) -> Repla
     """Shows a recorded game, as `snake_ddp replay --html` does.
 
     `log` is a file of `eval --record` or of the platform, plain or gzip, or its content; `game` counts the file's games from 0.
-    Throws  ValueError if there is no such game, or it is no log.
+    Throws  ValueError if there is no such game, or it is not a log.
     """
     file = ""
     if not isinstance(log, dict):
@@ -75,13 +75,13 @@ def games_in(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
 
 
 def embedded(data: dict[str, Any]) -> str:
-    """JSON in plain ASCII, without the characters that mean something in HTML: only texts can hold them."""
+    """JSON in plain ASCII, without the characters that are special in HTML, which occur only in strings."""
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def page_data(log: dict[str, Any], file: str, game: int) -> dict[str, Any]:
-    """What the page's script reads: boards as cells' numbers; each step's actions, rewards and deaths, and how they are explained."""
+    """What the page's script reads: boards as numbers of cells; each step's actions, rewards, deaths and explanations."""
     if log.get("game_name") != "snakes_3v3":
         raise KeyError("game_name is not snakes_3v3")
     steps = log["steps"]
@@ -129,13 +129,13 @@ def as_list(value: Any) -> list[Any]:
 
 
 def actions(step: dict[str, Any]) -> list[int]:
-    if "joint_action" not in step:  # the reference's run_log.py leaves it out
+    if "joint_action" not in step:  # the reference's run_log.py omits it
         return [UNKNOWN] * 2 * TEAM
     return [choice[0].index(1) for choice in as_list(step["joint_action"])]
 
 
 def last_directions(info: dict[str, Any]) -> list[int]:
-    """The log ends before it says them: snakes that live show them."""
+    """The log lacks them; the bodies of living snakes show theirs."""
     return [
         UNKNOWN if died else heading(body) for body, died in zip(info["snakes_position"], info["hit"], strict=True)
     ]

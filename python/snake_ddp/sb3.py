@@ -76,7 +76,7 @@ class SnakesVecEnv(VecEnv):
         return [False for _ in self._get_indices(indices)]
 
     def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
-        return [None] * self.num_envs  # boards render as text alone
+        return [None] * self.num_envs  # boards are rendered as text only
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Shapes  [num_envs, 4] for snakes, [num_envs, 12] for teams."""

@@ -1,4 +1,4 @@
-"""Who plays a team, and matches between two teams."""
+"""Teams, and matches between two of them."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class _Record:
 
 
 class Team:
-    """Who plays a team: a script, or a trained network.
+    """A team: a script, or a trained network.
 
     `spec` is as on the command line: "random", a name of `snake_ddp.opponents()`, the path of a weights file (.pth), or for a
     Q-network PATH:look4, PATH:puct400 or PATH:puct@5ms with a search. A Q-network makes the best move that is not certain death. An
     actor's moves are sampled, with PATH:argmax it makes the most probable one; `mask_fatal` keeps it from certain death, too.
     Threads may share a team.
 
-    Throws   ValueError for a spec that is none of these, for a file that is damaged, and for a network that plays in the C++ program
-             alone: with memory, communication or tokens. OSError for a file that cannot be read.
+    Throws   ValueError for a spec that is none of these, for a file that is damaged, and for a network that plays only in the C++
+             program: with memory, communication or tokens. OSError for a file that cannot be read.
     """
 
     spec: str
@@ -73,7 +73,7 @@ class Team:
     def moves(
         self, observations: NDArray[numpy.float32], open_moves: NDArray[numpy.bool_], seed: int = 0
     ) -> NDArray[numpy.uint8]:
-        """The moves of a network that sees `observations`. `seed` is that of the draws of an actor; give each step another one.
+        """The moves of a network that sees `observations`. `seed` is that of the draws of an actor; use another one for each step.
 
         Shapes   observations float32 [n, 3, obs_size(obs)], open_moves bool [n, 3, 4] as `Boards.open_moves` has them; returns [n, 3].
         Throws   TypeError for another dtype; ValueError for another shape or order, and for a script or a search.
@@ -87,7 +87,7 @@ class Team:
         these are the games from number `first_game` on.
 
         Shapes   states STATE [n], as `Boards.states`; returns [n, 3].
-        Throws   TypeError for another dtype, ValueError for what is not a board.
+        Throws   TypeError for another dtype, ValueError for bytes that are not a board.
         """
         if not isinstance(states, numpy.ndarray) or states.dtype.names != STATE.names:
             raise TypeError("states: not an array of dtype snake_ddp.STATE")
@@ -172,7 +172,7 @@ def _network(spec: str, path: str, mode: str, mask_fatal: bool) -> tuple[str, di
     is_q_net = any(name.startswith(f"{_Q_NET}.") for name in tensors)
     for part, kind in (("gru.", "has memory (rqmix)"), ("comm_net.", "communicates (BiCNet)")):
         if any(part in name for name in tensors):
-            raise ValueError(f"{path}: this network {kind}; such teams play in the C++ program alone")
+            raise ValueError(f"{path}: this network {kind}; such teams play only in the C++ program")
     if "post_dense.2.bias" in tensors and tensors["post_dense.2.bias"].shape == (1,):
         raise ValueError(f"{path} is a critic, not an actor: give the actor_*.pth beside it")
     first = tensors.get(f"{_Q_NET}.0.weight" if is_q_net else "prev_dense.0.weight")
@@ -181,7 +181,7 @@ def _network(spec: str, path: str, mode: str, mask_fatal: bool) -> tuple[str, di
     hidden, features = first.shape
     record = _recorded(file.record, path, is_q_net) if file.record else _guessed(features, path)
     if record.tokens:
-        raise ValueError(f"{path}: this network reads tokens; such teams play in the C++ program alone")
+        raise ValueError(f"{path}: this network reads tokens; such teams play only in the C++ program")
     if features != _core.obs_size(record.obs):
         raise ValueError(f'{path}: it says observation "{record.obs}", but its weights are for {features} features')
     take = _Taker(tensors, path)

@@ -30,13 +30,13 @@ _DTYPES = {
 
 @dataclasses.dataclass(frozen=True)
 class WeightsFile:
-    """What a weights file holds: its tensors, and what snake_ddp wrote about them, as JSON text; empty without it."""
+    """The contents of a weights file: its tensors, and snake_ddp's record of them as JSON text, empty without one."""
 
     tensors: dict[str, NDArray[Any]]
     record: str
 
 
-# What zipfile and pickle raise for damaged input.
+# The exceptions of zipfile and pickle for damaged input.
 _OF_DAMAGE = (
     pickle.UnpicklingError, EOFError, KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError, MemoryError,
     NotImplementedError, RuntimeError, struct.error,
@@ -48,7 +48,7 @@ class _Refused(Exception):
 
 
 class _Reader(pickle.Unpickler):
-    """Knows what torch.save writes for a dict of tensors, and calls nothing else."""
+    """Allows what torch.save writes for a dict of tensors, and nothing else."""
 
     def __init__(self, archive: zipfile.ZipFile, folder: str) -> None:
         super().__init__(io.BytesIO(archive.read(f"{folder}/data.pkl")))

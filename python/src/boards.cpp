@@ -125,14 +125,14 @@ std::uint64_t Boards::stream(std::size_t board) const {
   return play::stream_of(static_cast<std::int64_t>(board), games_[board]);
 }
 
-// What follows from a board's game having its number.
+// The settings that follow from a board's game number.
 void Boards::take_place(std::size_t board) {
   // The first game on the first board is played as team A.
   arrays_->sides[board] = options_.swap_sides && (board + games_[board]) % 2 == 0;
   if (plan_) scripts_[board] = plan_->of(numbers_[board]);
 }
 
-// What follows from the seed.
+// The settings that follow from the seed.
 void Boards::take_seed(std::uint64_t seed) {
   seed_ = seed;
   if (options_.mix) plan_ = agents::plan_of_mix(*options_.mix, seed);
@@ -154,7 +154,7 @@ void Boards::observe(std::size_t board, float* out) const {
   const int own = side(board);
   if (seen_ == kTeamSize) {
     encode::observe(kind, state, own, out);
-  } else if (own == 0 && encode::is_view(kind)) {  // both teams at once
+  } else if (own == 0 && encode::is_view(kind)) {  // both teams in one call
     encode::view::write_snakes(encode::has_outlooks(kind), state, 0, kSnakes, out, features_);
   } else {
     encode::observe(kind, state, own, out);
@@ -162,7 +162,7 @@ void Boards::observe(std::size_t board, float* out) const {
   }
 }
 
-// A new game, as a step without a move shows it.
+// The outputs of a new game, as a step without a move gives them.
 void Boards::begin(std::size_t board) {
   deal(board);
   outputs_.terminated[board] = outputs_.truncated[board] = false;

@@ -17,19 +17,20 @@
 
 namespace snake_ddp::python {
 
-/// What happens to a board whose game ended: the next step deals a new game, without a move; the same step deals it; nothing,
-/// the caller must reset it.
+/// What happens to a board whose game ended: the next step starts a new game, without a move; the same step starts
+/// it; nothing, the caller must reset it.
 enum class Autoreset { kNextStep, kSameStep, kDisabled };
 
 /// "next_step", "same_step", "disabled".
-/// Throws  UsageError with these names.
+/// Throws  UsageError that lists these names.
 Autoreset autoreset_of(const std::string& name);
 
 struct Options {
   std::int64_t num_boards = 1;
-  std::optional<encode::ObsKind> obs;  // empty: nothing is observed
+  std::optional<encode::ObsKind> obs;  // empty: no observations
   encode::RewardRule reward = encode::RewardRule::kScore;
-  // Who plays against the caller's team: a script of each game's own, or one team; with neither the caller moves all snakes.
+  // The opponent of the caller's team: a script, drawn per game, or one team; with neither the caller moves all
+  // snakes.
   std::optional<agents::Mix> mix;
   std::shared_ptr<const Team> team;
   int episode_length = game::kMaxSteps;
@@ -48,7 +49,7 @@ struct Arrays {
   std::vector<std::uint8_t> sides;                      // [boards]
 };
 
-/// Where a batch writes what a step gives; part of `Arrays`, or the caller's own memory.
+/// Where a batch writes the outputs of a step; part of `Arrays`, or the caller's own memory.
 struct Outputs {
   float *observations, *rewards;
   bool *terminated, *truncated;
@@ -56,7 +57,7 @@ struct Outputs {
 
 class Boards {
  public:
-  /// Throws  UsageError for options that are out of range or do not go together.
+  /// Throws  UsageError for options that are out of range or contradict each other.
   explicit Boards(const Options& options);
 
   [[nodiscard]] std::int64_t size() const { return options_.num_boards; }
@@ -79,17 +80,17 @@ class Boards {
   /// Shapes  out [boards, acting, 4].
   void open_moves(bool* out) const;
   [[nodiscard]] std::string picture(std::int64_t board) const;
-  /// Equal for equal boards, whoever played them: the collector's hash.
+  /// Equal for equal boards, whichever team played them: the collector's hash.
   [[nodiscard]] std::uint64_t hash() const;
-  /// Copies what the current outputs have. Owner of the new memory: the caller, until the next call or this batch's end.
+  /// Copies the current outputs. Owner of the new memory: the caller, until the next call or this batch's end.
   void write_to(const Outputs& outputs);
 
-  /// What a later batch needs to go on.
+  /// The state from which a later batch continues.
   struct Progress {
     bool dealt = false;
     std::uint64_t seed = 0;
     std::int64_t started = 0, finished = 0;
-    std::vector<std::uint32_t> games;   // dealt so far, by board
+    std::vector<std::uint32_t> games;   // started so far, by board
     std::vector<std::int64_t> numbers;  // of the running game, in the order in which games start
     std::vector<game::State> states;
     std::vector<std::int32_t> scores;
@@ -126,10 +127,10 @@ class Boards {
   Outputs outputs_;
   std::optional<agents::OpponentPlan> plan_;
   std::vector<agents::Opponent> scripts_;  // of the running games, with a plan
-  std::unique_ptr<Passes> passes_;         // of a team that is a network
-  std::vector<game::Actions> answers_;     // of a team that is none of a plan
-  std::unique_ptr<play::Mover> searcher_;  // of a team that searches
-  std::vector<std::uint8_t> foes_;         // which team it is
+  std::unique_ptr<Passes> passes_;         // for a team that is a network
+  std::vector<game::Actions> answers_;     // of a team that is not scripted
+  std::unique_ptr<play::Mover> searcher_;  // for a team that searches
+  std::vector<std::uint8_t> foes_;         // the opponent's team, 0 or 1, by board
   std::vector<std::uint32_t> games_;
   std::vector<std::int64_t> numbers_;
   std::uint64_t seed_ = 0;

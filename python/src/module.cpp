@@ -1,5 +1,5 @@
-// The Python module: converts arguments and errors, releases the GIL, and leaves the rest to boards.hpp and team.hpp. The package
-// adds to these classes in Python: see snake_ddp/boards.py and teams.py.
+// The Python module: converts arguments and errors, releases the GIL, and calls boards.hpp and team.hpp. The package
+// extends these classes in Python: see snake_ddp/boards.py and teams.py.
 #include <fmt/format.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -122,7 +122,8 @@ void check_array(const nb::ndarray<>& array, const char* what, std::initializer_
 
 // ---- arrays for Python ---------------------------------------------------------------------------------------------
 
-// A view of a batch's array, which keeps the arrays but not the batch: a view that owned the object that keeps it would leak.
+// A view of a batch's array, which owns the arrays but not the batch: otherwise the batch, which holds the view,
+// would leak.
 template <class T>
 nb::object view(const std::shared_ptr<Arrays>& arrays, T* data, std::initializer_list<std::size_t> shape) {
   nb::capsule owner(new std::shared_ptr<Arrays>(arrays),
@@ -130,7 +131,7 @@ nb::object view(const std::shared_ptr<Arrays>& arrays, T* data, std::initializer
   return nb::cast(Made<T>(data, shape.size(), shape.begin(), owner));
 }
 
-// An array of its own.
+// An array with its own memory.
 template <class T>
 std::pair<T*, nb::object> fresh(std::initializer_list<std::size_t> shape) {
   std::size_t count = 1;
@@ -207,7 +208,7 @@ std::shared_ptr<Team> actor_team(const std::string& obs, int view_radius, const 
   return team;
 }
 
-// The moves of a network that sees `observations`.
+// The moves of a network for these `observations`.
 nb::object moves(const Team& team, const nb::ndarray<nb::ro>& observations_, const nb::ndarray<nb::ro>& open_,
                  std::uint64_t seed) {
   const nb::ndarray<> observations(observations_), open(open_);
@@ -245,7 +246,7 @@ nb::object moves(const Team& team, const nb::ndarray<nb::ro>& observations_, con
   return array;
 }
 
-// Boards from bytes that anybody may have written.
+// Boards from untrusted bytes.
 std::vector<game::State> checked_states(const void* bytes, std::size_t boards) {
   std::vector<game::State> states(boards);
   const auto* from = static_cast<const std::uint8_t*>(bytes);
@@ -469,7 +470,7 @@ NB_MODULE(SD_MODULE, m) {
   m.def("best_level", &best_level, "The highest level of the instruction set that this machine has.");
 
   nb::object error = nb::exception<base::Error>(m, "Error");
-  error.attr("__doc__") = "A fault of snake_ddp itself: please report it.";
+  error.attr("__doc__") = "A bug in snake_ddp: please report it.";
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);
@@ -500,7 +501,7 @@ NB_MODULE(SD_MODULE, m) {
               "numpy.typing.NDArray[numpy.float32]]"),
       "The least and the greatest value of each feature.\n\nThrows  ValueError for an unknown name.");
 
-  nb::class_<Team>(m, "Team", "Who plays: snake_ddp.Team makes these.")
+  nb::class_<Team>(m, "Team", "A team: snake_ddp.Team makes these.")
       .def_static(
           "scripted", [](const std::string& name) { return std::make_shared<Team>(scripted_team(name)); },
           "name"_a)
@@ -521,10 +522,10 @@ NB_MODULE(SD_MODULE, m) {
                 "dict[str, typing.Any]"),
         "Plays a match: snake_ddp.evaluate wraps it.");
 
-  nb::class_<Boards>(m, "Boards", "What snake_ddp.Boards is made of.")
+  nb::class_<Boards>(m, "Boards", "The base of snake_ddp.Boards.")
       .def("__init__", &make_boards, "num_boards"_a, "obs"_a, "reward"_a, "mix"_a.none(), "team"_a.none(),
            "episode_length"_a, "autoreset"_a, "swap_sides"_a, "observe_both"_a)
-      .def_prop_ro("num_boards", &Boards::size, "Games side by side.")
+      .def_prop_ro("num_boards", &Boards::size, "Number of boards.")
       .def_prop_ro("acting", &Boards::acting, "Snakes that the caller moves: 3, or 6 without an opponent.")
       .def_prop_ro("seen", &Boards::seen, "Snakes whose observations are written: 3 or 6.")
       .def_prop_ro("features", &Boards::features, "Features of an observation.")
@@ -542,11 +543,11 @@ NB_MODULE(SD_MODULE, m) {
            "RuntimeError\n"
            "         before the first reset and while another thread is using the batch.")
       .def("open_moves", &open_moves, nb::sig("def open_moves(self) -> numpy.typing.NDArray[numpy.bool_]"),
-           "Which moves are not certain death; all four where each one is.\n\n"
+           "The moves that are not certain death; all four if each one is.\n\n"
            "Shapes   returns [num_boards, acting, 4], a new array.")
       .def("picture", &Boards::picture, "board"_a,
            "A board as text: `o` beans, `A` to `F` heads, arrows towards the head.\n\n"
-           "Throws   IndexError for a number that no board has.")
+           "Throws   IndexError if there is no such board.")
       .def("hash", &Boards::hash, nb::call_guard<nb::gil_scoped_release>(),
            "A fingerprint of all boards: equal for equal boards, on every machine.")
       .def("_deal", &deal, "seed"_a.none(), "mask"_a.none(),

@@ -1,4 +1,4 @@
-// Who plays a team in Python: a script, a trained network, or a search with one. Nothing here knows Python.
+// A team in Python: a script, a trained network, or a search with one. Nothing here depends on Python.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@
 
 namespace snake_ddp::python {
 
-/// Immutable after it was made, so threads may share it. Exactly one of `script`, `q_net` and `actor` is set.
+/// Immutable after construction, so threads may share it. Exactly one of `script`, `q_net` and `actor` is set.
 struct Team {
   std::optional<agents::Opponent> script;
   std::shared_ptr<const search::QWeights> q_net;
   std::shared_ptr<const nets::DenseRows> actor;
-  std::shared_ptr<const search::Player> search;  // how a Q-network searches, if it does
+  std::shared_ptr<const search::Player> search;  // a Q-network's search, if it has one
   play::Sight sight;                             // what the network reads
   bool argmax = false;                           // an actor's most probable move; otherwise moves are sampled
   bool mask_fatal = false;  // an actor makes no move of encode::fatal_moves; Q-networks never do
@@ -42,7 +42,7 @@ Team scripted_team(const std::string& name);
 std::shared_ptr<const nets::DenseRows> actor_of(std::int64_t features, std::int64_t hidden, nets::Head head,
                                                 const nets::DenseBlocks& weights);
 
-/// A network's passes, with their memory. One for each thread.
+/// A network's passes and their memory. One per thread.
 class Passes {
  public:
   static constexpr std::int64_t kBoards =
@@ -77,13 +77,13 @@ void act_in_blocks(play::Mover& mover, std::span<const game::State> boards,
                    std::span<const std::uint8_t> sides, std::int64_t first_game,
                    std::span<game::Actions> actions);
 
-/// A snake's move from a network's values.
+/// A snake's move from a network's outputs.
 inline std::uint8_t move_of(const Team& team, const float* values, unsigned open, std::uint32_t draw) {
   return team.makes_best() ? play::best_move(values, open)
                            : play::sampled_move(values, base::unit_float(draw), open);
 }
 
-/// The team as a player of matches, as `snake_ddp eval` has it.
+/// The team as a player for matches, as in `snake_ddp eval`.
 play::MakeMover mover_of(const std::shared_ptr<const Team>& team);
 
 }  // namespace snake_ddp::python

@@ -66,8 +66,8 @@ struct GruPass {
   at::Tensor output;  // [T, R, out]
 };
 
-/// Shapes  input [T, R, in + 1]; state [R, hidden] before the first step; there [T, R, 1]: what the state after each step
-///         is multiplied by, 0 where the rows are none and all begins with the next. Fills `pass`.
+/// Shapes  input [T, R, in + 1]; state [R, hidden] before the first step; there [T, R, 1]: the factor for the state after each
+///         step, 0 where there is no row and the next step starts from nothing. Fills `pass`.
 void forward(const GruNet& net, const at::Tensor& input, const at::Tensor& state, const at::Tensor& there,
              GruPass& pass);
 
