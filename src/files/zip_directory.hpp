@@ -11,9 +11,8 @@ namespace snake_ddp::files {
 
 struct ZipEntry {
   std::string_view bytes;
-  std::uint32_t crc32 =
-      0;              // 0 if the writer omitted it (torch.serialization.set_crc32_options)
-  bool plain = true;  // neither compressed nor encrypted
+  std::uint32_t crc32 = 0;  // 0 if the writer omitted it (torch.serialization.set_crc32_options)
+  bool plain = true;        // neither compressed nor encrypted
 };
 
 using ZipDirectory = std::map<std::string_view, ZipEntry>;

@@ -63,7 +63,8 @@ config::Fields fields(PretrainOptions& o) {
       text("device", &o.device, "where the networks run", {"auto", "cpu", "cuda"}),
       text("dist_backend", &o.dist_backend, "communication between ranks", {"auto", "nccl", "gloo"}),
       flag("shared_memory", &o.shared_memory,
-           "CPU ranks on one machine sum through shared memory, and one of them communicates with other machines; "
+           "CPU ranks on one machine sum through shared memory, and one of them communicates with other "
+           "machines; "
            "off: all through Gloo"),
       number("bucket_mb", &o.bucket_mb,
              "size in MiB of the pieces in which gradients are averaged during the backward pass; CPU ranks "
