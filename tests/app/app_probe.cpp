@@ -1,4 +1,5 @@
-// What teams play on given boards: `app_probe BOARDS OUT SPEC...`; a SPEC that ends in `+mask_fatal` plays with that flag.
+// The moves of teams on given boards: `app_probe BOARDS OUT SPEC...`; a SPEC that ends in `+mask_fatal` plays with
+// that flag.
 //   BOARDS  a JSON object a line: snakes, directions, beans as in recorded games, and step
 //   OUT     .pth file: open [N, 6] (bit d: encode::open_moves has move d), outlook [N, 6, 4, 2] (game::look_ahead: room and
 //           territory of each move), and for the k-th SPEC answers{k} [N, 6, 4] (what

@@ -1,4 +1,4 @@
-"""Actors to export, the exported programs, and what the platform shows to them."""
+"""Actors to export, the exported programs, and the platform's observations."""
 
 import gzip
 import importlib.util
@@ -37,7 +37,7 @@ def q_network(features, hidden=32, norm=True, seed=1):
 
 
 def save_in_run(folder, weights, head):
-    """An actor in a run's folder, which says what its last layer is."""
+    """An actor in a run's folder, whose config.json has the kind of its last layer."""
     models = folder / "trained_model"
     models.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps({"output_activation": head}))
@@ -59,7 +59,7 @@ def load_submission(folder):
     return module
 
 
-# What the platform shows
+# The platform's observations
 
 
 def recorded_boards():
@@ -85,7 +85,7 @@ def words(directions):
 
 
 class Platform:
-    """Hands boards over as the platform does: the same lists at every step and to all six snakes, numbers of numpy's in
+    """Passes boards in the platform's way: the same lists at every step and to all six snakes, numbers of numpy's in
     the list of beans, directions that are a step old."""
 
     def __init__(self):
@@ -108,7 +108,7 @@ with gzip.open(DATA / "platform_observations.jsonl.gz", "rt") as recordings:
 
 
 def shown(record, platform):
-    """Has `platform` show a recorded board; the observations of its six snakes."""
+    """Shows a recorded board through `platform`; returns the observations of its six snakes."""
     observation = record["observation"]
     platform.show(observation["1"], [observation[str(key)] for key in range(2, 8)], observation["last_direction"])
     return [platform.observation(snake) for snake in range(6)]
@@ -118,6 +118,6 @@ def platform_observation(game, step, snake, swapped=False):
     """A board of a recorded game as the program of `snake` sees it; `swapped`: the teams changed places."""
     order = [3, 4, 5, 0, 1, 2] if swapped else range(6)
     board, platform = BOARDS[game][step], Platform()
-    told = words(BOARDS[game][step - 1]["directions"][i] for i in order) if step > 0 else None
-    platform.show(coordinates(board["beans"]), [coordinates(board["snakes"][i]) for i in order], told)
+    reported = words(BOARDS[game][step - 1]["directions"][i] for i in order) if step > 0 else None
+    platform.show(coordinates(board["beans"]), [coordinates(board["snakes"][i]) for i in order], reported)
     return platform.observation(snake)

@@ -1,4 +1,4 @@
-"""Actors as others load them: the platform's submission, TorchScript and safetensors, held against our own answers."""
+"""Exported actors: the platform's submission, TorchScript and safetensors, compared with our own outputs."""
 
 import collections
 import gzip
@@ -25,7 +25,7 @@ def observations(encoded):
             for right in (False, True) for i in range(3)]
 
 
-# Softmax damps the rounding of logits, tanh does not: 256 wide it passes 1e-6 by little.
+# Softmax damps the rounding of logits, tanh does not: at width 256 it exceeds 1e-6 slightly.
 ACTORS = {f"{kind}-{head}-{features}": (kind, head, features, hidden)
           for kind in ("ddpg", "bicnet") for head, hidden in (("softmax", 256), ("tanh", 64)) for features in (26, 30)}
 
@@ -38,7 +38,7 @@ def actor(request, tmp_path_factory):
 
 
 def our_answer(tmp_path, head, actor, features):
-    """What our program samples from: probabilities for `features` [B, 3, D], and the sum by which they were divided."""
+    """Our program's distribution: probabilities for `features` [B, 3, D], and the sum by which they were divided."""
     torch.save({"obs": torch.as_tensor(features)}, tmp_path / "obs.pth")
     with starter(tmp_path) as start:
         run = start([PROBE, "act", head, actor, tmp_path / "obs.pth", tmp_path / "values.pth"])
@@ -58,7 +58,7 @@ def distance(a, b, total=1.0):
 # The platform's submission
 
 
-def test_a_submission_sees_and_answers_as_we_do(actor, tmp_path):
+def test_a_submission_has_our_observations_and_outputs(actor, tmp_path):
     _, head, features, path = actor
     folder = export(path, "submission", tmp_path / "out")
     assert sorted(os.listdir(folder)) == ["actor_7.pth", "submission.py"]
@@ -86,7 +86,7 @@ def test_the_upstream_actor_can_be_submitted(tmp_path):
     encoded = ENCODED[100:160]
     answers = np.array([[submission.probabilities(o) for o in observations(e)[:3]] for e in encoded])
     ours, _ = our_answer(tmp_path, "softmax", UPSTREAM, np.array([e["obs26"] for e in encoded], dtype=np.float32))
-    # Its logits reach 84: in float32 the order of additions shows.
+    # Its logits reach 84: in float32 the order of additions is visible.
     assert distance(answers, ours) < 5e-5
 
 
@@ -111,7 +111,7 @@ def test_a_submission_answers_the_platform_with_one_move(tmp_path):
 
 
 def test_beans_and_snakes_that_are_missing_are_as_in_training(tmp_path):
-    # Beans may be fewer when the board is nearly full; a snake that could not come back has no cells.
+    # Beans may be fewer when the board is nearly full; a snake that could not respawn has no cells.
     submission = load_submission(export(UPSTREAM, "submission", tmp_path / "out"))
     observation = platform_observation(0, 0, 0) | {1: [[3, 4]], 5: []}
     board = submission.board_of(observation, 0)
@@ -133,7 +133,7 @@ def test_a_folder_can_be_written_again(tmp_path):
 # Other programs
 
 
-def test_torchscript_answers_as_we_do_without_our_code(actor, tmp_path):
+def test_torchscript_gives_our_outputs_without_our_code(actor, tmp_path):
     kind, head, features, path = actor
     module = torch.jit.load(export(path, "torchscript", tmp_path / "actor.pt"))
     obs = torch.tensor([e[f"obs{features}"] for e in ENCODED])
@@ -150,7 +150,7 @@ def test_torchscript_answers_as_we_do_without_our_code(actor, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["ddpg", "bicnet"])
-def test_torchscript_answers_as_the_reference_did(tmp_path, kind):
+def test_torchscript_gives_the_references_outputs(tmp_path, kind):
     golden = torch.load(DATA / f"{kind}_softmax_updates.pth", weights_only=True)
     actor = {name.removeprefix("actor0."): value for name, value in golden.items() if name.startswith("actor0.")}
     torch.save(actor, tmp_path / "actor_0.pth")
@@ -232,7 +232,7 @@ def bad_exports(folder):
     }
 
 
-def test_what_cannot_be_exported_is_told(tmp_path):
+def test_what_cannot_be_exported_is_reported(tmp_path):
     inputs = tmp_path / "in"
     inputs.mkdir()
     for what, (code, words, line) in bad_exports(inputs).items():
@@ -247,8 +247,8 @@ def test_what_cannot_be_exported_is_told(tmp_path):
 
 
 def test_help_does_not_promise_other_formats():
-    told = call("export", "--help").stdout
-    assert "submission|torchscript|safetensors" in told and "onnx" not in told.lower()
+    reported = call("export", "--help").stdout
+    assert "submission|torchscript|safetensors" in reported and "onnx" not in reported.lower()
 
 
 # Q-networks
@@ -264,14 +264,14 @@ def test_a_q_network_s_submission_moves_as_it_did_in_recorded_games(features, no
     platform = Platform()
     for game in range(2):  # in the second one it is the right team
         log = json.loads((tmp_path / f"game_{game}.json").read_text())
-        board, told = log["init_info"], None
+        board, reported = log["init_info"], None
         for step in log["steps"]:
-            platform.show(board["beans_position"], board["snakes_position"], told)
+            platform.show(board["beans_position"], board["snakes_position"], reported)
             for snake in range(3 * game, 3 * game + 3):
                 answer = submission.my_controller(platform.observation(snake), None, False)
                 assert answer == step["joint_action"][snake], (game, snake)
                 moves[answer[0].index(1)] += 1
-            board, told = step["info_after"], step["info_before"]["directions"]
+            board, reported = step["info_after"], step["info_before"]["directions"]
         assert submission.LAST.step == 200
     assert len(moves) == 4
 

@@ -1,5 +1,5 @@
-"""Exported submissions on what the platform itself handed over: tests/data/platform_observations.jsonl.gz. They play the
-network alone; test_search_submission.py has those that search."""
+"""Exported submissions on the platform's own observations: tests/data/platform_observations.jsonl.gz. They play only the
+network; test_search_submission.py has those that search."""
 
 import copy
 import json
@@ -79,13 +79,13 @@ def test_every_kind_plays_what_the_platform_shows_as_the_engine_does(engine, tmp
                 played[kind].add(move)
                 may = engine["open"][at][snake] if masks else range(4)
                 assert move in may, where
-                told = answers[at][snake]
+                reported = answers[at][snake]
                 if "sampled" not in kind:
                     # Two moves that are worth the same up to rounding may change places.
                     ties += move != moves[at][snake]
-                    assert move == moves[at][snake] or told[moves[at][snake]] - told[move] < 1e-6, where
+                    assert move == moves[at][snake] or reported[moves[at][snake]] - reported[move] < 1e-6, where
                 else:
-                    weights = [max(told[d], 0) if d in may else 0 for d in range(4)]
+                    weights = [max(reported[d], 0) if d in may else 0 for d in range(4)]
                     expected = [w / sum(weights) for w in weights] if sum(weights) > 0 else [(d in may) / len(may) for d in range(4)]
                     chances = submission.chances(observation, snake)
                     assert max(abs(a - b) for a, b in zip(chances, expected)) < 2e-5 and chances[move] > 0, where
@@ -113,26 +113,27 @@ def submission(folder):
 def test_directions_and_steps_are_the_true_ones_in_other_recorded_games(submission):
     platform, wrong, seen = Platform(), [], 0
     for number, game in enumerate(BOARDS):
-        told = None
-        for step, board in enumerate(game[:-1]):  # nobody is asked for a move when the game is over
-            platform.show(coordinates(board["beans"]), map(coordinates, board["snakes"]), told)
+        reported = None
+        for step, board in enumerate(game[:-1]):  # no move is requested when the game is over
+            platform.show(coordinates(board["beans"]), map(coordinates, board["snakes"]), reported)
             submission.board_of(platform.observation(step % 6), step % 6)
             pairs = list(zip(submission.LAST.directions, board["directions"]))
             seen += len(pairs)
             wrong += [(number, step, snake) for snake, (found, true) in enumerate(pairs) if found != true]
             assert submission.LAST.step == step + 1
-            told = words(board["directions"])
-    # One came back on the very cells, across the border, where a move would have led to: no board tells these apart.
+            reported = words(board["directions"])
+    # One respawned on exactly the cells, across the border, where a move would have led to: no board shows the
+    # difference.
     assert len(wrong) == 1 and seen > 40000, wrong
 
 
 def test_a_body_that_came_back_keeps_the_rule_s_direction_until_it_moves(submission):
     platform = Platform()
 
-    def direction(body, step, told=None):
+    def direction(body, step, reported=None):
         """Of snake 0, whose moves back are masked; the others go down."""
         others = [[((step - k) % 10, column) for k in range(3)] for column in (3, 6, 9, 12, 15)]
-        platform.show([(2, 2)], [body, *others], told and [told] * 6)
+        platform.show([(2, 2)], [body, *others], reported and [reported] * 6)
         board = submission.board_of(platform.observation(0), 0)
         now = board.directions[0]
         assert submission.BACK[now] not in board.open_moves(0)
@@ -150,9 +151,9 @@ def test_a_body_that_came_back_keeps_the_rule_s_direction_until_it_moves(submiss
                       ([(9, 5), (0, 5), (8, 5)], submission.DOWN)):
         submission.LAST = None
         assert direction(body, 5) == now, "the head is in the middle: it came back, whatever was before"
-    for told, now in (("right", submission.UP), ("left", submission.DOWN), (None, submission.UP)):
+    for reported, now in (("right", submission.UP), ("left", submission.DOWN), (None, submission.UP)):
         submission.LAST = None
-        assert direction(across, 6, told) == now, "the first board that is shown is one of the middle of a game"
+        assert direction(across, 6, reported) == now, "the first board that is shown is one of the middle of a game"
 
 
 def test_a_new_game_begins_where_the_board_says_so(submission):
@@ -212,10 +213,10 @@ def test_whatever_the_platform_shows_the_answer_is_a_legal_move(folder, tmp_path
         for _ in range(2):
             for what, observation in broken_observations().items():
                 assert sorted(submission.my_controller(observation, None)[0]) == [0, 0, 0, 1], what
-        told = capfd.readouterr().err.splitlines()
-        assert len(told) == len(submission.TOLD) > 1 and all(line.startswith("submission.py: ") for line in told)
-        assert any("cannot read the platform's observation" in line and "TypeError" in line for line in told), told
-        # It goes on as if nothing had been.
+        reported = capfd.readouterr().err.splitlines()
+        assert len(reported) == len(submission.TOLD) > 1 and all(line.startswith("submission.py: ") for line in reported)
+        assert any("cannot read the platform's observation" in line and "TypeError" in line for line in reported), reported
+        # It continues as if nothing had happened.
         observation = shown(RECORDED[31], Platform())[1]
         assert submission.my_controller(observation, None) and submission.LAST.snakes[1] == [tuple(c) for c in observation[3]]
 
@@ -228,8 +229,8 @@ def test_a_network_that_fails_in_a_game_does_not_end_it(submission, engine, capf
     for at, record in enumerate(RECORDED[:200]):
         for snake, observation in enumerate(shown(record, platform)):
             assert submission.my_controller(observation, None)[0].index(1) in engine["open"][at][snake]
-    told, = capfd.readouterr().err.splitlines()
-    assert "the network failed" in told and "RuntimeError: out of (" in told
+    reported, = capfd.readouterr().err.splitlines()
+    assert "the network failed" in reported and "RuntimeError: out of (" in reported
 
 
 def cut_off(path):
@@ -249,8 +250,8 @@ def test_without_its_network_a_submission_says_so_once_and_plays_on(what, folder
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     BROKEN_FILES[what](tmp_path / "actor_7.pth")
     submission = load_submission(tmp_path)
-    told, = capfd.readouterr().err.splitlines()
-    assert told.startswith("submission.py: no network in actor_7.pth"), told
+    reported, = capfd.readouterr().err.splitlines()
+    assert reported.startswith("submission.py: no network in actor_7.pth"), reported
     platform = Platform()
     for at, record in enumerate(RECORDED[:60]):
         for snake, observation in enumerate(shown(record, platform)):

@@ -1,4 +1,4 @@
-"""A person's game in a terminal: a real one, whose other end types keys and reads the screen."""
+"""A game in a pseudo terminal, whose other end types keys and reads the screen."""
 
 import contextlib
 import fcntl
@@ -89,12 +89,12 @@ def verified(path):
     return json.loads(path.read_text())
 
 
-def test_the_snake_turns_as_keys_say_and_else_goes_straight_on(start, tmp_path):
+def test_the_snake_turns_on_keys_and_otherwise_goes_straight_on(start, tmp_path):
     player = start(*SLOW, "--seed", 3, "--snake", "B", "--record", tmp_path / "new" / "game.json")
     player.wait_for("You are B")
     player.press(" ")
     player.wait_for("step 2/200")
-    # Quickly one after the other: a turn and, in the step after it, the next; both of them legal whichever way it went.
+    # In quick succession: a turn and, in the next step, another; both are legal in either direction.
     for pair in (("w", "d"), ("k", "l"), ("down", "left")):
         player.press(*pair)
         step = int(re.findall(r"step (\d+)/200", player.said)[-1])
@@ -112,7 +112,7 @@ def test_the_snake_turns_as_keys_say_and_else_goes_straight_on(start, tmp_path):
     assert "Ended after" in player.said and f"snake_ddp replay {tmp_path}" in player.said
 
 
-def test_a_single_key_is_the_very_move(start, tmp_path):
+def test_a_single_key_makes_exactly_that_move(start, tmp_path):
     player = start(*SLOW, "--seed", 3, "--record", tmp_path / "game.json")
     player.wait_for("You are A")
     player.press("q")
@@ -151,7 +151,7 @@ def test_a_pause_holds_the_game(start):
 
 
 @pytest.mark.parametrize("ending", ["Ctrl-C", signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_the_terminal_is_given_back_whatever_ends_the_game(start, ending, tmp_path):
+def test_the_terminal_is_restored_whatever_ends_the_game(start, ending, tmp_path):
     player = start(*FAST, "--record", tmp_path / "game.json")
     player.wait_for("You are A")
     assert termios.tcgetattr(player.follower) != player.before
@@ -179,7 +179,7 @@ def test_a_whole_game_ends_with_its_score(start, tmp_path):
     assert f"{words} {mine} : {theirs}" in player.said and "Seed 5" in player.said
 
 
-def test_a_game_goes_on_from_a_log_on_the_very_board(start, tmp_path):
+def test_a_game_continues_from_a_log_on_exactly_its_board(start, tmp_path):
     done = call("eval", "--team_a", "level2", "--team_b", "level1", "--games", "1", "--record", tmp_path)
     assert done.returncode == 0
     game = tmp_path / "game_0.json"
@@ -202,7 +202,7 @@ def test_a_game_goes_on_from_a_log_on_the_very_board(start, tmp_path):
 
 
 def test_a_planted_blunder_is_found(start, tmp_path):
-    # A long snake that a person turns into its own body.
+    # A long snake that is steered into its own body.
     done = call("eval", "--team_a", "models/champion.pth", "--team_b", "models/champion.pth", "--games", "1", "--record", tmp_path, cwd=SOURCE)
     assert done.returncode == 0, done.stderr
     old = json.loads((tmp_path / "game_0.json").read_text())
@@ -260,7 +260,7 @@ def test_a_terminal_gets_what_it_can_show(start, variables, colour, blocks):
     assert sum("foe" in line for line in lines) == 3 and sum("mate" in line for line in lines) == 2
 
 
-def test_without_a_terminal_it_says_so():
+def test_without_a_terminal_it_is_an_error():
     done = call("play", *FAST)
     assert done.returncode == 2 and "needs a terminal" in done.stderr and done.stdout == ""
     done = call("play", *FAST, "--step", "3")

@@ -1,4 +1,4 @@
-"""Game logs and what shows them: eval --record and --watch, replay in a terminal, and its page in a real browser."""
+"""Game logs and their viewers: eval --record and --watch, replay in a terminal, and its page in a real browser."""
 
 import contextlib
 import gzip
@@ -26,7 +26,7 @@ EVIL = '</script><script>window.hacked = 1</script><img src="x" onerror="window.
 
 @pytest.fixture(scope="module")
 def games(tmp_path_factory):
-    """Five recorded games, and what eval said of them."""
+    """Five recorded games, and eval's report of them."""
     folder = tmp_path_factory.mktemp("record") / "new" / "games"
     done = call("eval", "--team_a", "level2", "--team_b", "level1", "--games", "5", "--record", folder, "--json")
     assert done.returncode == 0, done.stderr
@@ -119,13 +119,13 @@ def made(step):
 def test_an_explained_game_is_the_same_game_and_says_what_its_teams_chose_by(explained):
     kinds = {"tree": ("tree", "values"), "look": (None, "look"), "actor": ("probabilities", None)}
     for name, teams in kinds.items():
-        plain, told = (json.loads((explained / kind / name / "game_0.json").read_text()) for kind in ("plain", "explained"))
-        explanations = [step.pop("explanation") for step in told["steps"]]
-        for one in (plain, told):
+        plain, reported = (json.loads((explained / kind / name / "game_0.json").read_text()) for kind in ("plain", "explained"))
+        explanations = [step.pop("explanation") for step in reported["steps"]]
+        for one in (plain, reported):
             del one["start_time"], one["end_time"]
-        assert told == plain
+        assert reported == plain
         searched = 0
-        for step, sides in zip(told["steps"], explanations):
+        for step, sides in zip(reported["steps"], explanations):
             for side, (kind, why) in enumerate(zip(teams, sides)):
                 if kind is None:
                     assert why is None, "a script does not say"
@@ -195,7 +195,7 @@ def test_in_a_terminal_each_moment_takes_the_place_of_the_last(games, log, tmp_p
     said, code = in_terminal("eval", "--team_a", "level2", "--team_b", "random", "--games", "3", "--watch", "--speed", "1000")
     assert code == 0
     assert said.count("\x1b[H") == 201 and "win rate" in said
-    # A name cannot steer the terminal.
+    # A name cannot control the terminal.
     path = write(tmp_path / "evil.json", log | {"names": ["\x1b]0;title\x07", "\x9b31m"]})
     said, code = in_terminal("replay", path, "--text", "--speed", "1000")
     assert code == 0 and "?]0;title?" in said and "\x1b]" not in said and "\x9b" not in said
@@ -222,14 +222,14 @@ def test_a_watched_game_is_the_recorded_game(games):
     "no speed": (["{log}", "--text", "--speed", "0"], ["speed"]),
     "unknown flag": (["{log}", "--htm", "x"], ["unknown flag --htm", "--html"]),
 }.values())
-def test_wrong_use_is_told(games, line, words):
+def test_wrong_use_is_reported(games, line, words):
     done = call("replay", *(word.format(log=games[0] / "game_0.json", champion=CHAMPION) for word in line))
     assert done.returncode == 2 and done.stdout == ""
     for word in words:
         assert word in done.stderr
 
 
-def test_wrong_files_are_told_with_the_place(games, log, tmp_path):
+def test_wrong_files_are_reported_with_the_place(games, log, tmp_path):
     whole = (games[0] / "game_0.json").read_text()
     other_board = log | {"board_height": 6, "board_width": 8}
     wrong_type = json.loads(whole)
@@ -432,10 +432,10 @@ def test_the_cells_that_a_snake_reaches_first_are_those_of_the_rule(browser, gam
 
 
 def test_a_click_or_a_key_shows_what_a_snake_saw(browser, explained, tmp_path):
-    told = json.loads((explained / "explained" / "tree" / "game_0.json").read_text())
+    reported = json.loads((explained / "explained" / "tree" / "game_0.json").read_text())
     page = make_page(explained / "explained" / "tree" / "game_0.json", tmp_path / "tree.html")
     assert page.stat().st_size < 450_000
-    step = next(k for k in range(30, 200) if "line" in told["steps"][k]["explanation"][0])
+    step = next(k for k in range(30, 200) if "line" in reported["steps"][k]["explanation"][0])
     open_page(browser, page, place=f"#step={step}")
     panel = browser.find_element(By.ID, "why")
     assert shown_step(browser) == step and not panel.is_displayed()
@@ -443,7 +443,7 @@ def test_a_click_or_a_key_shows_what_a_snake_saw(browser, explained, tmp_path):
     head = browser.find_element(By.CSS_SELECTOR, '.snake[data-snake="B"] .full')
     ActionChains(browser).move_to_element(head).click().perform()
     assert panel.is_displayed()
-    why, action = told["steps"][step]["explanation"][0], made(told["steps"][step])[1]
+    why, action = reported["steps"][step]["explanation"][0], made(reported["steps"][step])[1]
     assert f"goes {MOVES[action]}" in panel.text
     rows = {row.get_attribute("data-move"): row for row in panel.find_elements(By.CSS_SELECTOR, "tbody tr")}
     for d, move in enumerate(MOVES):
@@ -453,7 +453,7 @@ def test_a_click_or_a_key_shows_what_a_snake_saw(browser, explained, tmp_path):
     assert arrows == [move for d, move in enumerate(MOVES) if why["moves"][1][d] is not None]
     lines = browser.execute_script("return Object.fromEntries([...document.querySelectorAll('.expected')].map(e => [e.dataset.snake, e.dataset.cells]))")
     for snake, letter in enumerate(LETTERS):
-        row, column = board_after(told, step)["snakes_position"][snake][0]
+        row, column = board_after(reported, step)["snakes_position"][snake][0]
         way = []
         for moves in why["line"]:
             if moves[snake] >= 0:
@@ -461,14 +461,14 @@ def test_a_click_or_a_key_shows_what_a_snake_saw(browser, explained, tmp_path):
                 row, column = (row + down) % 10, (column + right) % 20
                 way.append([row, column])
         assert lines[letter] == cells(way)
-    # Every picture has its text; what is pressed says so; and the next step shows its own reasons.
+    # Every picture has a text; what is pressed says so; and the next step shows its own reasons.
     pressed = browser.execute_script("return [...document.querySelectorAll('#board [role=button]')].map(e => [e.getAttribute('aria-pressed'), "
                                      "e.getAttribute('aria-label'), e.tabIndex])")
     assert [word for word, _, _ in pressed] == ["false", "true", "false", "false", "false", "false"]
     assert all(f"Snake {letter}" in words and tab == 0 for letter, (_, words, tab) in zip(LETTERS, pressed))
     assert panel.get_attribute("aria-label") and "foes" in panel.text
     press(browser, Keys.ARROW_RIGHT)
-    assert f"goes {MOVES[made(told['steps'][step + 1])[1]]}" in panel.text
+    assert f"goes {MOVES[made(reported['steps'][step + 1])[1]]}" in panel.text
     press(browser, Keys.ESCAPE)
     assert not panel.is_displayed()
     # By keys: a digit, or Tab to a snake and Enter; the focus stays from step to step.
@@ -520,7 +520,7 @@ def test_blunders_are_listed_worst_first_and_the_page_leads_to_them(browser, gam
     check_board(browser, log, int(rows[3][0]))
     panel = browser.find_element(By.ID, "why")
     assert panel.text.startswith(f"{rows[3][1]} of ") and f"goes {rows[3][2]}" in panel.text
-    # The link of one that is shown already goes there again.
+    # The link of one that is already shown goes there again.
     press(browser, Keys.HOME)
     links[3].click()
     assert shown_step(browser) == int(rows[3][0]) and panel.is_displayed()
@@ -543,7 +543,7 @@ def test_the_page_holds_all_it_needs_and_is_small(log, games, tmp_path):
     assert set(re.findall(r"https?://[^\s\"'<>]+", page)) == {"http://www.w3.org/2000/svg"}, "a name, not an address"
     assert not re.search(r"\ssrc=|@import|url\(|fetch\(|import ", page), "nothing to fetch"
     assert len(page.encode()) < 300_000
-    # Whatever happens in 200 steps: a board full of snakes in each of them.
+    # In the worst case of 200 steps: a board full of snakes in each of them.
     full = json.loads(json.dumps(log))
     every = [[row, column] for row in range(10) for column in range(20)]
     for step in full["steps"]:

@@ -1,4 +1,4 @@
-"""The report page: what it says against TensorBoard's own reader, eval and the log, and in a real browser."""
+"""The report page: compared with TensorBoard's own reader, eval and the log, and in a real browser."""
 
 import contextlib
 import json
@@ -96,10 +96,10 @@ def test_curves_are_those_of_tensorboard(runs, which):
             assert all(0 <= value <= 1 for value in curve["values"])
             continue
         expect_curve(curve, points[tag])
-    # A resumed run's steps go on, its break does not count.
+    # A resumed run's steps continue, and its break does not count.
     assert shown["steps"] == pytest.approx(shown["curves"]["collect/env_steps"]["steps"][-1])
-    told = re.findall(r"(?:completed|resumed)! \d+ episodes, (\d+) steps", (runs[which] / "train.log").read_text())
-    assert shown["steps"] == pytest.approx(int(told[-1]), rel=0.02)
+    reported = re.findall(r"(?:completed|resumed)! \d+ episodes, (\d+) steps", (runs[which] / "train.log").read_text())
+    assert shown["steps"] == pytest.approx(int(reported[-1]), rel=0.02)
     assert 0 < shown["minutes"] < 60
 
 
@@ -147,7 +147,7 @@ def test_settings_are_compared_with_the_defaults_or_a_preset(runs, tmp_path):
     assert "hidden_size" not in compared and compared["gamma"] == (written["gamma"], 0.5)
 
 
-def test_the_ladder_is_evals_and_is_kept(runs):
+def test_the_ladder_has_the_results_of_eval_and_is_stored(runs):
     line = ["report", runs[0], "--json", "--ladder_games", "6"]
     ladder = only_json(call(*line, "--champion", CHAMPION).stdout)["runs"][0]["ladder"]
     teams = [row["team"] for row in ladder["rows"]]
@@ -156,12 +156,12 @@ def test_the_ladder_is_evals_and_is_kept(runs):
     for row in ladder["rows"]:
         if row["team"] not in ("level2", "champion"):
             continue
-        told = only_json(call("eval", "--team_a", actor, "--team_b", {"champion": CHAMPION}.get(row["team"], row["team"]), "--games", "6",
+        reported = only_json(call("eval", "--team_a", actor, "--team_b", {"champion": CHAMPION}.get(row["team"], row["team"]), "--games", "6",
                               "--seed", ladder["seed"], "--json").stdout)
         assert [row[key] for key in ("games", "wins", "draws", "losses", "score")] == [
-            told[key] for key in ("games", "wins", "draws", "losses", "score_a")]
-        assert [row["low"], row["high"]] == told["win_rate_ci95"]
-        assert sum(row["deaths"].values()) == sum(cause["early"] + cause["late"] for cause in told["deaths_a"].values())
+            reported[key] for key in ("games", "wins", "draws", "losses", "score_a")]
+        assert [row["low"], row["high"]] == reported["win_rate_ci95"]
+        assert sum(row["deaths"].values()) == sum(cause["early"] + cause["late"] for cause in reported["deaths_a"].values())
     kept = runs[0] / "ladder.json"
     stamp = kept.stat().st_mtime_ns
     assert only_json(call(*line, "--champion", CHAMPION).stdout)["runs"][0]["ladder"] == ladder and kept.stat().st_mtime_ns == stamp
@@ -219,7 +219,7 @@ def test_the_page_shows_everything_without_a_network(browser, page, scheme, widt
         assert words in text, words
     dark = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert dark == ("rgb(244, 246, 248)" if scheme == "light" else "rgb(13, 17, 23)")
-    # Each picture has words, each plot a table.
+    # Each picture has a text, each plot a table.
     assert browser.execute_script("""
         return [...document.querySelectorAll('svg')].filter(e => !e.closest('[hidden]') && !e.getAttribute('aria-label') &&
                                                             e.getAttribute('aria-hidden') !== 'true').length""") == 0
@@ -355,7 +355,7 @@ def test_a_name_in_the_log_is_text_and_never_markup(browser, tmp_path):
     assert "<img src=x" in browser.find_element(By.ID, "notes").text
 
 
-# Runs that go on, that died, that are none
+# Runs that are active, that died, that are none
 
 
 def test_a_run_that_was_killed_is_shown_up_to_its_last_whole_record(browser, tmp_path):
@@ -412,7 +412,7 @@ def test_watching_writes_the_page_until_the_run_ends(tmp_path):
     assert data["runs"][0]["state"] == "stopped" and data["reload_s"] == 0 and data["runs"][0]["ladder"]["rows"]
 
 
-def test_wrong_use_is_told(runs, tmp_path):
+def test_wrong_use_is_reported(runs, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "config.json").write_text('{"gamma": ')

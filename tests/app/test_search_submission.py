@@ -125,7 +125,7 @@ def test_on_a_full_board_no_more_beans_are_dealt_than_fit(submission):
     assert after.beans == [long[-1]] and rewards == [0, 1, 1, 1, 1, 1] and after.done
 
 
-def test_chance_has_all_that_may_happen(submission):
+def test_chance_covers_all_possible_outcomes(submission):
     chance = submission.Chance()
     turns = collections.Counter(chance.turn(0, submission.DOWN) for _ in range(3000))
     beans = collections.Counter(chance.bean(0, [5, 7, 9]) for _ in range(3000))
@@ -244,7 +244,7 @@ def test_it_grows_the_trees_of_the_program_s_own_search(submission):
             if visits == line["visits"]:
                 moves = [submission.most_visited(arms) for arms in root.arms]
                 assert [moves[:3], moves[3:]] == line["moves"], number
-    # Where two moves promise the same, the last bits of the network's products decide.
+    # If two moves are nearly equal, the last bits of the network's products decide.
     assert grown == 600 and same > 588
 
 
@@ -258,7 +258,7 @@ def test_a_finished_game_is_worth_what_was_gained(submission):
         assert gained == pytest.approx(round(gained), abs=1e-9), "beans and lost cells alone"
 
 
-def test_nobody_can_predict_its_chances(folder):
+def test_its_chances_cannot_be_predicted(folder):
     drawn = []
     for _ in range(2):
         random.seed(1)
@@ -303,7 +303,7 @@ def test_q_networks_of_other_features_search_too(features, tmp_path, capfd):
     assert changed > 0 and capfd.readouterr() == ("", "")
 
 
-def test_what_values_mean_follows_from_the_training(tmp_path):
+def test_the_meaning_of_values_follows_from_the_training(tmp_path):
     models = tmp_path / "trained_model"
     models.mkdir()
     torch.save(q_network(277), models / "actor_1.pth")
@@ -317,8 +317,8 @@ def test_what_values_mean_follows_from_the_training(tmp_path):
 
     assert exported() == (True, 0.99, 1.5, "")
     assert exported(rival_reward=0.25, gamma=0.9, reward_scale=2, reward="score") == (True, 0.9, 2.5, "")
-    looks, _, _, told = exported(reward="2021")
-    assert not looks and "plays the network's own moves" in told and "--reward 2021" in told
+    looks, _, _, reported = exported(reward="2021")
+    assert not looks and "plays the network's own moves" in reported and "--reward 2021" in reported
 
 
 # When it fails
@@ -332,7 +332,7 @@ def plays_bare(submission, bare, records=RECORDED[:12]):
 
 
 class Clock:
-    """Every look at it takes `tick` seconds."""
+    """A clock that advances by `tick` seconds with each reading."""
 
     def __init__(self, tick):
         self.now, self.tick = 0, tick
@@ -345,8 +345,8 @@ class Clock:
 def test_when_time_is_up_it_plays_the_network_s_own_moves(submission, bare, capfd):
     submission.time = Clock(1)
     plays_bare(submission, bare)
-    told, = capfd.readouterr().err.splitlines()
-    assert "the search failed: the moves are the network's own: TimeoutError" in told
+    reported, = capfd.readouterr().err.splitlines()
+    assert "the search failed: the moves are the network's own: TimeoutError" in reported
 
 
 @pytest.mark.parametrize("tick,batches", [(0, 12), (0.045, 2), (0.11, 1)])
@@ -367,15 +367,15 @@ def test_a_search_that_fails_leaves_the_network_s_own_moves(submission, bare, ca
     views = submission.views_of(10, 20)
     views.features = fails
     plays_bare(submission, bare)
-    told, = capfd.readouterr().err.splitlines()
-    assert told.startswith("submission.py: the search failed: the moves are the network's own: MemoryError: of (")
+    reported, = capfd.readouterr().err.splitlines()
+    assert reported.startswith("submission.py: the search failed: the moves are the network's own: MemoryError: of (")
 
 
 def test_without_numpy_it_does_not_search(folder, bare, monkeypatch, capfd):
     monkeypatch.setitem(sys.modules, "numpy", None)
     submission = load_submission(folder)
     monkeypatch.undo()
-    told, = capfd.readouterr().err.splitlines()
-    assert told.startswith("submission.py: cannot look ahead: the moves are the network's own"), told
+    reported, = capfd.readouterr().err.splitlines()
+    assert reported.startswith("submission.py: cannot look ahead: the moves are the network's own"), reported
     plays_bare(submission, bare)
     assert not submission.LOOKS and capfd.readouterr().err == ""

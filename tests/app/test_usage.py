@@ -1,4 +1,4 @@
-"""What the program says and returns: wrong input of every kind, and the JSON that other programs read."""
+"""Messages and exit codes: wrong input of every kind, and the JSON that other programs read."""
 
 import copy
 import ctypes
@@ -138,7 +138,7 @@ USAGE = {
 
 
 @pytest.mark.parametrize("line, words", USAGE.values(), ids=USAGE)
-def test_wrong_use_is_told(line, words):
+def test_wrong_use_is_reported(line, words):
     refused(2, *words, line=line)
 
 
@@ -159,12 +159,12 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("text, words", CONFIGS.values(), ids=CONFIGS)
-def test_wrong_configuration_files_are_told(tmp_path, text, words):
+def test_wrong_configuration_files_are_reported(tmp_path, text, words):
     path = write(tmp_path / "c.json", text)
     refused(2, str(path), *words, line=["--config", path, "--check_settings"])
 
 
-def test_a_configuration_file_that_is_missing_is_told(tmp_path):
+def test_a_configuration_file_that_is_missing_is_reported(tmp_path):
     path = tmp_path / "none.json"
     refused(4, f"--config {path}", line=["--config", path, "--check_settings"])
 
@@ -250,7 +250,7 @@ def test_flags_that_the_learner_does_not_use(tmp_path):
             line=["--config", config, "--check_settings"])
     taken_back = call("--config", config, "--layer_norm=off", "--check_settings")
     assert taken_back.returncode == 0 and taken_back.stderr == ""
-    # The Python trainer takes these whatever it learns.
+    # The Python trainer accepts these with every learner.
     warned = settings_of(tmp_path, "--algo", "pqn", "--tau", "0.5", "--a_lr", "0.25")
     assert warned["tau"] == 0.5 and warned["a_lr"] == 0.25
     line = ["--algo", "pqn", "--tau", "0.5", "--a_lr", "0.25"]
@@ -263,7 +263,7 @@ def test_flags_that_the_learner_does_not_use(tmp_path):
     assert checked.returncode == 0 and checked.stderr.count("Warning: ") == 2
 
 
-def test_the_settings_of_a_run_are_no_wishes(tmp_path):
+def test_the_settings_of_a_run_may_include_flags_that_the_learner_does_not_use(tmp_path):
     settings_of(tmp_path, "--layer_norm", "--n_step", "2")
     run = next((tmp_path / "runs" / "snakes_3v3").iterdir())
     done = call("--config", run / "config.json", "--algo", "rqmix", "--check_settings")
@@ -282,7 +282,7 @@ def test_files_that_a_run_will_load_are_looked_for_first(tmp_path):
     assert done.returncode == 0, done.stderr  # a run that goes on has weights
 
 
-def test_the_page_of_flags_is_what_the_program_says():
+def test_the_page_of_flags_is_up_to_date():
     page = call("info", "--flags").stdout
     assert page == (SOURCE / "docs" / "flags.md").read_text(encoding="utf-8"), "./snake_ddp info --flags > docs/flags.md"
     rows = {row[0].strip("` -"): [cell == "x" for cell in row[1:]]
@@ -345,7 +345,7 @@ def bad_actors(folder):
     }, marker
 
 
-def test_actors_that_cannot_play_are_told(tmp_path):
+def test_actors_that_cannot_play_are_reported(tmp_path):
     cases, marker = bad_actors(tmp_path)
     for path, words in cases.values():
         for spec in (f"{path}", f"{path}:argmax"):
@@ -353,7 +353,7 @@ def test_actors_that_cannot_play_are_told(tmp_path):
     assert not marker.exists()
 
 
-def test_networks_that_cannot_search_are_told(tmp_path):
+def test_networks_that_cannot_search_are_reported(tmp_path):
     gru = torch.nn.GRUCell(8, 8).state_dict()
     layers = {"q_net.0": torch.nn.Linear(30, 8), "q_net.1": torch.nn.Linear(8, 4)}
     memory = {f"gru.{name}": value for name, value in gru.items()} | {
@@ -375,7 +375,7 @@ def tiny(runs_dir):
     return flags(TINY | {"runs_dir": runs_dir})
 
 
-def test_a_place_for_runs_that_cannot_be_used_is_told(tmp_path):
+def test_a_place_for_runs_that_cannot_be_used_is_reported(tmp_path):
     write(tmp_path / "file", "")
     refused(4, str(tmp_path / "file"), line=tiny(tmp_path / "file"))
     refused(4, "/proc/snake_ddp_runs", line=tiny("/proc/snake_ddp_runs"))  # even root cannot write there
@@ -390,7 +390,7 @@ def test_a_place_for_runs_that_cannot_be_used_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("limit", [0, 100, 3000])
-def test_a_full_disk_is_told_with_the_path(tmp_path, limit):
+def test_a_full_disk_is_reported_with_the_path(tmp_path, limit):
     def small_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
@@ -398,7 +398,7 @@ def test_a_full_disk_is_told_with_the_path(tmp_path, limit):
     assert done.returncode == 4, done.stderr
     assert str(tmp_path / "runs") in done.stderr
     assert done.stderr.count("snake_ddp: ") == 1
-    # Whole or not there; a checkpoint that was not finished keeps its hidden name and is none.
+    # Complete or missing; an unfinished checkpoint keeps its hidden name and does not count.
     left = [path for path in (tmp_path / "runs").rglob("*.pth") if not path.parent.name.startswith(".step_")]
     for path in left:
         torch.load(path, weights_only=True)
@@ -417,13 +417,13 @@ def test_a_full_disk_ends_all_ranks(tmp_path):
 def test_recorded_games_replay_without_a_mismatch():
     done = call("verify-trace", GAMES, "--json")
     assert done.returncode == 0, done.stdout
-    told = only_json(done.stdout)
-    assert told == {"games": 40, "steps": told["steps"], "mismatches": 0} and told["steps"] > 4000
+    reported = only_json(done.stdout)
+    assert reported == {"games": 40, "steps": reported["steps"], "mismatches": 0} and reported["steps"] > 4000
     done = call("verify-trace", "--encodings", ENCODINGS, "--traces", GAMES, "--json")
     assert done.returncode == 0, done.stdout
     assert only_json(done.stdout) == {"states": 730, "mismatches": 0}
     plain = call("verify-trace", GAMES)
-    assert plain.stdout == f"40 games, {told['steps']} steps, 0 mismatches\n"
+    assert plain.stdout == f"40 games, {reported['steps']} steps, 0 mismatches\n"
 
 
 def test_a_changed_record_is_found_and_told(tmp_path):
@@ -433,15 +433,15 @@ def test_a_changed_record_is_found_and_told(tmp_path):
     path = write(tmp_path / "changed.jsonl", "\n".join([*lines[:10], json.dumps(step), *lines[11:]]) + "\n")
     done = call("verify-trace", path, "--json")
     assert done.returncode == 1
-    told = only_json(done.stdout)
-    assert told["mismatches"] == 1 and told["games"] == 1
-    assert f"{path}:11: game 0, step 10, reward: expected [" in told["first_mismatch"] and ", got [" in told["first_mismatch"]
+    reported = only_json(done.stdout)
+    assert reported["mismatches"] == 1 and reported["games"] == 1
+    assert f"{path}:11: game 0, step 10, reward: expected [" in reported["first_mismatch"] and ", got [" in reported["first_mismatch"]
     plain = call("verify-trace", path)
     assert plain.returncode == 1
-    assert f"first mismatch: {told['first_mismatch']}\n" in plain.stdout
+    assert f"first mismatch: {reported['first_mismatch']}\n" in plain.stdout
 
 
-def test_a_record_that_cannot_be_read_is_told(tmp_path):
+def test_a_record_that_cannot_be_read_is_reported(tmp_path):
     packed = GAMES.read_bytes()
     (tmp_path / "cut.jsonl.gz").write_bytes(packed[:len(packed) // 2])
     flipped = bytearray(packed)
@@ -450,7 +450,7 @@ def test_a_record_that_cannot_be_read_is_told(tmp_path):
     write(tmp_path / "text.jsonl", "hello\n")
     write(tmp_path / "field.jsonl", '{"game": "snakes_3v3"}\n')
     write(tmp_path / "deep.jsonl", '{"game": ' + "[" * 200_000 + "]" * 200_000 + "}\n")
-    # Few bytes that unfold to many values, each of which takes far more than its text.
+    # Few bytes that expand to many values, each of which takes far more memory than its text.
     (tmp_path / "bomb.json.gz").write_bytes(gzip.compress(b"[\n" + b"{},\n" * 1_200_000))
     for name, words in (("none.jsonl", []), ("cut.jsonl.gz", []), ("text.jsonl", [":1:", "not JSON"]),
                         ("field.jsonl", [":1:", "is missing"]), ("deep.jsonl", [":1:", "brackets more than 32 deep"]),
@@ -480,30 +480,30 @@ EVAL_KEYS = ["games", "wins", "draws", "losses", "win_rate", "win_rate_ci95", "s
              "deaths_a", "deaths_b", "steps_per_second"]
 
 
-def without_speed(told):
-    return {key: value for key, value in told.items() if key != "steps_per_second"}
+def without_speed(reported):
+    return {key: value for key, value in reported.items() if key != "steps_per_second"}
 
 
-def test_eval_tells_games_rates_and_scores():
-    told = evaluate("--team_a", "level2", "--team_b", "random", "--games", "100")
-    assert list(told) == EVAL_KEYS
-    assert told["games"] == 100 == told["wins"] + told["draws"] + told["losses"]
-    low, high = told["win_rate_ci95"]
-    assert told["wins"] == 100 * told["win_rate"] > 90
-    assert low < told["win_rate"] <= high <= 1
-    assert told["score_a"] > told["score_b"]
-    assert told["steps_per_second"] > 0
+def test_eval_reports_games_rates_and_scores():
+    reported = evaluate("--team_a", "level2", "--team_b", "random", "--games", "100")
+    assert list(reported) == EVAL_KEYS
+    assert reported["games"] == 100 == reported["wins"] + reported["draws"] + reported["losses"]
+    low, high = reported["win_rate_ci95"]
+    assert reported["wins"] == 100 * reported["win_rate"] > 90
+    assert low < reported["win_rate"] <= high <= 1
+    assert reported["score_a"] > reported["score_b"]
+    assert reported["steps_per_second"] > 0
     mirrored = evaluate("--team_a", "random", "--team_b", "level2", "--games", "100")
     assert mirrored["losses"] > 90 and mirrored["score_a"] < mirrored["score_b"]
 
 
-def test_eval_tells_why_snakes_died(tmp_path):
+def test_eval_reports_why_snakes_died(tmp_path):
     line = ["--team_a", "level2", "--team_b", "level1", "--games", "40"]
-    told = evaluate(*line, "--record", tmp_path)
+    reported = evaluate(*line, "--record", tmp_path)
     sums = {(team, what): 0 for team in "ab" for what in ("early", "late", "length_early", "length_late")}
     for (team, what) in sums:
-        sums[team, what] = sum(cause[what] for cause in told[f"deaths_{team}"].values())
-    # The logs say who died, when, and at what length.
+        sums[team, what] = sum(cause[what] for cause in reported[f"deaths_{team}"].values())
+    # The logs show which snake died, when, and at what length.
     logged = dict.fromkeys(sums, 0)
     for path in tmp_path.iterdir():
         number, before = int(re.search(r"game_(\d+)", path.name)[1]), None
@@ -516,8 +516,8 @@ def test_eval_tells_why_snakes_died(tmp_path):
                 logged[team, f"length_{half}"] += hit * (len(before[snake]) - 3)
             before = after["snakes_position"]
     assert logged == sums and sums["b", "late"] > 0
-    assert told["deaths_b"]["own_body"]["early"] > told["deaths_a"]["own_body"]["early"], "level 1 ignores bodies"
-    # The same per game, in words.
+    assert reported["deaths_b"]["own_body"]["early"] > reported["deaths_a"]["own_body"]["early"], "level 1 ignores bodies"
+    # The same per game, as text.
     table = call("eval", *line).stdout.split("died of, per game")[1]
     rows = {row[:30].strip(): [float(number) for number in row[30:].split()] for row in table.splitlines()[1:]}
     assert rows["all"] == pytest.approx([sum(sums[team, f"{kind}{half}"] for half in ("early", "late")) / 40
@@ -568,25 +568,26 @@ TEAMS = ["random", "level2", str(ACTOR)]
 
 
 def test_a_ladder_rates_teams_by_all_their_games():
-    told = ladder("--ladder", *TEAMS, "--games", "70", "--seed", "5")
-    assert list(told) == ["ladder", "pairs", "anchor", "games_per_pair", "seed", "steps_per_second"]
-    assert [(p["team_a"], p["team_b"]) for p in told["pairs"]] == [(TEAMS[0], TEAMS[1]), (TEAMS[0], TEAMS[2]), (TEAMS[1], TEAMS[2])]
-    for pair in told["pairs"]:  # each pair's games are those of eval
+    reported = ladder("--ladder", *TEAMS, "--games", "70", "--seed", "5")
+    assert list(reported) == ["ladder", "pairs", "anchor", "games_per_pair", "seed", "steps_per_second"]
+    assert [(p["team_a"], p["team_b"]) for p in reported["pairs"]] == [(TEAMS[0], TEAMS[1]), (TEAMS[0], TEAMS[2]), (TEAMS[1], TEAMS[2])]
+    for pair in reported["pairs"]:  # each pair's games are those of eval
         alone = evaluate("--team_a", pair["team_a"], "--team_b", pair["team_b"], "--games", "70", "--seed", "5")
         assert {key: value for key, value in pair.items() if not key.startswith("team")} == {
             key: value for key, value in without_speed(alone).items() if not key.startswith("deaths")}
-    assert [row["team"] for row in told["ladder"]] == ["level2", str(ACTOR), "random"], "best first"
-    ratings = {row["team"]: row["elo"] for row in told["ladder"]}
-    assert sum(ratings.values()) == pytest.approx(0, abs=1e-6) and told["anchor"] is None
-    for row in told["ladder"]:
-        mine = [(p, p["team_a"] == row["team"]) for p in told["pairs"] if row["team"] in (p["team_a"], p["team_b"])]
+    assert [row["team"] for row in reported["ladder"]] == ["level2", str(ACTOR), "random"], "best first"
+    ratings = {row["team"]: row["elo"] for row in reported["ladder"]}
+    assert sum(ratings.values()) == pytest.approx(0, abs=1e-6) and reported["anchor"] is None
+    for row in reported["ladder"]:
+        mine = [(p, p["team_a"] == row["team"]) for p in reported["pairs"] if row["team"] in (p["team_a"], p["team_b"])]
         assert row["games"] == 140 == row["wins"] + row["draws"] + row["losses"]
         assert row["wins"] == sum(p["wins" if first else "losses"] for p, first in mine)
         assert row["score"] == pytest.approx(sum(p["score_a" if first else "score_b"] for p, first in mine) / 2)
         assert row["opponents_score"] == pytest.approx(sum(p["score_b" if first else "score_a"] for p, first in mine) / 2)
         low, high = row["elo_ci95"]
         assert low < row["elo"] < high
-        # The likeliest ratings expect the points that were made, those of the draw that was not played included.
+        # The maximum-likelihood ratings expect exactly the points that were made, including those of the virtual
+        # draw.
         expected = sum(71 / (1 + 10 ** ((ratings[p["team_b" if first else "team_a"]] - row["elo"]) / 400)) for p, first in mine)
         assert expected == pytest.approx(row["wins"] + row["draws"] / 2 + 2 * 0.5, abs=1e-6)
 
@@ -609,7 +610,7 @@ def test_a_ladder_has_the_same_numbers_for_any_number_of_ranks(tmp_path):
         assert without_speed(only_json(ranks[0].text())) == alone
 
 
-def test_a_ladder_is_a_table_to_people():
+def test_a_ladder_is_printed_as_a_table():
     done = call("eval", "--ladder", "random", "level2", "--games", "30", "--anchor", "random")
     assert done.returncode == 0, done.stderr
     head, first, second, last = done.stdout.splitlines()
@@ -619,7 +620,7 @@ def test_a_ladder_is_a_table_to_people():
     assert last.startswith("30 games of each pair, random is 0")
 
 
-def test_a_game_can_be_looked_at():
+def test_a_board_can_be_shown():
     done = call("eval", "--team_a", "level2", "--team_b", "random", "--games", "1", "--show", "3")
     assert done.returncode == 0
     assert sum(len(line) >= 20 for line in done.stdout.splitlines()) >= 10, "ten rows of a board"
@@ -638,7 +639,7 @@ def bench(what, *line):
 
 
 @pytest.mark.parametrize("what", ["game", "encode", "act", "search", "update"])
-def test_bench_tells_values_with_their_limits(what):
+def test_bench_prints_values_with_their_limits(what):
     bench(what, "--seconds", "0.01", *(["--batch_size", "16"] if what == "update" else []))
 
 
@@ -682,13 +683,13 @@ def test_bench_of_the_start_sets_loading_apart(tmp_path):
     assert rows["start_to_first_update"]["limit"] == 3 and 0 < rows["start_of_libtorch"]["ratio"] < 1
 
 
-def test_a_bench_whose_run_cannot_be_tells_why(tmp_path):
+def test_a_bench_whose_run_fails_says_why(tmp_path):
     refused(2, "no_such", line=["bench", "start", "--config", write(tmp_path / "wrong.json", '{"no_such": 1}')])
     done = call("bench", "start", RANK=0, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=1)
     assert done.returncode == 2 and "torchrun" in done.stderr
 
 
-def test_info_tells_about_the_program_a_run_and_weights(tmp_path):
+def test_info_describes_the_program_a_run_and_weights(tmp_path):
     about = only_json(call("info", "--json").stdout)
     assert about["version"].startswith("snake_ddp ") and "gloo" in about["backends"]
     table = next(line for line in (SOURCE / "docs" / "flags.md").read_text(encoding="utf-8").splitlines() if line.startswith("| flag |"))
@@ -722,7 +723,7 @@ def test_info_tells_about_the_program_a_run_and_weights(tmp_path):
     refused(4, "nowhere.pth", line=["info", tmp_path / "nowhere.pth"])
 
 
-def test_names_of_tensors_that_are_no_text_are_shown_all_the_same(tmp_path):
+def test_tensor_names_that_are_not_text_are_shown_too(tmp_path):
     torch.save({"a\x1b[31m??": torch.ones(2)}, tmp_path / "a.pth", _use_new_zipfile_serialization=False)
     (tmp_path / "a.pth").write_bytes((tmp_path / "a.pth").read_bytes().replace(b"??", b"\xff\xfe"))
     about = only_json(call("info", tmp_path / "a.pth", "--json").stdout)

@@ -28,7 +28,7 @@ struct Pipe {
     close(ends[0]);
     if (ends[1] >= 0) close(ends[1]);
   }
-  // All that comes until the last writer is gone.
+  // Everything until the last writer is gone.
   std::vector<std::string> rest_of_lines() {
     close(std::exchange(ends[1], -1));
     std::string text;
@@ -45,7 +45,7 @@ struct Pipe {
 
 }  // namespace
 
-TEST_CASE("lines that nobody reads are dropped, and how many is said when the reader goes on", "[unit]") {
+TEST_CASE("unread lines are dropped, and their number is reported when the reader continues", "[unit]") {
   constexpr std::int64_t kLines = 5000;
   Pipe pipe;
   std::vector<std::string> got;
@@ -96,7 +96,7 @@ TEST_CASE("a descriptor that cannot be written is no error, and one that can be 
   close(full);
 }
 
-TEST_CASE("text is UTF-8 or has its other bytes told as numbers", "[unit]") {
+TEST_CASE("text is UTF-8, or its other bytes are shown as numbers", "[unit]") {
   for (const char* good :
        {"", "plain", "caf\xc3\xa9", "\xe8\x9b\x87", "\xf0\x9f\x90\x8d", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
     CHECK(base::is_utf8(good));
@@ -106,13 +106,13 @@ TEST_CASE("text is UTF-8 or has its other bytes told as numbers", "[unit]") {
       {"caf\xe9", "caf\\xe9"},
       {"\xc3", "\\xc3"},                             // cut short
       {"\x80z", "\\x80z"},                           // begins in the middle
-      {"\xc0\xaf", "\\xc0\\xaf"},                    // longer than it need be
+      {"\xc0\xaf", "\\xc0\\xaf"},                    // longer than necessary
       {"\xe0\x80\xaf", "\\xe0\\x80\\xaf"},           // so is this
       {"\xed\xa0\x80", "\\xed\\xa0\\x80"},           // a surrogate
       {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"},  // beyond the last character
       {"\xff\xc3\xa9", "\\xff\xc3\xa9"}};
-  for (const auto& [text, told] : bad) {
+  for (const auto& [text, shown] : bad) {
     CHECK_FALSE(base::is_utf8(text));
-    CHECK(base::as_utf8(text) == told);
+    CHECK(base::as_utf8(text) == shown);
   }
 }

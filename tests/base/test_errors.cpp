@@ -33,7 +33,7 @@ TEST_CASE("a rank that merely lost its peer says so", "[unit]") {
   CHECK(DistError("peer gone", /*peer_only_=*/true).peer_only);
 }
 
-TEST_CASE("a check that holds does nothing and looks once", "[unit]") {
+TEST_CASE("a check that holds does nothing and evaluates its condition once", "[unit]") {
   int looks = 0;
   SD_CHECK(++looks == 1, "never said");
   CHECK(looks == 1);

@@ -1,4 +1,4 @@
-"""The benches of inner loops and the scripts around them: that they run and compute rightly; never how fast anything is."""
+"""The benches of inner loops and the scripts around them: that they run and compute correctly, never their speed."""
 
 import csv
 import json
@@ -47,7 +47,7 @@ def test_two_builds_can_be_compared(loops):
     assert all(float(word) > 0 for line in lines for word in line[2:5])
 
 
-def test_a_comparison_tells_medians_and_spread(tmp_path):
+def test_a_comparison_shows_medians_and_spread(tmp_path):
     for name, step_us, rate in (("a0", 2.0, 100), ("b0", 4.0, 50), ("a1", 2.0, 100), ("b1", 3.0, 200), ("a2", 2.0, 100), ("b2", 2.0, 100)):
         rows = [{"name": "step", "value": step_us, "unit": "us"}, {"name": "runs", "value": rate, "unit": "steps/s"}]
         (tmp_path / f"{name}.json").write_text(json.dumps({"benches": rows}))
@@ -56,7 +56,7 @@ def test_a_comparison_tells_medians_and_spread(tmp_path):
     assert [row[0] for row in compare.table(tmp_path, 3, "run")] == ["runs"]
 
 
-def test_comparing_nothing_is_told(tmp_path):
+def test_comparing_nothing_is_reported(tmp_path):
     done = script(BENCH / "compare.sh", tmp_path, tmp_path)
     assert done.returncode == 2 and "neither a preset" in done.stderr
     assert script(BENCH / "compare.sh").returncode == 2
@@ -135,7 +135,7 @@ def test_the_scaling_model_reads_what_the_bench_prints(tmp_path):
 TINY_RUN = {name: value for name, value in TINY.items() if name not in ("max_episodes", "threads")}
 
 
-def test_an_ablation_trains_judges_and_goes_on_where_it_stopped(tmp_path):
+def test_an_ablation_trains_judges_and_continues_where_it_stopped(tmp_path):
     (tmp_path / "tiny.json").write_text(json.dumps(TINY_RUN))
     core = str(min(os.sched_getaffinity(0)))
     line = [sys.executable, BENCH / "ablation.py", "--config", tmp_path / "tiny.json", "--binary", BINARY, "--minutes", "0.01",

@@ -1,5 +1,5 @@
-// A small worker that drives the dist room for test_dist.py: `dist_probe SCENARIO [options]`. It does what
-// main does with errors: message on stderr, error file, exit code.
+// A small worker that drives the dist room for test_dist.py: `dist_probe SCENARIO [options]`. It handles errors as
+// main does: message on stderr, error file, exit code.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ struct Arguments {
   std::string scenario = "world";
   dist::Options options;
   int victim = -1;     // the rank that something happens to
-  std::string folder;  // where each rank leaves its process number
+  std::string folder;  // where each rank writes its process number
   int launch = 0;      // > 0: start that many ranks first
   std::optional<std::uint16_t> port;
   dist::LaunchLimits limits{.kill_after = 2s};
@@ -77,7 +77,7 @@ void write_pid(const Arguments& a, int rank, const std::string& kind = "pid") {
   std::rename((path + ".part").c_str(), path.c_str());
 }
 
-// Every collective once, checked against what can be said by hand.
+// Every collective once, checked against values worked out by hand.
 void run_collectives(dist::DistContext& group) {
   const int n = group.size();
   at::Tensor sum = at::arange(1000, at::kFloat) + static_cast<double>(group.rank());
@@ -94,7 +94,7 @@ void run_collectives(dist::DistContext& group) {
     group.broadcast(t, root, group.deadline());
     SD_CHECK(at::equal(t, at::full({2, 2}, static_cast<double>(root), at::kFloat)), "broadcast");
   }
-  // Awkward values: is the mean of them the same bits everywhere?
+  // Awkward values: does their mean have the same bits on every rank?
   at::Tensor noise = at::sin(at::arange(100'003, at::kFloat) * (group.rank() + 1.7)) * 1e3;
   group.all_reduce_mean(noise, group.deadline());
   group.check_same("the noise", std::string(static_cast<const char*>(noise.const_data_ptr()), noise.nbytes()),
@@ -185,7 +185,7 @@ int run(const Arguments& a, int argc, char** argv) {
     group.all_reduce_sum(t, group.deadline());
   }
   if (a.scenario ==
-      "stop-watch") {  // the victim waits for the others, who work until a rank is asked to stop
+      "stop-watch") {  // the victim waits for the others, which work until a rank gets a stop request
     const dist::StopWatch watch = group.watch_for_stop([] { return stop_signals != 0; });
     write_pid(a, group.rank(), "busy");
     while (!here && !watch.stops()) std::this_thread::sleep_for(2ms);
@@ -206,7 +206,7 @@ int run(const Arguments& a, int argc, char** argv) {
 int main(int argc, char** argv) {
   dist::install_failure_handlers();
   dist::end_with_torchrun();
-  // As training does: a stop signal is noted and looked at between steps.
+  // As in training: a stop signal sets a flag that is checked between steps.
   for (const int s : {SIGTERM, SIGINT, SIGUSR1}) std::signal(s, [](int) { ++stop_signals; });
   std::signal(SIGPIPE, SIG_IGN);  // a peer that has ended is an error of the call
   base::release_run_signals();

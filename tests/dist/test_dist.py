@@ -1,4 +1,4 @@
-"""Real processes: torchrun, hand-set variables and our own launcher, with ranks that die, stop, lie or never come."""
+"""Real processes: torchrun, hand-set variables and our own launcher, with ranks that die, hang, contradict others or never join."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ import pytest
 from processes import BUILD, PATIENCE_S, free_port, is_alive, starter, wait_until_gone
 
 PROBE = str(BUILD / "tests" / "dist" / "dist_probe")
-# As --standalone, but without asking who "localhost" is: bare systems do not know.
+# Like --standalone, but without resolving "localhost", which fails on minimal systems.
 ALONE = ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
 
 
@@ -223,7 +223,7 @@ def test_tensors_of_different_sizes_end_every_rank(start):
     assert [r.wait() for r in ranks] == [3, 3], ranks[0].text() + ranks[1].text()
 
 
-def test_ranks_in_different_calls_are_told_so(start):
+def test_ranks_in_different_calls_are_reported(start):
     ranks = start_ranks(start, 2, "other-call", "--victim", "1", timeout_ms=1500)
     assert [r.wait() for r in ranks] == [3, 3]
     assert "was in barrier 'of the victim' (call 1)" in ranks[0].text()
@@ -244,7 +244,7 @@ def test_a_missing_rank_is_named_within_the_join_timeout(start):
     assert "1, 3" in ranks[1].text()
 
 
-def test_a_missing_rank_0_is_told_with_the_address(start):
+def test_a_missing_rank_0_is_reported_with_the_address(start):
     port = free_port()
     rank = start_rank(start, 1, 2, port, "collectives", join_ms=2000)
     assert rank.wait() == 3
@@ -254,21 +254,21 @@ def test_a_missing_rank_0_is_told_with_the_address(start):
     assert "Connection refused" in rank.text()
 
 
-def test_a_name_that_does_not_resolve_is_told(start):
+def test_a_name_that_does_not_resolve_is_reported(start):
     rank = start([PROBE, "collectives", "--join_timeout_ms", "8000"], RANK=1, WORLD_SIZE=2, MASTER_ADDR="no-such-host.invalid")
     assert rank.wait() == 3
     assert rank.took_s < 60
     assert "no-such-host.invalid" in rank.text() and ("resolve" in rank.text() or "looking up" in rank.text())
 
 
-def test_a_taken_port_is_told_with_remedies(start):
+def test_a_taken_port_is_reported_with_remedies(start):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
         by_hand = start_rank(start, 0, 2, port, "collectives")
         launched = start([PROBE, "collectives", "--launch", "2", "--port", str(port)])
-        # This one is accepted and never answered.
+        # This one is accepted but never gets a response.
         client = start_rank(start, 1, 2, port, "collectives", join_ms=2000)
         for process in (by_hand, launched):
             assert process.wait() == 3
@@ -279,7 +279,7 @@ def test_a_taken_port_is_told_with_remedies(start):
         assert f"127.0.0.1:{port}" in client.text()
 
 
-def test_two_processes_with_one_rank_are_told_so(start):
+def test_two_processes_with_one_rank_are_reported(start):
     port = free_port()
     ranks = [start_rank(start, r, 3, port, "collectives") for r in (0, 1, 1)]
     for rank in ranks:
@@ -289,7 +289,7 @@ def test_two_processes_with_one_rank_are_told_so(start):
         assert all(f"(pid {p.popen.pid})" in rank.text() for p in ranks[1:])
 
 
-def test_a_process_that_comes_too_late_is_told_who_has_its_rank(start, tmp_path):
+def test_a_late_process_learns_which_one_has_its_rank(start, tmp_path):
     port = free_port()
     ranks = [start_rank(start, r, 2, port, "stop", "--folder", str(tmp_path), timeout_ms=20000) for r in (0, 1)]
     pids = [process_number(tmp_path / f"busy.{r}") for r in range(2)]
@@ -300,7 +300,7 @@ def test_a_process_that_comes_too_late_is_told_who_has_its_rank(start, tmp_path)
     assert [r.wait() for r in ranks] == [75, 75], "the others went on undisturbed"
 
 
-def test_world_sizes_that_differ_are_told(start):
+def test_world_sizes_that_differ_are_reported(start):
     port = free_port()
     ranks = [start_rank(start, r, size, port, "collectives") for r, size in ((0, 2), (1, 3))]
     for rank in ranks:
@@ -309,7 +309,7 @@ def test_world_sizes_that_differ_are_told(start):
         assert "WORLD_SIZE=3" in rank.text() and "WORLD_SIZE=2" in rank.text()
 
 
-def test_builds_that_differ_are_told(start):
+def test_builds_that_differ_are_reported(start):
     port = free_port()
     ranks = [start_rank(start, r, 2, port, "collectives", "--fingerprint", f"build {r}") for r in (0, 1)]
     for rank in ranks:
@@ -353,7 +353,7 @@ def test_our_launcher_ends_all_ranks_when_one_fails(start, tmp_path):
     assert "; ending the others" in run.text()
 
 
-def test_our_launcher_says_3_for_a_rank_that_was_killed(start, tmp_path):
+def test_our_launcher_returns_3_for_a_rank_that_was_killed(start, tmp_path):
     run, pids = launched(start, tmp_path, 2, "for-ever")
     process_number(tmp_path / "busy.0")
     os.kill(pids[0], signal.SIGKILL)
@@ -386,7 +386,7 @@ def test_our_launcher_kills_a_stopped_rank_0_after_another_is_done(start, tmp_pa
     assert not any(is_alive(p) for p in pids)
 
 
-def test_our_launcher_passes_stop_signals_on(start, tmp_path):
+def test_our_launcher_forwards_stop_signals(start, tmp_path):
     run, pids = launched(start, tmp_path, 2, "stop")
     for r in range(2):
         process_number(tmp_path / f"busy.{r}")
@@ -402,7 +402,7 @@ def test_ranks_end_with_a_killed_launcher(start, tmp_path):
     wait_until_gone(pids, 5)
 
 
-def test_ranks_that_work_alone_hear_of_a_stop_even_from_one_that_waits(start, tmp_path):
+def test_ranks_that_work_alone_learn_of_a_stop_even_from_one_that_waits(start, tmp_path):
     ranks = start_ranks(start, 3, "stop-watch", "--victim", "1", "--folder", str(tmp_path), timeout_ms=60000)
     pids = [process_number(tmp_path / f"busy.{r}") for r in range(3)]
     os.kill(pids[1], signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""LibTorch's library for GPUs is loaded where there is a driver, and nowhere else: it costs 0.2 s and 350 MB at each start."""
+"""LibTorch's library for GPUs is loaded only if there is a driver: it costs 0.2 s and 350 MB at each start."""
 
 import ctypes
 import pathlib
@@ -54,7 +54,7 @@ def test_without_a_driver_nothing_of_cuda_is_loaded_but_its_runtime():
 
 
 @pytest.mark.skipif(not has_cuda(), reason="this build has no CUDA")
-def test_with_a_driver_it_is_loaded_before_anything_asks_for_a_device(stub):
+def test_with_a_driver_it_is_loaded_before_any_use_of_a_device(stub):
     done, names = loaded("info", LD_LIBRARY_PATH=stub)
     assert done.returncode == 0, done.stderr
     assert {"libcuda.so.1", OURS, LIBTORCH} <= names  # every name that ours needs of LibTorch's was found
@@ -62,7 +62,7 @@ def test_with_a_driver_it_is_loaded_before_anything_asks_for_a_device(stub):
 
 
 @pytest.mark.skipif(not has_cuda() or has_driver(), reason="needs a build with CUDA, and no driver")
-def test_a_driver_without_gpus_is_said_and_the_cpu_still_trains(stub, tmp_path):
+def test_a_driver_without_gpus_is_reported_and_the_cpu_still_trains(stub, tmp_path):
     done = call("--device", "cuda", "--max_episodes", 1, "--runs_dir", tmp_path, LD_LIBRARY_PATH=stub)
     assert done.returncode == 2 and "no GPU is visible" in done.stderr, done.stderr
     done = call("--max_episodes", 1, "--runs_dir", tmp_path, LD_LIBRARY_PATH=stub)

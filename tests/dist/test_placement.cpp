@@ -41,7 +41,7 @@ std::string usage_error_of(const World& world, const Options& options, int gpus)
 
 }  // namespace
 
-TEST_CASE("ranks without GPUs meet on Gloo, ranks with one each on NCCL", "[unit]") {
+TEST_CASE("ranks without GPUs use Gloo, ranks with one each NCCL", "[unit]") {
   const Placement cpu = dist::choose_placement(local_rank_of(1, 2), asking("auto", "auto"), 0);
   CHECK(cpu.backend == "gloo");
   CHECK(cpu.device == at::Device(at::kCPU));
@@ -50,7 +50,7 @@ TEST_CASE("ranks without GPUs meet on Gloo, ranks with one each on NCCL", "[unit
   CHECK(gpu.device == at::Device(at::kCUDA, 1));
 }
 
-TEST_CASE("what is asked for is taken", "[unit]") {
+TEST_CASE("an explicit choice is used", "[unit]") {
   CHECK(dist::choose_placement(local_rank_of(1, 2), asking("cpu", "auto"), 8).device.is_cpu());
   CHECK(dist::choose_placement(local_rank_of(1, 2), asking("cpu", "auto"), 8).backend == "gloo");
   const Placement shared = dist::choose_placement(local_rank_of(3, 4), asking("cuda", "gloo"), 2);
@@ -69,7 +69,7 @@ TEST_CASE("one rank has no backend", "[unit]") {
   CHECK(dist::choose_placement(World{}, asking("auto", "gloo"), 1).backend == "none");
 }
 
-TEST_CASE("one rank meets itself on NCCL where it asks for it", "[unit]") {
+TEST_CASE("one rank has an NCCL group of its own on request", "[unit]") {
   CHECK(dist::choose_placement(World{}, asking("auto", "nccl"), 1).backend == "nccl");
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("NCCL's thread may not end the process, whatever a launcher chose", "[
   CHECK(std::string(std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING")) == "2");  // end what hangs, stay alive
 }
 
-TEST_CASE("asking for what is not there says what is missing", "[unit]") {
+TEST_CASE("a request for a missing device names what is missing", "[unit]") {
   const World w = local_rank_of(0, 2);
   CHECK_THAT(usage_error_of(w, asking("cuda", "auto"), 0), Contains("--device cuda"));
   CHECK_THAT(usage_error_of(w, asking("auto", "nccl"), 0), Contains("--dist_backend nccl"));
@@ -106,7 +106,7 @@ TEST_CASE("a group of one returns from every call at once", "[unit]") {
   CHECK(alone.is_main());
 }
 
-TEST_CASE("why there is no GPU is told from the versions of driver and runtime", "[unit]") {
+TEST_CASE("the reason for no GPU follows from the versions of driver and runtime", "[unit]") {
   CHECK_THAT(dist::why_no_gpu(0, 0), Contains("no CUDA") && Contains("PyTorch"));
   CHECK_THAT(dist::why_no_gpu(0, 13000), Contains("no NVIDIA driver") && Contains("nvidia-smi"));
   CHECK_THAT(dist::why_no_gpu(12040, 13000),

@@ -16,7 +16,7 @@ Hello hello(int rank, int size, const std::string& token, const std::string& bui
 
 }  // namespace
 
-TEST_CASE("a greeting survives the store", "[unit]") {
+TEST_CASE("a Hello survives the store", "[unit]") {
   const Hello sent{"token", 3, 8, "node-1.cluster", 4711, "1.0 avx2\nof today"};
   const Hello got = dist::decode_hello(dist::encode(sent));
   CHECK(got.token == sent.token);
@@ -27,7 +27,7 @@ TEST_CASE("a greeting survives the store", "[unit]") {
   CHECK(got.fingerprint == "1.0 avx2 of today");
 }
 
-TEST_CASE("what is no greeting is refused", "[unit]") {
+TEST_CASE("text that is not a Hello is rejected", "[unit]") {
   CHECK_THROWS_AS(dist::decode_hello(""), base::DistError);
   CHECK_THROWS_AS(dist::decode_hello("token\nx\n2\nhost\n1\n"), base::DistError);
   CHECK_THROWS_AS(dist::decode_hello("token\n2\n2\nhost\n1\n"), base::DistError);
@@ -51,13 +51,13 @@ TEST_CASE("two processes that claim one rank are named with host and process num
   CHECK_THAT(dist::call_roll(hello(0, 3, "z"), {hello(0, 3, "y")}).refusal, Contains("claim rank 0"));
 }
 
-TEST_CASE("another world size is refused and both sizes are named", "[unit]") {
+TEST_CASE("another world size is rejected and both sizes are named", "[unit]") {
   const dist::Roll roll = dist::call_roll(hello(0, 2, "z"), {hello(2, 3, "a")});
   CHECK_THAT(roll.refusal, Contains("rank 2 on host2 (pid 102) was started with WORLD_SIZE=3") &&
                                Contains("rank 0 on host0 (pid 100) with WORLD_SIZE=2"));
 }
 
-TEST_CASE("another build is refused", "[unit]") {
+TEST_CASE("another build is rejected", "[unit]") {
   CHECK_THAT(dist::call_roll(hello(0, 2, "z"), {hello(1, 2, "a", "b2")}).refusal,
              Contains("'b2'") && Contains("'b1'") && Contains("rank 1 on host1"));
 }

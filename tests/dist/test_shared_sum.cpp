@@ -34,12 +34,12 @@ std::vector<dist::Peer> peers_of(int size) {
   return peers;
 }
 
-// What rank `r` brings to round `round` at place `i`: sums of these depend on the order of adding.
+// Rank `r`'s value in round `round` at place `i`: sums of these depend on the order of addition.
 float number(int r, int round, std::size_t i) {
   return static_cast<float>(r * 1000 + round) / 7.0F + static_cast<float>(i % 1013) * 1e-3F;
 }
 
-// Threads stand for processes; `message` gets what each one threw.
+// Threads represent processes; `message` gets the text of each one's exception.
 void in_threads(int size, const std::function<void(int)>& body, std::vector<std::string>& message) {
   message.assign(static_cast<std::size_t>(size), "");
   std::vector<std::thread> threads;
@@ -90,7 +90,7 @@ TEST_CASE("sums through shared memory are those in rank order, round after round
   }
 }
 
-TEST_CASE("ranks that sum different numbers of values are told so", "[unit]") {
+TEST_CASE("ranks that sum different numbers of values get an error that says so", "[unit]") {
   const auto ranks = ranks_of(2);
   const std::vector<dist::Peer> peers = peers_of(2);
   std::vector<std::string> thrown;
@@ -106,7 +106,7 @@ TEST_CASE("ranks that sum different numbers of values are told so", "[unit]") {
   CHECK(thrown[1] == "rank 0 sums 10 values, but this rank sums 9");
 }
 
-TEST_CASE("a rank that does not come is named at the deadline, one that has ended at once", "[unit]") {
+TEST_CASE("a missing rank is named at the deadline, one that has ended at once", "[unit]") {
   const auto ranks = ranks_of(2);
   float value = 1.0F;
   const auto begun = std::chrono::steady_clock::now();
@@ -146,7 +146,7 @@ TEST_CASE("the first place's numbers reach all, in turn with sums, whatever the 
   CHECK(wrong == std::vector<int>(kSize, 0));
 }
 
-TEST_CASE("a rank that gives up ends the others' waits for it, by its number in the whole group", "[unit]") {
+TEST_CASE("a rank that gives up ends the others' waits, and is named by its number in the group", "[unit]") {
   const auto ranks = ranks_of(2);
   const std::vector<dist::Peer> peers = {{4, getpid()}, {7, getpid()}};
   float value = 1.0F;
@@ -170,7 +170,7 @@ TEST_CASE("processes that are killed while they meet leave nothing in /dev/shm",
   const std::set<std::string> before = names();
   std::array<int, 2> words{};
   REQUIRE(pipe(words.data()) == 0);
-  // Says a line and waits to be killed.
+  // Prints a line and waits to be killed.
   const auto process = [&](const std::function<std::string()>& what) {
     const pid_t child = fork();
     if (child == 0) {

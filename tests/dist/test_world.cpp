@@ -112,7 +112,7 @@ TEST_CASE("variables set in part are an error that lists those set and those mis
   CHECK_THAT(usage_error_of({{"MASTER_PORT", "29500"}}), Contains("set (MASTER_PORT)"));
 }
 
-TEST_CASE("values that cannot be meant are errors that show them", "[unit]") {
+TEST_CASE("impossible values are errors that show them", "[unit]") {
   using Catch::Contains;
   CHECK_THAT(usage_error_of(with(kTorchrun, {{"RANK", "x"}})), Contains("RANK='x'"));
   CHECK_THAT(usage_error_of(with(kTorchrun, {{"RANK", "1 "}})), Contains("RANK='1 '"));

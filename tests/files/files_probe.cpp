@@ -1,4 +1,4 @@
-// What test_io_python.py drives: writes files for Python to read and says what it reads of Python's.
+// Driven by test_files_python.py: writes files for Python to read and prints what it reads from Python's.
 #include <ATen/ATen.h>
 
 #include <cstdio>
@@ -60,7 +60,7 @@ nlohmann::json state_as_json(const std::string& path) {
   return items;
 }
 
-// One line: what is in the file, or the kind and text of the error.
+// One line: the contents of the file, or the kind and text of the error.
 void print_state(const std::string& path) {
   nlohmann::json line;
   try {

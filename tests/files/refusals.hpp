@@ -1,4 +1,4 @@
-// Ways to make the system refuse a write, for a scope.
+// Makes the system refuse writes within a scope.
 #pragma once
 
 #include <sys/resource.h>
@@ -14,8 +14,7 @@
 
 namespace snake_ddp::files {
 
-/// Files of this process cannot grow beyond `bytes`: a write then fails as on a full disk, after a part of
-/// it.
+/// Files of this process cannot grow beyond `bytes`: a write then fails as on a full disk, after a part was written.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {

@@ -42,7 +42,7 @@ void write_over(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// What reading a checkpoint ends with: "whole", "damaged", an errno value, or "useless".
+// The outcome of reading a checkpoint: "whole", "damaged", an errno value, or "useless".
 std::string verdict_on(const std::string& checkpoint) {
   try {
     files::verify_checkpoint(checkpoint);
@@ -60,7 +60,7 @@ bool like_a_network_drive = false;
 
 }  // namespace
 
-// Network file systems lock only what is open for writing.
+// Network file systems lock only files that are open for writing.
 extern "C" int flock(int descriptor, int operation) noexcept {
   if (like_a_network_drive && (::fcntl(descriptor, F_GETFL) & O_ACCMODE) == O_RDONLY) {
     errno = EBADF;
@@ -69,7 +69,7 @@ extern "C" int flock(int descriptor, int operation) noexcept {
   return static_cast<int>(::syscall(SYS_flock, descriptor, operation));
 }
 
-TEST_CASE("a finished checkpoint is found, whole, and the oldest ones go", "[unit]") {
+TEST_CASE("a finished checkpoint is found complete, and the oldest ones are removed", "[unit]") {
   const TemporaryFolder folder;
   const std::string run = folder.path().string();
   CHECK(files::checkpoints_of(run).empty());
@@ -83,7 +83,7 @@ TEST_CASE("a finished checkpoint is found, whole, and the oldest ones go", "[uni
   CHECK(m.find("other") == nullptr);
 }
 
-TEST_CASE("a checkpoint of the same step takes the place of the one before", "[unit]") {
+TEST_CASE("a checkpoint of the same step replaces the earlier one", "[unit]") {
   const TemporaryFolder folder;
   const std::string run = folder.path().string();
   write_one(run, 5, 1);
@@ -92,7 +92,7 @@ TEST_CASE("a checkpoint of the same step takes the place of the one before", "[u
   CHECK_NOTHROW(files::verify_checkpoint(files::checkpoint_folder(run, 5)));
 }
 
-TEST_CASE("what is unfinished is no checkpoint and can be cleared away", "[unit]") {
+TEST_CASE("an unfinished checkpoint does not count and can be removed", "[unit]") {
   const TemporaryFolder folder;
   const std::string run = folder.path().string();
   write_one(run, 5, 3);
@@ -104,14 +104,14 @@ TEST_CASE("what is unfinished is no checkpoint and can be cleared away", "[unit]
   CHECK(files::checkpoints_of(run).empty());
 }
 
-TEST_CASE("a checkpoint whose folder or files went away before it was finished is refused", "[unit]") {
+TEST_CASE("a checkpoint whose folder or files disappeared before it was finished is rejected", "[unit]") {
   const TemporaryFolder folder;
   const std::string run = folder / "run", checkpoints = run + "/checkpoints";
   const std::string unfinished = checkpoints + "/.step_000000000007";
   struct Case {
     const char* what;
     std::function<void()> happens;
-    const char* told;
+    const char* message;
   };
   const std::vector<Case> cases = {
       {"the run's folder is moved away and made anew",
@@ -138,7 +138,7 @@ TEST_CASE("a checkpoint whose folder or files went away before it was finished i
       m.files.push_back({name, records::write_sealed(unfinished + "/" + name, "some bytes")});
     c.happens();
     CHECK_THROWS_WITH(files::finish_checkpoint(run, m, 1),
-                      Catch::Contains(c.told) || Catch::Contains("own was written"));
+                      Catch::Contains(c.message) || Catch::Contains("own was written"));
     CHECK_FALSE(fs::exists(files::checkpoint_folder(run, 7)));
     if (fs::exists(checkpoints)) {
       CHECK(files::checkpoints_of(run) == std::vector<std::int64_t>{5});
@@ -147,7 +147,7 @@ TEST_CASE("a checkpoint whose folder or files went away before it was finished i
   }
 }
 
-TEST_CASE("without room a checkpoint is not finished, and the one before stays the latest", "[unit]") {
+TEST_CASE("on a full disk a checkpoint is not finished, and the previous one stays the latest", "[unit]") {
   const TemporaryFolder folder;
   const std::string run = folder.path().string();
   write_one(run, 5, 1);
@@ -163,7 +163,7 @@ TEST_CASE("without room a checkpoint is not finished, and the one before stays t
     CHECK(records::read_file(run + "/checkpoints/latest") == "step_000000000005\n");
   }
   {
-    const files::FileSizeLimit limit(0);  // a disk that takes names only
+    const files::FileSizeLimit limit(0);  // a disk with room for names only
     CHECK_NOTHROW(files::mark_resumable(run, true));
     CHECK(fs::exists(run + "/checkpoints/resumable"));
   }
@@ -171,7 +171,7 @@ TEST_CASE("without room a checkpoint is not finished, and the one before stays t
   CHECK(files::checkpoints_of(run) == std::vector<std::int64_t>{7});
 }
 
-TEST_CASE("every flipped bit of a manifest and of a file is noticed", "[property]") {
+TEST_CASE("every flipped bit of a manifest and of a file is detected", "[property]") {
   const TemporaryFolder folder;
   const std::string run = folder.path().string();
   write_one(run, 5, 3);
@@ -196,7 +196,7 @@ TEST_CASE("every flipped bit of a manifest and of a file is noticed", "[property
   CHECK_NOTHROW(files::verify_checkpoint(there));
 }
 
-TEST_CASE("manifests that nobody wrote are refused", "[unit]") {
+TEST_CASE("invalid manifests are rejected", "[unit]") {
   const TemporaryFolder folder;
   const std::string run = folder.path().string();
   write_one(run, 5, 1);
@@ -219,7 +219,7 @@ TEST_CASE("manifests that nobody wrote are refused", "[unit]") {
   }
 }
 
-TEST_CASE("only what was read and is not what was written is damaged", "[unit]") {
+TEST_CASE("only files that were read and differ from what was written are damaged", "[unit]") {
   const TemporaryFolder folder;
   const std::string run = folder.path().string();
   const fs::path there = files::checkpoint_folder(run, 5);
@@ -269,7 +269,7 @@ TEST_CASE("only what was read and is not what was written is damaged", "[unit]")
       Catch::Contains("manifest.json is of format 2, written by \"\", and this version reads format 1"));
 }
 
-TEST_CASE("without descriptors left a checkpoint is not damaged", "[unit]") {
+TEST_CASE("running out of descriptors does not count as damage", "[unit]") {
   const TemporaryFolder folder;
   const std::string run = folder.path().string();
   write_one(run, 5, 1);
@@ -296,7 +296,7 @@ TEST_CASE("only folders with a checkpoint's own name are checkpoints", "[unit]")
   CHECK(files::checkpoints_of(run) == std::vector<std::int64_t>{13, 5});
 }
 
-TEST_CASE("nothing that was set aside is overwritten, and each can be taken up by its name", "[unit]") {
+TEST_CASE("nothing that was set aside is overwritten, and each can be used again by its name", "[unit]") {
   const TemporaryFolder folder;
   const std::string run = folder.path().string();
   for (const std::int64_t episode : {1, 2, 3}) {
@@ -323,7 +323,7 @@ TEST_CASE("nothing that was set aside is overwritten, and each can be taken up b
   CHECK(files::checkpoints_of(run) == std::vector<std::int64_t>{9, 7, 4});
 }
 
-TEST_CASE("a run's folder is held by one process", "[unit]") {
+TEST_CASE("only one process can lock a run's folder", "[unit]") {
   like_a_network_drive = GENERATE(false, true);
   const TemporaryFolder folder;
   {

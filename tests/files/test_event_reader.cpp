@@ -1,4 +1,4 @@
-// The reader against the writer, against files that end anywhere, and against events that other programs write.
+// The reader against the writer, against truncated files, and against events of other programs.
 #include "snake_ddp/files/event_reader.hpp"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ TEST_CASE("what the writer wrote is read", "[unit]") {
   CHECK(seen.times[0] <= seen.times[1]);
 }
 
-TEST_CASE("of a file that ends anywhere all whole records are read", "[property]") {
+TEST_CASE("of a truncated file all complete records are read", "[property]") {
   const TemporaryFolder folder;
   EventWriter writer(folder.path());
   std::vector<std::size_t> ends = {std::filesystem::file_size(writer.path())};
@@ -77,7 +77,7 @@ TEST_CASE("of a file that ends anywhere all whole records are read", "[property]
     CHECK(static_cast<std::ptrdiff_t>(seen.points.size()) == std::max<std::ptrdiff_t>(whole - 1, 0));
     CHECK(seen.whole == (size == 0 || std::find(ends.begin(), ends.end(), size) != ends.end()));
   }
-  // Behind damage nothing is read, for nobody knows where the next record begins.
+  // Nothing is read after damage, because the start of the next record is unknown.
   for (std::size_t at = ends[2]; at < ends[3]; ++at) {
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x20);
@@ -88,14 +88,14 @@ TEST_CASE("of a file that ends anywhere all whole records are read", "[property]
   }
 }
 
-TEST_CASE("a file that is none of TensorBoard's is refused", "[unit]") {
+TEST_CASE("a file that is not one of TensorBoard's is rejected", "[unit]") {
   const TemporaryFolder folder;
   CHECK_THAT(file_error_of([&] { read(folder / "none"); }), Contains("none"));
   records::write_file_atomically(folder / "text", "What is written here is no event.");
   CHECK_THAT(file_error_of([&] { read(folder / "text"); }), Contains("text is not an event file"));
 }
 
-TEST_CASE("fields and values of other kinds are passed over", "[unit]") {
+TEST_CASE("fields and values of other kinds are skipped", "[unit]") {
   std::string event;
   {
     protozero::pbf_writer writer(event);

@@ -1,4 +1,4 @@
-// Event files, taken apart here by an independent reader; test_io_python.py lets TensorBoard read them.
+// Event files, parsed here by an independent reader; test_files_python.py lets TensorBoard read them.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -166,7 +166,7 @@ TEST_CASE("an event file that begins on a full disk is whole once there is room"
   CHECK(read_events(writer->path()).size() == 2);
 }
 
-TEST_CASE("an event file in a place where none can be is refused", "[unit]") {
+TEST_CASE("an event file in an impossible place is rejected", "[unit]") {
   const TemporaryFolder folder;
   records::write_file_atomically(folder / "x", "");
   CHECK_THAT(file_error_of([&] { EventWriter(folder / "x"); }), Contains("cannot"));

@@ -1,4 +1,4 @@
-// Whole files, logs and what is said when the system refuses.
+// Complete files, logs, and the messages for system errors.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -76,7 +76,7 @@ TEST_CASE("a missing folder, a file for a folder, and a folder for a file are re
   CHECK(folder.entries() == 2);
 }
 
-TEST_CASE("whoever reads while others write sees a whole file", "[unit]") {
+TEST_CASE("readers see a complete file while others write", "[unit]") {
   const TemporaryFolder folder;
   const std::string path = folder / "x";
   records::write_file_atomically(path, std::string(50'000, 'a'));
@@ -137,7 +137,7 @@ TEST_CASE("lines of several threads do not mix", "[unit]") {
   CHECK(mixed == 0);
 }
 
-TEST_CASE("a log on a full disk says so", "[unit]") {
+TEST_CASE("a log on a full disk reports it", "[unit]") {
   records::LogFile log("/dev/full");
   CHECK_THAT(file_error_of([&] { log.line("text"); }),
              Contains("No space left") && Contains("Free some space"));
@@ -145,7 +145,7 @@ TEST_CASE("a log on a full disk says so", "[unit]") {
              Contains("cannot open '/nowhere/train.log'"));
 }
 
-TEST_CASE("a refusal of the system names the action, the path, the reason and the way out", "[unit]") {
+TEST_CASE("a system error names the action, the path, the reason and a remedy", "[unit]") {
   CHECK(std::string(records::file_error("write", "a/b", ENOSPC).what()) ==
         "cannot write 'a/b': No space left on device. Free some space there or choose another folder.");
   CHECK(records::file_error("write", "a/b", EROFS).exit_code() == base::kExitFile);

@@ -178,20 +178,20 @@ class Malicious:
         return os.system, (f"touch '{self.marker}'",)
 
 
-def test_a_malicious_pickle_is_refused_by_name_and_not_executed(tmp_path):
+def test_a_malicious_pickle_is_rejected_by_name_and_not_executed(tmp_path):
     marker = tmp_path / "executed"
     paths = save_in_all_formats({"w": torch.ones(2), "evil": Malicious(marker)}, tmp_path)
     for message in refusals(paths):
         assert f"'{os.system.__module__}.system'" in message
     assert not marker.exists()
-    for path in paths:  # these files do harm where nobody looks
+    for path in paths:  # these files do harm if loaded carelessly
         torch.load(path, weights_only=False)
         assert marker.exists()
         marker.unlink()
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_whole_modules_and_foreign_objects_are_refused_by_name(tmp_path):
+def test_whole_modules_and_foreign_objects_are_rejected_by_name(tmp_path):
     for i, (value, name) in enumerate([
         (torch.nn.Linear(2, 2), "torch.nn.modules.linear.Linear"),
         ({"when": pathlib.PurePosixPath("x")}, "PurePosixPath"),
@@ -203,12 +203,12 @@ def test_whole_modules_and_foreign_objects_are_refused_by_name(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_torchscript_archives_are_told_apart(tmp_path):
+def test_torchscript_archives_are_reported_apart(tmp_path):
     torch.jit.save(torch.jit.trace(torch.nn.Linear(2, 2), torch.ones(1, 2)), tmp_path / "x.pt")
     assert "TorchScript" in refusals([tmp_path / "x.pt"])[0]
 
 
-def test_truncated_files_are_refused(tmp_path):
+def test_truncated_files_are_rejected(tmp_path):
     cut = []
     for whole in save_in_all_formats(Net().state_dict(), tmp_path):
         data = whole.read_bytes()
@@ -218,7 +218,7 @@ def test_truncated_files_are_refused(tmp_path):
     assert len(refusals(cut)) == 6 * len(FORMATS)
 
 
-def test_a_compressed_archive_is_refused(tmp_path):
+def test_a_compressed_archive_is_rejected(tmp_path):
     torch.save(STATES["module"], tmp_path / "x.pth")
     with zipfile.ZipFile(tmp_path / "x.pth") as old, zipfile.ZipFile(
             tmp_path / "y.pth", "w", zipfile.ZIP_DEFLATED) as new:

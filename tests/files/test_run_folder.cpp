@@ -27,7 +27,7 @@ void put_weights(const fs::path& run, int episode, bool with_critic = true) {
   if (with_critic) records::write_file_atomically((run / "trained_model" / ("critic" + end)).string(), "");
 }
 
-TEST_CASE("a run's folder is named by number and time and holds a place for weights", "[unit]") {
+TEST_CASE("a run's folder is named by number and time and contains a folder for weights", "[unit]") {
   const TemporaryFolder folder;
   const RunFolder run = create_run_folder(folder / "runs", "snakes_3v3");
   CHECK(run.number == 1);
@@ -47,7 +47,7 @@ TEST_CASE("the next number follows the highest one, old plain names included", "
   CHECK(create_run_folder(folder.path(), "game").number == 13);
 }
 
-TEST_CASE("what only has a run's name is no run, but its number is taken", "[unit]") {
+TEST_CASE("a file with a run's name is not a run, but its number counts as used", "[unit]") {
   const TemporaryFolder folder;
   const fs::path game = folder.path() / "game";
   fs::create_directories(game / "run2_20260101_000000");
@@ -61,7 +61,7 @@ TEST_CASE("what only has a run's name is no run, but its number is taken", "[uni
              Contains("no weights of run 7, episode 1") && !Contains("tar.gz"));
 }
 
-TEST_CASE("a run that this user may not look into stops no search for another one's weights", "[unit]") {
+TEST_CASE("an unreadable run does not prevent finding another one's weights", "[unit]") {
   const TemporaryFolder folder;
   put_weights(folder.path() / "game/run1_a", 3);
   put_weights(folder.path() / "game/run1_b", 3);
@@ -78,7 +78,7 @@ TEST_CASE("a run that this user may not look into stops no search for another on
   CHECK_THAT(message, Contains("run1_a (episodes 3), run1_b (Permission denied)"));
 }
 
-TEST_CASE("a number that another process was just taking is not given again", "[unit]") {
+TEST_CASE("a number that another process is taking is not used again", "[unit]") {
   const TemporaryFolder folder;
   fs::create_directories(folder / "game/.run4");
   CHECK(create_run_folder(folder.path(), "game").number == 5);

@@ -35,7 +35,7 @@ TEST_CASE("a safetensors file is a length, a header and the numbers", "[unit]") 
   CHECK(bytes.back() == 7);
 }
 
-TEST_CASE("a safetensors file refuses doubled names and types of no weights", "[unit]") {
+TEST_CASE("a safetensors file rejects duplicate names and types that weights do not have", "[unit]") {
   const at::Tensor t = at::ones({2});
   CHECK_THROWS_AS(files::safetensors_bytes({{"a", t}, {"a", t}}, {}), base::Bug);
   CHECK_THROWS_AS(files::safetensors_bytes({{"__metadata__", t}}, {}), base::Bug);

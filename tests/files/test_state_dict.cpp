@@ -1,4 +1,4 @@
-// Weights files: round trips, the reference's files, and bytes made to do harm.
+// Weights files: round trips, the reference's files, and malicious bytes.
 #include <ATen/ATen.h>
 
 #include <catch2/catch.hpp>
@@ -72,7 +72,7 @@ std::string tensor(std::int64_t numel, std::int64_t offset, const std::vector<st
 std::string dict(const std::string& key, const std::string& value) { return "}" + text(key) + value + "s"; }
 std::string pickle(const std::string& program) { return "\x80\x02" + program + "."; }
 
-// `stored` bytes are what the file keeps for the one storage "key" of `numel` elements.
+// `stored` bytes are the file's contents for the one storage "key" of `numel` elements.
 std::string legacy_file(const std::string& program, std::int64_t numel = 0, const std::string& stored = "") {
   const std::string magic("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 12);
   const std::string keys = numel > 0 ? "](" + text("key") + "e" : "]";
@@ -152,7 +152,7 @@ TEST_CASE("nested dicts, lists and Python numbers become names with dots and 0-d
   CHECK(loaded[3].second.equal(at::scalar_tensor(-5, at::kLong)));
 }
 
-TEST_CASE("a truth value of another byte than 0 and 1 is true", "[unit]") {
+TEST_CASE("a bool byte other than 0 and 1 is true", "[unit]") {
   const auto loaded = read_state_dict(
       legacy_file(dict("b", tensor(4, 0, {4}, {1}, "BoolStorage")), 4, std::string("\x00\x01\x02\xff", 4)),
       "old");
@@ -205,7 +205,7 @@ TEST_CASE("every recorded .pth file is read and survives being saved again", "[g
 // ---- what must be refused
 // ----------------------------------------------------------------------------------------
 
-TEST_CASE("a missing, empty or foreign file is named and told apart", "[unit]") {
+TEST_CASE("a missing, empty or foreign file is named, with the kind of error", "[unit]") {
   const TemporaryFolder folder;
   CHECK_THAT(file_error_of([&] { load_state_dict(folder / "none.pth"); }),
              Contains("none.pth") && Contains("No such file"));
@@ -224,7 +224,7 @@ TEST_CASE("a foreign class is refused by name before anything else happens", "[u
   CHECK_THAT(message_of(legacy_file("cnot\x01printable\nname\n")), Contains("'not?printable.name'"));
 }
 
-TEST_CASE("a value that is no tensor is refused by its name", "[unit]") {
+TEST_CASE("a value that is not a tensor is rejected by its name", "[unit]") {
   CHECK_THAT(message_of(legacy_file(dict("note", text("hello")))),
              Contains("'note' is neither a tensor nor a number"));
   CHECK_THAT(message_of(legacy_file(dict("none", "N"))), Contains("'none'"));
@@ -304,12 +304,12 @@ TEST_CASE("small files that describe endless values are refused", "[unit]") {
   // A list in a list in a list ...
   CHECK_THAT(message_of(legacy_file(dict("deep", std::string(100'000, ']') + std::string(99'999, 'a')))),
              Contains("nested too deeply"));
-  // A list that holds itself.
+  // A list that contains itself.
   CHECK_THAT(message_of(legacy_file(dict("self",
                                          "]q\x01h\x01"
                                          "a"))),
              Contains("nested too deeply"));
-  // Each list holds the one before it ten times: 10^24 values at the end.
+  // Each list contains the one before it ten times: 10^24 values at the end.
   std::string laughs = "K\x01q\x01";
   for (int i = 0; i < 24; ++i) {
     laughs += "](";
@@ -327,7 +327,7 @@ TEST_CASE("small files that describe endless values are refused", "[unit]") {
   }
 }
 
-TEST_CASE("zip entries that lie over each other are refused", "[unit]") {
+TEST_CASE("overlapping zip entries are rejected", "[unit]") {
   const auto zip = [](int names) {
     const std::string content(1000, 'x'), zeros(8, '\0');
     std::string bytes = "PK\3\4" + zeros + zeros + zeros.substr(2) + raw(std::uint16_t{1}) +
@@ -344,7 +344,7 @@ TEST_CASE("zip entries that lie over each other are refused", "[unit]") {
   CHECK_THAT(message_of(zip(5)), Contains("overlap"));
 }
 
-TEST_CASE("any cut of a weights file is noticed", "[unit]") {
+TEST_CASE("every truncation of a weights file is detected", "[unit]") {
   for (const std::string& whole :
        {state_dict_bytes(sample()), legacy_file(dict("w", tensor(4, 0, {2, 2}, {1, 2})), 4, four_floats())}) {
     std::size_t unnoticed = 0;
@@ -355,7 +355,7 @@ TEST_CASE("any cut of a weights file is noticed", "[unit]") {
   }
 }
 
-TEST_CASE("a flipped bit in a weights file is noticed or changes nothing", "[unit]") {
+TEST_CASE("a flipped bit in a weights file is detected or changes nothing", "[unit]") {
   const std::string whole = state_dict_bytes(sample());
   std::size_t wrong = 0;
   std::size_t noticed = 0;

@@ -21,7 +21,7 @@ inline constexpr int kSlowdown = 10;
 inline constexpr int kSlowdown = 1;
 #endif
 
-/// Chance that answers what the test wrote down. A bean that nobody wrote down fails the test.
+/// Chance with the outcomes that the test listed. A bean that is not listed fails the test.
 struct Scripted {
   std::uint8_t turns[game::kSnakes] = {0, 0, 0, 0, 0, 0};
   std::vector<int> beans{};
@@ -66,7 +66,7 @@ inline game::State contested() {
       "....................\n");
 }
 
-/// All snakes to the right but those named.
+/// All snakes to the right except those named.
 inline game::Actions right() { return {{3, 3, 3, 3, 3, 3}}; }
 
 /// A board with about `wanted` segments on it: six bodies grown at random, then beans. For cases that play
@@ -125,8 +125,8 @@ inline game::State crowded(base::RandomStream& random, int wanted) {
   }
 }
 
-/// A board without room: six bodies and five beans, in any order, on one closed way over all but a few of its
-/// cells. With the actions that follow the way.
+/// A board without room: six bodies and five beans, in any order, on one closed path over all but a few of its cells.
+/// With the actions that follow the path.
 struct Packed {
   game::State state;
   game::Actions onward;

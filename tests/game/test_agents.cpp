@@ -133,7 +133,7 @@ TEST_CASE("level 0 is uniform, and a function of seed, stream and step", "[unit]
     for (int d = 0; d < 4; ++d) CHECK(std::abs(seen[{i, d}] - n / 4) < 310);  // 5 sigma
 }
 
-TEST_CASE("opponents' names go both ways", "[unit]") {
+TEST_CASE("opponents' names convert both ways", "[unit]") {
   for (const agents::OpponentEntry& entry : agents::kOpponents) {
     CAPTURE(entry.name);
     CHECK(agents::try_opponent(entry.name) == entry.opponent);
@@ -179,7 +179,7 @@ TEST_CASE("evasion takes over from its start episode on, where it is enabled", "
   CHECK(opponent_at(parse_curriculum("fixed:evasion"), 1, 10, false, 0) == Opponent::kEvasion);
 }
 
-TEST_CASE("schedules are read and written, others refused with the forms", "[unit]") {
+TEST_CASE("schedules are parsed and printed, and others rejected with the valid forms", "[unit]") {
   for (const char* text : {"curriculum", "linear", "exponential", "fixed:0", "fixed:4", "fixed:evasion"})
     CHECK(agents::to_string(parse_curriculum(text)) == text);
   for (const char* text :
@@ -322,7 +322,7 @@ TEST_CASE("a place is drawn as often as its weight says, one without weight neve
   CHECK_THROWS_AS(agents::place_of(0.5, {0, 0}), base::Bug);
 }
 
-TEST_CASE("a mix that says nothing sensible is a usage error that says what would be", "[unit]") {
+TEST_CASE("an invalid mix is a usage error that lists the valid forms", "[unit]") {
   for (const char* text :
        {"level9", "self:0", "self:-1", "self:x", "self:1:2", "level2,", "self,self", "self:nan"}) {
     CAPTURE(text);

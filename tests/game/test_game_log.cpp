@@ -1,5 +1,4 @@
-// Game logs in the platform's format: as the reference wrote one, as we write and read them, and what is
-// refused.
+// Game logs in the platform's format: one that the reference wrote, ours, and what is rejected.
 #include <unistd.h>
 
 #include <filesystem>
@@ -87,8 +86,8 @@ TEST_CASE("a log that the reference wrote is played as the reference played it",
 TEST_CASE("a log of ours has the reference's fields in the reference's shapes", "[golden]") {
   json reference;
   {
-    // Read once by our reader and written again, the reference's log must come out as it was, but for what it
-    // does not tell: actions, and the directions after the last step, which nobody writes.
+    // Read by our reader and written again, the reference's log must be unchanged, except for what it lacks: actions,
+    // and the directions after the last step.
     records::RecordedGame game = only_game(test_data("reference_log.json.gz"));
     for (records::RecordedStep& step : game.steps) step.actions.fill(0);
     reference = json::parse(records::game_log_text(game));
@@ -105,7 +104,7 @@ TEST_CASE("a log of ours has the reference's fields in the reference's shapes", 
       CHECK(log->contains(name));
     CHECK_FALSE(log->contains("truncated"));
   }
-  // What the reference's own file says.
+  // The contents of the reference's own file.
   CHECK(reference["init_info"]["directions"] == json({"down", "down", "right", "up", "down", "right"}));
   CHECK(reference["init_info"]["snakes_position"][0] == json({{1, 17}, {0, 17}, {9, 17}}));
   CHECK(reference["init_info"]["beans_position"] == json({{4, 4}, {3, 7}, {7, 4}, {0, 1}, {0, 15}}));
@@ -239,7 +238,7 @@ TEST_CASE("any altered field of a log is found and named", "[unit]") {
     altered.at(json::json_pointer(pointer)) = value;
     return altered;
   };
-  std::size_t lived = 0;  // a step after which all six live, so that each body tells its direction
+  std::size_t lived = 0;  // a step after which all six live, so that each body shows its direction
   while (log["steps"][lived]["info_after"]["hit"] != json({0, 0, 0, 0, 0, 0})) ++lived;
   const std::string step = "/steps/" + std::to_string(lived);
   const std::string named = "game 0, step " + std::to_string(lived + 1) + ", ";
@@ -267,7 +266,7 @@ TEST_CASE("any altered field of a log is found and named", "[unit]") {
   CHECK(records::verify_traces({file.write(cut.dump())}).mismatches == 0);
 }
 
-TEST_CASE("a file that is no log is refused with the place and the field", "[unit]") {
+TEST_CASE("a file that is not a log is rejected with the place and the field", "[unit]") {
   const json log = json::parse(records::game_log_text(random_game(2)));
   const std::string text = log.dump();
   const auto altered = [&log](const char* pointer, const json& value) {
@@ -327,7 +326,7 @@ TEST_CASE("a file that is no log is refused with the place and the field", "[uni
   CHECK(altered("/names", std::string(100000, 'x')).size() < 400);
 }
 
-TEST_CASE("lists that a log holds as texts are read", "[unit]") {
+TEST_CASE("lists that a log stores as strings are read", "[unit]") {
   const records::RecordedGame game = random_game(5);
   json log = json::parse(records::game_log_text(game));
   log["n_return"] = log["n_return"].dump();
@@ -341,7 +340,7 @@ TEST_CASE("lists that a log holds as texts are read", "[unit]") {
   CHECK_THAT(refusal(log.dump()), Catch::Contains("step 4: field \"reward\""));
 }
 
-TEST_CASE("a name that is no UTF-8 does not spoil a log", "[unit]") {
+TEST_CASE("a name that is not UTF-8 does not spoil a log", "[unit]") {
   records::RecordedGame game = random_game(6);
   game.names = {"a\xff", "</script><b>\"\n"};
   const ScratchLog file;

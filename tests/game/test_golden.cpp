@@ -1,4 +1,4 @@
-// Held against the reference: recorded games, observations, opponents' moves, shaped rewards.
+// Compared with the reference: recorded games, observations, opponents' moves, shaped rewards.
 #include <unistd.h>
 #include <zlib.h>
 
@@ -65,7 +65,7 @@ TEST_CASE("40 recorded games are played as the reference played them", "[golden]
   CHECK(report.mismatches == 0);
 }
 
-TEST_CASE("730 recorded boards are seen, answered and rewarded as the reference did", "[golden]") {
+TEST_CASE("730 recorded boards give the reference's observations, moves and rewards", "[golden]") {
   const records::EncodingReport report = records::verify_encodings(kEncodings, kTraces);
   CHECK(report.first_mismatch.empty());
   CHECK(report.states == 730);
@@ -152,7 +152,7 @@ TEST_CASE("a game cut short or drawn out is a mismatch", "[golden]") {
   CHECK(records::verify_traces({file.write(lines)}).mismatches == 1);
 }
 
-TEST_CASE("a file that is no trace is refused with its line", "[golden]") {
+TEST_CASE("a file that is not a trace is rejected with its line", "[golden]") {
   std::vector<std::string> game = lines_of(kTraces);
   game.resize(3);
   const ScratchTrace file;
@@ -345,7 +345,7 @@ TEST_CASE("lines come out of plain and gzip files alike", "[unit]") {
   CHECK(lines_of(ScratchTrace{}.write_bytes("")).empty());
 }
 
-TEST_CASE("a missing, torn or corrupt file is told as such", "[unit]") {
+TEST_CASE("a missing, truncated or corrupt file is reported as such", "[unit]") {
   CHECK_THROWS_AS(lines_of("/nowhere/at/all"), base::FileError);
   CHECK_THROWS_AS(lines_of("/"), base::FileError);
   const std::string bytes = bytes_of(kEncodings);

@@ -184,6 +184,6 @@ TEST_CASE("a thousand games are the same games as ever", "[signature]") {
     }
     all = all * 31 + game::hash(s);
   }
-  // Whoever changes this changes the rules, the chance or the opponents, and says so in the change log.
+  // A change here is a change of the rules, the chance or the opponents; its commit must say so.
   CHECK(all == 0xb9347b40d161f0b8ULL);
 }

@@ -9,8 +9,7 @@ using namespace snake_ddp;
 
 namespace {
 
-/// Moves for all snakes: each board has its own mixture, from random to skilled, so that games of all kinds
-/// are met.
+/// Moves for all snakes: each board has its own mixture, from random to skilled, to cover all kinds of games.
 game::Actions choose(const game::State& s, base::RandomStream& random, int board) {
   game::Actions actions{};
   constexpr agents::Opponent kPlayers[4] = {agents::Opponent::kLevel2, agents::Opponent::kEvasion,
@@ -69,7 +68,7 @@ TEST_CASE("the fast game is the plain game: 65 boards, 4096 steps each, equal ch
       if (fast.done()) start();
     }
   }
-  // What was compared was play, not standing still.
+  // The comparison covered play, not stationary boards.
   CHECK(deaths > kBoards * kSteps / 100);
   CHECK(meals > kBoards * kSteps / 100);
   CHECK(games > kBoards);

@@ -1,4 +1,4 @@
-// Who reaches which cell when, against a search cell by cell; and the opponent that plays by it.
+// Which snake reaches which cell when, against a search cell by cell; and the opponent that plays by it.
 #include <array>
 #include <set>
 #include <vector>
@@ -202,7 +202,7 @@ TEST_CASE("the view is the window and what each move leads to", "[property]") {
   });
 }
 
-TEST_CASE("the territory heuristic plays either side alike, makes no fatal move where there is another",
+TEST_CASE("the territory heuristic plays both sides alike, makes no fatal move where there is another",
           "[property]") {
   on_boards(6, 7, [](const game::State& s) {
     if (s.done()) return;

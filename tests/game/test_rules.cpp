@@ -21,7 +21,7 @@ std::vector<int> beans(const game::State& s) { return game::position_of(s).beans
 
 }  // namespace
 
-TEST_CASE("a snake that turns back is given another direction, the others go where they want", "[unit]") {
+TEST_CASE("a reversal is replaced by another direction, other moves are made as chosen", "[unit]") {
   game::State s = top(R"(
     ....................
     ....................
@@ -120,7 +120,7 @@ TEST_CASE("three heads on one cell all die", "[unit]") {
   Scripted chance;
   const game::StepResult result = game::step(s, actions, chance);
   for (int i = 0; i < 6; ++i) CHECK(result.hit[i] == (i < 3 ? 1 : 0));
-  // They come back in index order, each around what is already there: A takes 1 0 20, B 2 3 22.
+  // They respawn in index order, each around what is already there: A takes 1 0 20, B 2 3 22.
   CHECK(body(s, 0) == std::vector<int>{1, 0, 20});
   CHECK(body(s, 1) == std::vector<int>{3, 2, 22});
   CHECK(body(s, 2) == std::vector<int>{5, 4, 24});
@@ -196,8 +196,8 @@ TEST_CASE("a snake may follow its own tail, not bite its body", "[unit]") {
   CHECK(longer.length(0) == 3);
 }
 
-TEST_CASE("the dead leave the board before anybody comes back", "[unit]") {
-  // A and B run into each other on row 0; both bodies are gone when A comes back, so it starts at cell 0.
+TEST_CASE("dead snakes leave the board before any respawns", "[unit]") {
+  // A and B run into each other on row 0; both bodies are gone when A respawns, so it starts at cell 0.
   game::State s = top(R"(
     >>A.B<<.............
     ....................
@@ -448,7 +448,7 @@ TEST_CASE("Philox's replaced directions are uniform over the three allowed, for 
   for (const auto& [pair, count] : pairs) CHECK(std::abs(count - n / 9) < 300);
 }
 
-TEST_CASE("a drawing that is no board is refused", "[unit]") {
+TEST_CASE("a drawing that is not a board is rejected", "[unit]") {
   const std::string good = game::picture(top(R"(
     ....................
     ....................
@@ -472,7 +472,7 @@ TEST_CASE("a drawing that is no board is refused", "[unit]") {
   CHECK_THROWS_AS(game::drawn(broken("step 1", "stop 1")), base::Bug);
 }
 
-TEST_CASE("the consistency check sees each kind of damage", "[unit]") {
+TEST_CASE("the consistency check detects each kind of damage", "[unit]") {
   game::PhiloxChance chance(3, 4);
   game::State good;
   game::reset(good, chance);

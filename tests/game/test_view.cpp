@@ -36,7 +36,7 @@ int around(int difference, int side) {
   return difference;
 }
 
-// docs/formats.md read aloud, from the position alone.
+// A direct implementation of docs/formats.md, from the position alone.
 std::vector<float> plain_view(const game::Position& p, int snake) {
   const int team = snake / 3;
   const auto& me = p.snakes[static_cast<std::size_t>(snake)];
@@ -146,7 +146,7 @@ game::State shifted(const game::State& s, int rows, int columns) {
 
 }  // namespace
 
-TEST_CASE("the view is the one written down from the board", "[parity]") {
+TEST_CASE("the view equals a plain one computed from the board", "[parity]") {
   on_many_boards([](const game::State& s) {
     const game::Position p = game::position_of(s);
     for (int team = 0; team < 2; ++team) {
@@ -165,10 +165,10 @@ TEST_CASE("the view shows what the drawing shows", "[unit]") {
     .........B<<........
     o...................)");
   const auto a = view_of(s, 0)[0];
-  CHECK(a[24] == 1.0F);               // the own head, amid the window
+  CHECK(a[24] == 1.0F);               // its own head, in the middle of the window
   CHECK(a[49 + 24] == Approx(0.4F));  // gone after four steps
   CHECK(a[49 + 23] == Approx(0.3F));
-  CHECK(a[147 + 24] == 0.0F);     // the own head is no mate's
+  CHECK(a[147 + 24] == 0.0F);     // its own head is not a mate's
   CHECK(a[147 + 32] == 1.0F);     // B's is, one down and one to the right
   CHECK(a[255] == Approx(0.2F));  // B: dx 1, dy 1, one shorter
   CHECK(a[256] == Approx(0.2F));
@@ -180,13 +180,13 @@ TEST_CASE("the view shows what the drawing shows", "[unit]") {
 TEST_CASE("a shifted board looks the same", "[property]") {
   base::RandomStream random(5, 1, base::Purpose::kTest);
   on_many_boards([&](const game::State& s) {
-    if (s.done()) return;  // an empty snake stands at cell 0 wherever the board is
+    if (s.done()) return;  // an empty snake is at cell 0 of any shifted board
     const game::State t = shifted(s, static_cast<int>(random.below(10)), static_cast<int>(random.below(20)));
     for (int team = 0; team < 2; ++team) REQUIRE(view_of(s, team) == view_of(t, team));
   });
 }
 
-TEST_CASE("snakes of a team that change their places in it see what they saw", "[property]") {
+TEST_CASE("swapping snakes within a team does not change the view", "[property]") {
   on_many_boards([](const game::State& s) {
     game::Position p = game::position_of(s);
     for (const auto& [a, b] : {std::pair{0, 2}, std::pair{1, 2}, std::pair{3, 5}}) {
@@ -256,7 +256,8 @@ TEST_CASE("a fatal move kills whatever the others do, a reversal is replaced", "
   CHECK(spared > 1000);
 }
 
-TEST_CASE("a tail's cell may be entered, a neck's may not, and who has no way out has all four", "[unit]") {
+TEST_CASE("a tail's cell may be entered, a neck's may not, and a snake without a way out has all four",
+          "[unit]") {
   const game::State s = boards::top(R"(
     ....................
     ..>>v...............

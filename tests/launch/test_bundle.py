@@ -8,7 +8,8 @@ import sys
 import pytest
 from processes import BUILD, PATIENCE_S, SOURCE, TINY, clean_environment, fingerprint, flags
 
-# Packed on Debian 12, as by CI, it runs on Red Hat Enterprise Linux 9 and Ubuntu 22.04: glibc 2.34, the C++ library of GCC 11.
+# Packed on Debian 12, as in CI, it runs on Red Hat Enterprise Linux 9 and Ubuntu 22.04: glibc 2.34, the C++ library
+# of GCC 11.
 NEWEST = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13)}
 
 

@@ -1,4 +1,4 @@
-"""launch/gpu_check.sh: its own logic, with a tool that lists a GPU and programs that stand for those of a build."""
+"""launch/gpu_check.sh: its own logic, with a fake nvidia-smi and stubs in place of a build's programs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The image and the manifest for Kubernetes: held against the operator's schema, and the container's program run for real."""
+"""The image and the manifest for Kubernetes: compared with the operator's schema; the container's program is run."""
 
 import copy
 import json
@@ -117,7 +117,7 @@ def test_the_image_is_built_by_the_set_up_and_runs_without_root():
     program, = json.loads(" ".join(final["ENTRYPOINT"]))
     assert os.access(SOURCE / program, os.X_OK)
     assert [words for name, words in instructions()[last:] if name == "COPY" and program in words]
-    # What .venv/bin/python3 and the program's search path point to must be in one place in both stages.
+    # The targets of .venv/bin/python3 and of the program's search path must have the same path in both stages.
     assert len({tuple(words) for name, words in instructions() if name == "WORKDIR"}) == 1
 
 

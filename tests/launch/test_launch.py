@@ -1,4 +1,4 @@
-"""The scripts that people start, the report that decides, and what the README says."""
+"""The scripts, the test report, and the README's commands."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_a_wrong_flag_gives_one_message(set_up):
 
 
 @pytest.mark.parametrize("ranks", ["0", "two", "-1", "2x"])
-def test_a_wrong_number_of_ranks_is_told(set_up, ranks):
+def test_a_wrong_number_of_ranks_is_reported(set_up, ranks):
     done = script("--config", "configs/smoke.json", NPROC=ranks)
     assert done.returncode == 1
     assert f"NPROC={ranks} is not a number of ranks" in done.stderr
@@ -147,7 +147,7 @@ PACKAGES = [line.split() for line in (SOURCE / "launch" / "packages.txt").read_t
 
 
 @pytest.mark.parametrize("name", ["train_ddp.sh", "test.sh"])
-def test_without_root_the_exact_command_is_told(tree, name):
+def test_without_root_the_exact_command_is_reported(tree, name):
     wanted = " ".join(words[0] for words in PACKAGES if name == "test.sh" or "[test]" not in words)
     assert ("catch2" in wanted) == (name == "test.sh") and "g++ " in wanted
     fake(tree, "dpkg-query", "exit 1")
@@ -159,13 +159,13 @@ def test_without_root_the_exact_command_is_told(tree, name):
     assert not (tree / "called").exists()
 
 
-def test_only_what_is_missing_is_asked_for(tree):
+def test_only_missing_packages_are_requested(tree):
     fake(tree, "dpkg-query", 'for last; do :; done; [ "$last" = zlib1g-dev ] && exit 1; printf installed')
     fake(tree, "id", "echo 1000")
     assert "--no-install-recommends zlib1g-dev'" in run_faked(tree).stderr
 
 
-def test_packages_that_cannot_be_installed_are_told(tree):
+def test_packages_that_cannot_be_installed_are_reported(tree):
     fake(tree, "dpkg-query", "exit 1")
     fake(tree, "id", "echo 0")
     fake(tree, "apt-get", 'echo "E: no way to the archive"; exit 100')
@@ -178,7 +178,7 @@ def test_packages_that_cannot_be_installed_are_told(tree):
 VENV = 'if [ "$2" = venv ]; then mkdir -p .venv/bin && cp "$0" .venv/bin/python3; exit; fi\n'
 
 
-def test_libraries_that_cannot_be_installed_are_told(tree):
+def test_libraries_that_cannot_be_installed_are_reported(tree):
     fake(tree, "dpkg-query", INSTALLED)
     fake(tree, "python3", VENV + 'echo "ERROR: no network" >&2; exit 1')
     done = run_faked(tree)
@@ -189,14 +189,14 @@ def test_libraries_that_cannot_be_installed_are_told(tree):
     assert not (tree / ".venv" / "snake_ddp.stamp").exists(), "the next call tries again"
 
 
-def test_a_virtual_environment_that_cannot_be_made_is_told(tree):
+def test_a_virtual_environment_that_cannot_be_made_is_reported(tree):
     fake(tree, "dpkg-query", INSTALLED)
     fake(tree, "python3", "exit 1")
     done = run_faked(tree)
     assert done.returncode == 1 and "python3 -m venv .venv failed" in done.stderr
 
 
-def test_an_interpreter_without_torch_is_told(tree):
+def test_an_interpreter_without_torch_is_reported(tree):
     fake(tree, "dpkg-query", INSTALLED)
     fake(tree, "other_python", "exit 1")
     done = run_faked(tree, SNAKE_DDP_PYTHON=tree.parent / "tools" / "other_python")
@@ -217,7 +217,7 @@ def test_a_build_that_cannot_be_configured_shows_why(tree):
     ("python", "native", "", False), ("python3", "native", "", False), ("python3.11", "native", "", False),
     ("other/python3", "native", "", True), ("python", "x86-64-v3", "", False), ("python", "x86-64-v3", "x86-64-v3", False),
     ("python", "native", "x86-64-v3", True)])
-def test_only_a_build_of_another_interpreter_or_processor_is_made_anew(tree, cached, march, asked, anew):
+def test_only_a_build_of_another_interpreter_or_processor_is_rebuilt(tree, cached, march, asked, anew):
     fake(tree, "dpkg-query", INSTALLED)
     fake(tree, "python3", VENV + "exit 0")
     fake(tree, "cmake", 'echo "$*" >called; mkdir -p build/release; touch build/release/build.ninja')
@@ -242,13 +242,13 @@ def test_a_signal_during_set_up_begins_nothing(tree, number):
     assert done.stderr.endswith("== stopped by a signal before training began; nothing was started\n")
 
 
-@pytest.mark.parametrize("variables, told", [
+@pytest.mark.parametrize("variables, reported", [
     ({}, "--rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0"),
     ({"NNODES": 2}, "--nnodes=2 --rdzv-backend=c10d --rdzv-id=snake_ddp --rdzv-endpoint=node-a:29500 --nproc"),
     ({"NNODES": 2, "NODE_RANK": 1, "MASTER_PORT": 5}, "--nnodes=2 --node_rank=1 --master_addr=node-a --master_port=5 --nproc"),
     ({"NNODES": 2, "NODE_RANK": 2}, "NODE_RANK=2 is not the number of one of 2 machines"),
     ({"NNODES": 2, "NODE_RANK": "b"}, "NODE_RANK=b is not the number of one of 2 machines")])
-def test_the_script_tells_torchrun_about_the_machines(tree, variables, told):
+def test_the_script_passes_the_machines_to_torchrun(tree, variables, reported):
     fake(tree, "dpkg-query", INSTALLED)
     fake(tree, "python3", VENV + 'echo "$*"')
     fake(tree, "cmake", "mkdir -p build/release; touch build/release/build.ninja")
@@ -256,8 +256,8 @@ def test_the_script_tells_torchrun_about_the_machines(tree, variables, told):
     (tree / "snake_ddp").write_text('#!/bin/sh\n[ "$1" != --become ] || { shift; exec "$@"; }\n')
     (tree / "snake_ddp").chmod(0o755)
     done = run_faked(tree, MASTER_ADDR="node-a", **variables)
-    assert told in done.stdout.splitlines()[-1] if done.returncode == 0 else told in done.stderr, done
-    assert done.returncode == (1 if "is not" in told else 0)
+    assert reported in done.stdout.splitlines()[-1] if done.returncode == 0 else reported in done.stderr, done
+    assert done.returncode == (1 if "is not" in reported else 0)
 
 
 def test_a_second_call_waits_and_a_call_from_within_does_not(tree):
@@ -415,7 +415,7 @@ def test_the_report_is_red_where_something_is_wrong(tmp_path, entries, code, las
 
 
 @pytest.mark.parametrize("name", ["test_slurm.launch", "test_two_nodes.launch"])
-def test_what_a_machine_cannot_run_is_told_and_runs_in_continuous_integration(tmp_path, name):
+def test_what_a_machine_cannot_run_is_reported_and_runs_in_continuous_integration(tmp_path, name):
     text = '<testsuite><testcase/><testcase><skipped message="no root"/></testcase></testsuite>'
     folder = made_up(tmp_path / "release", {name: ("run", text)})
     done = report(folder)

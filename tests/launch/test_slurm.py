@@ -233,7 +233,7 @@ def test_a_failure_is_not_tried_again(cluster, warned):
         assert job.text().count('unknown key "gama"; did you mean "gamma"?') == 1
 
 
-def test_a_torchrun_job_that_must_make_room_comes_back_and_goes_on(cluster, warned):
+def test_a_preempted_torchrun_job_comes_back_and_resumes(cluster, warned):
     job = cluster.submit("torchrun.sbatch", ENDLESS, "--cpus-per-task=2")
     job.wait_for_text(r"\[Episode \d+\]")
     cluster.call("scancel", "--signal=TERM", job.number)  # what preemption sends: to the steps, while the job goes on
@@ -250,7 +250,7 @@ def test_a_cancelled_job_stays_away(cluster, warned, script, how):
     assert job.shown("JobState") == "CANCELLED" and job.shown("Restarts") == "0"
 
 
-def test_a_warned_job_comes_back_and_goes_on(warned):
+def test_a_warned_job_comes_back_and_resumes(warned):
     job, went_on = warned
     went_on.result()
     assert "warned by SLURM" in job.text()

@@ -121,7 +121,7 @@ def test_two_machines_train(two_nodes, tmp_path, family, how):
     assert re.search(r"2 rank\(s\) on (node-a, node-b|node-b, node-a), cpu", text), text
 
 
-def test_a_cut_cable_ends_both_sides_and_each_says_who_is_missing(two_nodes, tmp_path):
+def test_a_cut_cable_ends_both_sides_and_each_names_the_missing_rank(two_nodes, tmp_path):
     limit_s = 6
     nodes = two_nodes("IPv4")
     for space in nodes.spaces:
@@ -141,7 +141,7 @@ def test_a_cut_cable_ends_both_sides_and_each_says_who_is_missing(two_nodes, tmp
     assert re.search(rf"no word from rank 0 on node-a|the launcher's store at node-a:{PORT} is lost", on_b), on_b
     for text in (on_a, on_b):
         assert re.search(r"exitcode  : 3 ", text) and f"(limit {limit_s}.0 s)" in text, text
-    # What launch/two_nodes.md tells to open: the store's port, and ports from the system's range for the ranks.
+    # The ports that launch/two_nodes.md lists: the store's, and the system's range for the ranks.
     assert PORT in open_on[0] and PORT not in open_on[1]
     assert all(port == PORT or 41000 <= port <= 41099 for ports in open_on for port in ports), open_on
     assert all("snake_ddp" in ports.values() for ports in open_on), open_on

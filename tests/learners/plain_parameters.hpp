@@ -1,5 +1,5 @@
-// Parameters as separate tensors with automatic differentiation, and what PyTorch does to them: the oracle of the flat
-// ones.
+// Parameters as separate tensors with automatic differentiation, and PyTorch's operations on them: the oracle of the
+// flat ones.
 #pragma once
 
 #include <ATen/ATen.h>

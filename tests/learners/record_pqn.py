@@ -1,4 +1,4 @@
-"""Records what PQN and PQN-VDN make of one rollout, written down plainly with torch.nn and torch.optim.
+"""Records the updates of PQN and PQN-VDN on one rollout, written down plainly with torch.nn and torch.optim.
 
     python3 tests/learners/record_pqn.py pqn tests/data/pqn_updates.pth
     python3 tests/learners/record_pqn.py pqn_vdn tests/data/pqn_vdn_updates.pth

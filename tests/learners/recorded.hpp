@@ -37,7 +37,7 @@ inline at::Tensor with_one(const at::Tensor& features) {
   return at::cat({features, at::ones({features.size(0), 3, 1})}, 2);
 }
 
-/// What record_dqn.py was told.
+/// The settings of record_dqn.py.
 inline learners::LearnerOptions dqn_options(const std::string& algo) {
   learners::LearnerOptions options;
   options.algo = algo;

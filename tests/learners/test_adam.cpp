@@ -1,4 +1,4 @@
-// Adam's ways against each other.
+// Adam's implementations against each other.
 #include <ATen/ATen.h>
 
 #include <catch2/catch.hpp>
@@ -52,7 +52,7 @@ void compare(Way way, at::Device device) {
 
 }  // namespace
 
-TEST_CASE("Adam's pieces of work, and the library's way, are the pass over memory", "[parity]") {
+TEST_CASE("Adam's functors, and the library's kernels, equal the pass over memory", "[parity]") {
   compare(Way::kPieces, at::kCPU);
   compare(Way::kLibrary, at::kCPU);
 }
@@ -65,6 +65,6 @@ TEST_CASE("Adam's elements may be stepped in any order, and at once", "[unit]") 
 }
 
 // Hidden: test_device.py runs it where there is a GPU.
-TEST_CASE("Adam's kernels on a device are the pass over memory", "[.device]") {
+TEST_CASE("Adam's kernels on a device equal the pass over memory", "[.device]") {
   compare(Way::kPieces, at::kCUDA);
 }

@@ -1,4 +1,4 @@
-// What every learner in the registry must be, whatever it learns.
+// The properties of every learner in the registry.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ bool has_flag(const learners::LearnerEntry& entry, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("a learner restored from its state goes on to the same bits", "[conformance]") {
+TEST_CASE("a learner restored from its state continues with the same bits", "[conformance]") {
   for (const auto& entry : learners::registry()) {
     CAPTURE(entry.name);
     const auto a = entry.make(small(entry.name)), b = entry.make(small(entry.name));
@@ -90,7 +90,7 @@ TEST_CASE("a learner fits one batch", "[conformance]") {
   }
 }
 
-TEST_CASE("the actor climbs what the critic says", "[conformance]") {
+TEST_CASE("the actor's updates increase the critic's value", "[conformance]") {
   for (const auto& entry : learners::registry()) {
     CAPTURE(entry.name);
     if (nets::is_q_net(entry.make(small(entry.name))->exported_actor())) continue;  // acts by its values
@@ -205,7 +205,7 @@ TEST_CASE("an unknown learner is a usage error that lists the known ones", "[uni
   CHECK_THROWS_WITH(learners::make_learner(options), Catch::Contains("ddgp") && Catch::Contains("ddpg"));
 }
 
-TEST_CASE("an update without a learning rate changes no weight, a scaled one another way than a full one",
+TEST_CASE("an update with learning rate 0 changes no weight, and a scaled rate gives another update",
           "[conformance]") {
   const auto of_networks = [](learners::Learner& learner) {
     nets::NamedTensors weights;
@@ -247,7 +247,7 @@ TEST_CASE("an update without a learning rate changes no weight, a scaled one ano
   }
 }
 
-TEST_CASE("from exported weights each target starts as its network, and the optimizer from nothing",
+TEST_CASE("from exported weights each target starts as its network, and the optimizer from zero",
           "[conformance]") {
   for (const learners::LearnerEntry& entry : learners::registry()) {
     CAPTURE(entry.name);
@@ -286,7 +286,7 @@ TEST_CASE("from exported weights each target starts as its network, and the opti
       CHECK(at::equal(tensor, find(of)));
     }
     CHECK((targets > 0) == (entry.name.find("pqn") == std::string::npos && !saved_target));
-    // What the learner computes with is what was written: the same as a fresh one that was given this state.
+    // The learner computes with what was written: it equals a fresh one restored from this state.
     const auto fresh = entry.make(options);
     nets::copy_state(copy_of(state), fresh->state(), "state");
     fresh->state_changed();

@@ -1,4 +1,4 @@
-// What PQN makes of a rollout, held against one written with torch.nn and torch.optim, recorded by record_pqn.py.
+// PQN's update from a rollout, compared with one written with torch.nn and torch.optim, recorded by record_pqn.py.
 #include <ATen/ATen.h>
 
 #include <catch2/catch.hpp>
@@ -65,8 +65,8 @@ TEST_CASE("returns and updates of PQN and PQN-VDN equal those of a plain impleme
   recorded::require_near(learner->exported_actor(), part(recording, "net_after."));
 }
 
-TEST_CASE("lambda goes from one step to all that was played", "[unit]") {
-  // Two games in turn; the first ends with its third transition, the second goes on after the rollout.
+TEST_CASE("lambda 0 is one step, lambda 1 the whole rollout", "[unit]") {
+  // Two games interleaved; the first ends with its third transition, the second continues after the rollout.
   const at::Tensor reward = at::tensor({1.0F, 10.0F, 2.0F, 20.0F, 4.0F}).unsqueeze(1);
   const at::Tensor discount = at::tensor({0.5F, 0.5F, 0.5F, 0.5F, 0.0F}).unsqueeze(1);
   const at::Tensor value = at::tensor({8.0F, 80.0F, 6.0F, 60.0F, 1000.0F}).unsqueeze(1);

@@ -1,4 +1,4 @@
-// What products of lower precision do to the recorded updates.
+// The recorded updates with products of lower precision.
 #include <ATen/ATen.h>
 
 #include <catch2/catch.hpp>
@@ -86,7 +86,7 @@ double ddpg_off(Precision precision) {
 
 }  // namespace
 
-TEST_CASE("products of lower precision lead near to where the recorded updates do", "[golden]") {
+TEST_CASE("products of lower precision give nearly the recorded updates", "[golden]") {
   const std::pair<const char*, double (*)(Precision)> learners_off[] = {{"ddpg", ddpg_off}, {"dqn", dqn_off}};
   for (const auto& [algo, off] : learners_off) {
     CAPTURE(algo);

@@ -53,7 +53,7 @@ TEST_CASE("five updates of recurrent QMIX equal those of a plain implementation"
   require_near(part(state, "target."), part(recording, "mixer_target5."), 5e-5);
 }
 
-TEST_CASE("recurrent QMIX refuses windows of a burn-in alone", "[unit]") {
+TEST_CASE("recurrent QMIX rejects windows that are only burn-in", "[unit]") {
   learners::LearnerOptions options;
   options.algo = "rqmix";
   options.burn_in = options.sequence_length;

@@ -1,6 +1,6 @@
 """Puts one fault at a time into a copy of the sources and runs the test that must fail; faults.py has the table.
 
-    python3 tests/mutants/run.py                     all of them; goes on where an earlier start with the same code ended
+    python3 tests/mutants/run.py                     all of them; continues where an earlier start with the same code stopped
     python3 tests/mutants/run.py --only NAME...      these
     python3 tests/mutants/run.py --from NAME         this one and those after it
     python3 tests/mutants/run.py --check             builds nothing: whether each fault has its place, and its test exists
@@ -140,14 +140,14 @@ def problems(chosen, root):
 # ---- building and running ------------------------------------------------------------------------------------------
 
 def sources():
-    """What git knows and what is new, without links."""
+    """Tracked and new files, without links."""
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                             check=True, capture_output=True).stdout.decode().split("\0")
     return sorted(name for name in listed if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink())
 
 
 def copy_sources(names):
-    """Files that are the same keep their time, so that little is built again; what an interrupted start left is undone."""
+    """Equal files keep their time, so that little is rebuilt; leftovers of an interrupted start are undone."""
     for name in names:
         there, content = COPY / name, (ROOT / name).read_bytes()
         if not there.exists() or there.read_bytes() != content:
@@ -162,7 +162,7 @@ def copy_sources(names):
 
 
 def code_of(names):
-    """A hash of what is built and tested: results for other code count for nothing."""
+    """A hash of the code and the tests: results for other code are ignored."""
     code = hashlib.sha256()
     for name in names:
         if name.startswith(("include/", "src/", "tests/", "cmake/", "CMakeLists")) and not name.startswith("tests/mutants/"):
@@ -191,7 +191,7 @@ def quiet(command, limit_s=None):
 
 def configure():
     if (BUILD / "build.ninja").exists():
-        return  # ninja does it again where it must
+        return  # ninja repeats it if necessary
     python = COPY / ".venv" / "bin" / "python3"
     code, output = quiet(["cmake", "-S", COPY, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                           "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-DSNAKE_DDP_MARCH=native", "-DSNAKE_DDP_CUDA=off",
@@ -213,7 +213,7 @@ def failure_of(test):
 
 
 def without_fault(test, jobs):
-    """A test that fails anyway notices nothing. Returns what is wrong with it, or nothing."""
+    """Whether the test passes without a fault. Returns what is wrong with it, or nothing."""
     if problem := build(test.targets, jobs):
         return f"the sources without a fault do not build:\n{problem}"
     if problem := failure_of(test):

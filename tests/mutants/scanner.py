@@ -25,7 +25,7 @@ NOT_NAMES = {"alignas", "decltype", "explicit", "noexcept", "requires", "throw",
 
 
 class ScanError(Exception):
-    """The code is not of the form that the scanner reads, or a piece of it is not there exactly once."""
+    """The code is not of the form that the scanner reads, or a piece of it does not occur exactly once."""
 
 
 @dataclasses.dataclass(frozen=True)

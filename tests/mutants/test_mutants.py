@@ -1,4 +1,4 @@
-"""Are faults found where they belong, and is what no longer fits an error that helps?"""
+"""The scanner finds each fault's place, and reports faults that no longer match with advice."""
 
 import pytest
 import run
@@ -94,7 +94,7 @@ def test_a_function_may_move_to_another_file_and_namespace(tmp_path):
         "include/b/c.hpp", "rows == 0")
 
 
-def test_lines_may_be_wrapped_and_commented_anew(tmp_path):
+def test_lines_may_be_wrapped_and_commented_differently(tmp_path):
     text = BUFFER.replace("(rows == 0)", "(rows  // how many\n      /* is */ ==\n      0)").replace('"all \\" of', '"all \\" "\n "of')
     assert found(tmp_path, {"src/a.cpp": text}, "sample", "rows==0")[1] == "rows  // how many\n      /* is */ ==\n      0"
     assert found(tmp_path, {"src/a.cpp": text}, "sample", 'take(rows, "all \\" of them")')[0] == "src/a.cpp"

@@ -1,4 +1,4 @@
-// What several tests of networks need.
+// Helpers for several tests of networks.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -15,7 +15,7 @@ namespace {
 using namespace snake_ddp;
 using namespace snake_ddp::tests;
 
-// The network as it is written down, layer by layer, with ATen's LSTM. features [B, 3, in] -> [B, 3, out]
+// The network layer by layer, with ATen's LSTM. features [B, 3, in] -> [B, 3, out]
 at::Tensor plain_forward(const nets::NamedTensors& p, nets::Head head, const at::Tensor& features) {
   const at::Tensor first = at::linear(features, find(p, "prev_dense.0.weight"), find(p, "prev_dense.0.bias"));
   std::vector<at::Tensor> weights;
@@ -39,7 +39,7 @@ at::Tensor with_constant(const at::Tensor& features) {
 
 at::Tensor swapped(const at::Tensor& t) { return t.transpose(0, 1).contiguous(); }
 
-// A matrix whose rows lie apart.
+// A matrix with strided rows.
 at::Tensor rows_apart(std::int64_t rows, std::int64_t columns) {
   return at::randn({rows, columns + 5}).narrow(1, 2, columns);
 }
@@ -132,7 +132,7 @@ TEST_CASE("each snake's output sees the whole team", "[unit]") {
   }
 }
 
-TEST_CASE("an LSTM cell equals the same in ATen's words, forward and backward", "[parity]") {
+TEST_CASE("an LSTM cell equals ATen's operators, forward and backward", "[parity]") {
   at::manual_seed(5);
   const std::int64_t boards = 70, width = 19;
   for (const bool has_before : {false, true}) {
@@ -168,7 +168,7 @@ TEST_CASE("an LSTM cell equals the same in ATen's words, forward and backward", 
   }
 }
 
-TEST_CASE("a cell saturates at any gate and passes on what is not a number", "[unit]") {
+TEST_CASE("a cell saturates at any gate and propagates NaN", "[unit]") {
   const float large = 1e30F, nan = std::numeric_limits<float>::quiet_NaN();
   const nets::CellStep step{at::tensor({large, -large, large, large}).view({1, 4}), at::zeros({1, 1}),
                             at::zeros({1, 1}), at::ones({1, 1})};

@@ -13,7 +13,7 @@ namespace {
 using namespace snake_ddp;
 using namespace snake_ddp::tests;
 
-// The network as it is written down, layer by layer.
+// The network layer by layer.
 at::Tensor plain_forward(const nets::NamedTensors& p, const nets::DenseShape& shape,
                          const at::Tensor& features) {
   const at::Tensor first = at::linear(features, find(p, "prev_dense.0.weight"), find(p, "prev_dense.0.bias"));
@@ -215,7 +215,7 @@ TEST_CASE("weights of another shape or with other names are refused and nothing 
   CHECK(net.parameters().flat().abs().max().item<float>() == 0.0F);
 }
 
-TEST_CASE("an actor from a file tells its features and refuses what is none", "[unit]") {
+TEST_CASE("the features of an actor's file are recognised, and other files rejected", "[unit]") {
   nets::DenseNet net({26, 8, 4, nets::Head::kSoftmax, false}, at::kCPU);
   net.init(1);
   const auto actor = nets::make_policy(net.named(), nets::Head::kSoftmax, "a.pth");

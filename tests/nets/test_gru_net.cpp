@@ -22,7 +22,7 @@ TEST_CASE("a recurrent network's passes equal automatic differentiation through 
   std::vector<at::Tensor> p;
   for (const auto& [name, tensor] : net.named()) p.push_back(tensor.clone().set_requires_grad(true));
   const at::Tensor x = at::randn({steps, rows, in}), start = at::randn({rows, hidden});
-  // Some rows begin late: what the state was before is gone then.
+  // Some rows begin late: the earlier state must have no effect.
   at::Tensor there = at::ones({steps, rows, 1});
   there.narrow(1, 0, 3).narrow(0, 0, 1).zero_();
   there.narrow(1, 3, 3).narrow(0, 0, 4).zero_();
@@ -54,7 +54,7 @@ TEST_CASE("a recurrent network's passes equal automatic differentiation through 
   }
 }
 
-TEST_CASE("a recurrent Q-network from a file goes on from what it remembers", "[unit]") {
+TEST_CASE("a recurrent Q-network from a file continues from its memory", "[unit]") {
   nets::GruNet net({30, 8, 4}, at::kCPU, nets::kQNetName);
   net.init(3);
   const auto policy = nets::make_policy(net.named(), nets::Head::kSoftmax, "test");

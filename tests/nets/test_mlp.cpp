@@ -60,7 +60,7 @@ TEST_CASE("an Mlp's passes equal automatic differentiation", "[parity]") {
   }
 }
 
-TEST_CASE("a row that does not vary is normalised to nothing, and NaN stays NaN", "[unit]") {
+TEST_CASE("a row that does not vary is normalised to zero, and NaN stays NaN", "[unit]") {
   std::vector<float> z(2 * 20, 3.0F), bias(20, 0.5F), gain(20, 2.0F), shift(20, 0.25F), inverse(2), out(40);
   z[25] = NAN;
   kernels::norm_relu(2, 20, bias.data(), gain.data(), shift.data(), z.data(), inverse.data(), out.data());
@@ -69,7 +69,7 @@ TEST_CASE("a row that does not vary is normalised to nothing, and NaN stays NaN"
   CHECK(std::isnan(z[39]));
 }
 
-TEST_CASE("an Mlp's names and shapes are those of torch.nn, and tell its shape", "[unit]") {
+TEST_CASE("an Mlp's names and shapes are those of torch.nn, and determine its shape", "[unit]") {
   const nets::Mlp net({277, 64, 4, true}, at::kCPU, "q_net");
   const auto named = net.named();
   const std::vector<std::string> names = {"q_net.0.weight", "q_net.0.bias", "norm_0.weight", "norm_0.bias",

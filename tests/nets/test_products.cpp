@@ -23,7 +23,7 @@ TEST_CASE("products equal ATen's at every remainder of the register blocks", "[p
         CAPTURE(m, n, p);
         const at::Tensor a = at::randn({m, p}), b = at::randn({p, n});
         const at::Tensor expected = at::mm(a, b);
-        // Rows of `out` lie further apart than they are long: what is between must stay.
+        // Rows of `out` are longer than needed: the rest must not change.
         at::Tensor out = at::full({m, n + 3}, 7.0F);
         kernels::multiply(m, n, p, {a.data_ptr<float>(), p, 1}, {b.data_ptr<float>(), n, 1},
                           out.data_ptr<float>(), n + 3);

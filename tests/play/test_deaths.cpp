@@ -1,4 +1,4 @@
-// Causes of deaths: each one by hand on drawn boards, all of them against a plain account of random games.
+// Causes of deaths: each one by hand on drawn boards, all of them against a plain count in random games.
 #include <algorithm>
 #include <set>
 
@@ -14,7 +14,7 @@ namespace {
 using namespace snake_ddp;
 using play::Death;
 
-// Snakes A..F that died in a step of everybody to the right, or as `actions` has it, with their causes.
+// Snakes A..F that died in a step in which all go right, or follow `actions`, with their causes.
 std::vector<std::pair<char, Death>> deaths_on(const std::string& rows,
                                               game::Actions actions = boards::right()) {
   const game::State before = boards::top(rows);
@@ -72,7 +72,7 @@ std::vector<int> of_team(const std::set<int>& all, int snake, bool mates) {
   return some;
 }
 
-// The group of the cause as the plain account has it.
+// The group of the cause by the plain rules.
 std::string_view plain_group(const game::State& before, const game::StepResult& played, int snake) {
   bool boxed = true;
   for (int d = 0; d < game::kMoves; ++d) {
@@ -220,7 +220,7 @@ TEST_CASE("a tail stays if its snake eats, and of two heads on a bean the first 
                   "....................\n"
                   "....................\n",
                   {{kR, kR, kR, kL, kR, kR}}) == Deaths{{'D', Death::kMatesHead}, {'E', Death::kMatesHead}});
-  // What stays in a cell comes before whoever else enters it.
+  // A segment that stays in a cell has priority over other snakes that enter it.
   CHECK(deaths_on("....................\n"
                   ">>A>>Do.............\n"
                   "...E................\n"
@@ -229,7 +229,7 @@ TEST_CASE("a tail stays if its snake eats, and of two heads on a bean the first 
                   {{kR, kR, kR, kR, kU, kR}}) == Deaths{{'A', Death::kFoesTail}, {'E', Death::kMatesTail}});
 }
 
-TEST_CASE("who runs into a body with a way out died of that body", "[unit]") {
+TEST_CASE("a snake with a way out that runs into a body dies of that body", "[unit]") {
   for (const auto& [name, cause] : Deaths{{'D', Death::kFoesBody}, {'C', Death::kMatesBody}}) {
     std::string rows =
         "...v................\n"
@@ -246,7 +246,7 @@ TEST_CASE("who runs into a body with a way out died of that body", "[unit]") {
                   "....................\n"
                   "....................\n",
                   {{kU, kR, kR, kR, kR, kR}}) == Deaths{{'A', Death::kOwnBody}});
-  // Where a head was, a body is.
+  // A cell where a head was contains a body afterwards.
   CHECK(deaths_on("....................\n"
                   ">>AD................\n"
                   "...^................\n"

@@ -14,8 +14,8 @@ using play::Rating;
 
 double expected_points(double difference) { return 1.0 / (1.0 + std::pow(10.0, -difference / 400.0)); }
 
-// The plain way to the same ratings: Hunter (2004), "MM algorithms for generalized Bradley-Terry models", with the same
-// draw that was not played.
+// A plain way to the same ratings: Hunter (2004), "MM algorithms for generalized Bradley-Terry models", with the same
+// virtual draw.
 std::vector<double> fitted_by_mm(std::size_t players, const std::vector<Meeting>& meetings) {
   std::vector<double> strength(players, 1.0);
   for (int round = 0; round < 20000; ++round) {
@@ -59,7 +59,7 @@ std::vector<Meeting> everyone_meets(const std::vector<double>& elo, std::int64_t
 }  // namespace
 
 TEST_CASE("two players' ratings are what the share of points says", "[unit]") {
-  // 60 wins, 20 draws, 20 losses and the draw that was not played: 70.5 points of 101.
+  // 60 wins, 20 draws, 20 losses and the virtual draw: 70.5 points of 101.
   const std::vector<Rating> r = fit_elo(2, {{0, 1, 60, 20, 20}}, std::nullopt);
   const double difference = 400 * std::log10(70.5 / 30.5);
   CHECK(r[0].elo == Approx(difference / 2));
@@ -78,7 +78,7 @@ TEST_CASE("two players' ratings are what the share of points says", "[unit]") {
   CHECK(r[0].high - r[0].elo == Approx(1.959964 * deviation / 2));
 }
 
-TEST_CASE("who wins or loses all games has a finite rating that grows with the games", "[unit]") {
+TEST_CASE("a player that wins or loses all games has a finite rating that grows with the games", "[unit]") {
   const auto rated = [](std::int64_t games) {
     return fit_elo(3, {{0, 1, games, 0, 0}, {0, 2, games, 0, 0}, {1, 2, 0, games, 0}}, std::nullopt);
   };
@@ -142,7 +142,7 @@ TEST_CASE("19 of 20 intervals hold the strength that made the games", "[property
         Approx(0.96).margin(0.025));  // a fifth of them is the anchor's
 }
 
-TEST_CASE("ratings ask that all players met", "[unit]") {
+TEST_CASE("ratings require that all players met", "[unit]") {
   CHECK_THROWS(fit_elo(4, {{0, 1, 3, 0, 4}, {2, 3, 1, 0, 1}}, std::nullopt));
   CHECK_NOTHROW(fit_elo(3, {{0, 1, 3, 0, 4}, {0, 2, 0, 0, 0}, {2, 1, 1, 0, 1}}, std::nullopt));
 }

@@ -77,7 +77,7 @@ std::string message_of(const std::function<void()>& call) {
 
 }  // namespace
 
-TEST_CASE("a set gives back every board of every game", "[unit]") {
+TEST_CASE("a set returns every board of every game", "[unit]") {
   const Folder folder;
   const auto games = random_games(11, 17);
   const std::int64_t boards = write_set(folder / "a.boards", 11, 17, 4);
@@ -146,7 +146,8 @@ TEST_CASE("an epoch's order is a permutation of its own, the same for the same s
   CHECK(epoch_order(1000, 3, 5) != epoch_order(1000, 4, 5));
 }
 
-TEST_CASE("ranks get even shares that cover the set exactly, or all but what fills no batch", "[property]") {
+TEST_CASE("ranks get even shares that cover the set exactly, or all except an incomplete batch",
+          "[property]") {
   for (const std::int64_t n : {1, 7, 64, 100, 257}) {
     for (const int ranks : {1, 2, 3, 4}) {
       for (const std::int64_t batch : {1, 5, 16}) {
@@ -205,7 +206,8 @@ TEST_CASE("batches are the same however many threads make them", "[unit]") {
   }
 }
 
-TEST_CASE("what a loader's thread throws comes out of next, and a loader may be left early", "[unit]") {
+TEST_CASE("an exception in a loader's thread is rethrown by next, and a loader may be destroyed early",
+          "[unit]") {
   const Folder folder;
   write_set(folder / "a.boards", 2, 9);
   const BoardSet set(folder / "a.boards");
@@ -243,7 +245,7 @@ TEST_CASE("masks have their share of the snakes, and with a view those that it d
   sample.view_radius = 3;
   const Batch b = make_batch(set, rows, sample, false);
   CHECK(b.masked.equal(b.hidden));
-  CHECK(b.masked.sum(1).le(5).all().item<bool>());  // who looks is seen
+  CHECK(b.masked.sum(1).le(5).all().item<bool>());  // the observer itself is visible
   const at::Tensor seen_heads = b.seen.select(2, 0).select(2, 0);
   CHECK(seen_heads.equal(1 - b.masked));
   CHECK(b.whole.select(2, 0).select(2, 0).eq(1).all().item<bool>());
@@ -277,7 +279,7 @@ TEST_CASE("a graph has a snake's cells, beans and heads from its head on the tor
   CHECK(node(0, 13) == std::vector<float>{1, 6 * 0.1F, 5 * 0.2F, 0.1F * 3});  // C before B, 10 columns off
   // E before F, as far away but above.
   CHECK(node(0, 15) == std::vector<float>{1, 2 * 0.1F, -4 * 0.2F, 0.1F * 3});
-  // Only what lies within two cells of A's head.
+  // Only what is within two cells of A's head.
   sd::encode::write_graphs(state, 0, {state.head(0), 2}, out, hidden);
   CHECK(std::vector<float>(hidden, hidden + 6) == std::vector<float>{0, 1, 1, 1, 1, 1});
   CHECK(node(0, 8)[0] == 1);
@@ -288,7 +290,7 @@ TEST_CASE("a graph has a snake's cells, beans and heads from its head on the tor
   CHECK(node(3, 8) == std::vector<float>{1, 0, 0.2F, 0});
 }
 
-TEST_CASE("a limited view shows what lies within it, and nothing else", "[property]") {
+TEST_CASE("a limited view shows everything within it, and nothing else", "[property]") {
   constexpr int kRadius = 4;
   int hidden = 0, shown = 0;
   for (const auto& game : random_games(20, 60)) {
@@ -302,7 +304,7 @@ TEST_CASE("a limited view shows what lies within it, and nothing else", "[proper
       float* row = limited.data() + snake * n;
       sd::encode::hide_far(kRadius, row);
       const sd::encode::Eye eye{state.head(snake), kRadius};
-      const auto told = [&](int first, int count, int width) {
+      const auto found = [&](int first, int count, int width) {
         int there = 0;
         for (int k = 0; k < count; ++k)
           there += row[first + k * width] != 0 || row[first + k * width + 1] != 0;
@@ -313,9 +315,9 @@ TEST_CASE("a limited view shows what lies within it, and nothing else", "[proper
       for (int other = 0; other < 6; ++other) {
         if (other != snake) (other < 3 ? mates : foes) += eye.sees(state.head(other));
       }
-      CHECK(told(sd::encode::view::kBeans, 5, 2) == beans);
-      CHECK(told(sd::encode::view::kMates, 2, 3) == mates);
-      CHECK(told(sd::encode::view::kFoes, 3, 3) == foes);
+      CHECK(found(sd::encode::view::kBeans, 5, 2) == beans);
+      CHECK(found(sd::encode::view::kMates, 2, 3) == mates);
+      CHECK(found(sd::encode::view::kFoes, 3, 3) == foes);
       shown += beans + mates + foes;
       hidden += 10 - beans - mates - foes;
       // The window itself is nearer than that.

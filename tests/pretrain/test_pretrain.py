@@ -1,4 +1,4 @@
-"""Pretraining from recorded games: the same for any number of ranks, stopped and gone on with, and wrong data is told."""
+"""Pretraining from recorded games: the same for any number of ranks, across stops, and wrong data is reported."""
 
 import io
 import json
@@ -77,7 +77,8 @@ def test_two_ranks_learn_what_one_does_with_twice_the_batch(tokenizer, games, tm
         first, second = weights(tmp_path / f"one_{stage}", stage), weights(tmp_path / f"two_{stage}", stage)
         assert first.keys() == second.keys()
         for name, tensor in first.items():
-            # A key's bias adds the same to all scores of a query: what Adam makes of its gradient is rounding alone.
+            # A key's bias adds the same to all scores of a query, so its gradient, and Adam's step for it, is only
+            # rounding.
             skipped = len(tensor) // 2 if name.endswith("key_value.bias") else 0
             assert torch.allclose(tensor[skipped:], second[name][skipped:], atol=2e-4), name
 
@@ -87,15 +88,15 @@ def test_validation_is_the_same_for_any_number_of_ranks(tokenizer, games, tmp_pa
     # A batch that does not divide the 150 samples, and weights that stay.
     more = {"tokenizer": folder / "tokenizer_best.pth", "learning_rate": 0, "batch_size": 32, "epochs": 2}
     epochs = [learned("mask_predictor", games, tmp_path / str(ranks), ranks=ranks, **more) for ranks in (1, 2, 4)]
-    told = [first["validation"] for first, _ in epochs]
-    assert told[0]["samples"] == 150
-    # Between epochs, too; but the training's masks are others, of which weights that stay make another loss.
+    reported = [first["validation"] for first, _ in epochs]
+    assert reported[0]["samples"] == 150
+    # Between epochs, too. But the training's masks differ, so with constant weights its loss differs.
     for first, second in epochs:
         assert second["validation"] == first["validation"]
         assert not math.isclose(second["training_loss"], first["training_loss"], rel_tol=1e-4)
-    for other in told[1:]:
-        assert math.isclose(told[0]["loss"], other["loss"], rel_tol=1e-6)
-        assert {k: v for k, v in other.items() if k != "loss"} == {k: v for k, v in told[0].items() if k != "loss"}
+    for other in reported[1:]:
+        assert math.isclose(reported[0]["loss"], other["loss"], rel_tol=1e-6)
+        assert {k: v for k, v in other.items() if k != "loss"} == {k: v for k, v in reported[0].items() if k != "loss"}
 
 
 def test_the_mask_predictor_learns(tokenizer, games, tmp_path):
@@ -170,7 +171,7 @@ def stopped_in_its_validation(settings, save_dir, tmp_path):
         return process.wait() == 75 and "Stopped by a signal in epoch 1 after 750 updates" in process.text()
 
 
-def test_a_stop_within_a_validation_is_heard_and_invisible(games, tmp_path):
+def test_a_stop_within_a_validation_is_noticed_and_invisible(games, tmp_path):
     settings = SMALL | {"stage": "tokenizer", "data_path": games, "cache_dir": tmp_path / "cache", "epochs": 1, "batch_size": 1,
                         "validation_share": 0.5, "save_interval": 1}
     assert call("pretrain", *flags(settings | {"save_dir": tmp_path / "whole"})).returncode == 0
@@ -182,7 +183,7 @@ def test_a_stop_within_a_validation_is_heard_and_invisible(games, tmp_path):
     check_same_epochs(epochs_of("tokenizer", torn), epochs_of("tokenizer", tmp_path / "whole"))
 
 
-def test_data_that_cannot_be_used_is_told(games, tmp_path):
+def test_data_that_cannot_be_used_is_reported(games, tmp_path):
     def refusal(folder, code, **more):
         done = pretrain("tokenizer", folder, tmp_path / "run", **more)
         assert done.returncode == code, done.stdout + done.stderr
@@ -204,7 +205,7 @@ def test_data_that_cannot_be_used_is_told(games, tmp_path):
     assert "pretrain needs --data_path" in call("pretrain", "--stage", "tokenizer").stderr
 
 
-def test_traces_are_cached_once_and_a_damaged_cache_is_made_anew(tmp_path):
+def test_traces_are_cached_once_and_a_damaged_cache_is_rebuilt(tmp_path):
     more = {"epochs": 1, "board_interval": 10}
     first = pretrain("tokenizer", DATA / "games.jsonl.gz", tmp_path / "run", **more)
     assert "Cached 1 file(s)" in first.stdout, first.stdout + first.stderr

@@ -32,7 +32,7 @@ struct Net {
   [[nodiscard]] Weights weights() const { return plain_weights(blocks, parameters); }
 };
 
-// Graphs whose nodes stand in a row, the one at the end missing.
+// Graphs whose nodes are in a row, with the last one missing.
 at::Tensor graphs_in_a_row(std::int64_t count) {
   at::Tensor graphs = at::zeros({count, kTokenizer.nodes, kTokenizer.features});
   for (std::int64_t g = 0; g < count; ++g) {
@@ -124,7 +124,7 @@ TEST_CASE("a tokenizer fits a few graphs, and each of its blocks gets a gradient
   CHECK(last < 0.1 * first);
 }
 
-TEST_CASE("what is not seen does not count for the prediction, what is seen does", "[property]") {
+TEST_CASE("masked places do not affect the prediction, visible ones do", "[property]") {
   const Net net(mask_predictor_blocks(kPredictor), 6);
   const Weights weights = net.weights();
   const at::Tensor tokens = at::randint(5, {4, 3, 2}, at::kLong);
@@ -170,7 +170,7 @@ TEST_CASE("a mask predictor fits one batch, and each of its blocks gets a gradie
   CHECK(last < 0.1);
 }
 
-TEST_CASE("a token reader tells seen snakes' codes, and of the others what is to be expected", "[unit]") {
+TEST_CASE("a token reader returns the codes of visible snakes, and expected codes for the others", "[unit]") {
   const Net tokenizer(tokenizer_blocks(kTokenizer), 8), predictor(mask_predictor_blocks(kPredictor), 9);
   const TokenReader reader(frozen_tokenizer(file_of(tokenizer, shape_tensor(kTokenizer)), at::kCPU, "a"),
                            frozen_mask_predictor(file_of(predictor, shape_tensor(kPredictor)), at::kCPU, "b"),
@@ -179,23 +179,24 @@ TEST_CASE("a token reader tells seen snakes' codes, and of the others what is to
   REQUIRE(reader.features() == 3 * (2 * 3 + 1));
   at::Tensor graphs = graphs_in_a_row(3);
   graphs[1].zero_();  // the second snake is not seen
-  const at::Tensor told = reader.read(graphs.view({1, -1}));
-  CHECK(told.narrow(1, 18, 3).equal(at::tensor({0.0F, 1.0F, 0.0F}).view({1, 3})));
+  const at::Tensor output = reader.read(graphs.view({1, -1}));
+  CHECK(output.narrow(1, 18, 3).equal(at::tensor({0.0F, 1.0F, 0.0F}).view({1, 3})));
   const at::Tensor tokens =
       nearest_codes(kTokenizer, tokenizer.weights(), encode_graphs(kTokenizer, tokenizer.weights(), graphs));
   const at::Tensor known = code_vectors(kTokenizer, tokenizer.weights(), tokens);
-  CHECK(told[0].narrow(0, 0, 6).allclose(known[0].flatten()));
-  CHECK(told[0].narrow(0, 12, 6).allclose(known[2].flatten()));
+  CHECK(output[0].narrow(0, 0, 6).allclose(known[0].flatten()));
+  CHECK(output[0].narrow(0, 12, 6).allclose(known[2].flatten()));
   const at::Tensor odds = predict_tokens(kPredictor, predictor.weights(), tokens.view({1, 3, 2}),
                                          at::tensor({0.0F, 1.0F, 0.0F}).view({1, 3}))
                               .softmax(3)[0][1];
   const at::Tensor books = codebooks_of(tokenizer.parameters).view({2, 5, 3});
   for (std::int64_t t = 0; t < 2; ++t)
-    CHECK(told[0].narrow(0, 6 + 3 * t, 3).allclose((odds[t].unsqueeze(1) * books[t]).sum(0), 1e-5, 1e-6));
+    CHECK(output[0].narrow(0, 6 + 3 * t, 3).allclose((odds[t].unsqueeze(1) * books[t]).sum(0), 1e-5, 1e-6));
 }
 
-TEST_CASE("a learner with tokens learns as one that was told the tokens, and leaves the reader as it was",
-          "[unit]") {
+TEST_CASE(
+    "a learner with tokens learns like one that gets the tokens directly, and does not change the reader",
+    "[unit]") {
   const Net tokenizer(tokenizer_blocks(kTokenizer), 8), predictor(mask_predictor_blocks(kPredictor), 9);
   const auto reader = [&] {
     return TokenReader(frozen_tokenizer(file_of(tokenizer, shape_tensor(kTokenizer)), at::kCPU, "a"),
@@ -210,7 +211,7 @@ TEST_CASE("a learner with tokens learns as one that was told the tokens, and lea
   options.features = kPlain;
   const auto learner = sd::learners::make_learner_with_tokens(options, reader());
   options.features = kPlain + eyes.features();
-  const auto told = sd::learners::make_learner(options);
+  const auto direct = sd::learners::make_learner(options);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(2);
   const auto observation = [&] {
     const at::Tensor plain = at::rand({kBatch, 3, kPlain}, generator, at::kFloat),
@@ -222,31 +223,31 @@ TEST_CASE("a learner with tokens learns as one that was told the tokens, and lea
   };
   REQUIRE(learner->columns()[0].shape == std::vector<std::int64_t>{3, kPlain + eyes.graph_floats() + 1});
   for (int k = 0; k < 5; ++k) {
-    // What the loop asks in between goes to the learner inside.
-    if (k == 2) learner->scale_rates(0.25), told->scale_rates(0.25);
-    if (k == 4) learner->start_from_exported(), told->start_from_exported();
+    // Other calls of the loop are forwarded to the inner learner.
+    if (k == 2) learner->scale_rates(0.25), direct->scale_rates(0.25);
+    if (k == 4) learner->start_from_exported(), direct->start_from_exported();
     const auto now = observation(), next = observation();
-    sd::replay::Batch seen = sd::replay::random_batch(learner->columns(), kBatch), as_told = seen;
-    std::tie(seen.columns[sd::learners::kObservation], as_told.columns[sd::learners::kObservation]) = now;
-    std::tie(seen.columns[sd::learners::kNextObservation], as_told.columns[sd::learners::kNextObservation]) =
-        next;
+    sd::replay::Batch seen = sd::replay::random_batch(learner->columns(), kBatch), for_direct = seen;
+    std::tie(seen.columns[sd::learners::kObservation], for_direct.columns[sd::learners::kObservation]) = now;
+    std::tie(seen.columns[sd::learners::kNextObservation],
+             for_direct.columns[sd::learners::kNextObservation]) = next;
     learner->update(seen, {});
-    told->update(as_told, {});
-    CHECK(learner->policy().action_values(now.first).equal(told->policy().action_values(now.second)));
+    direct->update(for_direct, {});
+    CHECK(learner->policy().action_values(now.first).equal(direct->policy().action_values(now.second)));
   }
-  const NamedTensors state = learner->state(), plain_state = told->state(), frozen = eyes.named();
-  REQUIRE(state.size() == plain_state.size() + frozen.size());
-  for (std::size_t i = 0; i < plain_state.size(); ++i) CHECK(state[i].second.equal(plain_state[i].second));
+  const NamedTensors state = learner->state(), direct_state = direct->state(), frozen = eyes.named();
+  REQUIRE(state.size() == direct_state.size() + frozen.size());
+  for (std::size_t i = 0; i < direct_state.size(); ++i) CHECK(state[i].second.equal(direct_state[i].second));
   for (std::size_t i = 0; i < frozen.size(); ++i)
-    CHECK(state[plain_state.size() + i].second.equal(frozen[i].second));
-  // Who changes the reader is told; who loads it says so.
+    CHECK(state[direct_state.size() + i].second.equal(frozen[i].second));
+  // A changed reader is an error, unless state_changed is called.
   at::Tensor(state.back().second).add_(1);
   CHECK_THROWS_AS(learner->state(), sd::base::Bug);
   learner->state_changed();
   CHECK_NOTHROW(learner->state());
 }
 
-TEST_CASE("files that are none of a stage are refused with the reason", "[unit]") {
+TEST_CASE("files that are not a stage's are rejected with the reason", "[unit]") {
   const Net tokenizer(tokenizer_blocks(kTokenizer), 8);
   NamedTensors file = file_of(tokenizer, shape_tensor(kTokenizer));
   CHECK_NOTHROW(frozen_tokenizer(file, at::kCPU, "a"));

@@ -1,4 +1,4 @@
-"""What tests of the Python package share. They run in an environment with the package's wheel: see make_package.py."""
+"""Helpers for the tests of the Python package. They run in an environment with the package's wheel: see make_package.py."""
 
 import gzip
 import json

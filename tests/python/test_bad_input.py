@@ -1,4 +1,4 @@
-"""What a caller can get wrong: the exception that a Python person expects, what is wrong in its text, and no board has moved."""
+"""Wrong use: the exception that a Python user expects, with the fault in its text, and no board has moved."""
 
 import io
 import json
@@ -70,7 +70,7 @@ ACTIONS = [
 
 
 @pytest.mark.parametrize("actions, error, text", ACTIONS, ids=[f"{k} {text[-40:]}" for k, (_, _, text) in enumerate(ACTIONS)])
-def test_actions_that_are_none(batch, actions, error, text):
+def test_invalid_actions(batch, actions, error, text):
     before, observations = batch.hash(), batch.observations.copy()
     fails(lambda: batch.step(actions), error, text)
     assert batch.hash() == before and np.array_equal(batch.observations, observations)
@@ -141,13 +141,13 @@ def test_before_the_first_reset():
     (dict(mask=np.ones(8, bool)[::2]), ValueError, "mask: not C-contiguous"),
     (dict(mask=[True] * 4), TypeError, "incompatible function arguments"),
 ])  # fmt: skip
-def test_resets_that_cannot_be(batch, keywords, error, text):
+def test_invalid_resets(batch, keywords, error, text):
     before = batch.hash()
     fails(lambda: batch.reset(**keywords), error, text)
     assert batch.hash() == before
 
 
-def test_a_seed_that_is_no_number(batch):
+def test_a_seed_that_is_not_a_number(batch):
     for seed in ("1", 1.5):
         with pytest.raises(TypeError):
             batch.reset(seed=seed)
@@ -251,7 +251,7 @@ def test_teams_that_do_not_exist(tmp_path):
         Team(3)
 
 
-def test_what_a_team_is_asked():
+def test_wrong_calls_of_a_team():
     script, search, network = Team("level2"), Team(f"{CHAMPION}:look4"), Team(CHAMPION)
     observations, open_moves = np.zeros((2, 3, 309), np.float32), np.ones((2, 3, 4), bool)
     batch = Boards(2)
@@ -290,7 +290,7 @@ def rewritten(source, target, change, **more):
     return str(target)
 
 
-def test_files_that_are_no_weights(tmp_path):
+def test_files_that_are_not_weights(tmp_path):
     def file(name, data):
         (tmp_path / name).write_bytes(data)
         return str(tmp_path / name)

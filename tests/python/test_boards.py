@@ -1,4 +1,4 @@
-"""Boards: shapes, ends of games, deals, opponents, buffers, threads, pickles."""
+"""Boards: shapes, ends of games, starts, opponents, buffers, threads, pickles."""
 
 import copy
 import gc
@@ -128,8 +128,8 @@ def test_games_end_where_they_should(length):
     assert np.array_equal(batch.scores, batch.states["returns"])
 
 
-def test_the_three_ways_to_go_on_play_the_same_games():
-    """Both teams move by what they see, so that games depend on their deals alone."""
+def test_the_three_ways_to_begin_the_next_game_play_the_same_games():
+    """Both teams' moves depend on their observations, so that games depend only on their starts."""
     mover = Team("level4")
     games = {}  # of each way: first and last observation and score of each board's games
     for autoreset in ("next_step", "same_step", "disabled"):
@@ -176,7 +176,7 @@ def test_without_autoreset_an_ended_board_must_be_reset():
     play(batch, 1)
 
 
-def test_deals_depend_on_seed_board_and_game_only():
+def test_starts_depend_on_seed_board_and_game_only():
     few, many = started(2, seed=7), started(9, seed=7, opponent="none", obs="view")
     for _ in range(3):
         assert np.array_equal(few.states["cells"], many.states["cells"][:2])
@@ -192,7 +192,7 @@ def test_deals_depend_on_seed_board_and_game_only():
     assert started(1, seed=2**64 - 1).hash() != started(1, seed=0).hash()
 
 
-def test_a_mask_deals_only_there():
+def test_a_mask_starts_games_only_there():
     batch = play(started(4, seed=3), 10)
     before = batch.states.copy()
     batch.reset(mask=np.array([False, True, False, True]))
@@ -227,7 +227,7 @@ def test_sides_swap_from_game_to_game(obs):
 
 @pytest.mark.parametrize("opponent", [*snake_ddp.opponents(), CHAMPION, str(ROOT / "tests/data/upstream_actor_2000.pth") + ":argmax"])
 def test_an_opponent_plays_as_it_does_outside(opponent, rng):
-    """One board: there its number in the seed's deals is that of the game, which a random opponent's moves depend on."""
+    """One board: there its number among the seed's games is that of the game, which a random opponent's moves depend on."""
     team = Team(opponent)
     batch = started(1, seed=5, opponent=opponent if opponent in snake_ddp.opponents() else team)
     whole = started(1, seed=5, opponent="none")
@@ -270,7 +270,7 @@ def test_a_searching_opponent_plays_as_it_does_outside(rng):
 
 @pytest.mark.parametrize("opponent", ["none", "level2:0.5,level0:0.5", Team(CHAMPION)], ids=["none", "mix", "team"])
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda batch: pickle.loads(pickle.dumps(batch))], ids=["deepcopy", "pickle"])
-def test_a_copy_goes_on_equally(opponent, copied):
+def test_a_copy_continues_equally(opponent, copied):
     batch = play(started(6, opponent=opponent, swap_sides=opponent != "none", reward="2021", episode_length=50), 60)
     other = copied(batch)
     for steps in (0, 1, 45, 10):
@@ -344,7 +344,7 @@ def test_threads_may_have_a_batch_each():
     assert found == wanted
 
 
-def test_a_batch_is_freed_when_nobody_has_it():
+def test_a_batch_is_freed_with_its_last_reference():
     batch = started(16)
     batch.use_buffers(observations=batch.observations, rewards=np.empty((16, 3), np.float32))
     play(batch, 3)

@@ -1,4 +1,4 @@
-"""Gymnasium's faces: its own checkers, three ways to begin the next game, seeds, copies, processes, memory."""
+"""The Gymnasium environments: its own checkers, three ways to begin the next game, seeds, copies, processes, memory."""
 
 import copy
 import multiprocessing
@@ -208,7 +208,7 @@ def test_whole_games_follow_from_the_seed(make):
     assert same(whole_game(make(), None, {"game_seed": 9})[0], whole_game(make(), 5, {"game_seed": 9})[0])
 
 
-def test_without_a_seed_games_go_on_from_the_first_one():
+def test_without_a_seed_games_continue_from_the_first_one():
     one, other = TeamEnv(), TeamEnv()
     first = [env.reset(seed=7)[0] for env in (one, other)]
     later = [[env.reset()[0] for _ in range(3)] for env in (one, other)]
@@ -232,7 +232,7 @@ def test_copies_stay_and_views_follow_the_boards():
         assert np.array_equal(begun, image) is keep
 
 
-def test_actions_of_a_wrong_kind_are_refused():
+def test_actions_of_a_wrong_kind_are_rejected():
     envs, single = TeamVectorEnv(2), TeamEnv()
     envs.reset(seed=1), single.reset(seed=1)
     for kind in (np.uint8, np.int32, np.int64):
@@ -250,7 +250,7 @@ def test_actions_of_a_wrong_kind_are_refused():
         envs.step(np.zeros((2, 3)))
 
 
-def test_wrong_settings_are_refused_with_the_reason():
+def test_wrong_settings_are_rejected_with_the_reason():
     for make, words in (
         (lambda: TeamEnv(opponent="none"), "TeamVectorEnv"),
         (lambda: TeamEnv(render_mode="rgb_array"), "human"),
@@ -274,7 +274,7 @@ def test_a_large_batch_makes_its_spaces_when_they_are_read():
     assert envs.observation_space is envs.observation_space and envs.observation_space.shape == (4096, 3, 309)
 
 
-def test_moves_that_are_not_fatal_are_told():
+def test_open_moves_are_those_that_are_not_fatal():
     teams, snakes = TeamVectorEnv(5), SnakeVectorEnv(15)
     teams.reset(seed=1), snakes.reset(seed=1)
     assert teams.open_moves().shape == (5, 3, 4) and teams.open_moves().any(axis=2).all()
@@ -300,7 +300,7 @@ def test_boards_are_rendered_as_text(capsys):
 
 
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_a_copy_of_a_running_environment_goes_on_equally(again):
+def test_a_copy_of_a_running_environment_continues_equally(again):
     for env in (TeamEnv(), TeamVectorEnv(4, autoreset_mode="SameStep", copy=False), SnakeVectorEnv(6, obs="view")):
         env.reset(seed=3)
         play(env, moves(env, 150))
@@ -395,7 +395,7 @@ def test_the_package_does_not_import_torch_or_pettingzoo():
     assert done.stdout == "[]\n", done.stderr
 
 
-def test_what_others_keep_until_the_end_is_reported_on_request_only():
+def test_objects_kept_until_the_end_are_reported_on_request_only():
     keep = "import ctypes, snake_ddp; ctypes.pythonapi.Py_IncRef(ctypes.py_object(snake_ddp.Team('level0')._team))"
     assert leaving(keep).stderr == ""
     assert 'of type "snake_ddp._core' in leaving(keep, SNAKE_DDP_LEAKS="1").stderr

@@ -40,7 +40,7 @@ def randomised(network, seed=1):
 # Recorded outputs
 
 
-def test_the_reference_s_actor_answers_as_recorded():
+def test_the_reference_s_actor_gives_the_recorded_outputs():
     recorded = torch.load(DATA / "upstream_actor_2000_io.pth", weights_only=True)
     actor = networks.load(DATA / "upstream_actor_2000.pth")
     assert actor.obs == "26" and actor.record == {}
@@ -49,7 +49,7 @@ def test_the_reference_s_actor_answers_as_recorded():
 
 @pytest.mark.parametrize("head", ["softmax", "tanh"])
 @pytest.mark.parametrize("kind", ["ddpg", "bicnet"])
-def test_actors_and_critics_answer_as_recorded(kind, head, tmp_path):
+def test_actors_and_critics_give_the_recorded_outputs(kind, head, tmp_path):
     recorded = torch.load(DATA / f"{kind}_{head}_updates.pth", weights_only=True)
     actor = loaded(tmp_path, part(recorded, "actor0."), head=head)
     critic = loaded(tmp_path, part(recorded, "critic0."))
@@ -123,7 +123,7 @@ KINDS = {
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.load:DeprecationWarning")
 @pytest.mark.parametrize("kind", KINDS)
-def test_networks_answer_as_the_program_s_exports(kind, tmp_path):
+def test_networks_give_the_outputs_of_the_program_s_exports(kind, tmp_path):
     ours = randomised(KINDS[kind]())
     torch.save(ours.state_dict(), tmp_path / "actor_1.pth")
     more = ["--output_activation", "tanh"] if kind == "tanh" else []
@@ -189,7 +189,7 @@ def test_without_a_record_the_run_names_the_last_layer(tmp_path):
     assert networks.load(models / "actor_1.pth", head="softmax").head == "softmax"
 
 
-def test_wrong_files_are_refused_with_the_reason(tmp_path, short_runs):
+def test_wrong_files_are_rejected_with_the_reason(tmp_path, short_runs):
     torch.save({"layer.weight": torch.zeros(3)}, tmp_path / "other.pth")
     with pytest.raises(ValueError, match="other.pth: no network of snake_ddp; it has layer.weight"):
         networks.load(tmp_path / "other.pth")

@@ -1,4 +1,4 @@
-"""PettingZoo's faces: its seven tests, and what these do not see."""
+"""The PettingZoo environments: PettingZoo's seven checkers, and what these do not cover."""
 
 import copy
 import warnings
@@ -85,7 +85,7 @@ def test_the_agents_are_the_snakes_of_a_board_that_is_moved_by_both_teams():
         env.step(dict.fromkeys(multiagent.AGENTS, 0))
 
 
-def test_what_is_wrong_is_refused():
+def test_wrong_calls_are_rejected():
     env = multiagent.parallel_env()
     with pytest.raises(ValueError, match="reset"):
         env.step(dict.fromkeys(multiagent.AGENTS, 0))

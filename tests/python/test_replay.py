@@ -68,7 +68,7 @@ def test_old_and_cut_off_logs_and_wild_names_are_shown_as_the_program_does(logs,
     assert snake_ddp.replay(tmp_path / "wild.json").page == page_of_the_program(tmp_path / "wild.json", tmp_path)
 
 
-def test_a_game_seed_deals_the_program_s_games(logs):
+def test_a_game_seed_starts_the_program_s_games(logs):
     # Game k of a match with some seed is the k-th game of the first board, as in training, whose boards count from 1.
     start = json.loads(logs[1].read_text())["init_info"]
     env = snake_ddp.envs.TeamEnv()
@@ -84,7 +84,7 @@ def test_a_notebook_gets_a_frame_with_the_whole_page(logs):
     assert html.unescape(content) == shown.page
 
 
-def test_what_is_no_log_is_refused(logs, tmp_path):
+def test_a_file_that_is_not_a_log_is_rejected(logs, tmp_path):
     log = json.loads(logs[0].read_text())
     for wrong in ({}, log | {"game_name": "chess"}, log | {"steps": [{}]}, log | {"init_info": {}}):
         with pytest.raises(ValueError, match="not a game log"):

@@ -1,4 +1,4 @@
-"""The same as the C++ program, and as the game's reference: recorded boards, recorded games, matches, deals."""
+"""The same as the C++ program, and as the game's reference: recorded boards, recorded games, matches, starts."""
 
 import json
 
@@ -76,13 +76,13 @@ def test_recorded_steps_with_new_beans_differ_in_these_alone(games):
 
 
 @pytest.mark.parametrize("obs", ["26", "30"])
-def test_recorded_boards_are_seen_as_the_reference_saw_them(games, obs):
+def test_recorded_boards_give_the_references_observations(games, obs):
     boards, wanted = games.with_key(f"obs{obs}")
     assert np.allclose(batch_of(boards, obs=obs).observations, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["level1", "level2", "level3", "level4", "evasion"])
-def test_opponents_answer_recorded_boards_as_the_reference_did(games, name):
+def test_opponents_play_recorded_boards_as_the_reference_did(games, name):
     boards, wanted = games.with_key(name)
     running = ~boards["is_done"]  # on the others no mover is asked
     assert running.sum() > 600 and np.array_equal(Team(name).moves_on(boards[running], side=1), wanted[running])
@@ -115,7 +115,7 @@ def test_a_match_is_that_of_the_program(a, b, games, flags):
             assert getattr(mine, key) == (tuple(value) if isinstance(value, list) else value), key
 
 
-def test_a_batch_deals_and_plays_the_games_of_the_program(tmp_path):
+def test_a_batch_starts_and_plays_the_games_of_the_program(tmp_path):
     """Board 0's game n is the program's game n: the same deal, the same new beans, the same scripted opponent."""
     done = call("eval", "--team_a", "level4", "--team_b", "level2", "--games", 4, "--seed", 11, "--no_swap_sides", "--record", tmp_path)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Stable-Baselines3's face: its checker, and its conventions held against TeamVectorEnv and SnakeVectorEnv."""
+"""The Stable-Baselines3 environment: its checker, and its conventions compared with TeamVectorEnv and SnakeVectorEnv."""
 
 import pickle
 import warnings
@@ -65,7 +65,7 @@ def test_masks_are_there_for_maskable_ppo():
     assert is_masking_supported(single) and get_action_masks(single).shape == (1, 12)
 
 
-def test_what_environments_share_is_refused_for_one_of_them():
+def test_what_environments_share_is_rejected_for_one_of_them():
     envs = SnakesVecEnv(6)
     assert envs.get_attr("num_envs", indices=[0, 2]) == [6, 6] and envs.env_is_wrapped(VecMonitor) == [False] * 6
     assert len(envs.env_method("action_masks", indices=1)) == 1 if envs.reset() is not None else False
@@ -79,7 +79,7 @@ def test_what_environments_share_is_refused_for_one_of_them():
         SnakesVecEnv(6, per="board")
 
 
-def test_a_copy_of_running_games_goes_on_equally():
+def test_a_copy_of_running_games_continues_equally():
     envs = SnakesVecEnv(6, obs="view")
     envs.reset()
     twin = pickle.loads(pickle.dumps(envs))

@@ -140,7 +140,7 @@ def test_a_team_is_pickled_with_its_weights(tmp_path):
     ("ddpg_softmax_updates.pth", "critic0.", "is a critic, not an actor: give the actor_*.pth beside it"),
     ("qmix_updates.pth", "mixer0.", "is neither an actor nor a Q-network: its tensors are"),
 ])  # fmt: skip
-def test_networks_of_another_kind_are_refused(tmp_path, source, start, text):
+def test_networks_of_another_kind_are_rejected(tmp_path, source, start, text):
     all_of_them = torch.load(DATA / source, weights_only=True)
     torch.save({name[len(start) :]: tensor for name, tensor in all_of_them.items() if name.startswith(start)}, tmp_path / "x.pth")
     with pytest.raises(ValueError) as caught:
@@ -156,7 +156,7 @@ def test_networks_of_another_kind_are_refused(tmp_path, source, start, text):
     (lambda w: w.update({"prev_dense.0.weight": torch.ones(256, 31)}), "a network for 31 features; without tokens there are 26 (26)"),
     (lambda w: w.update({"prev_dense.0.weight": torch.ones(256)}), "is neither an actor nor a Q-network"),
 ])  # fmt: skip
-def test_weights_of_another_shape_are_refused(tmp_path, change, text):
+def test_weights_of_another_shape_are_rejected(tmp_path, change, text):
     weights = torch.load(ACTOR, weights_only=True)
     change(weights)
     torch.save(weights, tmp_path / "x.pth")

@@ -1,4 +1,4 @@
-"""TorchRL takes the environments as they are: its own checker of specs."""
+"""TorchRL accepts the environments unchanged: its own checker of specs."""
 
 import pytest
 import torch

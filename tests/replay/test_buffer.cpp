@@ -14,7 +14,7 @@ namespace {
 
 using namespace snake_ddp;
 
-// Transition n of a made-up game: every float tells which one it is.
+// Transition n of a made-up game: every float identifies it.
 void append_numbered(replay::Buffer& buffer, int n) {
   const std::array<float, 6> a = {static_cast<float>(n), 1, 2, 3, 4, 5};
   const std::array<float, 1> b = {static_cast<float>(-n)};
@@ -68,7 +68,7 @@ TEST_CASE("sampling is a function of seed and draw, and reaches every transition
   for (const int n : count) CHECK(std::abs(n - 1000) < 150);
 }
 
-TEST_CASE("a partly filled buffer never gives rows that were not written", "[unit]") {
+TEST_CASE("a partly filled buffer never returns rows that were not written", "[unit]") {
   replay::Buffer buffer = small_buffer(1000);
   append_numbered(buffer, 1);
   append_numbered(buffer, 2);
@@ -205,7 +205,7 @@ TEST_CASE("all rows come oldest first, before the ring is full and after it went
   }
 }
 
-TEST_CASE("windows are consecutive rows of one game, and tell what counts", "[property]") {
+TEST_CASE("windows are consecutive rows of one game, and mark the rows that count", "[property]") {
   // Three threads of games in turn: row n is step s of its thread's game g.
   replay::Buffer buffer({{"of", {3}}, {"back", {1}}}, 50);
   const std::array<int, 3> lengths = {4, 7, 11};

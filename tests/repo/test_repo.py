@@ -1,4 +1,4 @@
-"""Is the house in order? Reads every file that git tracks."""
+"""Rules of the repository, checked on every file that git tracks."""
 
 import os
 import pathlib
@@ -145,7 +145,7 @@ def test_each_data_file_is_used_by_a_test():
     assert [name for name in data if not any(uses(text, pathlib.PurePath(name).name) for text in tests)] == []
 
 
-def test_the_check_for_data_notices_a_file_that_nobody_names():
+def test_the_check_for_data_notices_a_file_that_no_test_names():
     assert uses('load("x/ddpg_tanh_updates.pth")', "ddpg_tanh_updates.pth")
     assert uses('load(folder + "/ddpg_" + activation + "_updates.pth")', "ddpg_tanh_updates.pth")
     assert not uses('load(folder + "/ddpg_" + activation + "_other.pth")', "ddpg_tanh_updates.pth")

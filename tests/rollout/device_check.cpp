@@ -1,5 +1,5 @@
-// device_check: does this machine's GPU compute what the host computes, bit for bit, and how fast is it next to its memory?
-// A program without LibTorch: a machine that has only a driver answers within seconds.
+// device_check: does this machine's GPU compute what the host computes, bit for bit, and how fast is it relative to
+// its memory? A program without LibTorch, so that a machine with only a driver has the result within seconds.
 //
 //   device_check [--boards 65536] [--steps 450] [--device host] [--spoil all]
 //
@@ -50,7 +50,7 @@ void copy(void* to, const void* from, std::size_t bytes) {
   }
 }
 
-/// Pieces of work only read some of the arrays that are filled here.
+/// Functors only read some of the arrays that are filled here.
 template <class T>
 T* filled(const T* array) {
   return const_cast<T*>(array);
@@ -89,7 +89,7 @@ struct Memory {
   std::vector<Array> arrays;
 };
 
-/// On all cores; neighbours share one, and with it what they write side by side.
+/// On all cores; neighbouring indices share a core, and with it the cache lines that they write.
 void on_all_cores(std::int64_t count, const std::function<void(std::int64_t)>& work) {
   constexpr std::int64_t kBlock = 256;
   static const std::int64_t cores = std::max(1U, std::thread::hardware_concurrency());
@@ -104,7 +104,7 @@ void on_all_cores(std::int64_t count, const std::function<void(std::int64_t)>& w
   take_blocks();  // few pieces, such as the threads of one board, need no second core
 }
 
-/// The same work on both sides: what `lay_out` makes of each one's memory.
+/// The same work on both sides: `lay_out` prepares each one's memory.
 template <class Part>
 struct Both {
   template <class LayOut>
@@ -225,7 +225,7 @@ void compare_games(const char* what, const play::Sight& sight) {
   for (std::int64_t t = 0; t < options.steps; ++t) {
     both.run(boards, [](const Games& g) { return rollout::TerritoryMoves{g.f}; });
     both.run(boards, [](const Games& g) { return rollout::PlayBoard{g.f}; });
-    // What follows writes where the counts say, so they are compared first.
+    // Later work writes where the counts say, so they are compared first.
     std::vector<std::int64_t> counts(static_cast<std::size_t>(boards));
     copy(counts.data(), both.device.f.counts, counts.size() * sizeof counts[0]);
     if (!std::equal(counts.begin(), counts.end(), f.counts)) {
@@ -340,7 +340,7 @@ void measure(std::int64_t boards) {
   fmt::print("\n");
 }
 
-/// Is there a device to compare? Says which, or why not.
+/// Whether there is a device to compare. Prints which, or why not.
 bool find_device() {
   int driver = 0, devices = 0;
   check(cudaDriverGetVersion(&driver), "the driver's version");

@@ -17,7 +17,7 @@ namespace {
 
 using namespace snake_ddp;
 
-// A policy whose answer is fixed: these weights, or values, for every snake.
+// A policy with fixed outputs: these weights, or values, for every snake.
 class Fixed final : public nets::Policy {
  public:
   explicit Fixed(std::array<float, 4> weights, Answer answer = Answer::kWeights)
@@ -43,7 +43,7 @@ std::vector<replay::Column> dqn_columns(const play::Sight& sight, bool linked = 
   return rollout::with_boards(learners::columns_up_to(last, sight.features()), sight);
 }
 
-// A column of the rows in replay, as a batch shows it.
+// A column of the rows in replay, as in a batch.
 at::Tensor shown(replay::Buffer& buffer, std::size_t column) {
   replay::Batch batch;
   buffer.gather(at::arange(buffer.size()), batch);
@@ -93,7 +93,7 @@ TEST_CASE("a game of 200 steps is one episode and its returns are sums of the ga
     CHECK(e.steps == 200);
     CHECK(e.snake_return[0] + e.snake_return[1] + e.snake_return[2] == e.team_return[0]);
   }
-  // Reward `score` is what the game pays, so replay's rewards add up to the episodes' returns.
+  // Reward `score` is the game's own, so replay's rewards sum to the episodes' returns.
   std::int64_t total = 0;
   for (const rollout::Episode& e : p.episodes) total += e.team_return[0];
   CHECK(p.rewards.sum().item<double>() == static_cast<double>(total));
@@ -181,7 +181,8 @@ TEST_CASE("the next observation of a transition is the observation of the one af
   CHECK(ends == 1);
 }
 
-TEST_CASE("epsilon shrinks at every choice; as a ladder it stays and is spread over the boards", "[unit]") {
+TEST_CASE("epsilon decays at every decision; as a ladder it is constant and spread over the boards",
+          "[unit]") {
   rollout::CollectorOptions decaying = options_for(4);
   decaying.epsilon = 0.5;
   decaying.epsilon_speed = 0.99;
@@ -252,7 +253,7 @@ TEST_CASE("moves are drawn in proportion to positive weights, uniformly where no
   CHECK(play::best_move(weights.data()) == 2);
 }
 
-TEST_CASE("where moves are masked, what is drawn and what is best is among the open ones", "[property]") {
+TEST_CASE("with a mask, sampled and best moves are among the open ones", "[property]") {
   const std::array<float, 4> weights = {5, -1, 2, 1};
   base::RandomStream random(2, 1, base::Purpose::kTest);
   for (unsigned open = 1; open < 16; ++open) {
@@ -277,7 +278,7 @@ TEST_CASE("where moves are masked, what is drawn and what is best is among the o
   }
 }
 
-TEST_CASE("values are followed, but for masked moves and where a snake explores", "[property]") {
+TEST_CASE("the best value is played, except for masked moves and exploration", "[property]") {
   const play::Sight sight{encode::ObsKind::kWindow, {}};
   const std::array<float, 4> values = {-4, -1, -2, -3};  // down, then left, right, up
   for (const double epsilon : {0.0, 1.0}) {
@@ -325,7 +326,7 @@ TEST_CASE("values are followed, but for masked moves and where a snake explores"
   }
 }
 
-TEST_CASE("in self-play both teams are remembered, team B as if it were team A", "[property]") {
+TEST_CASE("in self-play both teams' transitions are stored, team B's as if it were team A", "[property]") {
   const play::Sight sight{encode::ObsKind::kWindow, {}};
   rollout::CollectorOptions o = options_for(2);
   o.sight = sight;
@@ -369,7 +370,7 @@ TEST_CASE("in self-play both teams are remembered, team B as if it were team A",
   CHECK(sums[2].item<double>() == episodes[1].team_return[0]);
 }
 
-TEST_CASE("each transition tells where its game's previous one stands", "[property]") {
+TEST_CASE("each transition links to its game's previous one", "[property]") {
   const play::Sight sight{encode::ObsKind::kWindow, {}};
   const std::int64_t n_step = GENERATE(1, 3);
   rollout::CollectorOptions o = options_for(3);
@@ -403,7 +404,8 @@ TEST_CASE("each transition tells where its game's previous one stands", "[proper
   CHECK(first == teams);
 }
 
-TEST_CASE("frozen teams play team B each with its own answers and are not remembered", "[property]") {
+TEST_CASE("frozen teams play team B, each with its own outputs, and their transitions are not stored",
+          "[property]") {
   rollout::CollectorOptions o = options_for(6);
   o.opponent = [](std::int64_t game) {
     return game % 3 == 0 ? agents::Rival{agents::Opponent::kLevel2}
@@ -436,7 +438,7 @@ TEST_CASE("frozen teams play team B each with its own answers and are not rememb
   }
   CHECK(seen >= 200);
   CHECK(buffer.size() == 6 * 400);
-  // A state with games against a team that is not there is left alone.
+  // A state with games against a missing team is ignored.
   const nets::NamedTensors state = collector.state();
   for (const bool any : {false, true}) {
     rollout::CollectorOptions fewer = o;
@@ -451,7 +453,7 @@ TEST_CASE("frozen teams play team B each with its own answers and are not rememb
 
 namespace {
 
-// Notes what it is shown, and likes all moves alike.
+// Notes its observations, and values all moves alike.
 class Seeing final : public nets::Policy {
  public:
   const at::Tensor& action_values(const at::Tensor& observations) override {
@@ -501,7 +503,7 @@ TEST_CASE("a frozen team sees its own side, draws numbers of its own and keeps t
   CHECK((closed == 0) == mask);
 }
 
-TEST_CASE("rewards are shared within the team, and the opponents' taken off, as far as is asked", "[unit]") {
+TEST_CASE("rewards are shared within the team, and the opponents' subtracted, by their weights", "[unit]") {
   rollout::CollectorOptions o = options_for(1), team = o, rival = o;
   team.own_reward = 0.25;
   rival.rival_reward = 0.5;
@@ -515,7 +517,7 @@ TEST_CASE("rewards are shared within the team, and the opponents' taken off, as 
         Approx(0.5 * own.episodes[0].team_return[1] / 3).margin(1e-3));
 }
 
-TEST_CASE("observations are scaled as the sight says, with the constant 1 last", "[unit]") {
+TEST_CASE("observations are scaled by the sight, with the constant 1 last", "[unit]") {
   game::State state;
   game::PhiloxChance chance(1, 1);
   game::reset(state, chance);
@@ -543,7 +545,7 @@ TEST_CASE("100 rollouts have the pinned fingerprint", "[signature]") {
   CHECK(played_by(o, 200).hash == 0x736537dd8f6c2844ULL);
 }
 
-TEST_CASE("a collector that goes on from a state plays the same games into the same replay", "[unit]") {
+TEST_CASE("a collector restored from a state plays the same games into the same replay", "[unit]") {
   const auto epsilon_min = GENERATE(0.0, 0.1);
   const bool self_play = GENERATE(false, true);
   rollout::CollectorOptions options = options_for(5);
@@ -576,7 +578,7 @@ TEST_CASE("a collector that goes on from a state plays the same games into the s
   CHECK(second.epsilon() == first.epsilon());
   REQUIRE(second_rows.size() == first_rows.size() - before);
   for (std::size_t c = 0; c < first_rows.columns().size(); ++c) {
-    // Boards are no numbers, so bits are compared.
+    // Boards are not numbers, so bits are compared.
     CHECK(at::equal(first_rows.column(c).narrow(0, before, second_rows.size()).view(at::kInt),
                     second_rows.column(c).narrow(0, 0, second_rows.size()).view(at::kInt)));
   }
@@ -592,13 +594,13 @@ TEST_CASE("a collector that goes on from a state plays the same games into the s
   }
 }
 
-TEST_CASE("a state of another layout is left alone, and impossible boards are refused", "[unit]") {
+TEST_CASE("a state of another layout is ignored, and impossible boards are rejected", "[unit]") {
   replay::Buffer rows(columns(30), 100);
   rollout::Collector collector(options_for(2), rows), other(options_for(3), rows);
   const std::uint64_t before = collector.hash();
   CHECK_FALSE(collector.restore(other.state(), "state"));
   CHECK(collector.hash() == before);
-  // Any byte of a board may be anything; what is no board must not be played.
+  // Any byte of a board may have any value; an invalid board must not be played.
   int refused = 0;
   for (std::int64_t byte = 0; byte < 256; ++byte) {
     nets::NamedTensors state = collector.state();
@@ -613,7 +615,7 @@ TEST_CASE("a state of another layout is left alone, and impossible boards are re
   CHECK(refused > 200);
 }
 
-TEST_CASE("what waits for its n-th reward must be boards, and only what waits", "[unit]") {
+TEST_CASE("rows that wait for their n-th reward must be boards, and only these", "[unit]") {
   rollout::CollectorOptions options = options_for(2);
   options.n_step = 3;
   options.self_play = true;
@@ -665,7 +667,7 @@ TEST_CASE("a state with a tensor of another type or shape is refused", "[unit]")
   }
 }
 
-TEST_CASE("boards dealt anew forget the steps that waited for later rewards", "[unit]") {
+TEST_CASE("new boards drop the steps that waited for later rewards", "[unit]") {
   rollout::CollectorOptions o = options_for(2);
   o.n_step = 3;
   replay::Buffer rows(columns(30), 100);
@@ -681,7 +683,7 @@ TEST_CASE("boards dealt anew forget the steps that waited for later rewards", "[
   CHECK(rows.size() == 6);
 }
 
-TEST_CASE("boards dealt anew are others than those before", "[unit]") {
+TEST_CASE("new boards differ from those before", "[unit]") {
   replay::Buffer rows(columns(30), 100);
   rollout::Collector collector(options_for(4), rows), fresh(options_for(4), rows);
   std::vector<std::uint64_t> known;
@@ -695,7 +697,7 @@ TEST_CASE("boards dealt anew are others than those before", "[unit]") {
 
 namespace {
 
-// Remembers how often it was asked about a snake of a game; likes one move then.
+// Remembers how often it was called for a snake of a game; then prefers one move.
 class Counting final : public nets::Policy {
  public:
   [[nodiscard]] Answer answer() const override { return Answer::kValues; }
@@ -718,7 +720,7 @@ class Counting final : public nets::Policy {
 
 }  // namespace
 
-TEST_CASE("a policy that remembers starts each game without a memory", "[property]") {
+TEST_CASE("a policy with memory starts each game with an empty one", "[property]") {
   rollout::CollectorOptions o = options_for(3);
   o.memory = 1;
   o.episode_length = 5;
@@ -736,7 +738,7 @@ TEST_CASE("a policy that remembers starts each game without a memory", "[propert
   std::vector<rollout::Episode> episodes;
   for (int i = 0; i < 13; ++i) {
     collector.step(policy, episodes);
-    // All boards are in step, whoever plays there.
+    // All boards are in step, whichever teams play there.
     REQUIRE(policy.asked.back().sizes() == at::IntArrayRef({4, 3, 1}));
     CHECK(at::equal(policy.asked.back(), at::full({4, 3, 1}, i % 5)));
     CHECK(at::equal(frozen.asked.back(), at::full({1, 3, 1}, i % 5)));

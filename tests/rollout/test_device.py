@@ -26,8 +26,8 @@ def weights(**settings):
 @pytest.mark.parametrize("overlap", ["off", "on"])
 @pytest.mark.parametrize("algo", [{"algo": "ddpg", "actor_interval": 2}, {"algo": "dqn"}, {"algo": "qmix", "lr_end": 0.1}])
 def test_recorded_updates_are_the_plain_ones(tmp_path, algo, overlap):
-    told = [weights(boards="device", runs_dir=tmp_path, overlap=overlap, cuda_graph=graph, **algo) for graph in ("off", "on")]
-    assert told[0] == told[1]
+    reported = [weights(boards="device", runs_dir=tmp_path, overlap=overlap, cuda_graph=graph, **algo) for graph in ("off", "on")]
+    assert reported[0] == reported[1]
 
 
 @pytest.mark.parametrize("boards", ["host", "device"])

@@ -38,7 +38,7 @@ def test_a_bit_of_any_array_is_noticed():
     assert [len(set(arrays.split(", "))) for _, arrays in found] == [int(count) for count, _ in found] and len(found) == 5
 
 
-def test_wrong_arguments_are_refused():
+def test_wrong_arguments_are_rejected():
     for arguments, says in ((("--boards", "0"), '"0" is not a number above 0'), (("--device", "gpu"), '"--device gpu": the flags are')):
         done = check(*arguments)
         assert done.returncode == 2 and says in done.stderr

@@ -1,5 +1,5 @@
-// A fleet plays the collector's games. These tests run the pieces of work that devices run, in a loop on the host, and,
-// where there is a device, on it too.
+// A fleet plays the collector's games. These tests run the devices' functors in a loop on the host, and, if there is
+// a device, on it too.
 #include <ATen/ATen.h>
 
 #include <catch2/catch.hpp>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace snake_ddp;
 
-// Answers by what it sees, so that a wrong observation leads to other games.
+// Its outputs depend on its observations, so that a wrong observation leads to other games.
 class Reflex final : public nets::Policy {
  public:
   explicit Reflex(std::int64_t features, Answer answer) : answer_(answer) {
@@ -26,7 +26,7 @@ class Reflex final : public nets::Policy {
   }
   [[nodiscard]] Answer answer() const override { return answer_; }
   const at::Tensor& action_values(const at::Tensor& observations) override {
-    // Both ask for as many boards, so the product's bits are the same.
+    // Both call it with equally many boards, so the product's bits are the same.
     out_ = at::matmul(observations.to(at::kCPU), weight_).softmax(-1);
     return out_;
   }
@@ -69,7 +69,7 @@ agents::OpponentPlan plan_of(const Case& c) {
   return agents::plan_of_schedule(at, 700);
 }
 
-// Both play; then all that they hold is compared.
+// Both play; then their complete states are compared.
 void compare(const Case& c, at::Device device) {
   CAPTURE(c.what);
   const agents::OpponentPlan plan = plan_of(c);
@@ -81,13 +81,13 @@ void compare(const Case& c, at::Device device) {
   rollout::Collector collector(options, buffer);
   rollout::Fleet fleet(options, plan, device_buffer, 20);
   Reflex policy(options.sight.features(), c.answer);
-  std::vector<rollout::Episode> expected, told;
+  std::vector<rollout::Episode> expected, reported;
   for (std::int64_t t = 0; t < c.steps; ++t) {
     collector.step(policy, expected);
     fleet.step(policy);
-    if (t % 20 == 19) fleet.fetch(told);
+    if (t % 20 == 19) fleet.fetch(reported);
   }
-  fleet.fetch(told);
+  fleet.fetch(reported);
 
   replay::Buffer empty(columns, c.capacity), copy(columns, c.capacity);
   rollout::Collector as_fleet(options, empty);
@@ -115,18 +115,18 @@ void compare(const Case& c, at::Device device) {
     };
     CHECK(at::equal(rows(copy), rows(buffer)));
   }
-  REQUIRE(told.size() == expected.size());
-  REQUIRE(static_cast<std::int64_t>(told.size()) >= c.boards);
-  for (std::size_t k = 0; k < told.size(); ++k) {
-    CHECK(told[k].number == expected[k].number);
-    CHECK(told[k].started == expected[k].started);
-    CHECK(told[k].steps == expected[k].steps);
-    CHECK(told[k].opponent == expected[k].opponent);
-    CHECK(told[k].epsilon == Approx(expected[k].epsilon).epsilon(1e-10));
-    CHECK(std::equal(std::begin(told[k].snake_return), std::end(told[k].snake_return),
+  REQUIRE(reported.size() == expected.size());
+  REQUIRE(static_cast<std::int64_t>(reported.size()) >= c.boards);
+  for (std::size_t k = 0; k < reported.size(); ++k) {
+    CHECK(reported[k].number == expected[k].number);
+    CHECK(reported[k].started == expected[k].started);
+    CHECK(reported[k].steps == expected[k].steps);
+    CHECK(reported[k].opponent == expected[k].opponent);
+    CHECK(reported[k].epsilon == Approx(expected[k].epsilon).epsilon(1e-10));
+    CHECK(std::equal(std::begin(reported[k].snake_return), std::end(reported[k].snake_return),
                      expected[k].snake_return));
-    CHECK(
-        std::equal(std::begin(told[k].team_return), std::end(told[k].team_return), expected[k].team_return));
+    CHECK(std::equal(std::begin(reported[k].team_return), std::end(reported[k].team_return),
+                     expected[k].team_return));
   }
 
   replay::Batch batch, device_batch;
@@ -137,7 +137,7 @@ void compare(const Case& c, at::Device device) {
       CHECK(at::equal(device_batch.columns[k].to(at::kCPU), batch.columns[k]));
   }
 
-  // Taken over in the middle of games, it goes on as the collector does.
+  // Taken over in the middle of games, it continues as the collector does.
   rollout::Fleet second(options, plan, device_buffer, 20);
   second.copy_from(collector);
   device_buffer.copy_from(buffer, 0);
@@ -182,7 +182,7 @@ TEST_CASE("boards may be played in any order, and at once", "[unit]") {
   }
 }
 
-TEST_CASE("what the threads of a board see together is what one sees", "[unit]") {
+TEST_CASE("several threads per board compute the same view as one", "[unit]") {
   using encode::ObsKind;
   const play::Sight sights[] = {{ObsKind::k26, encode::feature_scaling(ObsKind::k26)},
                                 {ObsKind::k30, encode::feature_scaling(ObsKind::k30)},
@@ -220,7 +220,7 @@ TEST_CASE("what the threads of a board see together is what one sees", "[unit]")
 }
 
 #ifdef SD_HAVE_WITNESS
-TEST_CASE("a fetch brings the games that ended, not the ring that they are in", "[unit]") {
+TEST_CASE("a fetch copies the games that ended, not their whole ring", "[unit]") {
   // All that is asked for in main memory.
   struct Fetched final : Witness {
     using Witness::rest;

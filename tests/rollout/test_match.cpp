@@ -63,7 +63,7 @@ TEST_CASE("with sides swapped a player wins against itself about as often as it 
 
 TEST_CASE("the teams of a match and its games draw numbers of their own, whichever side a team is on",
           "[unit]") {
-  // The same probabilities wherever a snake is: moves tell the numbers that were drawn.
+  // The same probabilities for every snake: the moves show the drawn numbers.
   nets::DenseNet net({30, 8, 4, nets::Head::kSoftmax, false}, at::kCPU);
   for (auto& [name, tensor] : net.named()) tensor.zero_();
   const auto even = nets::make_policy(net.named(), nets::Head::kSoftmax, "test");
@@ -154,7 +154,7 @@ TEST_CASE("an actor's reasons are the probabilities that it draws from, and do n
     CHECK(made[move] == Approx(expected[move]).margin(120));
 }
 
-TEST_CASE("a match that is asked to stop plays no further", "[unit]") {
+TEST_CASE("a match stops on request", "[unit]") {
   play::MatchOptions options{1000, 3};
   std::int64_t asked = 0, stepped = 0;
   options.stop = [&] { return ++asked > 300; };  // in the second block

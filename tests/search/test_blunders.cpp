@@ -1,4 +1,4 @@
-// What the moves of a game cost.
+// The cost of a game's moves.
 #include <catch2/catch.hpp>
 
 #include "champion.hpp"
@@ -68,7 +68,7 @@ TEST_CASE("a long snake that runs into a body though it could go on has made the
   CHECK((before.empty() || before.front().points() < worst.points()));
   for (std::size_t k = 1; k < after.size(); ++k) CHECK(after[k].points() <= after[k - 1].points());
   CHECK(after.back().points() > 0.0);
-  // The same again, and nobody's move is judged where nobody knows it.
+  // The same again with unknown moves, which are not judged.
   const std::vector<search::Loss> again = losses(worse);
   REQUIRE(again.size() == after.size());
   for (std::size_t k = 0; k < after.size(); ++k) CHECK(again[k].points() == after[k].points());

@@ -32,7 +32,7 @@ bool same(const std::vector<game::Actions>& a, const std::vector<game::Actions>&
                     [](const game::Actions& x, const game::Actions& y) { return same(x, y); });
 }
 
-// Every move is open and worth the same, every board nothing.
+// Every move is open and equally good, every board has value 0.
 void indifferent(std::span<const game::State> boards, std::span<search::Leaf> leaves) {
   for (std::size_t k = 0; k < boards.size(); ++k) {
     leaves[k] = {};

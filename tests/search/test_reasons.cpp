@@ -1,4 +1,4 @@
-// What a team says of its moves.
+// The reasons that a team gives for its moves.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
@@ -15,37 +15,37 @@ namespace {
 using namespace snake_ddp;
 using Why = play::Reasons::Kind;
 
-struct Told {
+struct Watched {
   std::vector<std::uint64_t> boards;  // hashes, in order
   std::vector<game::State> before;    // of the first game, by step
   std::vector<game::Actions> actions;
   std::vector<play::Reasons> reasons;  // of player a, who is team A, in the first game
 };
 
-Told played(const play::MakeMover& a, bool explain) {
-  Told told;
+Watched played(const play::MakeMover& a, bool explain) {
+  Watched watched;
   play::MatchOptions options{boards::kSlowdown > 1 ? 1 : 3, 21, false};
   options.watch = [&](std::int64_t number, const game::State& state) {
-    told.boards.push_back(game::hash(state));
-    if (number == 0 && !state.done()) told.before.push_back(state);
+    watched.boards.push_back(game::hash(state));
+    if (number == 0 && !state.done()) watched.before.push_back(state);
   };
   options.on_step = [&](std::int64_t number, const game::Actions& actions, const game::StepResult&,
                         const game::State&) {
-    if (number == 0) told.actions.push_back(actions);
+    if (number == 0) watched.actions.push_back(actions);
   };
   if (explain) {
     options.on_reasons = [&](std::int64_t number, int team, const play::Reasons& reasons) {
       CHECK(team == 0);  // a script has no reasons
-      if (number == 0) told.reasons.push_back(reasons);
+      if (number == 0) watched.reasons.push_back(reasons);
     };
   }
   play::play_match(a, play::scripted(agents::Opponent::kTerritory), options);
-  return told;
+  return watched;
 }
 
 search::Spec spec_of(const char* text) { return search::try_spec(text).value(); }
 
-// The moves that are told, and of these the ones with the most of what the mover chooses by.
+// The moves with a value, and of these the ones with the most of what the mover chooses by.
 std::set<int> best_of(const play::Reasons& reasons, std::size_t snake) {
   const auto weight = [&](std::size_t move) {
     const double worth = reasons.worth[snake][move];
@@ -66,29 +66,29 @@ TEST_CASE("a game that is explained is the same game, and each move made is one 
                                                  {Why::kLook, champion::searching(spec_of("look4"))},
                                                  {Why::kTree, champion::searching(spec_of("puct30"))}};
   for (const auto& [kind, mover] : movers) {
-    const Told plain = played(mover, false), told = played(mover, true);
-    CHECK(plain.boards == told.boards);
+    const Watched plain = played(mover, false), explained = played(mover, true);
+    CHECK(plain.boards == explained.boards);
     CHECK(plain.reasons.empty());
-    REQUIRE(told.reasons.size() == told.actions.size());
+    REQUIRE(explained.reasons.size() == explained.actions.size());
     std::size_t searched = 0;
-    for (std::size_t k = 0; k < told.reasons.size(); ++k) {
-      const play::Reasons& reasons = told.reasons[k];
+    for (std::size_t k = 0; k < explained.reasons.size(); ++k) {
+      const play::Reasons& reasons = explained.reasons[k];
       searched += reasons.kind == kind ? 1 : 0;
       CHECK((reasons.kind == kind || reasons.kind == Why::kValues));
       for (std::size_t i = 0; i < game::kTeamSize; ++i) {
-        CHECK(best_of(reasons, i).count(told.actions[k].of[i]) == 1);
-        const unsigned open = encode::open_moves(told.before[k], static_cast<int>(i));
+        CHECK(best_of(reasons, i).count(explained.actions[k].of[i]) == 1);
+        const unsigned open = encode::open_moves(explained.before[k], static_cast<int>(i));
         for (unsigned move = 0; move < game::kMoves; ++move)
           if ((open >> move & 1U) == 0) CHECK(std::isnan(reasons.worth[i][move]));
       }
       CHECK(reasons.line.empty() == (reasons.kind == Why::kValues));
       if (!reasons.line.empty()) {  // it begins with the moves that are made
         for (std::size_t i = 0; i < game::kTeamSize; ++i)
-          if (encode::fatal_moves(told.before[k], static_cast<int>(i)) != 15U)
-            CHECK(reasons.line[0][i] == told.actions[k].of[i]);
+          if (encode::fatal_moves(explained.before[k], static_cast<int>(i)) != 15U)
+            CHECK(reasons.line[0][i] == explained.actions[k].of[i]);
       }
     }
-    CHECK(searched > told.reasons.size() * 9 / 10);
+    CHECK(searched > explained.reasons.size() * 9 / 10);
   }
 }
 
@@ -102,8 +102,7 @@ TEST_CASE("a snake that dies on an expected line makes no more moves there", "[u
   CHECK((line.moves()[1] == std::array<int, game::kSnakes>{play::kGone, 3, 3, play::kGone, 3, 3}));
 }
 
-TEST_CASE("a tree says what its simulations found, for each team from its side, and where they went",
-          "[unit]") {
+TEST_CASE("a tree reports its simulations' values, for each team from its side, and their moves", "[unit]") {
   const std::vector<game::State> some = champion::boards(6, 10);
   search::Evaluator evaluator = champion::evaluator();
   int deep = 0;

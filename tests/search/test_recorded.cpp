@@ -1,5 +1,5 @@
-// What look4 and puct48x8 think of recorded boards, for other programs that search the same way: tests/data/look_moves.jsonl.gz
-// and tests/data/puct_visits.jsonl.gz.
+// Evaluations of recorded boards by look4 and puct48x8, for other programs that search the same way:
+// tests/data/look_moves.jsonl.gz and tests/data/puct_visits.jsonl.gz.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -37,7 +37,7 @@ ordered_json board_of(const game::State& state) {
   return {{"snakes", p.snakes}, {"directions", p.directions}, {"beans", p.beans}, {"step", p.step}};
 }
 
-// A line: the board as in recorded games, then what each team thinks of it.
+// A line: the board as in recorded games, then each team's evaluation of it.
 ordered_json line_of(const game::State& state, std::uint64_t number, search::Evaluator& evaluator) {
   ordered_json line = board_of(state);
   search::Leaf leaf;
@@ -65,7 +65,7 @@ ordered_json tree_line_of(const game::State& state, std::uint64_t number, search
   return line;
 }
 
-// Writes a file anew: SD_RECORD=FILE test_search "NAME"; then gzip -9n FILE.
+// Writes a new file: SD_RECORD=FILE test_search "NAME"; then gzip -9n FILE.
 void record(ordered_json (*line)(const game::State&, std::uint64_t, search::Evaluator&)) {
   const char* file = std::getenv("SD_RECORD");
   REQUIRE(file != nullptr);
@@ -129,7 +129,8 @@ TEST_CASE("trees on recorded boards grow as recorded", "[golden]") {
       changed += now.at("moves")[team] != nlohmann::json(search::bare_moves(leaf, team)) ? 1 : 0;
   }
   CHECK(boards == kBoards);
-  // On another kind of processor the products' last bits differ, and where two moves promise the same a tree may turn.
+  // On another kind of processor the products' last bits differ, which can change a tree where two moves are nearly
+  // equal.
   CHECK(same > grown - grown / 20);
   CHECK(changed > grown / 10);
 }

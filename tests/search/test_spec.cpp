@@ -4,7 +4,7 @@
 
 using namespace snake_ddp;
 
-TEST_CASE("searches are named by their kind and how much they may do", "[unit]") {
+TEST_CASE("searches are named by kind and budget", "[unit]") {
   using Kind = search::Spec::Kind;
   const auto look = search::try_spec("look4"), puct = search::try_spec("puct400"),
              timed = search::try_spec("puct@2.5ms"), batches = search::try_spec("puct400x16");

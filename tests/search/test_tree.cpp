@@ -11,7 +11,7 @@ namespace {
 
 using namespace snake_ddp;
 
-// Snake 0 far from all others and from beans: every move is as good as another.
+// Snake 0 far from all others and from beans: all moves are equally good.
 game::State snake_alone() {
   return boards::top(
       "....................\n"
@@ -42,7 +42,7 @@ search::Tree grown(const game::State& state, int simulations, search::TreeOption
 }  // namespace
 
 TEST_CASE("a tree finds beans that are several steps away", "[unit]") {
-  // Every move is as good as another for one step. Two steps to the left there is a bean for A.
+  // All moves are equally good for one step. Two steps to the left there is a bean for A.
   const game::State state = snake_alone();
   game::Position position = game::position_of(state);
   position.beans = {game::kCols + 9};
@@ -136,7 +136,7 @@ TEST_CASE("trees side by side grow as they do alone", "[property]") {
 }
 
 TEST_CASE("simulations under way together try different moves, and then count like others", "[unit]") {
-  // Nothing tells the moves apart: alone, each simulation after the first would wait for the one before.
+  // Nothing distinguishes the moves: alone, each simulation after the first would wait for the one before.
   const game::State state = snake_alone();
   std::vector<std::size_t> batches;
   const auto counted = [&](std::span<const game::State> boards, std::span<search::Leaf> leaves) {

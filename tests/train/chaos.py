@@ -1,4 +1,4 @@
-"""Runs that something happens to, and what is left of them. Started by tests/chaos.sh; ten of them are in the suite."""
+"""Runs with a fault at a random moment, and their results. Started by tests/chaos.sh; ten of them are in the suite."""
 
 import argparse
 import contextlib
@@ -19,7 +19,7 @@ from processes import (STARTER, TINY, Process, call, descendants, fingerprint, f
 
 RANKS = 3
 DIST_TIMEOUT_S = 4
-JOIN_TIMEOUT_S = 15  # a rank that stands still before it has joined is noticed by this only
+JOIN_TIMEOUT_S = 15  # a rank that hangs before it has joined is detected only by this
 NOTICE_LIMIT_S = 60  # join_timeout or dist_timeout, the survivors' farewell, the launcher's patience
 SETTINGS = TINY | {"max_episodes": 40, "buffer_size": 600, "n_step": 3, "checkpoint_interval": 4, "eval_interval": 15,
                    "eval_games": 12, "dist_timeout": DIST_TIMEOUT_S, "join_timeout": JOIN_TIMEOUT_S, "resume": "auto",
@@ -229,9 +229,9 @@ def one_run(name, dice, usual_s, expected, folder):
         elif bits(run) != expected:
             verdict.trouble = f"other bits:\n{run.text()}"
         else:
-            told = only_json(call("info", "--json", run_folder(run.text())).stdout)
-            if not told["whole"] or not told["checkpoints"]:
-                verdict.trouble = f"checkpoints lost: {told['broken']}"
+            reported = only_json(call("info", "--json", run_folder(run.text())).stdout)
+            if not reported["whole"] or not reported["checkpoints"]:
+                verdict.trouble = f"checkpoints lost: {reported['broken']}"
         return verdict
     finally:
         kill_all(everybody)

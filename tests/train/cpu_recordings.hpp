@@ -1,5 +1,5 @@
-// Recordings for machines without a GPU. What goes wrong with a CUDA graph goes wrong with these: `Tape` replays the calls
-// that it saw, with the numbers of then; `Spy` watches the memory that a recording has addresses of.
+// Recordings for machines without a GPU, with the same pitfalls as CUDA graphs: `Tape` replays the calls that it saw,
+// with the numbers from that time; `Spy` watches the memory that a recording has addresses of.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -24,8 +24,8 @@
 #ifdef SD_HAVE_WITNESS
 namespace snake_ddp {
 
-/// The calls of operators and the pieces of work that were done while it was recording; replayed with the same arguments,
-/// into the same memory. Recording does the work, so the first replay after it does not.
+/// The calls of operators and functors that ran while it was recording; replayed with the same arguments, into the
+/// same memory. Recording also executes the work, so the first replay after it does not.
 class Tape final : public train::Recording, private Witness {
  public:
   void begin() override {
@@ -75,7 +75,7 @@ class Tape final : public train::Recording, private Witness {
   bool fresh_ = false, inside_ = false;
 };
 
-/// Main memory's allocator while a Spy lives: knows which blocks there are.
+/// Main memory's allocator while a Spy exists: knows which blocks there are.
 class SpiedMemory final : public c10::Allocator {
  public:
   static SpiedMemory& instance() {
@@ -133,8 +133,8 @@ class SpiedMemory final : public c10::Allocator {
   std::int64_t allocated_ = 0;
 };
 
-/// Finds fault with a recording that reads a number on the host, or whose memory is freed: what was there when it began, and
-/// an operator in it used. Such memory is given to others, and the replays go on to read and write it.
+/// Fails for a recording that reads a number on the host, or whose memory is freed: memory that existed when it began
+/// and that an operator in it used. Such memory is reused, while the replays continue to read and write it.
 class Spy final : public train::Recording, private Witness {
  public:
   explicit Spy(std::vector<std::string>& faults) : faults_(faults) {}

@@ -1,5 +1,6 @@
-// LD_PRELOAD=libfaulty_disk.so SD_FAULT="open:rank_1.pth:13": every open() of a path that ends so fails with that errno value;
-// likewise fopen(), counted as open(), read() and stat(). With SD_FAULT_WHEN only while something has that path.
+// LD_PRELOAD=libfaulty_disk.so SD_FAULT="open:rank_1.pth:13": every open() of a path with this ending fails with that
+// errno value; likewise fopen(), which counts as open(), read() and stat(). With SD_FAULT_WHEN only while that path
+// exists.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -20,16 +21,16 @@ Function* real(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
-// The errno value to fail with; 0 to go on.
+// The errno value to fail with; 0 to succeed.
 int fault(std::string_view operation, std::string_view path) {
-  const char* told = std::getenv("SD_FAULT");
-  if (told == nullptr) return 0;
+  const char* setting = std::getenv("SD_FAULT");
+  if (setting == nullptr) return 0;
   const char* when = std::getenv("SD_FAULT_WHEN");
   if (when != nullptr && ::access(when, F_OK) != 0) return 0;
-  const std::string_view all(told);
+  const std::string_view all(setting);
   const std::size_t name = all.find(':') + 1, number = all.rfind(':') + 1;
   if (all.substr(0, name - 1) != operation || !path.ends_with(all.substr(name, number - 1 - name))) return 0;
-  return std::atoi(told + number);
+  return std::atoi(setting + number);
 }
 
 }  // namespace
@@ -79,7 +80,7 @@ int stat(const char* path, struct stat* status) noexcept {
   return -1;
 }
 
-// The same, as programs of older C libraries call it. LibTorch brings such ones.
+// The same under the names that programs of older C libraries call. LibTorch includes such code.
 int __xstat(int /*version*/, const char* path, struct stat* status) {  // NOLINT(bugprone-reserved-identifier)
   return stat(path, status);
 }

@@ -1,4 +1,4 @@
-// A value of a setting that is not the present one.
+// A value of a setting that differs from the present one.
 #pragma once
 
 #include "snake_ddp/config/fields.hpp"

@@ -1,4 +1,4 @@
-// Runs in this process whose learner a test can see: the program is linked so that make_learner comes by here first.
+// Runs in this process whose learner a test can observe: make_learner is replaced at link time.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ inline std::unique_ptr<learners::Learner> decorated(const learners::LearnerOptio
   return g_decorate ? g_decorate(std::move(made)) : std::move(made);
 }
 
-/// Does as `inner` does, and notes what it is told.
+/// Forwards to `inner`, and records the arguments.
 class SpiedLearner final : public learners::Learner {
  public:
   struct Notes {

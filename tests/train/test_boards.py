@@ -38,25 +38,25 @@ def test_boards_on_the_device_make_the_same_run(tmp_path, game, overlap):
 
 
 def test_two_ranks_with_boards_on_their_devices_make_the_same_run(start, tmp_path):
-    told = []
+    reported = []
     for boards in ("host", "device"):
         process = torchrun(start, 2, BINARY, *flags(RUN | {"runs_dir": tmp_path / boards, "boards": boards,
                                                            "opponent_mix": "level0,level2"}))
         assert process.wait() == 0, process.text()
-        told.append(fingerprint(process.text())["line"])
-    assert told[0] == told[1]
+        reported.append(fingerprint(process.text())["line"])
+    assert reported[0] == reported[1]
 
 
 def test_a_batch_drawn_ahead_lacks_what_its_step_stores(tmp_path):
     runs = {overlap: trained(tmp_path / overlap, overlap=overlap) for overlap in ("off", "on")}
-    updates = {overlap: int(re.search(r"(\d+) updates", told).group(1)) for overlap, told in runs.items()}
+    updates = {overlap: int(re.search(r"(\d+) updates", reported).group(1)) for overlap, reported in runs.items()}
     # Replay holds a batch one step later.
     assert updates["off"] - updates["on"] == RUN["updates_per_step"] * RUN["num_envs"] == 1
     assert fingerprint(runs["on"])["weights"] != fingerprint(runs["off"])["weights"]
 
 
 @pytest.mark.parametrize("overlap, later", [("off", "host"), ("off", "device"), ("on", "host"), ("on", "device")])
-def test_a_stopped_run_on_the_device_goes_on_anywhere(start, tmp_path, overlap, later):
+def test_a_stopped_run_on_the_device_continues_anywhere(start, tmp_path, overlap, later):
     endless = RUN | {"boards": "device", "overlap": overlap, "max_episodes": 10**9, "opponent_difficulty_strategy": "fixed:2", "eval_interval": 0}
     process = start([BINARY, *flags(endless | {"runs_dir": tmp_path / "parts"})])
     process.wait_for(r"\[Episode \d+\]")
@@ -69,7 +69,7 @@ def test_a_stopped_run_on_the_device_goes_on_anywhere(start, tmp_path, overlap, 
     assert fingerprint(again.stdout)["line"] == fingerprint(whole)["line"]
 
 
-def test_what_a_device_cannot_play_is_refused(tmp_path):
+def test_what_a_device_cannot_play_is_rejected(tmp_path):
     for wrong, words in (({"opponent_mix": "level2,self"}, ["scripted", "--opponent_mix"]),
                          ({"record_interval": 5}, ["--record_interval"]),
                          ({"buffer_size": 16, "num_envs": 10}, ["--buffer_size 16", "--n_step 3"]),

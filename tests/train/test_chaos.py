@@ -6,6 +6,6 @@ from chaos import many_runs
 
 
 def test_runs_survive_one_fault_each(tmp_path):
-    told = []
-    verdicts = many_runs(10, random.randrange(10**6), tmp_path, told.append)
-    assert len(verdicts) == 10 and not any(v.trouble for v in verdicts), "\n".join(told)
+    reported = []
+    verdicts = many_runs(10, random.randrange(10**6), tmp_path, reported.append)
+    assert len(verdicts) == 10 and not any(v.trouble for v in verdicts), "\n".join(reported)

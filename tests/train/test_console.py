@@ -1,4 +1,4 @@
-"""A program among programs: closed, full and stopped descriptors, terminals, and text that is not UTF-8."""
+"""The program's surroundings: closed, full and stopped descriptors, terminals, and text that is not UTF-8."""
 
 import contextlib
 import fcntl
@@ -104,7 +104,7 @@ def test_an_error_that_nobody_can_read_has_its_exit_code(tmp_path, wrong, end):
         assert subprocess.Popen([BINARY, *line], **options).wait(PATIENCE_S) == code
 
 
-def test_a_reader_who_leaves_ends_nothing(tmp_path):
+def test_a_reader_that_leaves_ends_nothing(tmp_path):
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "wb") as out:
@@ -112,14 +112,14 @@ def test_a_reader_who_leaves_ends_nothing(tmp_path):
         assert run.wait(PATIENCE_S) == 0
         assert "Training completed!" in log_of(tmp_path)
         record = tmp_path / "games"
-        # What it was asked for beside the result is there.
+        # The other output that was requested is there.
         for line in (["eval", "--team_a", "random", "--team_b", "random", "--games", "2", "--show", "1", "--record", record],
                      ["train", "--help"], ["info"], ["verify-trace", GAMES], ["replay", GAMES, "--text"]):
             assert popen(line, stdout=out).wait(PATIENCE_S) == 0, line
         assert len(list(record.iterdir())) == 2
 
 
-def test_a_result_that_has_no_room_is_told(tmp_path):
+def test_a_result_that_has_no_room_is_reported(tmp_path):
     with open("/dev/full", "wb") as full:
         done = subprocess.run([BINARY, "info", "--json"], env=clean_environment(), stdout=full, stderr=subprocess.PIPE, text=True,
                               timeout=PATIENCE_S)
@@ -132,7 +132,7 @@ def test_a_result_that_has_no_room_is_told(tmp_path):
 # Readers that stop reading
 
 
-def test_a_reader_who_stops_reading_does_not_stop_a_run(tmp_path):
+def test_a_reader_that_stops_reading_does_not_stop_a_run(tmp_path):
     with stopped_reader() as (_, writing):
         run = popen(flags(WORDY | {"runs_dir": tmp_path, "max_episodes": 4000}), stdout=writing, stderr=writing)
         assert run.wait(PATIENCE_S) == 0
@@ -141,7 +141,7 @@ def test_a_reader_who_stops_reading_does_not_stop_a_run(tmp_path):
     assert int(re.search(r"^(\d+) console lines were dropped$", log, re.M)[1]) > 1000
 
 
-def test_a_reader_who_reads_again_is_told_how_many_lines_are_missing(tmp_path):
+def test_a_reader_that_continues_gets_the_number_of_missing_lines(tmp_path):
     with stopped_reader() as (reading, writing):
         run = popen(flags(WORDY | {"runs_dir": tmp_path, "max_episodes": 10**9}), stdout=writing)
         os.close(writing)
@@ -168,7 +168,7 @@ def test_a_reader_who_reads_again_is_told_how_many_lines_are_missing(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["Ctrl-S", "nobody reads"])
-def test_a_terminal_that_stands_still_does_not_stop_a_run(tmp_path, how):
+def test_a_terminal_that_hangs_does_not_stop_a_run(tmp_path, how):
     leader, follower = pty.openpty()
     try:
         if how == "Ctrl-S":

@@ -1,4 +1,4 @@
-// What is recorded on a GPU, recorded here: the policy's answers, the moves, the draws and the updates of an arena.
+// Recordings as on a GPU, of an arena's policy outputs, moves, draws and updates.
 #include <ATen/Parallel.h>
 
 #include <catch2/catch.hpp>
@@ -102,7 +102,7 @@ Outcome played(const Case& c, const train::MakeRecording& record) {
 
 }  // namespace
 
-TEST_CASE("only tensors carry what changes into a replay: rate, epsilon, step and batch", "[unit]") {
+TEST_CASE("changes reach a replay through tensors only: rate, epsilon, step and batch", "[unit]") {
   for (const Case& c : kCases) {
     CAPTURE(c.what);
     const Outcome plain = played(c, {}), replayed = played(c, [] { return std::make_unique<Tape>(); });
@@ -122,8 +122,7 @@ TEST_CASE("only tensors carry what changes into a replay: rate, epsilon, step an
   }
 }
 
-TEST_CASE("a recording keeps the memory that it has addresses of, and reads no number on the host",
-          "[unit]") {
+TEST_CASE("a recording's memory is not freed, and it reads no number on the host", "[unit]") {
   c10::SetCPUAllocator(&SpiedMemory::instance(), 1);
   for (const Case& c : kCases) {
     CAPTURE(c.what);

@@ -1,4 +1,4 @@
-"""Disks that fill up, are read only, or lose the run's folder: what goes on, what is said, and what is left."""
+"""Disks that fill up, are read only, or lose the run's folder: what continues, what is reported, and what is left."""
 
 import contextlib
 import errno
@@ -41,9 +41,9 @@ def small_disk(tmp_path):
 
 
 def whole(run):
-    told = only_json(call("info", "--json", run).stdout)
-    assert told["whole"] and told["checkpoints"], told
-    return told
+    info = only_json(call("info", "--json", run).stdout)
+    assert info["whole"] and info["checkpoints"], info
+    return info
 
 
 def goes_on(run, more_episodes=10):
@@ -58,14 +58,14 @@ def goes_on(run, more_episodes=10):
     assert fingerprint(again.stdout)["line"] == fingerprint(undisturbed.stdout)["line"]
 
 
-def test_on_a_full_disk_training_goes_on_and_writes_again_when_there_is_room(start, small_disk):
+def test_on_a_full_disk_training_continues_and_writes_again_when_there_is_room(start, small_disk):
     run = start([BINARY, *flags(ENDLESS | {"runs_dir": small_disk})])
-    for told in (r"\nNo checkpoint at step \d+: .*No space left on device.* Training continues",
+    for line in (r"\nNo checkpoint at step \d+: .*No space left on device.* Training continues",
                  r"\nactor_\d+ and critic_\d+ could not be saved: .*No space left on device.* Training continues",
                  r"\nNo game log: .*No space left on device.* Training continues",
                  r"\ncannot write '[^\n]*/train.log': No space left on device.* Training continues",
                  r"\ncannot write '[^\n]*/events\.out[^\n]*': No space left on device.* Training continues"):
-        run.wait_for(told)
+        run.wait_for(line)
     folder = run_folder(run.text())
     whole(folder)
     assert mount("-o", "remount,size=200m", small_disk).returncode == 0
@@ -100,7 +100,7 @@ def fill(disk, leave=0):
         file.write(bytes(room.f_bavail * room.f_frsize - leave))
 
 
-def test_a_run_can_go_on_and_finish_its_checkpoint_whatever_room_the_disk_has_left(start, small_disk):
+def test_a_run_can_resume_and_finish_its_checkpoint_whatever_room_the_disk_has_left(start, small_disk):
     settings = TINY | {"hidden_size": 96, "checkpoint_interval": 10**6, "record_interval": 5, "runs_dir": small_disk, "num_envs": 1}
     first = call(*flags(settings), "--checkpoint_replay", "off")
     assert first.returncode == 0, first.stderr
@@ -110,7 +110,7 @@ def test_a_run_can_go_on_and_finish_its_checkpoint_whatever_room_the_disk_has_le
     weights_bytes = sum(path.stat().st_size for path in (run / "trained_model").iterdir())
     written = (run / "config.json").read_bytes()
 
-    # What a killed run left of a checkpoint is all that fills the disk.
+    # The remains of a killed run's checkpoint are all that fills the disk.
     left = run / "checkpoints" / ".step_000000999999"
     left.mkdir()
     fill(left.parent)
@@ -155,14 +155,14 @@ def test_a_start_without_room_leaves_no_run_folder(small_disk):
     assert list(small_disk.rglob("*run*")) == []
 
 
-def test_a_read_only_place_is_refused_at_once(small_disk):
+def test_a_read_only_place_is_rejected_at_once(small_disk):
     assert mount("-o", "remount,ro", small_disk).returncode == 0
     done = call(*flags(ENDLESS | {"runs_dir": small_disk / "runs"}))
     assert done.returncode == 4
     assert "Read-only file system. Give this user access to it or choose another folder" in done.stderr
 
 
-def test_a_run_whose_folder_is_taken_away_makes_it_anew(start, tmp_path):
+def test_a_run_whose_folder_is_removed_creates_it_again(start, tmp_path):
     run = start([BINARY, *flags(ENDLESS | {"runs_dir": tmp_path / "runs"})])
     run.wait_for(r"\nCheckpoint step [1-9]\d*: ")
     folder = run_folder(run.text())
@@ -178,7 +178,7 @@ def test_a_run_whose_folder_is_taken_away_makes_it_anew(start, tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO])
-def test_a_folder_that_cannot_be_looked_at_was_not_removed(start, tmp_path, number):
+def test_an_unreadable_folder_does_not_count_as_removed(start, tmp_path, number):
     now = tmp_path / "now"
     run = start([BINARY, *flags(ENDLESS | {"runs_dir": tmp_path / "runs"})], SD_FAULT_WHEN=now,
                 LD_PRELOAD=BUILD / "tests" / "train" / "libfaulty_disk.so", SD_FAULT=f"stat:/config.json:{number}")

@@ -1,4 +1,4 @@
-"""What a run leaves behind, read as others read it: PyTorch, TensorBoard, and the next run."""
+"""The files of a run, read by PyTorch, TensorBoard, and the next run."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def probe(tmp_path, *arguments):
 
 
 def answers(tmp_path, head, actor, obs):
-    """What our program's forward pass makes of raw features."""
+    """The outputs of our program's forward pass for raw features."""
     torch.save({"obs": obs}, tmp_path / "obs.pth")
     probe(tmp_path, "act", head, actor, tmp_path / "obs.pth", tmp_path / "values.pth")
     return weights(tmp_path / "values.pth")["values"]
@@ -74,7 +74,7 @@ def close(a, b, limit):
 
 
 @pytest.mark.parametrize("head, obs", [("softmax", OBS_30), ("tanh", OBS_26)], ids=["softmax", "tanh"])
-def test_python_reads_the_weights_and_answers_the_same(tmp_path, head, obs):
+def test_python_reads_the_weights_and_computes_the_same(tmp_path, head, obs):
     features = obs.shape[-1]
     folder, _ = train(tmp_path, output_activation=head, obs=features, save_interval=4, max_episodes=8, model_episode=100)
     assert models(folder) == ["actor_104.pth", "actor_108.pth", "critic_104.pth", "critic_108.pth"]
@@ -96,7 +96,7 @@ def test_python_reads_the_weights_and_answers_the_same(tmp_path, head, obs):
 
 
 @pytest.mark.parametrize("head, obs", [("softmax", OBS_30), ("tanh", OBS_26)], ids=["softmax", "tanh"])
-def test_python_reads_bicnet_and_answers_the_same_and_eval_plays_it(tmp_path, head, obs):
+def test_python_reads_bicnet_and_computes_the_same_and_eval_plays_it(tmp_path, head, obs):
     features, h = obs.shape[-1], 16
     folder, _ = train(tmp_path, algo="bicnet", output_activation=head, obs=features, updates_per_step=0.5)
     actor, critic = (weights(folder / "trained_model" / f"{name}_4.pth") for name in ("actor", "critic"))
@@ -112,11 +112,11 @@ def test_python_reads_bicnet_and_answers_the_same_and_eval_plays_it(tmp_path, he
     path = folder / "trained_model" / "actor_4.pth"
     close(answers(tmp_path, head, path, obs), reference_actor(actor, head, obs), 1e-6)
     for team in (f"{path}", f"{path}:argmax"):
-        told = only_json(call("eval", "--json", "--team_a", team, "--team_b", "random", "--games", "10").stdout)
-        assert told["games"] == 10 and told["score_a"] > 0
+        reported = only_json(call("eval", "--json", "--team_a", team, "--team_b", "random", "--games", "10").stdout)
+        assert reported["games"] == 10 and reported["score_a"] > 0
 
 
-def test_bicnet_goes_on_from_its_files_and_from_scaled_features(tmp_path):
+def test_bicnet_continues_from_its_files_and_from_scaled_features(tmp_path):
     folder, _ = train(tmp_path, "--scale_features", algo="bicnet", updates_per_step=0.2)
     again, _ = train(tmp_path, "--scale_features", "--load_model", algo="bicnet", load_model_run=1, load_model_run_episode=4,
                      a_lr=0, c_lr=0, updates_per_step=0.2)
@@ -134,17 +134,17 @@ def test_a_critic_with_layer_norm_brings_its_own_names(tmp_path):
     assert {"post_norm.weight", "post_norm.bias"} <= set(critic)
 
 
-def test_the_reference_answers_as_recorded(tmp_path):
-    # Its logits reach 84 and its recorded answers are float32: in double the same network is 1e-5 away from them, and
-    # PyTorch's own float32 differs by as much from machine to machine. So 1e-6, which other files meet, cannot be asked here.
+def test_the_reference_s_network_gives_the_recorded_outputs(tmp_path):
+    # Its logits reach 84 and its recorded outputs are float32: in double the same network is 1e-5 away from them, and
+    # PyTorch's own float32 differs by as much from machine to machine. So the 1e-6 of other files is impossible here.
     limit = 5e-5
     recorded = weights(DATA / "upstream_actor_2000_io.pth")
     ours = answers(tmp_path, "softmax", UPSTREAM, recorded["obs"])
     close(ours, recorded["probs"], limit)
     close(ours, reference_actor(weights(UPSTREAM), "softmax", recorded["obs"]), limit)
     assert torch.equal(ours.argmax(-1), recorded["probs"].argmax(-1))
-    told = only_json(call("eval", "--json", "--team_a", f"{UPSTREAM}:argmax", "--team_b", "random", "--games", "100").stdout)
-    assert told["win_rate"] > 0.5 and told["score_a"] > told["score_b"], "it was trained for this"
+    reported = only_json(call("eval", "--json", "--team_a", f"{UPSTREAM}:argmax", "--team_b", "random", "--games", "100").stdout)
+    assert reported["win_rate"] > 0.5 and reported["score_a"] > reported["score_b"], "it was trained for this"
 
 
 def test_a_file_of_a_run_with_scaled_features_reads_raw_ones(tmp_path):
@@ -166,7 +166,7 @@ def test_a_file_of_a_run_with_scaled_features_reads_raw_ones(tmp_path):
             close(weights(again / "trained_model" / name)[key], value, 1e-5)
 
 
-# What an actor's file says about itself
+# The record of an actor's file
 
 
 def record_of(path):
@@ -229,7 +229,7 @@ def test_a_limited_view_is_that_of_the_record(tmp_path):
     ({"obs": "26"}, 'observation "26"'), ({"head": "values"}, "an actor's"), ({"hidden_size": 17}, "hidden_size 17"),
     ({"format": 2}, "later version"), ({"obs": 7}, "type must be string"), ({"view_radius": 3}, "view_radius 3"),
     ({"tokens": "there"}, "with tokens"), ({"head": "relu"}, "relu"), (None, "not JSON")], ids=str)
-def test_a_record_that_contradicts_its_weights_is_refused(tmp_path, change, words):
+def test_a_record_that_contradicts_its_weights_is_rejected(tmp_path, change, words):
     folder, _ = train(tmp_path)
     actor = folder / "trained_model" / "actor_4.pth"
     with_record(actor, lambda r: "{" if change is None else json.dumps(r | change))
@@ -241,7 +241,7 @@ def test_a_record_that_contradicts_its_weights_is_refused(tmp_path, change, word
         assert "actor_4.pth: its record snake_ddp.json: " in refused.stderr and words in refused.stderr, refused.stderr
 
 
-# Going on from a run
+# Starting from the weights of a run
 
 
 UNCHANGED = {"a_lr": 0, "c_lr": 0, "max_episodes": 1, "num_envs": 1}
@@ -254,7 +254,7 @@ def same_weights(folder, name, other_folder, other_name):
         assert all(torch.equal(a[key], b[key]) for key in a), network
 
 
-def test_a_run_goes_on_from_another(tmp_path):
+def test_a_run_continues_from_another(tmp_path):
     first, _ = train(tmp_path / "runs")
     second, _ = train(tmp_path / "runs", "--load_model", load_model_run=1, load_model_run_episode=4, seed=9, **UNCHANGED)
     assert second.name.startswith("run2_")
@@ -264,7 +264,7 @@ def test_a_run_goes_on_from_another(tmp_path):
         same_weights(first / "trained_model", 4, fresh / "trained_model", 1)
 
 
-def test_all_ranks_go_on_from_a_run_in_the_old_place(tmp_path):
+def test_all_ranks_continue_from_a_run_in_the_old_place(tmp_path):
     first, _ = train(tmp_path / "elsewhere")
     old = tmp_path / "rl_trainer" / "models" / "snakes_3v3" / "run2" / "trained_model"
     old.mkdir(parents=True)
@@ -280,7 +280,7 @@ def test_all_ranks_go_on_from_a_run_in_the_old_place(tmp_path):
     same_weights(old, 4000, second / "trained_model", 1)
 
 
-def test_weights_that_do_not_fit_are_told(tmp_path):
+def test_weights_that_do_not_fit_are_reported(tmp_path):
     train(tmp_path / "runs")
     line = flags(TINY | {"runs_dir": tmp_path / "runs", "load_model_run": 1, "load_model_run_episode": 4}) + ["--load_model"]
     for more, words in ((["--hidden_size", "8"], ["actor_4.pth", "[16, 30]", "[8, 30]", "--hidden_size"]),
@@ -378,7 +378,7 @@ def test_tensorboard_and_the_log_say_what_the_console_said(tmp_path):
     assert log == console
 
 
-def test_rank_0_tells_of_all_ranks_and_the_others_log_in_short(tmp_path):
+def test_rank_0_reports_for_all_ranks_and_the_others_log_briefly(tmp_path):
     with starter(tmp_path) as start:
         ranks = ranks_by_hand(start, 2, *flags(TINY | {
             "runs_dir": tmp_path, "max_episodes": 10**6, "eval_interval": 6, "eval_games": 20, "eval_opponent": "level0",
@@ -390,18 +390,18 @@ def test_rank_0_tells_of_all_ranks_and_the_others_log_in_short(tmp_path):
     # Both ranks stop after the same evaluation, at the same step.
     steps, updates, episodes = map(int, re.search(r"^Finished at step (\d+) after (\d+) updates, (\d+) episodes$", log,
                                                   re.M).groups())
-    told = re.search(r"Training completed! (\d+) episodes, (\d+) steps, (\d+) updates", console)
-    assert (steps * TINY["num_envs"], updates) == (int(told[2]), int(told[3]))
+    reported = re.search(r"Training completed! (\d+) episodes, (\d+) steps, (\d+) updates", console)
+    assert (steps * TINY["num_envs"], updates) == (int(reported[2]), int(reported[3]))
     won = [round(20 * float(percent) / 100) for percent in re.findall(r"\[Evaluation at .*: won ([\d.]+) %", console)]
     judged = re.findall(r"^Evaluation at episode \d+, step (\d+): won (\d+) of 20$", log, re.M)
     assert [int(wins) for _, wins in judged] == won and won[-1] > 0 and int(judged[-1][0]) == steps
     assert re.search(r"^Settings: ([0-9a-f]{16})$", log, re.M)[1] == re.search(r"^Settings: ([0-9a-f]{16})$", console, re.M)[1]
     assert "rank 1 of 2 on " in log and "Wrote this rank's part of checkpoint step 0\n" in log
-    # What rank 0 tells is of both.
+    # Rank 0's reports cover both.
     events = EventAccumulator(str(folder), size_guidance={"scalars": 0})
     events.Reload()
     last = {tag[8:]: events.Scalars(tag)[-1].value for tag in events.Tags()["scalars"] if tag.startswith("collect/")}
-    assert last["episodes"] == int(told[1]) + episodes and last["env_steps"] == 2 * int(told[2])
+    assert last["episodes"] == int(reported[1]) + episodes and last["env_steps"] == 2 * int(reported[2])
     assert last["transitions"] == last["env_steps"] and last["play_seconds"] > 0
     assert last["episode_steps"] == TINY["episode_length"] and 0 <= last["win_rate"] <= 1
 

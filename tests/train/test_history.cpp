@@ -1,4 +1,4 @@
-// What is read of a run's folder: curves over restarts, the log, and folders that lack something.
+// Reading a run's folder: curves across restarts, the log, and incomplete folders.
 #include "snake_ddp/train/history.hpp"
 
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ void put(const std::string& path, const std::string& text) { std::ofstream(path)
 
 }  // namespace
 
-TEST_CASE("a restart takes the place of the points from its episode on, and breaks are no training",
+TEST_CASE("a restart replaces the points from its episode on, and breaks do not count as training",
           "[unit]") {
   const TemporaryFolder folder;
   put(folder / "config.json", "{}");
@@ -68,7 +68,7 @@ TEST_CASE("lines of the log have their time, without the lines that continue the
   CHECK(history.damage == std::vector<std::string>{"There is not an event file: no curves."});
 }
 
-TEST_CASE("a run is running while a process holds its folder", "[unit]") {
+TEST_CASE("a run is running while a process locks its folder", "[unit]") {
   const TemporaryFolder folder;
   put(folder / "config.json", "{}");
   {
@@ -79,7 +79,7 @@ TEST_CASE("a run is running while a process holds its folder", "[unit]") {
   const files::RunClaim again(folder.path());  // looking leaves no lock
 }
 
-TEST_CASE("a folder without whole settings is none of a run", "[unit]") {
+TEST_CASE("a folder without complete settings is not a run's", "[unit]") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH(train::read_history(folder.path()), Contains("is not a run folder"));
   for (const char* text : {"{\"gamma\": ", "[]"}) {
@@ -88,7 +88,7 @@ TEST_CASE("a folder without whole settings is none of a run", "[unit]") {
   }
 }
 
-TEST_CASE("damaged event files are told, and what is before the damage is read", "[unit]") {
+TEST_CASE("damaged event files are reported, and read up to the damage", "[unit]") {
   const TemporaryFolder folder;
   put(folder / "config.json", "{}");
   put(folder / "train.log", "");

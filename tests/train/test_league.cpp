@@ -118,7 +118,7 @@ TEST_CASE("a league restored from its state has the same state, and judges alike
   CHECK(next.total.score_a != a.total.score_a);
 }
 
-TEST_CASE("a judgement that a stop interrupted is played as if there had been none", "[unit]") {
+TEST_CASE("a judgement that a stop interrupted is played again as if there had been no stop", "[unit]") {
   const auto learner = untrained(2);
   League one(small({Opponent::kLevel0, Opponent::kLevel2}));
   League other(small({Opponent::kLevel0, Opponent::kLevel2}));
@@ -146,13 +146,13 @@ TEST_CASE("a frozen member stays as it was when the learner goes on", "[unit]") 
   CHECK(at::equal(league.frozen(0)->action_values(seen), then));
 }
 
-TEST_CASE("members are drawn as often as they are hard, the easiest 5 in 100 at least", "[property]") {
+TEST_CASE("members are drawn in proportion to their difficulty, which counts at least 5 %", "[property]") {
   const std::vector<Opponent> who = {Opponent::kLevel0, Opponent::kLevel2, Opponent::kLevel3,
                                      Opponent::kTerritory};
   const std::vector<double> hardness = {0.0, 0.3, 0.04, 1.0}, counted = {0.05, 0.3, 0.05, 1.0};
   const League league = with_hardness(who, hardness);
   const agents::Mix mix = agents::parse_mix("self:0.5,league:0.5");
-  // All games, and those that a mix leaves to the league: the two draws know nothing of each other.
+  // All games, and those that a mix leaves to the league: the two draws are independent.
   for (const bool of_mix : {false, true}) {
     std::map<Opponent, double> met;
     double games = 0;
@@ -233,7 +233,7 @@ TEST_CASE("ratings order a weak, a middling and a strong learner among members t
   CHECK(ratings[2].elo > ratings[3].elo + 100);
 }
 
-TEST_CASE("where the options say so, learner and copies look ahead in judgements", "[unit]") {
+TEST_CASE("with a search, learner and copies look ahead in judgements", "[unit]") {
   learners::LearnerOptions q;
   q.algo = "dqn";
   q.hidden_size = 8;
@@ -257,7 +257,7 @@ TEST_CASE("where the options say so, learner and copies look ahead in judgements
   CHECK(score(second.against[1]) != played(bare, 2, 20));
 }
 
-TEST_CASE("a learner enters with as many wins as it must have, and not with fewer", "[unit]") {
+TEST_CASE("a learner enters with the required number of wins, and not with fewer", "[unit]") {
   League first(small({Opponent::kLevel0}));
   const auto learner = untrained(3);
   const double won = judged(first, *learner, 10).total.win_rate();
@@ -270,8 +270,7 @@ TEST_CASE("a learner enters with as many wins as it must have, and not with fewe
   }
 }
 
-TEST_CASE("a full league gives the place of its easiest frozen team away, and games against it are forgotten",
-          "[unit]") {
+TEST_CASE("a full league replaces its easiest frozen team and forgets the games against it", "[unit]") {
   LeagueOptions o = small({Opponent::kLevel0});
   o.places = 2;
   League league(o);

@@ -1,4 +1,4 @@
-"""A league: who its members are, how they are judged, and that all ranks have the same one."""
+"""A league: its members, how they are judged, and that all ranks have the same one."""
 
 import json
 import re
@@ -17,8 +17,8 @@ LINE = re.compile(r"\[League at episode (\d+)\] Elo (-?\d+) \[(-?\d+), (-?\d+)\]
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
-    """What two ranks under torchrun told, and the run's folder."""
+def output(tmp_path_factory):
+    """The output of two ranks under torchrun, and the run's folder."""
     folder = tmp_path_factory.mktemp("league")
     with starter(folder) as begin:
         process = torchrun(begin, 2, BINARY, *flags(LEAGUE | {"runs_dir": folder}))
@@ -30,8 +30,8 @@ def members(line):
     return [part.split(" ")[0] for part in line.split(", ")]
 
 
-def test_copies_enter_until_the_places_are_taken_then_the_easiest_goes(told):
-    judgements = LINE.findall(told[0])
+def test_copies_enter_until_the_places_are_taken_then_the_easiest_goes(output):
+    judgements = LINE.findall(output[0])
     assert len(judgements) >= 10
     expected = ["level0", "level2"]
     for episode, elo, low, high, won, games, against, entered in judgements:
@@ -43,7 +43,7 @@ def test_copies_enter_until_the_places_are_taken_then_the_easiest_goes(told):
             rates = {part.split(" ")[0]: float(part.split(" ")[1]) for part in against.split(", ")}
             frozen = expected[2:]
             easiest = [name for name in frozen if rates[name] == max(rates[n] for n in frozen)]
-            following = LINE.findall(told[0])
+            following = LINE.findall(output[0])
             after = [members(j[6]) for j in following if int(j[0]) > int(episode)]
             if not after:
                 break
@@ -56,16 +56,16 @@ def test_copies_enter_until_the_places_are_taken_then_the_easiest_goes(told):
     assert len(expected) == 10
 
 
-def test_ranks_have_one_league_and_equal_weights(told):
-    prints = fingerprint(told[0])  # check_consistency compared weights on the way
+def test_ranks_have_one_league_and_equal_weights(output):
+    prints = fingerprint(output[0])  # check_consistency compared weights on the way
     assert sorted(prints["ranks"]) == [0, 1]
 
 
-def test_the_rating_is_a_curve(told):
+def test_the_rating_is_a_curve(output):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-    curves = EventAccumulator(str(told[1]))
+    curves = EventAccumulator(str(output[1]))
     curves.Reload()
-    judgements = LINE.findall(told[0])
+    judgements = LINE.findall(output[0])
     assert [(e.step, round(e.value)) for e in curves.Scalars("league/elo")] == [(int(j[0]), int(j[1])) for j in judgements]
     assert curves.Scalars("league/members")[-1].value == 10
 
@@ -77,7 +77,7 @@ def test_a_learner_that_does_not_win_enough_does_not_enter(tmp_path):
     assert "[League at episode" in done.stdout and "a copy joined" not in done.stdout
 
 
-def test_a_run_goes_on_without_its_league(tmp_path):
+def test_a_run_continues_without_its_league(tmp_path):
     settings = LEAGUE | {"opponent_mix": "self:0.2,league:0.8", "max_episodes": 20, "checkpoint_interval": 4, "runs_dir": tmp_path}
     first = call(*flags(settings))
     assert first.returncode == 0 and "a copy joined" in first.stdout, first.stdout + first.stderr

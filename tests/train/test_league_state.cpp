@@ -53,7 +53,7 @@ NamedTensors state_of_four() {
 TEST_CASE("two members of one name, as older versions could make, get names of their own", "[unit]") {
   NamedTensors state = state_of_four();
   state[1].second = at::tensor({0, 0, 16, 16}, at::kLong);
-  // Both were told by the first one's number.
+  // Both are identified by the first one's number.
   state[3].second = at::tensor({0, 1, 10, 2, 88, 2, 0, 60, 3, 37, 2, 2, 9, 1, 30}, at::kLong);
   train::League league(options());
   league.restore(state, "state");

@@ -56,7 +56,7 @@ train::RunProgress full_progress() {
 
 }  // namespace
 
-TEST_CASE("the bar runs against the bound that ends the run first", "[unit]") {
+TEST_CASE("the bar shows progress to the limit that ends the run first", "[unit]") {
   train::RunProgress p = progress();
   CHECK_THAT(train::bar_text(p, 200), StartsWith("Training   0% |") && Contains("11d 13h left") &&
                                           Contains("episode 1000 of 10000000"));

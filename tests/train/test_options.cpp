@@ -36,7 +36,7 @@ train::TrainOptions options_from(const Settings& settings) {
   return options;
 }
 
-// What a short run prints goes nowhere while this lives.
+// Discards the output of a short run while this exists.
 class Silence {
  public:
   Silence() : stdout_(::dup(STDOUT_FILENO)) {
@@ -62,7 +62,7 @@ const Settings kShort = {
     {"episode_length", "20"}, {"buffer_size", "100"},   {"threads", "1"},  {"checkpoint_interval", "0"},
     {"rollout_steps", "8"},   {"sequence_length", "8"}, {"burn_in", "2"},  {"shared_memory", "off"}};
 
-// The fingerprint of a short run; "refused" where these settings do not go together.
+// The fingerprint of a short run; "refused" if these settings contradict each other.
 std::string outcome(const std::string& algo, const Settings& changes) {
   const files::TemporaryFolder folder;
   Settings settings = changes;
@@ -124,10 +124,10 @@ const std::vector<Change> kFelt = {{"buffer_size", "16"},
                                    {"mask_fatal", "on"},
                                    {"epsilon_min", "0.1"}};
 
-// What the others need to be felt.
+// Settings that the others need to have an effect.
 const std::map<std::string, Settings> kBefore = {{"expected_value", {{"stored_action", "played"}}}};
 
-// kFelt, and the flags that learners name.
+// kFelt, and the flags that learners list.
 std::vector<Change> felt() {
   std::vector<Change> all = kFelt;
   train::TrainOptions options = options_from(kShort);
@@ -144,7 +144,7 @@ std::vector<Change> felt() {
   return all;
 }
 
-// Not to be seen in the weights of a run on the CPU: learners that do not use them must refuse them.
+// Not visible in the weights of a run on the CPU: learners that do not use them must reject them.
 const std::vector<Change> kRefused = {{"boards", "device"},
                                       {"cuda_graph", "on"},
                                       {"products", "bf16"},

@@ -8,7 +8,7 @@ using namespace snake_ddp;
 
 namespace {
 
-// Writes down what is asked of it.
+// Records its calls.
 class Noted final : public train::Recording {
  public:
   explicit Noted(std::string& notes) : notes_(notes) {}
@@ -32,7 +32,7 @@ TEST_CASE("work is recorded after its warm-up and replayed from then on, each ki
   CHECK(ran == std::vector<bool>{true, true, true, true, false, true, true, false, false});
 }
 
-TEST_CASE("without recordings all work is done as it is", "[unit]") {
+TEST_CASE("without recordings all work runs normally", "[unit]") {
   train::Recorded recorded({}, 2);
   int calls = 0;
   for (int i = 0; i < 5; ++i) CHECK(recorded.run(0, [&] { ++calls; }));

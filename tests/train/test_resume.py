@@ -1,4 +1,4 @@
-"""A stop that leaves no trace: checkpoints, what damages them, and going on from them."""
+"""Checkpoints: exact continuation after a stop, damage, and resuming."""
 
 import contextlib
 import errno
@@ -54,9 +54,9 @@ def manifest(checkpoint):
 def is_whole(run):
     done = call("info", "--json", run)
     assert done.returncode in (0, 4)
-    told = only_json(done.stdout)
-    assert told["whole"] == (done.returncode == 0)
-    return told["whole"]
+    reported = only_json(done.stdout)
+    assert reported["whole"] == (done.returncode == 0)
+    return reported["whole"]
 
 
 # Bits
@@ -76,7 +76,7 @@ GAMES = {algo: {"algo": algo} | OWN.get(algo, NO_ACTOR) for algo in LEARNERS} | 
 
 
 @pytest.mark.parametrize("game", GAMES)
-def test_a_stopped_run_that_goes_on_is_the_run_that_was_never_stopped(start, tmp_path, game):
+def test_a_resumed_run_equals_one_that_was_never_stopped(start, tmp_path, game):
     settings = ENDLESS | GAMES[game]
     stopped = start([BINARY, *flags(settings | {"runs_dir": tmp_path / "parts"})])
     stopped.wait_for(r"\[Episode \d+\]")
@@ -97,7 +97,7 @@ def test_a_stopped_run_that_goes_on_is_the_run_that_was_never_stopped(start, tmp
     assert is_whole(run)
 
 
-def test_two_ranks_that_are_stopped_go_on_to_the_same_bits(start, tmp_path):
+def test_two_ranks_that_are_stopped_resume_to_the_same_bits(start, tmp_path):
     def two(*more, code=0, stop=False, **settings):
         ranks = ranks_by_hand(start, 2, *flags(ENDLESS | settings), *more)
         if stop:
@@ -124,7 +124,7 @@ def test_more_episodes_for_a_finished_run(tmp_path):
     assert fingerprint(nothing_left)["weights"] == fingerprint(twice)["weights"]
 
 
-def test_without_replay_a_run_goes_on_as_soon_as_it_has_a_batch_again(tmp_path):
+def test_without_replay_a_run_continues_as_soon_as_it_has_a_batch_again(tmp_path):
     run = run_folder(train("--checkpoint_replay", "off", runs_dir=tmp_path, max_episodes=5))
     newest = checkpoints(run)[-1]
     assert {f["name"] for f in manifest(newest)["files"]} == {"shared.pth", "rank_0.pth"}
@@ -138,7 +138,7 @@ def test_without_replay_a_run_goes_on_as_soon_as_it_has_a_batch_again(tmp_path):
 
 
 @pytest.mark.parametrize("before, after", [(2, 1), (1, 3)])
-def test_another_number_of_ranks_shares_the_replay_anew(start, tmp_path, before, after):
+def test_another_number_of_ranks_redistributes_the_replay(start, tmp_path, before, after):
     def several(size, *more, **settings):
         ranks = ranks_by_hand(start, size, *flags(RUN | {"runs_dir": tmp_path} | settings), *more)
         assert [rank.wait() for rank in ranks] == [0] * size, "\n".join(rank.text() for rank in ranks)
@@ -150,25 +150,25 @@ def test_another_number_of_ranks_shares_the_replay_anew(start, tmp_path, before,
     rows = sum(f["bytes"] for f in held["files"] if f["name"].endswith(".replay")) // row_bytes
     text = several(after, "--resume", run)
     assert f"Changed: {before} -> {after} rank(s); replay is redistributed" in text
-    told = int(re.search(r", (\d+) transitions in replay", text)[1])
-    assert told == min(rows, after * RUN["buffer_size"])
+    reported = int(re.search(r", (\d+) transitions in replay", text)[1])
+    assert reported == min(rows, after * RUN["buffer_size"])
     assert len(fingerprint(text)["ranks"]) == after
     assert manifest(checkpoints(run)[-1])["world_size"] == after
 
 
-@pytest.mark.parametrize("settings, told", [
+@pytest.mark.parametrize("settings, reported", [
     (GAMES["rqmix"], "replay starts empty: consecutive rows of a game cannot be redistributed"),
     (GAMES["pqn"], "each rank starts a new rollout"),
     ({"checkpoint_replay": "off"}, "replay starts empty: the checkpoint has none")], ids=["windows", "rollouts", "none kept"])
-def test_what_cannot_be_dealt_to_other_ranks_is_not_said_to_be(start, tmp_path, settings, told):
+def test_replay_that_cannot_be_redistributed_is_reported_as_empty(start, tmp_path, settings, reported):
     ranks = ranks_by_hand(start, 2, *flags(RUN | settings | {"runs_dir": tmp_path, "max_episodes": 5}))
     assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text()
     text = train("--resume", run_folder(ranks[0].text()), **(settings | {"runs_dir": tmp_path}))
-    assert f"Changed: 2 -> 1 rank(s); {told}\n" in text
+    assert f"Changed: 2 -> 1 rank(s); {reported}\n" in text
     assert ", 0 transitions in replay" in text and "is redistributed" not in text
 
 
-def test_points_of_a_run_that_goes_on_take_the_place_of_later_ones(tmp_path):
+def test_points_of_a_resumed_run_replace_later_ones(tmp_path):
     run = run_folder(train(runs_dir=tmp_path, max_episodes=5))
     again = train("--resume", run, runs_dir=tmp_path, max_episodes=8)
     began = [(event.session_log.status, event.step) for path in run.glob("events.out.tfevents.*")
@@ -192,7 +192,7 @@ def test_the_best_actor_stays_until_a_better_one_comes(tmp_path):
     assert best.stat().st_mtime_ns == saved
 
 
-def test_other_networks_are_refused_and_other_settings_told(tmp_path):
+def test_other_networks_are_rejected_and_other_settings_told(tmp_path):
     run = run_folder(train(runs_dir=tmp_path, max_episodes=5))
     written = (run / "config.json").read_bytes()
     refused = call(*flags(RUN | {"hidden_size": 8}), "--resume", run)
@@ -216,7 +216,7 @@ def test_other_intervals_count_from_the_checkpoint_on(tmp_path):
     assert 2 <= rarer.count("\nCheckpoint step ") <= 4, rarer
 
 
-def test_a_run_goes_on_without_further_checkpoints(tmp_path):
+def test_a_run_continues_without_further_checkpoints(tmp_path):
     run = run_folder(train(runs_dir=tmp_path, max_episodes=5))
     held = checkpoints(run)
     step = manifest(held[-1])["step"]
@@ -262,14 +262,14 @@ def damaged_run(tmp_path_factory):
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
-def test_a_damaged_checkpoint_is_passed_over(damaged_run, tmp_path, damage):
+def test_a_damaged_checkpoint_is_skipped(damaged_run, tmp_path, damage):
     run = tmp_path / "run1_x"
     shutil.copytree(damaged_run, run)
     older, newest = checkpoints(run)
     damage(newest)
     assert not is_whole(run)
-    told = call("info", "--json", newest)
-    assert told.returncode == 4 and not only_json(told.stdout)["whole"]
+    reported = call("info", "--json", newest)
+    assert reported.returncode == 4 and not only_json(reported.stdout)["whole"]
     again = call("--resume", run)
     assert again.returncode == 0, again.stderr
     assert f"Checkpoint step {int(newest.name[5:])} is damaged: rank 0 on " in again.stdout
@@ -289,7 +289,7 @@ def two_ranks_run(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["rank_1.pth", "rank_1.replay"])
-def test_damage_that_only_rank_1_sees_is_passed_over_by_all(start, two_ranks_run, tmp_path, name):
+def test_damage_that_only_rank_1_sees_is_skipped_by_all(start, two_ranks_run, tmp_path, name):
     run = tmp_path / "run1_x"
     shutil.copytree(two_ranks_run, run)
     older, newest = checkpoints(run)
@@ -320,7 +320,7 @@ def names(run):
 @pytest.mark.parametrize("operation, name, number", [
     ("open", "rank_0.replay", errno.EACCES), ("read", "rank_0.replay", errno.EIO), ("open", "shared.pth", errno.ESTALE),
     ("open", "rank_0.pth", errno.EMFILE), ("read", "manifest.json", errno.EIO)])
-def test_what_cannot_be_read_is_no_damage(damaged_run, tmp_path, operation, name, number):
+def test_an_unreadable_file_does_not_count_as_damage(damaged_run, tmp_path, operation, name, number):
     run = tmp_path / "run1_x"
     shutil.copytree(damaged_run, run)
     older, newest = checkpoints(run)
@@ -346,7 +346,7 @@ def test_a_part_that_only_rank_1_cannot_read_stops_all_and_is_there_for_the_next
     assert f"Resumed from checkpoint step {int(newest.name[5:])}: " in ranks[0].text()
 
 
-def test_a_checkpoint_of_a_newer_format_is_no_damage(damaged_run, tmp_path):
+def test_a_checkpoint_of_a_newer_format_does_not_count_as_damage(damaged_run, tmp_path):
     run = tmp_path / "run1_x"
     shutil.copytree(damaged_run, run)
     before, path = names(run), checkpoints(run)[-1] / "manifest.json"
@@ -357,10 +357,10 @@ def test_a_checkpoint_of_a_newer_format_is_no_damage(damaged_run, tmp_path):
     assert names(run) == before
 
 
-# Runs, and what lies beside them
+# Runs, and other entries beside them
 
 
-def test_what_was_set_aside_is_not_begun_anew_and_can_be_taken_up_by_name(damaged_run, tmp_path):
+def test_a_checkpoint_set_aside_is_not_replaced_by_a_new_run_and_can_be_resumed_by_name(damaged_run, tmp_path):
     run = tmp_path / "snakes_3v3" / "run1_x"
     shutil.copytree(damaged_run, run)
     whole = checkpoints(run)
@@ -429,7 +429,7 @@ def nobody():
     shutil.rmtree(folder)
 
 
-def test_entries_of_others_in_the_runs_folder_are_passed_over(nobody):
+def test_entries_of_others_in_the_runs_folder_are_skipped(nobody):
     runs, renounce = nobody
 
     def auto(**more):
@@ -467,7 +467,7 @@ def test_a_restart_that_cannot_tell_its_own_run_begins_no_other(tmp_path):
     assert list(run.parent.iterdir()) == [run]
 
 
-def test_a_setting_that_is_no_more_is_named_and_passed_over_by_resume_only(damaged_run, tmp_path):
+def test_a_removed_setting_is_named_and_ignored_by_resume_only(damaged_run, tmp_path):
     run = tmp_path / "run1_x"
     shutil.copytree(damaged_run, run)
     config = run / "config.json"
@@ -494,7 +494,7 @@ def as_an_older_version_wrote_it(run):
         path.write_text(f'{compact[:-1]},"checksum":{zlib.crc32(compact.encode())}}}')
 
 
-def test_a_checkpoint_of_another_run_is_refused_and_one_without_an_identity_accepted(damaged_run, tmp_path):
+def test_a_checkpoint_of_another_run_is_rejected_and_one_without_an_identity_accepted(damaged_run, tmp_path):
     run = run_folder(train(runs_dir=tmp_path, max_episodes=3))
     stranger = run / "checkpoints" / checkpoints(damaged_run)[-1].name
     shutil.copytree(checkpoints(damaged_run)[-1], stranger)
@@ -511,7 +511,7 @@ def test_a_checkpoint_of_another_run_is_refused_and_one_without_an_identity_acce
     assert manifest(checkpoints(run)[-1])["run"] == identity == json.loads((run / "config.json").read_text())["run"]["id"]
 
 
-def test_nothing_whole_is_an_error_that_says_why(damaged_run, tmp_path):
+def test_a_run_without_a_complete_checkpoint_is_an_error_that_says_why(damaged_run, tmp_path):
     run = tmp_path / "run1_x"
     shutil.copytree(damaged_run, run)
     for checkpoint in checkpoints(run):
@@ -530,14 +530,14 @@ def test_a_manifest_cannot_lead_out_of_its_folder(damaged_run, tmp_path):
     newest = checkpoints(run)[-1]
     text = (newest / "manifest.json").read_text()
     (newest / "manifest.json").write_text(text.replace('"rank_0.pth"', '"../rank_0.pth"'))
-    told = only_json(call("info", "--json", newest).stdout)
-    assert not told["whole"]
+    reported = only_json(call("info", "--json", newest).stdout)
+    assert not reported["whole"]
 
 
 # Room
 
 
-def test_where_replay_has_no_room_training_goes_on_and_says_so(start, tmp_path):
+def test_without_room_for_replay_training_continues_and_says_so(start, tmp_path):
     settings = ENDLESS | {"buffer_size": 1200, "hidden_size": 8}
     cramped = start(["prlimit", "--fsize=500000", BINARY, *flags(settings | {"runs_dir": tmp_path})])
     cramped.wait_for(r"\nNo checkpoint at step \d+: rank 0 on .*rank_0.replay': File too large.* Training continues")
@@ -555,16 +555,16 @@ def test_where_replay_has_no_room_training_goes_on_and_says_so(start, tmp_path):
         train(**(settings | {"runs_dir": tmp_path / "whole", "max_episodes": total})))["line"]
 
 
-def test_where_only_one_rank_has_no_room_it_is_named_and_training_goes_on(start, tmp_path):
+def test_a_single_rank_without_room_is_named_and_training_continues(start, tmp_path):
     def begin(command, **variables):
         return start([*(["prlimit", "--fsize=500000"] if variables["RANK"] == 1 else []), *command], **variables)
 
     ranks = ranks_by_hand(begin, 2, *flags(ENDLESS | {"runs_dir": tmp_path, "buffer_size": 1200, "hidden_size": 8}))
-    told = ranks[0].wait_for(r"\nNo checkpoint at step (\d+): rank 1 on (\S+): cannot write '[^']*/rank_1.replay': "
+    reported = ranks[0].wait_for(r"\nNo checkpoint at step (\d+): rank 1 on (\S+): cannot write '[^']*/rank_1.replay': "
                              r"File too large.* Training continues(?s:.*)\n\[Episode ")
     run = run_folder(ranks[0].text())
-    step = int(told[1])
-    assert told[2] == socket.gethostname()
+    step = int(reported[1])
+    assert reported[2] == socket.gethostname()
     assert step not in [manifest(path)["step"] for path in checkpoints(run)]
     ranks[0].popen.send_signal(signal.SIGTERM)
     assert [rank.wait() for rank in ranks] == [4, 4]
@@ -601,16 +601,16 @@ def test_all_ranks_wait_for_the_one_whose_replay_is_missing(start, tmp_path):
     assert updates == then["updates"] + (moves // envs - first + 1) * envs
 
 
-def test_training_goes_on_while_a_slow_disk_takes_a_checkpoint(start, tmp_path):
+def test_training_continues_while_a_slow_disk_takes_a_checkpoint(start, tmp_path):
     run = start([BINARY, "--ddp", "--world_size", "2", *flags(ENDLESS | {"runs_dir": tmp_path, "keep_checkpoints": 9})],
                 LD_PRELOAD=BUILD / "tests" / "train" / "libslow_disk.so")
     run.wait_for(r"(?s)(Checkpoint step [1-9].*){2}\n")  # the one of step 0 is not one of training
     run.popen.send_signal(signal.SIGTERM)
     assert run.wait() == 75, run.text()
     begun = {manifest(path)["step"]: manifest(path)["episode"] for path in checkpoints(run_folder(run.text()))}
-    told = list(re.finditer(r"Checkpoint step ([1-9]\d*): .* in ([\d.]+) s", run.text()))
-    assert len(told) >= 2, run.text()
-    for line in told[:2]:
+    reported = list(re.finditer(r"Checkpoint step ([1-9]\d*): .* in ([\d.]+) s", run.text()))
+    assert len(reported) >= 2, run.text()
+    for line in reported[:2]:
         reached = int(re.findall(r"pisode (\d+)\]", run.text()[:line.start()])[-1])
         assert float(line[2]) > 1.2 and reached >= begun[int(line[1])] + 5, run.text()
 
@@ -650,7 +650,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(start, 
         train(**(ENDLESS | {"runs_dir": tmp_path / "whole", "max_episodes": total})))["line"], f"seed {seed}"
 
 
-def test_torchrun_goes_on_by_itself_when_a_rank_dies(start, tmp_path):
+def test_torchrun_resumes_by_itself_when_a_rank_dies(start, tmp_path):
     settings = ENDLESS | {"eval_interval": 0, "dist_timeout": 20}
     run = torchrun(start, 2, BINARY, *flags(settings | {"runs_dir": tmp_path}), more=["--max-restarts=3"])
     folder = run_folder_when_there(run)
@@ -680,7 +680,7 @@ def test_torchrun_begins_no_new_run_when_all_checkpoints_are_damaged(start, tmp_
     assert len(list((tmp_path / "snakes_3v3").iterdir())) == 2 and not checkpoints(folder)
 
 
-def test_an_elastic_job_goes_on_with_the_machine_that_is_left(start, tmp_path):
+def test_an_elastic_job_continues_with_the_machine_that_is_left(start, tmp_path):
     settings = ENDLESS | {"eval_interval": 0, "dist_timeout": 20, "runs_dir": tmp_path}
     agents = []
     port = free_port()
@@ -715,7 +715,7 @@ def test_two_processes_do_not_write_into_one_run(start, tmp_path):
     assert first.wait() == 75
 
 
-def test_auto_goes_on_with_the_newest_run_and_with_a_jobs_own(tmp_path):
+def test_auto_continues_with_the_newest_run_and_with_a_jobs_own(tmp_path):
     auto = {"resume": "auto", "runs_dir": tmp_path}
     first = run_folder(train(max_episodes=3, **auto))
     assert run_folder(train(max_episodes=5, **auto)) == first

@@ -1,5 +1,5 @@
-// Whole runs in this process, seen from inside: what the loop hands to its learner and when, and what a second start goes
-// on with.
+// Whole runs in this process, seen from inside: what the loop passes to its learner and when, and what a second start
+// continues.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -173,7 +173,7 @@ TEST_CASE("a rollout is learned from whole, oldest first, and shuffled anew in e
     CHECK(notes.updates_before[r] == r * 3 * kBatches);
     const std::vector<std::string> observed = rows_of(notes.rollouts[r].columns[0]);
     REQUIRE(observed.size() == 30);
-    // A board's next observation is what it sees in its next transition, two rows on.
+    // A board's next observation is that of its next transition, two rows later.
     const std::vector<std::string> next = rows_of(notes.rollouts[r].columns[3]);
     const auto* back = notes.rollouts[r].columns[6].const_data_ptr<float>();
     int linked = 0;
@@ -204,7 +204,7 @@ TEST_CASE("a rollout is learned from whole, oldest first, and shuffled anew in e
   }
 }
 
-TEST_CASE("an evaluation is the match that anybody can play with the saved weights", "[unit]") {
+TEST_CASE("an evaluation can be reproduced as a match with the saved weights", "[unit]") {
   const auto [mask, search] = GENERATE(table<bool, std::string>({{false, ""}, {true, ""}, {false, "look2"}}));
   files::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
@@ -286,7 +286,7 @@ TEST_CASE("a second start does what is due after the first one's intervals, not 
   CHECK(games == std::set<std::string>{"episode_103.json", "episode_106.json"});
 }
 
-TEST_CASE("with other boards a second start counts episodes and shrinks epsilon from where the first one was",
+TEST_CASE("with other boards a second start continues the first one's count of episodes and decay of epsilon",
           "[unit]") {
   files::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
@@ -315,7 +315,7 @@ TEST_CASE("with other boards a second start counts episodes and shrinks epsilon 
   CHECK(std::stod(found(second, shown).back()) == Approx(0.5 * std::pow(0.99, 119)).margin(0.0051));
 }
 
-TEST_CASE("time that a run has had counts when it goes on", "[unit]") {
+TEST_CASE("time of earlier starts counts when a run resumes", "[unit]") {
   files::TemporaryFolder folder;
   TrainOptions o = tiny(folder);
   o.max_episodes = 1'000'000;

@@ -34,8 +34,8 @@ def checkpoints(run):
 
 def check_stopped(run):
     """A whole checkpoint is there, and the marker."""
-    told = call("info", "--json", run)
-    assert told.returncode == 0 and only_json(told.stdout)["whole"] and checkpoints(run), told.stdout
+    reported = call("info", "--json", run)
+    assert reported.returncode == 0 and only_json(reported.stdout)["whole"] and checkpoints(run), reported.stdout
     assert (run / "checkpoints" / "resumable").exists()
 
 
@@ -219,7 +219,7 @@ def test_what_torchrun_left_in_a_shell_does_not_change_the_exit_code(start, tmp_
     assert run.wait() == 75, run.text()
 
 
-def test_a_stop_without_a_checkpoint_does_not_end_as_one_that_can_go_on_or_is_done(start, tmp_path):
+def test_a_stop_without_a_checkpoint_ends_neither_as_resumable_nor_as_done(start, tmp_path):
     run = start([BINARY, "--ddp", "--world_size", "2", *flags(ENDLESS | {"runs_dir": tmp_path, "checkpoint_interval": 0})])
     run.wait_for(r"\[Episode \d+\]")
     run.popen.terminate()
@@ -257,10 +257,10 @@ def test_signals_while_a_slow_checkpoint_is_written_are_heeded_after_it(start, t
     process.popen.send_signal(signal.SIGTERM)
     assert process.wait() == 75, process.text()
     check_stopped(run)
-    told = [int(step) for step in re.findall(r"Checkpoint step (\d+): ", process.text())]
-    assert len(told) == 5 and told == sorted(set(told)), process.text()
+    reported = [int(step) for step in re.findall(r"Checkpoint step (\d+): ", process.text())]
+    assert len(reported) == 5 and reported == sorted(set(reported)), process.text()
     log = (run / "train.rank1.log").read_text()
-    assert checkpoints(run)[-1].name == f"step_{told[-1]:012d}" and f"Stopped by a signal at step {told[-1]} " in log
+    assert checkpoints(run)[-1].name == f"step_{reported[-1]:012d}" and f"Stopped by a signal at step {reported[-1]} " in log
 
 
 # The watchdog

@@ -1,4 +1,4 @@
-"""Strangers at the ports that a run listens on: they talk nonsense, say nothing, hang up, and come in crowds."""
+"""Foreign connections to the ports of a run: garbage, silence, hang-ups, and crowds."""
 
 import collections
 import contextlib
@@ -28,9 +28,9 @@ def start(tmp_path):
 
 def listeners(pids):
     """{(program, address, port)} of the sockets on which these processes listen."""
-    told = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
+    reported = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
     found = set()
-    for line in told.splitlines():
+    for line in reported.splitlines():
         address, _, port = line.split()[3].rpartition(":")
         for program, pid in re.findall(r'\("([^"]+)",pid=(\d+)', line):
             if int(pid) in pids:
@@ -48,7 +48,7 @@ def family(processes):
 
 
 class Strangers:
-    """Comes to every port on which snake_ddp listens in some processes, until told to stop."""
+    """Connects to every port on which snake_ddp listens in some processes, until it is stopped."""
 
     def __init__(self, processes, seed):
         self.processes = processes
@@ -120,8 +120,8 @@ def test_strangers_neither_disturb_the_joining_nor_the_training(start, tmp_path)
 
 
 def test_strangers_do_not_disturb_a_run_under_torchrun(start, tmp_path):
-    # They leave torchrun's own store alone: its one thread asks the resolver for the name of each visitor, and a crowd
-    # stops it for as long as the resolver takes (PyTorch 2.11; docs/operations.md).
+    # They do not connect to torchrun's own store: its one thread looks up the host name of each client, and a crowd
+    # blocks it for as long as the resolver takes (PyTorch 2.11; docs/operations.md).
     quiet = weights_of([torchrun(start, 2, BINARY, GLOO, *flags(RUN | {"runs_dir": tmp_path / "quiet"}))])
     run = torchrun(start, 2, BINARY, GLOO, *flags(RUN | {"runs_dir": tmp_path / "loud"}))
     with Strangers([run], seed=2) as strangers:

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees of a run."""
+"""The live view and the bar of a run, on pseudo terminals."""
 
 import contextlib
 import fcntl
@@ -39,7 +39,7 @@ class Terminal:
         self.screen.resize(rows, columns)
 
     def shown(self):
-        """What a person sees: the rows of the terminal."""
+        """The rows that the terminal shows."""
         return [row.rstrip() for row in self.screen.display]
 
     def above(self):
@@ -114,7 +114,7 @@ def test_the_bar_of_a_run_fits_the_terminal_and_runs_against_its_time_limit(tmp_
     assert all(len(bar) < 100 for bar in terminal.bars()) and len(terminal.bars()[-1]) < 40
     assert re.search(r"^First update after \d+\.\d s: \d+ transitions in rank 0's replay\r$", terminal.text(), re.M)
 
-    # The time that was used before counts: the first bar of the next start goes on where the last one ended.
+    # The time that was used before counts: the first bar of the next start continues where the last one ended.
     folder = run_folder(terminal.text().replace("\r", ""))
     limit_s = 1.2 * wall_s + 0.5
     resumed = Terminal(100, settings | {"resume": folder, "max_minutes": limit_s / 60}, TERM="dumb")
@@ -150,18 +150,18 @@ def test_the_live_view_stays_below_the_lines_and_shows_what_the_log_says(tmp_pat
     finally:
         terminal.process.kill()
         terminal.process.wait()
-    # The view goes, lines stay: each is there once, whole and in order.
+    # The view disappears, lines stay: each is there once, whole and in order.
     log = re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} ", "", next(tmp_path.glob("*/*/train.log")).read_text(), flags=re.M)
     width = terminal.screen.columns
     wanted = [line[k:k + width].rstrip() for line in log.expandtabs(8).splitlines() for k in range(0, max(len(line), 1), width)]
     seen = terminal.above()
     assert seen[:len(wanted)] == wanted and not any(seen[len(wanted):])
     assert not any(row(terminal.shown(), name) for name in NAMES)
-    # What it said last is what the log says.
+    # Its last contents are those of the log.
     views = re.findall(r"evaluation  (\S+) +([\d.]+) % \[([\d.]+), ([\d.]+)\], best ([\d.]+) / 100 %, 20 games against level2", terminal.text())
-    told = re.findall(r"^\[Evaluation .*: won ([\d.]+) % \[([\d.]+), ([\d.]+)\] of 20", log, re.M)
-    assert {view[1:4] for view in views} <= set(told) and len(views[-1][0]) >= 3 and set(views[-1][0]) <= set(signs)
-    assert float(views[-1][4]) == max(float(rate) for rate, _, _ in told[:len(views[-1][0])])
+    reported = re.findall(r"^\[Evaluation .*: won ([\d.]+) % \[([\d.]+), ([\d.]+)\] of 20", log, re.M)
+    assert {view[1:4] for view in views} <= set(reported) and len(views[-1][0]) >= 3 and set(views[-1][0]) <= set(signs)
+    assert float(views[-1][4]) == max(float(rate) for rate, _, _ in reported[:len(views[-1][0])])
     elo = re.findall(r"league      \S+ +(Elo -?\d+ \[-?\d+, -?\d+\])", terminal.text())
     assert elo and all(f"] {words} above" in log for words in elo)
 
@@ -181,7 +181,7 @@ def test_the_live_view_gives_way_to_a_bar_where_it_has_no_room(tmp_path):
         terminal.finish()
 
 
-def test_the_live_view_shows_who_waits_for_whom(tmp_path):
+def test_the_live_view_shows_which_rank_the_others_wait_for(tmp_path):
     terminal = Terminal(110, LIVE | {"runs_dir": tmp_path, "eval_interval": 0, "target_win_rate": 0}, "--ddp", "--world_size", "2", TERM="xterm")
     try:
         terminal.wait_until(lambda shown: re.match(r"0 \d+ %, 1 \d+ % .*, \d+ to \d+ MB$", row(shown, "ranks")), "ranks")

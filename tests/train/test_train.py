@@ -1,4 +1,4 @@
-"""Training among processes: what ranks share and what they do not, how they stop, and what ends them."""
+"""Training with several processes: what ranks share and what they do not, how they stop, and what ends them."""
 
 import contextlib
 import json
@@ -59,17 +59,17 @@ def test_ranks_under_torchrun_hold_the_same_weights_from_different_games(run_onc
     text = run_once(ranks)
     assert int(re.search(r"(\d+) updates in", text)[1]) >= 200
     assert f"{ranks} rank(s) on " in text
-    told = fingerprint(text)
-    assert sorted(told["ranks"]) == list(range(ranks))
-    for hashes in zip(*told["ranks"].values()):  # boards, then batches
-        assert len(set(hashes)) == ranks, told["line"]
+    reported = fingerprint(text)
+    assert sorted(reported["ranks"]) == list(range(ranks))
+    for hashes in zip(*reported["ranks"].values()):  # boards, then batches
+        assert len(set(hashes)) == ranks, reported["line"]
 
 
 def test_ranks_that_learn_with_bicnet_hold_the_same_weights(run_once):
-    told = fingerprint(run_once(2, algo="bicnet", updates_per_step=0.5))
-    for hashes in zip(*told["ranks"].values()):
-        assert len(set(hashes)) == 2, told["line"]
-    assert told["weights"] != fingerprint(run_once(2))["weights"]
+    reported = fingerprint(run_once(2, algo="bicnet", updates_per_step=0.5))
+    for hashes in zip(*reported["ranks"].values()):
+        assert len(set(hashes)) == 2, reported["line"]
+    assert reported["weights"] != fingerprint(run_once(2))["weights"]
 
 
 def test_ranks_of_a_machine_sum_in_memory_that_goes_with_them(start, tmp_path):
@@ -93,7 +93,7 @@ def test_builds_of_one_version_with_other_sources_do_not_join(start, tmp_path):
     program = pathlib.Path(BINARY).read_bytes()
     assert old in program
     path = tmp_path / "snake_ddp"
-    # The first character: a linker lets other texts share the end of this one.
+    # The first character: a linker lets other strings share the end of this one.
     path.write_bytes(program.replace(old, (b"1" if old.startswith(b"0") else b"0") + old[1:]))
     path.chmod(0o755)
     group = {"WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
@@ -138,7 +138,7 @@ def test_another_seed_and_another_world_size_are_other_runs(run_once, start, tmp
 
 
 def test_a_rank_plays_and_samples_by_the_seed_plus_its_rank(start, tmp_path):
-    # Where every move is a random one, experience does not depend on the weights, which the seed alone decides.
+    # If every move is random, experience does not depend on the weights, which the seed alone determines.
     random_play = {"epsilon": 1, "epsilon_speed": 1}
     together = fingerprint(train_by_hand(start, tmp_path, 2, seed=5, **random_play))
     for rank in range(2):
@@ -152,7 +152,7 @@ def test_an_evaluation_that_reaches_the_target_stops_every_rank(start, tmp_path)
                          target_win_rate=0.01, updates_per_step=0.1)
     judged = re.findall(r"\[Evaluation at episode (\d+)\] against level0: won ([\d.]+) %", text)
     assert float(judged[-1][1]) > 0 and all(float(rate) == 0 for _, rate in judged[:-1])
-    # Ranks that had stopped at different steps would not hold the same weights and counts of updates at the end.
+    # Ranks that had stopped at different steps would have different weights and counts of updates at the end.
     assert "Training completed!" in text and len(fingerprint(text)["ranks"]) == 2
 
 
@@ -165,10 +165,10 @@ def test_evaluations_are_shared_by_ranks_and_the_best_actor_is_kept(start, tmp_p
     assert len(rates) >= 5 and len(set(rates)) > 1, rates
     rate, games, score = judged[rates.index(max(rates))]
     models = run_folder(text) / "trained_model"
-    # One process alone, with the weights from the file, plays the very same games.
+    # A single process, with the weights from the file, plays exactly the same games.
     done = call("eval", "--json", "--team_a", models / "actor_best.pth", "--team_b", "level0", "--games", games, "--seed", 7)
-    told = only_json(done.stdout)
-    assert (f"{100 * told['win_rate']:.1f}", f"{told['score_a']:.1f} : {told['score_b']:.1f}") == (rate, score)
+    reported = only_json(done.stdout)
+    assert (f"{100 * reported['win_rate']:.1f}", f"{reported['score_a']:.1f} : {reported['score_b']:.1f}") == (rate, score)
     assert (models / "critic_best.pth").exists()
 
 
@@ -189,7 +189,7 @@ def test_two_ranks_learn_what_one_learns_from_both_batches(start, tmp_path, algo
     def distance(a, b, part):
         return max(float((a[name] - b[name]).abs().max()) for name in a if name.startswith(part))
 
-    # Adam divides a gradient by its own size: where an LSTM's are tiny, so are not what rounding makes of them.
+    # Adam divides a gradient by its own size: where an LSTM's are tiny, the effect of rounding is not.
     limit = {"ddpg": 1e-6, "bicnet": 1e-5}[algo]
     for network in ("actor.", "critic.", "actor_target.", "critic_target."):
         assert distance(together, alone, network) < limit
@@ -198,7 +198,7 @@ def test_two_ranks_learn_what_one_learns_from_both_batches(start, tmp_path, algo
 
 
 def test_moments_are_kept_under_their_names(start, tmp_path):
-    # Swapped throughout they would give the same updates, and a state that nobody else reads rightly.
+    # Swapped throughout they would give the same updates, and a state that no other program reads correctly.
     run = start([PROBE, "union", "ddpg", "softmax", tmp_path / "state.pth"])
     assert run.wait() == 0, run.text()
     state = torch.load(tmp_path / "state.pth", weights_only=True)
@@ -273,7 +273,7 @@ def test_a_signal_before_all_ranks_are_there_ends_the_wait(start, tmp_path):
     assert not list(tmp_path.glob("snakes_3v3/*"))
 
 
-def test_sigusr2_to_any_rank_saves_and_training_goes_on(start, tmp_path):
+def test_sigusr2_to_any_rank_saves_and_training_continues(start, tmp_path):
     ranks = ranks_by_hand(start, 2, *flags(ENDLESS | {"runs_dir": tmp_path}))
     ranks[0].wait_for(r"\[Episode \d+\]")
     ranks[1].popen.send_signal(signal.SIGUSR2)
@@ -335,7 +335,7 @@ def test_a_taken_port_is_a_distributed_failure(start, tmp_path):
             assert f"port {port} is taken" in run.text()
 
 
-def test_a_master_out_of_reach_is_told_within_the_join_timeout(start, tmp_path):
+def test_a_master_out_of_reach_is_reported_within_the_join_timeout(start, tmp_path):
     port = free_port()
     run = start([BINARY, *flags(TINY | {"runs_dir": tmp_path, "join_timeout": 3})], RANK=1, WORLD_SIZE=2,
                 MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
@@ -366,9 +366,9 @@ def test_a_loss_that_is_not_finite_on_one_rank_ends_all_with_one_message(start, 
     ranks = [start([PROBE, "spoil", rank, 70, *words], RANK=r, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
              for r in range(2)]
     assert [process.wait() for process in ranks] == [1, 1], ranks[0].text() + ranks[1].text()
-    told = [re.findall(r"the critic's loss is not finite after (\d+) updates: training diverged; lower --c_lr or --reward_scale",
+    reported = [re.findall(r"the critic's loss is not finite after (\d+) updates: training diverged; lower --c_lr or --reward_scale",
                        process.text()) for process in ranks]
-    assert told[0] == told[1] and len(told[0]) == 1 and 70 < int(told[0][0]) <= 110, ranks[0].text() + ranks[1].text()
+    assert reported[0] == reported[1] and len(reported[0]) == 1 and 70 < int(reported[0][0]) <= 110, ranks[0].text() + ranks[1].text()
     assert "Error: the critic's loss is not finite" in next(tmp_path.glob("snakes_3v3/*/train.rank1.log")).read_text()
 
 

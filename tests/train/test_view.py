@@ -29,10 +29,10 @@ def run(tmp_path_factory):
 
 
 def test_two_ranks_learn_the_same_network_from_different_games(run):
-    told = fingerprint(run[0])
-    assert sorted(told["ranks"]) == [0, 1]
-    for hashes in zip(*told["ranks"].values()):  # boards, then batches
-        assert len(set(hashes)) == 2, told["line"]
+    reported = fingerprint(run[0])
+    assert sorted(reported["ranks"]) == [0, 1]
+    for hashes in zip(*reported["ranks"].values()):  # boards, then batches
+        assert len(set(hashes)) == 2, reported["line"]
 
 
 def test_files_hold_the_q_network_and_its_target(run):
@@ -63,14 +63,14 @@ def test_a_q_network_is_known_by_its_file_and_plays(run, tmp_path):
     assert refused.returncode == 4 and "200 features" in refused.stderr
 
 
-def test_an_actor_that_is_kept_from_fatal_moves_scores_more():
+def test_an_actor_with_masked_fatal_moves_scores_more():
     actor = SOURCE / "tests" / "data" / "upstream_actor_2000.pth"
     line = ("eval", "--team_a", actor, "--team_b", "level2", "--games", "200", "--json")
     free, masked = played(*line), played(*line, "--mask_fatal")
     assert masked["score_a"] > free["score_a"] + 1
 
 
-def test_training_goes_on_from_saved_weights(run, tmp_path):
+def test_training_continues_from_saved_weights(run, tmp_path):
     folder = run[1]
     number = folder.name.split("_")[0].removeprefix("run")
     episode = max(int(path.stem.split("_")[1]) for path in (folder / "trained_model").glob("actor_[0-9]*.pth"))

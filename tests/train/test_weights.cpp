@@ -1,4 +1,4 @@
-// A learner's weights as runs compare, load and save them.
+// A learner's weights when runs compare, load and save them.
 #include <ATen/ATen.h>
 
 #include <catch2/catch.hpp>
@@ -44,7 +44,7 @@ at::Tensor find(const nets::NamedTensors& state, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("the hash of a state feels one bit of each tensor of each learner", "[unit]") {
+TEST_CASE("the hash of a state changes with one bit of any tensor of any learner", "[unit]") {
   for (const learners::LearnerEntry& entry : learners::registry()) {
     const auto learner = entry.make(small(entry.name));
     const std::string whole = train::state_hash(*learner);

@@ -1,9 +1,9 @@
-// What the tests of whole runs cannot see from outside: `train_probe MODE ...`, tensors in and out as .pth files.
+// The parts of runs that tests cannot see from outside: `train_probe MODE ...`, tensors in and out as .pth files.
 //   union ALGO HEAD OUT       updates on this rank's share of a global batch; rank 0 writes the learner's state
-//   act HEAD ACTOR OBS OUT    what an actor's file answers to raw features [B, 3, D]
-//   run DEED STEP PATIENCE_MS --flag value ...   trains, and does something of its own after the steps of one board: "stop"
+//   act HEAD ACTOR OBS OUT    the outputs of an actor's file for raw features [B, 3, D]
+//   run DEED STEP PATIENCE_MS --flag value ...   trains, and does one of these after that many steps of one board: "stop"
 //       sends itself SIGTERM, "stall" makes no progress any more, "slow" sleeps a quarter of a second after each step until then
-//   learner SEED HIDDEN OBS OUT   what a fresh learner's policy answers to the same features scaled, as training plays
+//   learner SEED HIDDEN OBS OUT   the outputs of a fresh learner's policy for the same features scaled, as in training
 //   perturb RANK UPDATES NAME VALUE ...   trains with these settings; on one rank a weight changes by itself after so many
 //                             updates; "spoil" likewise: it is no number any more
 #include <ATen/ATen.h>
@@ -70,7 +70,7 @@ replay::Batch share(const learners::Learner& learner, int update, int part, int 
   return batch;
 }
 
-// With PART PARTS at the end a single process takes that share alone: the control that shares matter.
+// With PART PARTS at the end a single process uses only that share: the control for the effect of shares.
 void learn_union(const std::vector<std::string>& a) {
   dist::Options group_options;
   group_options.fingerprint = "train_probe";
