@@ -139,7 +139,7 @@ void Boards::take_seed(std::uint64_t seed) {
   if (options_.team && options_.team->search) searcher_ = mover_of(options_.team)(seed);
 }
 
-void Boards::deal(std::size_t board) {
+void Boards::start_game(std::size_t board) {
   ++games_[board];
   numbers_[board] = ++started_;
   take_place(board);
@@ -164,7 +164,7 @@ void Boards::observe(std::size_t board, float* out) const {
 
 // The outputs of a new game, as a step without a move gives them.
 void Boards::begin(std::size_t board) {
-  deal(board);
+  start_game(board);
   outputs_.terminated[board] = outputs_.truncated[board] = false;
   std::fill_n(outputs_.rewards + board * static_cast<std::size_t>(acting_), acting_, 0.0F);
   observe(board, observation(board));
@@ -179,7 +179,7 @@ void Boards::start(std::uint64_t seed) {
   deal_where(nullptr);
 }
 
-void Boards::deal_anew(const bool* mask) {
+void Boards::start_new_games(const bool* mask) {
   const InUse in_use(*this);
   require_deal();
   deal_where(mask);
@@ -258,7 +258,7 @@ void Boards::step(const Action* actions) {
       arrays_->scores[2 * b + 1] = state.team_return(1 - own);
       if (options_.autoreset == Autoreset::kSameStep) {
         observe(b, arrays_->final_observations.data() + (observation(b) - outputs_.observations));
-        deal(b);
+        start_game(b);
       }
     }
     observe(b, observation(b));

@@ -72,7 +72,7 @@ class Boards {
   /// Starts over with the first games of a seed.
   void start(std::uint64_t seed);
   /// New games on the boards where `mask` is true, on all without one.
-  void deal_anew(const bool* mask);
+  void start_new_games(const bool* mask);
   /// Shapes  actions [boards, acting].
   /// Throws  UsageError for an action outside 0..3, or, without autoreset, an ended board; then no board has moved.
   template <class Action>
@@ -106,7 +106,7 @@ class Boards {
 
   void deal_where(const bool* mask);
   void take_seed(std::uint64_t seed);
-  void deal(std::size_t board);
+  void start_game(std::size_t board);
   void begin(std::size_t board);
   void take_place(std::size_t board);
   void observe(std::size_t board, float* out) const;

@@ -178,7 +178,8 @@ std::shared_ptr<Team> q_team(const std::string& obs, int view_radius, const std:
   if (search) {
     const auto spec = search::try_spec(*search);
     if (!spec)
-      throw base::UsageError(fmt::format("\"{}\" is no search; there are {}", *search, search::kSpecForms));
+      throw base::UsageError(
+          fmt::format("\"{}\" is not a search; there are {}", *search, search::kSpecForms));
     team->search = std::make_shared<const search::Player>(
         search::Player{*net, {rival_reward, reward_scale, gamma}, *spec});
   }
@@ -361,7 +362,7 @@ void deal(Boards& boards, std::optional<std::uint64_t> seed, const std::optional
     where = static_cast<const bool*>(array.data());
   }
   const nb::gil_scoped_release release;
-  seed ? boards.start(*seed) : boards.deal_anew(where);
+  seed ? boards.start(*seed) : boards.start_new_games(where);
 }
 
 nb::object open_moves(const Boards& boards) {

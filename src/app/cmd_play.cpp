@@ -40,7 +40,7 @@ struct Game {
   records::RecordedGame record;
 };
 
-Game dealt(std::uint64_t seed) {
+Game new_game(std::uint64_t seed) {
   Game game;
   game::PhiloxChance chance(seed, 0);
   game::reset(game.state, chance);
@@ -206,7 +206,7 @@ Action add_play(CLI::App& command) {
     const Team a = team_from_spec(line->team_a), b = team_from_spec(line->team_b);
     const std::uint64_t seed = line->seed ? *line->seed : std::random_device()() % 1'000'000;
     const int you = (line->snake[0] | 32) - 'a', team = you / game::kTeamSize;
-    Game game = line->from.empty() ? dealt(seed) : from_log(*line);
+    Game game = line->from.empty() ? new_game(seed) : from_log(*line);
     game.record.names = {line->team_a, line->team_b};
     std::string& name = game.record.names[static_cast<std::size_t>(team)];
     name = fmt::format("you ({}) and {}", game::letter(you), name);

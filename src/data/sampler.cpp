@@ -20,17 +20,17 @@ std::vector<std::int64_t> epoch_order(std::int64_t n, std::uint64_t seed, std::i
   return order;
 }
 
-std::int64_t batch_count(std::int64_t n, std::int64_t begin, const Deal& deal) {
-  const std::int64_t all = deal.batch * deal.ranks, left = std::max<std::int64_t>(0, n - begin);
-  return deal.drop_last ? left / all : (left + all - 1) / all;
+std::int64_t batch_count(std::int64_t n, std::int64_t begin, const Shares& shares) {
+  const std::int64_t all = shares.batch * shares.ranks, left = std::max<std::int64_t>(0, n - begin);
+  return shares.drop_last ? left / all : (left + all - 1) / all;
 }
 
-std::vector<std::int64_t> dealt(const std::vector<std::int64_t>& order, std::int64_t begin, std::int64_t k,
-                                const Deal& deal) {
+std::vector<std::int64_t> rank_batch(const std::vector<std::int64_t>& order, std::int64_t begin,
+                                     std::int64_t k, const Shares& shares) {
   const auto n = static_cast<std::int64_t>(order.size());
-  std::vector<std::int64_t> mine(static_cast<std::size_t>(deal.batch), kNoSample);
-  const std::int64_t first = begin + (k * deal.ranks + deal.rank) * deal.batch;
-  for (std::int64_t i = 0; i < deal.batch && first + i < n; ++i)
+  std::vector<std::int64_t> mine(static_cast<std::size_t>(shares.batch), kNoSample);
+  const std::int64_t first = begin + (k * shares.ranks + shares.rank) * shares.batch;
+  for (std::int64_t i = 0; i < shares.batch && first + i < n; ++i)
     mine[static_cast<std::size_t>(i)] = order[static_cast<std::size_t>(first + i)];
   return mine;
 }

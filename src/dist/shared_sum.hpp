@@ -35,7 +35,7 @@ class SharedSum {
   [[nodiscard]] const std::string& address() const { return address_; }
 
   /// Shows this process's numbers to the others ahead of `sum`, which must follow with the same arguments before any other
-  /// call: what lies between them need not wait. Does nothing with more numbers than fit at once.
+  /// call: the work between them does not wait. Does nothing with more numbers than fit at once.
   template <class Number>
   void post(const Number* values, std::size_t count);
 

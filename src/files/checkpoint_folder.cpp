@@ -166,7 +166,7 @@ std::string unfinished_checkpoint(const std::string& run, std::int64_t step) {
 }
 
 void finish_checkpoint(const std::string& run, const Manifest& manifest, int keep) {
-  // The run's folder may have been moved away since the files were written, and created anew by the run.
+  // The run's folder may have been moved away since the files were written, and created again by the run.
   const fs::path unfinished = unfinished_path(run, manifest.step);
   for (const CheckpointFile& f : manifest.files) {
     const fs::path file = unfinished / f.name;

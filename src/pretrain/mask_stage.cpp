@@ -63,7 +63,7 @@ class MaskStage final : public Stage {
             .to(at::kCPU);
   }
 
-  // The majority baseline answers each token with the most frequent value of the very tokens that are predicted: no
+  // The majority baseline predicts each token as the most frequent value of the very tokens that are predicted: no
   // constant answer is right more often.
   nlohmann::ordered_json report(const Sums& sums) const override {
     const at::Tensor counts =

@@ -141,8 +141,8 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
   context_.check_same("the data set", fmt::format("{:08x}", set_->checksum()), context_.deadline());
   split_ = data::split_by_games(*set_, o_.validation_share);
   const auto samples = static_cast<std::int64_t>(split_.training.size());
-  const data::Deal deal{0, context_.size(), o_.batch_size, o_.last_batch == "drop"};
-  if (samples < context_.size() || data::batch_count(samples, 0, deal) == 0) {
+  const data::Shares shares{0, context_.size(), o_.batch_size, o_.last_batch == "drop"};
+  if (samples < context_.size() || data::batch_count(samples, 0, shares) == 0) {
     throw base::UsageError(
         fmt::format("the data set has {} board(s) to learn from, {} rank(s) take {} each in an update: "
                     "record more games, or lower --batch_size or --board_interval",
@@ -357,13 +357,13 @@ bool Run::stops() {
 // Returns whether to continue.
 bool Run::learn_epoch() {
   const auto n = static_cast<std::int64_t>(split_.training.size());
-  const data::Deal deal{context_.rank(), context_.size(), o_.batch_size, o_.last_batch == "drop"};
+  const data::Shares shares{context_.rank(), context_.size(), o_.batch_size, o_.last_batch == "drop"};
   const std::vector<std::int64_t> order =
       data::epoch_order(n, static_cast<std::uint64_t>(o_.seed), place_.epoch);
-  const std::int64_t begin = place_.position, count = data::batch_count(n, begin, deal),
-                     whole = deal.batch * deal.ranks;
+  const std::int64_t begin = place_.position, count = data::batch_count(n, begin, shares),
+                     whole = shares.batch * shares.ranks;
   const auto rows = [&](std::int64_t k) {
-    std::vector<std::int64_t> mine = data::dealt(order, begin, k, deal);
+    std::vector<std::int64_t> mine = data::rank_batch(order, begin, k, shares);
     for (std::int64_t& i : mine)
       if (i != data::kNoSample) i = split_.training[static_cast<std::size_t>(i)];
     return mine;

@@ -53,7 +53,7 @@ SealedReader::SealedReader(std::string path, Seal seal)
       buffer_(kSealBuffer),
       descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
   if (descriptor_ < 0 && errno == ENOENT)
-    throw DamagedFile(fmt::format("{} is missing: somebody removed it", path_));
+    throw DamagedFile(fmt::format("{} is missing: it was removed", path_));
   struct stat status {};
   int error = descriptor_ < 0 || ::fstat(descriptor_, &status) != 0 ? errno : 0;
   if (error == 0 && S_ISDIR(status.st_mode)) error = EISDIR;

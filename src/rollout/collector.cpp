@@ -89,14 +89,14 @@ Collector::Collector(CollectorOptions options, replay::Buffer& replay)
   }
   memory_ = at::zeros({options_.num_envs, 2, play::kTeam, options_.memory});
   window_.resize(window_size_.size() * static_cast<std::size_t>(options_.n_step * play::kWindowWidth));
-  for (std::size_t b = 0; b < boards_.size(); ++b) deal(b);
+  for (std::size_t b = 0; b < boards_.size(); ++b) start_game(b);
 }
 
 std::uint64_t Collector::stream(std::size_t board) const {
   return play::stream_of(static_cast<std::int64_t>(board), games_[board]);
 }
 
-void Collector::deal(std::size_t board) {
+void Collector::start_game(std::size_t board) {
   ++games_[board];
   game::PhiloxChance chance(options_.seed, stream(board));
   game::reset(boards_[board], chance);
@@ -265,7 +265,7 @@ void Collector::move(std::vector<Episode>& episodes) {
     if (b == 0 && options_.watch) options_.watch(running_[b], board, &actions, &result);
     if (ended) {
       episodes.push_back(running_[b]);
-      deal(b);
+      start_game(b);
     }
   }
 }

@@ -98,7 +98,7 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
   for (std::size_t b = 0; b < boards_.size(); ++b) {
     const auto* image = images.data_ptr<std::uint8_t>() + b * sizeof(game::State);
     refuse(image[offsetof(game::State, is_done)] != 0,
-           "boards");  // of a bool; a board that is done is dealt anew
+           "boards");  // of a bool; a board that is done starts a new game
     std::memcpy(&boards[b], image, sizeof(game::State));
     try {
       game::check_consistency(boards[b]);
@@ -158,14 +158,14 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
   return true;
 }
 
-void Collector::deal_anew(const GameCount& count) {
+void Collector::start_new_games(const GameCount& count) {
   started_ = count.started;
   ended_ = count.ended;
   epsilon_ = count.epsilon;
   std::fill(window_size_.begin(), window_size_.end(), 0);
   // Each board has started at most as many games as all boards together.
   std::fill(games_.begin(), games_.end(), static_cast<std::uint32_t>(count.started));
-  for (std::size_t b = 0; b < boards_.size(); ++b) deal(b);
+  for (std::size_t b = 0; b < boards_.size(); ++b) start_game(b);
 }
 
 }  // namespace snake_ddp::rollout

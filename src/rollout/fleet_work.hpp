@@ -54,7 +54,7 @@ struct FleetArrays {
 
 inline constexpr std::int64_t kRowsMask = (std::int64_t{1} << 32) - 1;
 
-SD_HD inline void deal(const FleetArrays& f, std::int64_t b, std::int64_t number) {
+SD_HD inline void start_game(const FleetArrays& f, std::int64_t b, std::int64_t number) {
   const auto games = static_cast<std::uint32_t>(++f.games[b]);
   game::PhiloxChance chance(f.rules.seed, play::stream_of(b, games));
   game::State board;
@@ -195,7 +195,7 @@ struct SettleBoard {
     record[kEndedSteps] = running[play::kSteps];
     record[kEndedOpponent] = running[play::kOpponent];
     f.record_epsilon[place] = f.running_epsilon[b];
-    deal(f, b, *f.started + (before >> 32) + 1);
+    start_game(f, b, *f.started + (before >> 32) + 1);
   }
 };
 

@@ -65,21 +65,22 @@ class Rollout {
   Rollout(const Plan& o, std::uint64_t seed)
       : epochs_(o.rollout_epochs), batches_(rollout_batches(o)), seed_(seed) {}
 
-  void deal(std::int64_t update, replay::Buffer& replay, learners::Learner& learner, replay::Batch& batch) {
-    if (dealt_ == 0) {
+  void next_batch(std::int64_t update, replay::Buffer& replay, learners::Learner& learner,
+                  replay::Batch& batch) {
+    if (taken_ == 0) {
       rows_ = replay.size();
       replay.gather_all(all_);
       replay.restart(0, replay.appended());
       learner.prepare(all_);
       order_ = at::arange(rows_, at::kLong);
     }
-    const std::int64_t b = dealt_ % batches_;
+    const std::int64_t b = taken_ % batches_;
     if (b == 0) shuffle(static_cast<std::uint64_t>(update));
     const std::int64_t first = rows_ * b / batches_, end = rows_ * (b + 1) / batches_;
     batch.columns.clear();
     for (const at::Tensor& column : all_.columns)
       batch.columns.push_back(column.index_select(0, order_.narrow(0, first, end - first)));
-    dealt_ = (dealt_ + 1) % (epochs_ * batches_);
+    taken_ = (taken_ + 1) % (epochs_ * batches_);
   }
 
   [[nodiscard]] std::int64_t rows() const { return rows_; }
@@ -96,7 +97,7 @@ class Rollout {
   std::uint64_t seed_;
   replay::Batch all_;
   at::Tensor order_;
-  std::int64_t rows_ = 0, dealt_ = 0;  // batches taken from it so far
+  std::int64_t rows_ = 0, taken_ = 0;  // batches taken from it so far
 };
 
 class HostArena final : public Arena {
@@ -126,7 +127,7 @@ class HostArena final : public Arena {
         return replay_.sample_windows(o_.batch_size / o_.sequence_length, o_.sequence_length, seed_, number,
                                       *batch_);
       case learners::Feed::kRollout:
-        return rollout_.deal(update, replay_, learner_, *batch_);
+        return rollout_.next_batch(update, replay_, learner_, *batch_);
     }
   }
 

@@ -420,7 +420,7 @@ bool is_foreign(const records::SystemError& e) {
   return e.number == EACCES || e.number == EPERM || e.number == ELOOP || e.number == EISDIR;
 }
 
-// The run that this launch began, or the newest one if runs cannot be told apart; empty for a new one.
+// The run that this launch began, or the newest one if runs cannot be distinguished; empty for a new one.
 std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
                       std::vector<std::string>& lines) {
   const std::vector<std::string> runs = files::run_folders(o.runs_dir, o.game_name);
@@ -586,7 +586,7 @@ std::vector<std::string> resume_from(const Origin& origin, const running::Access
   }
   failure = agreed(failure, context);
   if (!failure.why.empty()) throw cannot_go_on(found.folder, failure.why, "");
-  if (!same_boards) state.collector.deal_anew(count);
+  if (!same_boards) state.collector.start_new_games(count);
 
   const ordered_json mine = {
       {"rows", found.taken.rows}, {"same_rows", found.taken.replay_as_it_was}, {"same_boards", same_boards}};

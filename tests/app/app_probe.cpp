@@ -59,7 +59,7 @@ void probe(const std::vector<std::string>& a) {
     if (mask) spec.resize(spec.size() - kMask.size());
     const app::Team team = app::team_from_spec(spec, mask);
     const rollout::Player& player = team.player;
-    SD_CHECK(player.policy != nullptr, spec + " is no network");
+    SD_CHECK(player.policy != nullptr, spec + " is not a network");
     std::vector<at::Tensor> sides;
     for (int side = 0; side < 2; ++side) {
       at::Tensor rows = at::zeros({n, game::kTeamSize, player.sight.features() + 1}, at::kFloat);

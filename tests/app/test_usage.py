@@ -279,7 +279,7 @@ def test_files_that_a_run_will_load_are_looked_for_first(tmp_path):
                         (["--algo", "dqn", "--obs", "window", "--view_radius", "3", "--tokens", tmp_path], "tokenizer_best.pth")):
         refused(4, words, line=["train", *line, "--check_settings"])
     done = call("--load_model", "--runs_dir", tmp_path, "--resume", "auto", "--check_settings")
-    assert done.returncode == 0, done.stderr  # a run that goes on has weights
+    assert done.returncode == 0, done.stderr  # a resumed run has weights
 
 
 def test_the_page_of_flags_is_up_to_date():

@@ -375,7 +375,7 @@ def test_our_launcher_kills_ranks_that_do_not_end_after_another_is_done(start, t
     assert run.wait() == 3
     assert run.took_s < 60
     assert f"rank 2 (pid {pids[2]}) still runs 0.5 s after another rank was done; killing it" in run.text()
-    assert "rank 0 has printed" in run.text(), "rank 0 may take its time: somebody may be reading slowly"
+    assert "rank 0 has printed" in run.text(), "rank 0 may take its time: its reader may be slow"
 
 
 def test_our_launcher_kills_a_stopped_rank_0_after_another_is_done(start, tmp_path):

@@ -34,7 +34,7 @@ class FileSizeLimit {
   void (*old_handler_)(int);
 };
 
-/// A folder that may be read but not written. Permission bits do not bind root, so root becomes nobody
+/// A folder that may be read but not written. Permission bits do not restrict root, so root becomes nobody
 /// meanwhile.
 class ReadOnly {
  public:

@@ -114,14 +114,14 @@ TEST_CASE("a checkpoint whose folder or files disappeared before it was finished
     const char* message;
   };
   const std::vector<Case> cases = {
-      {"the run's folder is moved away and made anew",
+      {"the run's folder is moved away and created again",
        [&] {
          fs::rename(run, folder / "taken");
          fs::create_directories(run + "/trained_model");
        },
        "part was written"},
       {"its folder is removed", [&] { fs::remove_all(unfinished); }, "part was written"},
-      {"the folder is made anew, a rank's part is there, another's is not",
+      {"the folder is created again, a rank's part is there, another's is not",
        [&] { fs::rename(unfinished + "/part", folder / "part"); }, "/part was written"},
       {"a file is cut short", [&] { fs::resize_file(unfinished + "/own", 3); }, "has 3 of 10 bytes"}};
   for (const Case& c : cases) {

@@ -102,7 +102,7 @@ TEST_CASE("evasion does not enter a cell without a way on", "[unit]") {
 }
 
 TEST_CASE("evasion counts a cell around a corner for the move that reaches it first", "[unit]") {
-  // Right of A the only way on is the cell that up reaches before: right is no candidate though it is nearer.
+  // Right of A the only continuation is a cell that up reaches earlier: right is no candidate although it is nearer.
   const game::State s = top(R"(
     ....................
     ....................
@@ -161,7 +161,7 @@ TEST_CASE("the schedules change levels exactly at their boundaries", "[unit]") {
   CHECK(levels("linear", 1000) == std::vector<std::int64_t>{1, 250, 500, 750, 1000, -1});
   CHECK(levels("exponential", 1000) == std::vector<std::int64_t>{1, 397, 630, 826, 1000, -1});
   CHECK(levels("linear", 1) == std::vector<std::int64_t>{-1, -1, -1, -1, 1, -1});
-  // Training that goes on after max_episodes stays at the last level.
+  // Training that continues after max_episodes stays at the last level.
   for (const char* name : {"curriculum", "linear", "exponential"})
     CHECK(difficulty_at(parse_curriculum(name), 5000, 1000) == 4);
   CHECK(difficulty_at(parse_curriculum("fixed:3"), 1, 1000) == 3);

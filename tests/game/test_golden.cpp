@@ -124,7 +124,7 @@ TEST_CASE("chance that the rules forbid is a mismatch", "[golden]") {
   CHECK(report.mismatches == 1);
   CHECK_THAT(report.first_mismatch, Catch::Contains("fewer new beans"));
 
-  // A snake that goes on in the opposite direction, by its own "turned".
+  // A snake that continues in the opposite direction, by its own "turned".
   lines = game;
   lines[2] = replaced(lines[2], "\"actions\":[", "\"actions\":[0,3,2,1,0,1],\"was\":[");
   lines[2] = replaced(lines[2], "\"turned\":[", "\"turned\":[0,3,2,1,0,1],\"was_turned\":[");

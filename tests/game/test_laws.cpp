@@ -23,7 +23,7 @@ const char* broken_law(const game::State& before, const game::Actions& actions,
     const bool reversal = actions.of[i] == (before.direction(i) ^ 1);
     if (!reversal && result.turned[i] != actions.of[i])
       return "a snake that does not turn back goes where it wants";
-    if (reversal && result.turned[i] == actions.of[i]) return "nobody turns back";
+    if (reversal && result.turned[i] == actions.of[i]) return "no snake reverses";
     if (result.hit[i] != 0) {
       if (reward != game::kStartLength - before.length(i)) return "death costs the score";
       if (after.length(i) != game::kStartLength && after.length(i) != 0)

@@ -264,7 +264,7 @@ TEST_CASE("a tail's cell may be entered, a neck's may not, and a snake without a
     ..>Av...............
     ..^<<...............
     ....................)");
-  // A heads away from its neck, which lies left of it.
+  // A heads away from its neck, which is left of it.
   CHECK(s.direction(0) == game::kRight);
   CHECK(encode::fatal_moves(s, 0) == 15U);
   CHECK(encode::open_moves(s, 0) == 15U);

@@ -2,7 +2,7 @@
 
 A test, then its faults: (name, function, code, what to put in its place). The function is the last part of its name, or
 more parts where that is not enough (`Mixing::start`); it may be a constant. The code is a piece of it that occurs once
-in all functions of that name, as short as that allows. A fault in two places goes on with a second function, code and
+in all functions of that name, as short as that allows. A fault in two places continues with a second function, code and
 replacement.
 """
 
@@ -57,7 +57,7 @@ TESTS = [
     catch("test_search", "a tree reports its simulations' values, for each team from its side, and their moves",
           ("team B's values are from A's side", "Tree::reasons", "team == 0 ? 1.0 : -1.0", "1.0")),
     catch("test_search", "a snake that dies on an expected line makes no more moves there",
-          ("the dead go on", "Line::add", "gone_[i] ? play::kGone : result.turned[i]", "result.turned[i]")),
+          ("dead snakes continue", "Line::add", "gone_[i] ? play::kGone : result.turned[i]", "result.turned[i]")),
     catch("test_search", "a long snake that runs into a body though it could go on has made the game's worst move",
           ("what was played is worth what is best", "add_losses", "only.open[snake] = static_cast<std::uint8_t>(1U << made);", "")),
     catch("test_files", "of a truncated file all complete records are read",
@@ -69,7 +69,7 @@ TESTS = [
 
     catch("test_nets", "products that skip zeros have the same bits",
           ("what is small counts as zero", "append", "(std::bit_cast<std::uint32_t>(value) << 1) != 0", "value > 0.01F"),
-          ("sums go on where the dense product starts anew", "multiply_sparse_transposed", "sums[i].put(first > 0, ",
+          ("sums continue where the dense product starts over", "multiply_sparse_transposed", "sums[i].put(first > 0, ",
            "sums[i].put(false, ")),
 
     catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM",
@@ -99,15 +99,15 @@ TESTS = [
           ("threads see each segment as a tail", "survey", "static_cast<std::uint8_t>(steps);", "1;"),
           ("borders are not repeated in the first row", "survey", "int row = 0; row < view::kReach", "int row = 1; row < view::kReach")),
     catch("test_rollout", "a fetch copies the games that ended, not their whole ring",
-          ("a fetch brings the whole ring", "Fleet::fetch",
+          ("a fetch copies the whole ring", "Fleet::fetch",
            "at::cat({ring.narrow(0, first, until_wrap), ring.narrow(0, 0, count - until_wrap)}).to(at::kCPU)",
            "at::cat({ring, ring}).to(at::kCPU).narrow(0, first, count)")),
     catch("test_rollout", "frozen teams play team B, each with its own outputs, and their transitions are not stored",
           ("a frozen team's transitions are learned from", "move", "opponent.is_self() ? 2 : 1", "opponent.scripted ? 1 : 2")),
     catch("test_rollout", "each transition links to its game's previous one",
-          ("a return goes on in another game", "deal", "sides_, kNoRow", "0, kNoRow")),
+          ("a return continues in another game", "start_game", "sides_, kNoRow", "0, kNoRow")),
     catch("test_rollout", "a policy with memory starts each game with an empty one",
-          ("memory outlives its game", "deal", ".zero_()", "")),
+          ("memory outlives its game", "start_game", ".zero_()", "")),
     catch("test_rollout", "in self-play both teams' transitions are stored, team B's as if it were team A",
           ("team B is remembered with the sides as they are", "move", "with_sides_swapped(before)", "before")),
     catch("test_rollout", "rows that wait for their n-th reward must be boards, and only these",
@@ -116,7 +116,7 @@ TESTS = [
           ("a frozen team sees the other side", "ask_frozen", "[k]], 1,", "[k]], 0,"),
           ("a frozen team draws the other one's numbers", "ask_frozen", "| kTeamB, base::Purpose::kAct", ", base::Purpose::kAct")),
     catch("test_rollout", "new boards drop the steps that waited for later rewards",
-          ("boards dealt anew go on with old steps", "deal_anew", "std::fill(window_size_.begin(), window_size_.end(), 0);", "")),
+          ("new boards continue with old steps", "start_new_games", "std::fill(window_size_.begin(), window_size_.end(), 0);", "")),
     catch("test_rollout", "a collector restored from a state plays the same games into the same replay",
           ("a second start loses the links of running games", "Collector::restore", "replay_.appended() - rows", "kNoRow")),
 
@@ -159,7 +159,7 @@ TESTS = [
     catch("test_train", "a recording's memory is not freed, and it reads no number on the host",
           ("layer norm takes the product's place", "forward_layer", "at::addcmul_out(layer.hidden, p.shift",
            "product = layer.normal; at::addcmul_out(layer.hidden, p.shift"),
-          ("an update asks for a number", "Adam::step", "steps.add_(1);", "steps.add_(1); if (norm_.item<float>() < 0) return norm_;")),
+          ("an update reads a number", "Adam::step", "steps.add_(1);", "steps.add_(1); if (norm_.item<float>() < 0) return norm_;")),
     catch("test_train", "each setting reaches its places in learner, boards and league, and no other",
           ("tanh explores in 0 to 1", "collector_options", "? -1.0 : 0.0", "? 0.0 : 0.0"),
           ("the league plays without the mask", "league_options", ".mask_fatal = o.mask_fatal", ".mask_fatal = false"),
@@ -189,7 +189,7 @@ TESTS = [
           ("each update draws the same rows", "HostArena::draw", "static_cast<std::uint64_t>(update)", "std::uint64_t{0}")),
     catch("test_train", "a rollout is learned from whole, oldest first, and shuffled anew in each epoch",
           ("each rollout is shuffled alike", "Rollout::shuffle", "random(seed_, update", "random(seed_, 0 * update"),
-          ("a rollout's links are lost", "Rollout::deal", "restart(0, replay.appended())", "restart(0, 0)")),
+          ("a rollout's links are lost", "Rollout::next_batch", "restart(0, replay.appended())", "restart(0, 0)")),
     catch("test_train", "an evaluation can be reproduced as a match with the saved weights",
           ("evaluations do not look ahead", "evaluate", "s.o.eval_how", "std::nullopt"),
           ("evaluations play without the mask", "evaluate", "mask_fatal}", "mask_fatal && false}"),
@@ -214,8 +214,8 @@ TESTS = [
            'state.counters.jobs["saved"] = 0; const nets::NamedTensors league ='),
           ("a second start records a game too many", "Recorder", "episodes_ended() / interval_", "episodes_ended() * 0")),
     catch("test_train", "with other boards a second start continues the first one's count of episodes and decay of epsilon",
-          ("epsilon begins anew with other boards", "deal_anew", "epsilon_ = count.epsilon;", ""),
-          ("games are numbered anew with other boards", "deal_anew", "started_ = count.started;", "")),
+          ("epsilon starts over with other boards", "start_new_games", "epsilon_ = count.epsilon;", ""),
+          ("games are numbered from 1 with other boards", "start_new_games", "started_ = count.started;", "")),
     catch("test_train", "a league restored from its state has the same state, and judges alike",
           ("a league forgets its judgements", "League::restore", "judgements_ = judgements.item", "judgements_ = 0 * judgements.item"),
           ("a league forgets who is hard", "League::restore", "member = known", "member.episode = known.episode")),
@@ -281,7 +281,7 @@ TESTS = [
     pytest("train/test_train.py::test_ranks_end_with_a_killed_torchrun",
            ("ranks outlive torchrun", "main", "snake_ddp::dist::end_with_torchrun();", "")),
     pytest("train/test_signals.py::test_playing_is_progress",
-           ("playing is no progress", "train", 's.watchdog.tick("playing");', ""),
+           ("playing does not count as progress", "train", 's.watchdog.tick("playing");', ""),
            targets=PROBE),
     pytest("train/test_signals.py::test_signals_while_a_slow_checkpoint_is_written_are_heeded_after_it",
            ("a request to save is forgotten while a checkpoint is written", "keep_checkpoints",

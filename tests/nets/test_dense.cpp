@@ -175,7 +175,7 @@ TEST_CASE("names and shapes are those of the reference", "[unit]") {
   }
 }
 
-TEST_CASE("a network trained on scaled features answers the same on raw ones after folding, and back",
+TEST_CASE("a network trained on scaled features has the same outputs on raw ones after folding, and back",
           "[unit]") {
   at::manual_seed(11);
   const nets::DenseShape shape{6, 16, 2, nets::Head::kIdentity, false};

@@ -111,7 +111,7 @@ TEST_CASE("two heads in one cell are a head-on, by length and by whether a safe 
                   "....................\n"
                   "....................\n",
                   meet) == Deaths{{'A', Death::kHeadOnLongerSafe}, {'D', Death::kHeadOnShorterSafe}});
-  // Walls of two mates leave only the cell where they meet; the wall is no box, for that cell is free.
+  // Walls of two mates leave only the cell where they meet; the snake is not boxed in, because that cell is free.
   CHECK(deaths_on("....................\n"
                   ">>>>>>>>B...........\n"
                   ">>>A.D<<............\n"

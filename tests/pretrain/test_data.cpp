@@ -155,17 +155,17 @@ TEST_CASE("ranks get even shares that cover the set exactly, or all except an in
           for (const bool drop : {false, true}) {
             const auto order = epoch_order(n, 1, 2);
             std::multiset<std::int64_t> seen;
-            Deal deal{0, ranks, batch, drop};
-            const std::int64_t count = batch_count(n, begin, deal);
+            Shares shares{0, ranks, batch, drop};
+            const std::int64_t count = batch_count(n, begin, shares);
             for (std::int64_t k = 0; k < count; ++k) {
               std::vector<std::int64_t> together;
-              for (deal.rank = 0; deal.rank < ranks; ++deal.rank) {
-                const auto mine = dealt(order, begin, k, deal);
+              for (shares.rank = 0; shares.rank < ranks; ++shares.rank) {
+                const auto mine = rank_batch(order, begin, k, shares);
                 REQUIRE(mine.size() == static_cast<std::size_t>(batch));
                 together.insert(together.end(), mine.begin(), mine.end());
               }
               // One rank with the batch of all gets the same in the same update.
-              REQUIRE(together == dealt(order, begin, k, {0, 1, batch * ranks, drop}));
+              REQUIRE(together == rank_batch(order, begin, k, {0, 1, batch * ranks, drop}));
               for (const std::int64_t i : together)
                 if (i != kNoSample) seen.insert(i);
             }
@@ -184,12 +184,12 @@ TEST_CASE("batches are the same however many threads make them", "[unit]") {
   const std::int64_t boards = write_set(folder / "a.boards", 6, 9);
   const BoardSet set(folder / "a.boards");
   const auto order = epoch_order(boards, 1, 0);
-  const Deal deal{0, 1, 7, false};
-  const std::int64_t count = batch_count(boards, 0, deal);
+  const Shares shares{0, 1, 7, false};
+  const std::int64_t count = batch_count(boards, 0, shares);
   SampleOptions sample;
   sample.view_radius = 4;
   const auto all = [&](int threads) {
-    Loader loader(set, count, [&](std::int64_t k) { return dealt(order, 0, k, deal); }, sample,
+    Loader loader(set, count, [&](std::int64_t k) { return rank_batch(order, 0, k, shares); }, sample,
                   {threads, 2, false});
     std::vector<at::Tensor> tensors;
     for (std::int64_t k = 0; k < count; ++k) {

@@ -107,7 +107,7 @@ def test_three_ways_to_begin_the_next_game_show_the_same_games(face, opponent):
     info = now[-1][4]
     assert info["_final_obs"].all() and same(list(info["final_obs"]), list(off[-1][0]))
     assert same(info["final_info"], off[-1][4]) and info["_final_info"].all()
-    # The next game: dealt by hand, in the step after the end, or in the same step.
+    # The next game: started by hand, in the step after the end, or in the same step.
     by_hand = made[AutoresetMode.DISABLED].reset(options={"reset_mask": np.ones(12, dtype=bool)})[0]
     ignored = (actions[0] + 1) % 4
     dealt, rewards, terminated, truncated, info = made[AutoresetMode.NEXT_STEP].step(ignored)

@@ -31,7 +31,7 @@ class Recorded:
             self.boards.append(boards)
             actions += [step["actions"] for step in steps]
             rewards += [step["reward"] for step in steps]
-            # No reversal was replaced, no bean was dealt.
+            # No reversal was replaced, no bean was added.
             certain += [step["actions"] == step["turned"] and step["beans"] == last["beans"] for last, step in zip([start, *steps], steps)]
         self.before = np.concatenate([boards[:-1] for boards in self.boards]).astype(STATE)
         self.after = np.concatenate([boards[1:] for boards in self.boards]).astype(STATE)
@@ -116,7 +116,7 @@ def test_a_match_is_that_of_the_program(a, b, games, flags):
 
 
 def test_a_batch_starts_and_plays_the_games_of_the_program(tmp_path):
-    """Board 0's game n is the program's game n: the same deal, the same new beans, the same scripted opponent."""
+    """Board 0's game n is the program's game n: the same start, the same new beans, the same scripted opponent."""
     done = call("eval", "--team_a", "level4", "--team_b", "level2", "--games", 4, "--seed", 11, "--no_swap_sides", "--record", tmp_path)
     assert done.returncode == 0, done.stderr
     batch, mover = Boards(1, opponent="level2", autoreset="disabled"), Team("level4")

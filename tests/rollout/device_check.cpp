@@ -215,7 +215,7 @@ void compare_games(const char* what, const play::Sight& sight) {
   const Both<Games> both([&](Memory& m) { return lay_out_games(m, sight); });
   const rollout::FleetArrays& f = both.host.f;
   const std::int64_t boards = options.boards;
-  for (std::int64_t b = 0; b < boards; ++b) rollout::deal(f, b, b + 1);
+  for (std::int64_t b = 0; b < boards; ++b) rollout::start_game(f, b, b + 1);
   *f.started = boards;
   *f.epsilon = 1;
   std::fill_n(filled(f.place), boards + 1, 0.99);
@@ -309,14 +309,15 @@ void measure(std::int64_t boards) {
   auto* const games = memory.take<std::uint32_t>("games", boards);
   const play::Sight plain{encode::ObsKind::k30}, view{encode::ObsKind::kView};
   auto* const out = memory.take<float>("seen", boards * play::kTeam * (view.features() + 1));
-  std::vector<game::State> dealt(static_cast<std::size_t>(boards));
+  std::vector<game::State> states_of_games(static_cast<std::size_t>(boards));
   for (std::int64_t b = 0; b < boards; ++b) {
     game::PhiloxChance chance(1, play::stream_of(b, 0));
-    game::reset(dealt[static_cast<std::size_t>(b)], chance);
+    game::reset(states_of_games[static_cast<std::size_t>(b)], chance);
   }
-  const std::size_t bytes = dealt.size() * sizeof(game::State);
-  copy(states, dealt.data(), bytes);
-  copy(games, std::vector<std::uint32_t>(dealt.size()).data(), dealt.size() * sizeof *games);
+  const std::size_t bytes = states_of_games.size() * sizeof(game::State);
+  copy(states, states_of_games.data(), bytes);
+  copy(games, std::vector<std::uint32_t>(states_of_games.size()).data(),
+       states_of_games.size() * sizeof *games);
   const auto run = [&](const auto& work) { Both<Games>::run_on_device(boards, work); };
   const double all = static_cast<double>(boards), line = 2 * static_cast<double>(bytes) / all,
                moved = seconds_of([&] { copy(others, states, bytes); });

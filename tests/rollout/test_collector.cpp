@@ -676,7 +676,7 @@ TEST_CASE("new boards drop the steps that waited for later rewards", "[unit]") {
   std::vector<rollout::Episode> episodes;
   for (int i = 0; i < 4; ++i) collector.step(policy, episodes);
   CHECK(rows.size() == 4);
-  collector.deal_anew(collector.count());
+  collector.start_new_games(collector.count());
   for (int i = 0; i < 2; ++i) collector.step(policy, episodes);
   CHECK(rows.size() == 4);
   collector.step(policy, episodes);
@@ -688,7 +688,7 @@ TEST_CASE("new boards differ from those before", "[unit]") {
   rollout::Collector collector(options_for(4), rows), fresh(options_for(4), rows);
   std::vector<std::uint64_t> known;
   for (const game::State& board : fresh.boards()) known.push_back(game::hash(board));
-  collector.deal_anew({50, 40, 0.25});
+  collector.start_new_games({50, 40, 0.25});
   CHECK(collector.episodes_ended() == 40);
   CHECK(collector.epsilon() == 0.25);
   for (const game::State& board : collector.boards())

@@ -1,4 +1,4 @@
-"""device_check where there is no device: it says so, and its comparisons see what differs."""
+"""device_check without a device: it says so, and its comparisons detect differences."""
 
 import re
 import subprocess

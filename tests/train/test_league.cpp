@@ -134,7 +134,7 @@ TEST_CASE("a judgement that a stop interrupted is played again as if there had b
   check_same(one.state(), other.state());
 }
 
-TEST_CASE("a frozen member stays as it was when the learner goes on", "[unit]") {
+TEST_CASE("a frozen member does not change while the learner does", "[unit]") {
   League league(small({Opponent::kLevel0}));
   const auto learner = untrained(1);
   judged(league, *learner, 10);

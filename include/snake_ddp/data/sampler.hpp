@@ -14,7 +14,7 @@ std::vector<std::int64_t> epoch_order(std::int64_t n, std::uint64_t seed, std::i
 
 /// How a sequence of samples is divided: into batches of all ranks, each divided into the ranks' parts,
 /// so that one rank with a batch of `batch` x `ranks` gets the same samples in the same updates.
-struct Deal {
+struct Shares {
   int rank = 0;
   int ranks = 1;
   std::int64_t batch = 1;  // per rank
@@ -23,11 +23,11 @@ struct Deal {
 };
 
 /// Batches of all ranks from position `begin` of n samples on: equally many on each rank.
-std::int64_t batch_count(std::int64_t n, std::int64_t begin, const Deal& deal);
+std::int64_t batch_count(std::int64_t n, std::int64_t begin, const Shares& shares);
 
 /// This rank's part of batch number `k` from position `begin` on.
-/// Shapes  returns [deal.batch], elements of `order` or kNoSample.
-std::vector<std::int64_t> dealt(const std::vector<std::int64_t>& order, std::int64_t begin, std::int64_t k,
-                                const Deal& deal);
+/// Shapes  returns [shares.batch], elements of `order` or kNoSample.
+std::vector<std::int64_t> rank_batch(const std::vector<std::int64_t>& order, std::int64_t begin,
+                                     std::int64_t k, const Shares& shares);
 
 }  // namespace snake_ddp::data

@@ -77,7 +77,7 @@ std::string set_aside(const std::string& run, std::int64_t step);
 /// Throws  FileError.
 std::vector<std::string> take_up(const std::string& run, const std::string& name, std::int64_t step);
 
-/// <run>/checkpoints/resumable tells programs that start runs that this one was stopped and can be resumed. On a full disk it
+/// <run>/checkpoints/resumable marks, for programs that start runs, a run that was stopped and can be resumed. On a full disk it
 /// may be empty.
 /// Throws  FileError if it cannot be created.
 void mark_resumable(const std::string& run, bool resumable);

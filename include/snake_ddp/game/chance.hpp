@@ -1,5 +1,5 @@
 // Sources of chance for the game. A Chance provides, in the order in which the rules call them:
-//   void  begin_reset()            a new board is dealt
+//   void  begin_reset()            a new board is set up
 //   Start start(state, snake)      a tail cell and a direction to grow in; called again until it fits
 //   void  begin_step(state)        a step begins
 //   uint8 turn(snake, forbidden)   a direction other than `forbidden`; called for every snake, used only if the

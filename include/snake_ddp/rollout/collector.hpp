@@ -113,10 +113,10 @@ class Collector {
   bool restore(const nets::NamedTensors& state, const std::string& what);
 
   /// New boards, none of which was played before.
-  void deal_anew(const GameCount& count);
+  void start_new_games(const GameCount& count);
 
  private:
-  void deal(std::size_t board);
+  void start_game(std::size_t board);
   void look();
   const at::Tensor& ask(nets::Policy& policy, const at::Tensor& observations);
   void ask_frozen();
