@@ -151,7 +151,7 @@ def main():
     parser.add_argument("--binary", default=str(ROOT / "snake_ddp"))
     parser.add_argument("--flag", action="append", default=[], help="one more flag of every run, as --flag=--hidden_size=64")
     parser.add_argument("--keep", type=pathlib.Path, help="move the runs' folders there")
-    parser.add_argument("--opponent", default="level2", help="who judges")
+    parser.add_argument("--opponent", default="level2", help="opponent in the evaluation")
     line = parser.parse_args()
     algo = json.loads(line.config.read_text()).get("algo", "ddpg")
     if algo not in VARIANTS:

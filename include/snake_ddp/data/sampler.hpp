@@ -1,4 +1,4 @@
-// Which rank learns from which sample, and when: functions of seed and epoch alone.
+// Which rank learns from which sample, and when: functions of seed and epoch only.
 #pragma once
 
 #include <cstdint>

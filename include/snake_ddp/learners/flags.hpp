@@ -1,4 +1,4 @@
-// Flags that several learners share, in groups. A flag of one learner alone is in that learner's own file.
+// Flags that several learners share, in groups. A flag of a single learner is in that learner's own file.
 #pragma once
 
 #include <cstdint>

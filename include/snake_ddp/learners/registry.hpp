@@ -22,7 +22,7 @@ struct LearnerOptions : SharedFlags {
       false;               // the plain path of the library's products, on the CPU too: the oracle of tests
   std::uint64_t seed = 1;  // of the initial weights; the same on every rank
   at::Device device = at::kCPU;
-  config::Values own = {};  // flags of one learner alone, by name; those missing have their defaults
+  config::Values own = {};  // flags of a single learner, by name; those missing have their defaults
 
   /// The own flags of a learner: a struct whose `fields()` lists its members.
   template <class Flags>

@@ -38,7 +38,7 @@ class BicnetNet {
   [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
   /// The defaults of torch.nn.Linear and torch.nn.LSTM: uniform in +-1/sqrt(fan_in), the LSTM's in +-1/sqrt(hidden). A
-  /// function of `seed` alone.
+  /// function of `seed` only.
   void init(std::uint64_t seed);
 
   /// Views under the reference's names: prev_dense.0.*, comm_net.lstm.*, post_dense.0.*, post_dense.2.*. Owner: this

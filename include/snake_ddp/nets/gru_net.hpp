@@ -30,7 +30,7 @@ class GruNet {
   [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
   /// The defaults of torch.nn.Linear and torch.nn.GRUCell: uniform in +-1/sqrt(fan_in), the unit's in +-1/sqrt(hidden).
-  /// A function of `seed` alone.
+  /// A function of `seed` only.
   void init(std::uint64_t seed);
 
   /// Views as torch.nn.Linear and torch.nn.GRUCell have them: NAME.0.weight [hidden, in], NAME.0.bias, gru.weight_ih

@@ -24,7 +24,7 @@ struct NamedBlock {
 
 std::vector<Block> blocks_of(const std::vector<NamedBlock>& named);
 
-/// Draws the blocks of `parameters`; a function of `seed` alone.
+/// Draws the blocks of `parameters`; a function of `seed` only.
 void init_blocks(const std::vector<NamedBlock>& named, FlatParameters& parameters, std::uint64_t seed);
 
 NamedTensors views_of(const std::vector<NamedBlock>& named, const FlatParameters& parameters);

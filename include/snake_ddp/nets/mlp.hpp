@@ -34,7 +34,7 @@ class Mlp {
   [[nodiscard]] FlatParameters& parameters() { return parameters_; }
   [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
-  /// torch.nn.Linear's default: uniform in +-1/sqrt(fan_in); the norms start as 1 and 0. A function of `seed` alone.
+  /// torch.nn.Linear's default: uniform in +-1/sqrt(fan_in); the norms start as 1 and 0. A function of `seed` only.
   void init(std::uint64_t seed);
 
   /// Views as torch.nn.Linear and LayerNorm have them: NAME.0.weight [hidden, in], NAME.0.bias, norm_0.weight,

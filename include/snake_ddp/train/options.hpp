@@ -13,7 +13,7 @@ namespace snake_ddp::train {
 
 /// Flags as they are given. Defaults are those of the Python trainer where it has the flag.
 struct TrainOptions : learners::SharedFlags {
-  config::Values learners_own;  // flags of one learner alone, by name; filled by `fields`
+  config::Values learners_own;  // flags of a single learner, by name; filled by `fields`
   config::Values jobs_own;      // intervals that only a periodic job reads, likewise
 
   std::string game_name = "snakes_3v3";

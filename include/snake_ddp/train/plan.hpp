@@ -42,7 +42,7 @@ struct Plan : TrainOptions {
 };
 
 /// Steps of each board between two votes of all ranks: about 20 updates, which is soon enough for a stop and seldom
-/// enough to cost nothing. It follows from the settings alone, so that each rank enters the same collectives in the
+/// enough to cost nothing. It follows only from the settings, so that each rank enters the same collectives in the
 /// same order.
 std::int64_t vote_interval(const Plan& plan);
 
