@@ -369,7 +369,7 @@ def test_a_run_that_was_killed_is_shown_up_to_its_last_whole_record(browser, tmp
     run = run_folder((tmp_path / "out").read_text())
     live = data_of(report(tmp_path / "live.html", run))["runs"][0]
     assert live["state"] == "running" and len(live["evaluations"]) >= 1
-    assert "its ladder is played" in live["ladder"]["why"] and not (run / "ladder.json").exists()
+    assert "plays its ladder" in live["ladder"]["why"] and not (run / "ladder.json").exists()
     process.send_signal(signal.SIGKILL)
     process.wait(PATIENCE_S)
     events = next(run.glob("events.out.tfevents.*"))
