@@ -367,7 +367,7 @@ def test_records_that_contradict_the_weights(tmp_path):
         (dict(obs=30), "obs is 30, not a str"),
         (dict(head="softmax"), 'it says head "softmax", but the weights are a Q-network\'s'),
         (dict(view_radius=4), 'view_radius 4 with observation "view"'),
-        (dict(tokens="tokens.pth"), "this network reads tokens; such teams play in the C++ program alone"),
+        (dict(tokens="tokens.pth"), "this network reads tokens; such teams play only in the C++ program"),
         (dict(gamma="much"), "gamma is 'much', not a float"),
         (dict(text="{"), "its record snake_ddp.json"),
         (dict(text="[]"), "its record snake_ddp.json"),

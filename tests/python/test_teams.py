@@ -132,11 +132,11 @@ def test_a_team_is_pickled_with_its_weights(tmp_path):
     assert pickle.loads(pickle.dumps(Team("territory"))).obs is None
 
 
-# ---- networks that the program alone can play ------------------------------------------------------------------------
+# ---- networks that only the program can play --------------------------------------------------------------------------
 
 @pytest.mark.parametrize("source, start, text", [
-    ("rqmix_updates.pth", "net0.", "this network has memory (rqmix); such teams play in the C++ program alone"),
-    ("bicnet_softmax_updates.pth", "actor0.", "this network communicates (BiCNet); such teams play in the C++ program alone"),
+    ("rqmix_updates.pth", "net0.", "this network has memory (rqmix); such teams play only in the C++ program"),
+    ("bicnet_softmax_updates.pth", "actor0.", "this network communicates (BiCNet); such teams play only in the C++ program"),
     ("ddpg_softmax_updates.pth", "critic0.", "is a critic, not an actor: give the actor_*.pth beside it"),
     ("qmix_updates.pth", "mixer0.", "is neither an actor nor a Q-network: its tensors are"),
 ])  # fmt: skip
