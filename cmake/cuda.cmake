@@ -32,8 +32,10 @@ if(SNAKE_DDP_CUDA STREQUAL "on" AND NOT SD_HAVE_KERNELS)
     "launch/requirements-cuda.txt into the environment of ${Python3_EXECUTABLE}, or name a toolkit with "
     "-DSNAKE_DDP_TOOLKIT=/usr/local/cuda")
 endif()
-# The oldest capability that CUDA 13 supports. Its intermediate code is always included: the driver translates it for others.
-set(SD_OLDEST_ARCHITECTURE 75)
+# Intermediate code for these is always included: the driver translates the newest that a device is not too old for. The first is
+# the oldest capability that CUDA 13 supports.
+set(SD_INTERMEDIATE_CODE 75 90)
+list(GET SD_INTERMEDIATE_CODE 0 SD_OLDEST_ARCHITECTURE)
 set(SD_CUDA_ARCHITECTURES ${SNAKE_DDP_CUDA_ARCHITECTURES})
 if(SD_HAVE_KERNELS AND NOT SD_CUDA_ARCHITECTURES)
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
@@ -74,7 +76,9 @@ function(sd_kernels room)
   foreach(arch ${SD_CUDA_ARCHITECTURES})
     list(APPEND targets -gencode arch=compute_${arch},code=sm_${arch})
   endforeach()
-  list(APPEND targets -gencode arch=compute_${SD_OLDEST_ARCHITECTURE},code=compute_${SD_OLDEST_ARCHITECTURE})
+  foreach(arch ${SD_INTERMEDIATE_CODE})
+    list(APPEND targets -gencode arch=compute_${arch},code=compute_${arch})
+  endforeach()
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cu)
   foreach(source ${sources})
     cmake_path(GET source FILENAME name)

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# launch/gpu_check.sh [FOLDER]: the first ten minutes on a machine with a GPU. Each step has a limit of its own; what it prints
-# goes into FOLDER (gpu_check), with a table of all steps as report.md and report.json. Without a GPU every step but the first is
-# reported as "not run: no device".
+# launch/gpu_check.sh [FOLDER]: the first ten minutes on a machine with a GPU. Each step has a limit of its own, and all of them
+# together have one; what a step prints goes into FOLDER (gpu_check), with a table of all steps and measurements as report.md and
+# report.json. Without a GPU every step but the first is reported as "not run: no device".
 #
 #   SNAKE_DDP_BIN=build/release   a build
+#   SNAKE_DDP_TOTAL_S=600         all steps together; what cannot begin in this time is reported as not run
 #   SNAKE_DDP_STEP_S=600          no step takes longer than this, whatever its own limit
 #
-# Exit code 0: nothing failed. 1: a step failed or took too long.
+# Exit code 0: nothing failed. 1: a step failed, took too long, or missed its bar.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 folder=${1:-gpu_check}
 bin=${SNAKE_DDP_BIN:-build/release}
+total=${SNAKE_DDP_TOTAL_S:-600}
 longest=${SNAKE_DDP_STEP_S:-600}
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
@@ -24,13 +26,15 @@ note() { printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" >>"$folder/steps.tsv"; }
 
 # step NAME LIMIT_S COMMAND...: one line of its output becomes the result: the last one.
 step() {
-  local name=$1 limit=$(($2 < longest ? $2 : longest)) log code=0 begin=$SECONDS reason
+  local name=$1 limit=$(($2 < longest ? $2 : longest)) left=$((total - SECONDS)) log code=0 begin=$SECONDS reason
   shift 2
   reason=$(absent) || command -v "$1" >/dev/null || reason="no $1"
+  [ -n "$reason" ] || [ $left -gt 0 ] || reason="the $total s of all steps are over"
   if [ -n "$reason" ]; then
     note "$name" "not run: $reason" 0 ""
     return
   fi
+  limit=$((limit < left ? limit : left))
   log=$folder/${name//[^a-z0-9]/_}.log
   timeout --kill-after=10 "$limit" "$@" >"$log" 2>&1 </dev/null || code=$?
   case $code in
@@ -40,49 +44,67 @@ step() {
   esac
 }
 
-train() { echo "$snake_ddp" train --device cuda --boards device --runs_dir "$folder/runs" --num_envs "$@"; }
+train() { "$snake_ddp" train --device cuda --boards device --runs_dir "$folder/runs" --num_envs "$@"; }
 
-# same_weights ALGO: recordings and a second stream change no bit.
+# same_weights ALGO: recordings change no bit, nor does a second stream that runs beside the first instead of after it.
 same_weights() {
-  local graph overlap line first=
-  for overlap in off on; do
-    first=
-    for graph in off on; do
-      line=$($(train 4 --algo "$1" --cuda_graph $graph --overlap $overlap --hidden_size 16 --batch_size 16 --max_episodes 40 \
-        --buffer_size 1000) | grep '^Fingerprint: ') || return 1
-      echo "overlap $overlap, cuda_graph $graph: $line"
-      [ -z "$first" ] || [ "$line" = "$first" ] || return 1
-      first=$line
-    done
+  local mode overlap graph waits line first=
+  for mode in off,off,0 off,on,0 on,off,1 on,off,0 on,on,0; do
+    IFS=, read -r overlap graph waits <<<"$mode"
+    [ $mode != on,off,1 ] || first=
+    line=$(CUDA_LAUNCH_BLOCKING=$waits train 4 --algo "$1" --cuda_graph "$graph" --overlap "$overlap" --hidden_size 16 \
+      --batch_size 16 --max_episodes 40 --buffer_size 1000 | grep '^Fingerprint: ') || return 1
+    echo "overlap $overlap, cuda_graph $graph: $line"
+    [ -z "$first" ] || [ "$line" = "$first" ] || return 1
+    first=$line
   done
 }
-export -f same_weights train
+
+# to_bar PERCENT SECONDS FLAGS...: trains until an evaluation shows so many games won, or for a minute.
+to_bar() {
+  local percent=$1 most=$2 log won begin=$SECONDS took code=0
+  shift 2
+  log=$(train 4096 --cuda_graph on --overlap on --eval_interval 2000 --max_minutes 1 --target_win_rate "0.$percent" "$@") || code=$?
+  took=$((SECONDS - begin))
+  echo "$log"
+  won=$(sed -nE 's/^\[Evaluation at episode .*: won ([0-9]+).*/\1/p' <<<"$log" | tail -n 1)
+  [ $code = 0 ] && [ -n "$won" ] || return 1
+  echo "won $won % after $took s; the bar is $percent % in $most s"
+  [ "$won" -ge "$percent" ] && [ $took -le "$most" ]
+}
+export -f same_weights to_bar train
 export snake_ddp folder
 
 # Without a driver too: it says so itself.
-device=${device:-none} step "device against host" 300 "$bin/tests/rollout/device_check"
+device=${device:-none} step "device against host" 180 "$bin/tests/rollout/device_check"
 # NoTests: a program without such a test fails.
-step "kernels against the host" 120 "$bin/tests/rollout/test_rollout" "[.device]" -w NoTests
+step "kernels against the host" 150 "$bin/tests/rollout/test_rollout" "[.device]" -w NoTests
 step "Adam on the device" 60 "$bin/tests/learners/test_learners" "[.device]" -w NoTests
 step "NCCL with one rank" 60 "$bin/tests/train/test_train" "[.device]" -w NoTests
 for algo in ddpg dqn qmix; do
   step "same weights: $algo" 60 bash -c 'same_weights "$0"' $algo
 done
-step "bench: game" 60 "$snake_ddp" bench game --device cuda --seconds 5
-step "bench: update" 90 "$snake_ddp" bench update --device cuda --batch_size 128 --batch_size 8192 --seconds 5
-loop="--cuda_graph on --overlap on --eval_interval 2000 --max_minutes 2"
-# shellcheck disable=SC2046,SC2086
-step "40 % against level 2" 150 $(train 4096 --config configs/cpu_fast.json $loop --target_win_rate 0.4)
-# shellcheck disable=SC2046,SC2086
-step "85 % with the view" 150 $(train 4096 --config configs/champion.json --opponent_mix level2:0.5,territory:0.5 $loop \
-  --target_win_rate 0.85)
+bench() { step "bench: $1" "$2" "$snake_ddp" bench "${@:3}" --device cuda --json; }
+bench "game" 60 game --boards 65536 --seconds 5
+bench "game, a million boards" 60 game --boards 1048576 --seconds 5
+bench "update" 60 update --batch_size 128 --batch_size 8192 --seconds 3
+for products in float32 tf32 bf16; do
+  bench "update, dqn with layer norm, $products" 30 update --config configs/champion.json --batch_size 384 --batch_size 8192 \
+    --products $products --seconds 1
+done
+step "40 % against level 2" 90 bash -c 'to_bar 40 60 --config configs/cpu_fast.json'
+step "85 % with the view" 90 bash -c 'to_bar 85 30 --config configs/champion.json --opponent_mix level2:0.5,territory:0.5'
 export PYTORCH_NO_CUDA_MEMORY_CACHING=1  # each tensor has memory of its own
 for tool in memcheck initcheck; do
-  step "sanitizer: $tool" 180 compute-sanitizer --tool $tool --error-exitcode 9 "$bin/tests/rollout/test_rollout" \
-    "a fleet on a device plays the collector's games and stores the same rows" -w NoTests
+  step "sanitizer: $tool" 120 compute-sanitizer --tool $tool --error-exitcode 9 "$bin/tests/rollout/test_rollout" \
+    "1 and 63 boards on a device play the collector's games" -w NoTests
 done
 unset PYTORCH_NO_CUDA_MEMORY_CACHING
-step "profile of kernels" 90 ncu --set full -k regex:run --launch-skip 40 -c 20 "$snake_ddp" bench game --device cuda --seconds 1
+# The first 20 calls of a bench warm up.
+for kernel in PlayBoard SeeView; do
+  step "profile: $kernel" 60 ncu --set full --kernel-name-base demangled -k regex:$kernel --launch-skip 20 -c 3 "$snake_ddp" \
+    bench game --device cuda --boards 65536 --seconds 0.1
+done
 
 DEVICE=${device:-none} python3 - "$folder" <<'END'
 import json
@@ -92,10 +114,25 @@ import sys
 
 folder = pathlib.Path(sys.argv[1])
 steps = [dict(zip(("step", "result", "seconds", "says"), line.split("\t"))) for line in (folder / "steps.tsv").read_text().splitlines()]
-report = {"device": os.environ["DEVICE"], "steps": [step | {"seconds": int(step["seconds"])} for step in steps]}
-(folder / "report.json").write_text(json.dumps(report, indent=1) + "\n")
-rows = [f"| {step['step']} | {step['result']} | {step['seconds']} | {step['says'].replace('|', ' ')} |" for step in steps]
-text = "\n".join([f"Device: {report['device']}", "", "| step | result | seconds | last line |", "|---|---|---|---|", *rows]) + "\n"
+benches = []
+for step in steps:
+    step["seconds"] = int(step["seconds"])
+    if step["says"].startswith('{"benches":'):
+        rows = json.loads(step["says"])["benches"]
+        step["says"] = f"{len(rows)} measurements"
+        benches += rows
+
+
+def table(heads, rows):
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join("| " + " | ".join(str(cell).replace("|", " ") for cell in line) + " |\n" for line in lines)
+
+
+text = f"Device: {os.environ['DEVICE']}\n\n" + table(["step", "result", "seconds", "last line"], [step.values() for step in steps])
+if benches:
+    text += "\n" + table(["bench", "value", "unit", "limit", "ratio"],
+                         [[row["name"], f"{row['value']:.4g}", row["unit"], f"{row['limit']:.4g}", f"{row['ratio']:.3f}"] for row in benches])
+(folder / "report.json").write_text(json.dumps({"device": os.environ["DEVICE"], "steps": steps, "benches": benches}, indent=1) + "\n")
 (folder / "report.md").write_text(text)
 print(text, end="")
 sys.exit(any(step["result"].startswith("failed") for step in steps))

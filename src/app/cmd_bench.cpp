@@ -31,8 +31,8 @@ struct BenchLine {
   std::string config;
   std::string algo;
   std::vector<std::int64_t> batch_sizes;
-  std::int64_t boards = 65536;
-  std::string device = "cpu";
+  std::vector<std::int64_t> boards;
+  std::string device = "cpu", products;
   double bucket_mb = pretrain::PretrainOptions{}.bucket_mb;
   bool json = false;
   std::string job, job_settings, job_result;
@@ -46,21 +46,24 @@ struct Bench {
 };
 
 Rows game_rows(const BenchLine& l) {
-  return l.device == "cpu" ? bench::measure_game(l.seconds)
-                           : bench::measure_device_game(l.seconds, l.boards, bench::device_named(l.device));
+  if (l.device == "cpu") return bench::measure_game(l.seconds);
+  std::vector<std::int64_t> boards = l.boards;
+  // A million do not fit the second-level cache of any device.
+  if (boards.empty())
+    boards =
+        l.device == "cuda" ? std::vector<std::int64_t>{65'536, 1'048'576} : std::vector<std::int64_t>{4096};
+  return bench::measure_device_game(l.seconds, boards, bench::device_named(l.device));
 }
 
 Rows update_rows(const BenchLine& l) {
-  const bool preset = !l.config.empty();
-  if (l.device != "cpu" && (preset || !l.algo.empty()))
-    throw base::UsageError(
-        fmt::format("bench update --device {} measures ddpg with the reference's sizes only: leave "
-                    "out --config and --algo",
-                    l.device));
+  if (l.device == "cpu" && !l.products.empty())
+    throw base::UsageError(fmt::format(
+        "--products {} is for the products of LibTorch's library: add --device cuda or pieces", l.products));
   std::vector<std::int64_t> sizes = l.batch_sizes;
-  if (sizes.empty() && !preset) sizes = {128, 1024, 4096};
-  return l.device == "cpu" ? bench::measure_update(l.seconds, sizes, l.config, l.algo)
-                           : bench::measure_device_update(l.seconds, sizes, bench::device_named(l.device));
+  if (sizes.empty() && l.config.empty()) sizes = {128, 1024, 4096};
+  if (l.device == "cpu") return bench::measure_update(l.seconds, sizes, l.config, l.algo);
+  return bench::measure_device_update(l.seconds, sizes, bench::device_named(l.device), l.config, l.algo,
+                                      l.products);
 }
 
 // Benches that start processes come first: the others leave LibTorch's threads running.
@@ -158,9 +161,15 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
                   "where the game and update benches run: cpu, cuda, or pieces (the device code on the CPU)")
       ->check(CLI::IsMember({"cpu", "cuda", "pieces"}))
       ->capture_default_str();
-  command.add_option("--boards", line->boards, "boards in the game bench on a device")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
-      ->capture_default_str();
+  command
+      .add_option("--boards", line->boards,
+                  "numbers of boards in the game bench on a device [65536 1048576, or 4096 with pieces]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
+  command
+      .add_option("--products", line->products,
+                  "precision of the products in the update bench on a device: float32, tf32, bf16 [that of "
+                  "--config]")
+      ->check(CLI::IsMember({"float32", "tf32", "bf16"}));
   command.add_option("--bucket_mb,--bucket-mb", line->bucket_mb, "bucket size in the reducer bench, in MiB")
       ->check(CLI::Range(0.001, 1024.0))
       ->capture_default_str();

@@ -12,14 +12,21 @@
 #include <functional>
 #include <optional>
 
+#include "snake_ddp/agents/plan.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/bench/jobs.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/gpus.hpp"
 #include "snake_ddp/encode/scaling.hpp"
-#include "snake_ddp/learners/ddpg.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
+#include "snake_ddp/nets/precision.hpp"
+#include "snake_ddp/play/turn.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
 #include "snake_ddp/rollout/fleet.hpp"
+#include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/recorded.hpp"
+#include "update_products.hpp"
 
 namespace snake_ddp::bench {
 namespace {
@@ -65,33 +72,20 @@ struct OwnStream {
 #endif
 };
 
-// The matrix products of an update on tensors of its own: those of bench_learner.cpp, by the library.
-Call products(std::int64_t rows, std::int64_t features, std::int64_t hidden, at::Device device) {
-  struct Product {
+// The matrix products of an update, each on tensors of its own.
+Call products_alone(const std::vector<Product>& products, at::Device device) {
+  struct Operands {
     at::Tensor left, right, out;
   };
-  std::vector<Product> all;
+  std::vector<Operands> all;
   const auto floats = at::TensorOptions(device).dtype(at::kFloat);
-  const auto add = [&](int times, std::int64_t m, std::int64_t n, std::int64_t p) {
-    for (; times > 0; --times)
-      all.push_back({at::randn({m, p}, floats), at::randn({p, n}, floats), at::empty({m, n}, floats)});
-  };
-  for (const std::int64_t in : {features + 1, features + 5}) {
-    const std::int64_t out = in == features + 1 ? 4 : 1;
-    const int forwards = out == 4 ? 2 : 3;  // the critic is asked once more for the actor
-    add(forwards, rows, hidden, in);
-    add(forwards, rows, out, hidden);
-    add(1, rows, hidden, out);
-    add(1, out, hidden, rows);
-    add(2, in, hidden, hidden);
-    add(1, in, hidden, rows);
-    add(1, hidden, hidden, in);
-    add(1, hidden, in, hidden);
+  for (const Product& p : products) {
+    for (std::int64_t k = 0; k < p.times; ++k)
+      all.push_back({p.left_transposed ? at::randn({p.p, p.m}, floats).t() : at::randn({p.m, p.p}, floats),
+                     at::randn({p.p, p.n}, floats), at::empty({p.m, p.n}, floats)});
   }
-  add(1, rows, hidden, 1);
-  add(1, rows, 4, hidden);
   return [all = std::move(all)]() mutable {
-    for (Product& p : all) at::mm_out(p.out, p.left, p.right);
+    for (Operands& o : all) nets::product_out(o.out, o.left, o.right);
   };
 }
 
@@ -112,50 +106,114 @@ at::Device device_named(const std::string& name) {
   return {at::kCUDA, 0};
 }
 
-std::vector<Row> measure_device_game(double seconds, std::int64_t boards, at::Device device) {
+namespace {
+
+// A step of games as training plays them: the network's answers, both teams' moves, rewards, transitions into replay, and what
+// is seen then.
+struct WholeStep {
+  const char* algo;
+  encode::ObsKind kind;
+  const char *obs, *opponent;
+};
+constexpr WholeStep kWholeSteps[] = {{"ddpg", encode::ObsKind::k30, "30", "level2"},
+                                     {"dqn", encode::ObsKind::kView, "view", "territory"}};
+
+Row whole_step(double seconds, std::int64_t boards, at::Device device, const WholeStep& w) {
+  rollout::CollectorOptions options;
+  options.num_envs = boards;
+  options.sight = {w.kind, encode::is_view(w.kind) ? encode::no_scaling() : encode::feature_scaling(w.kind)};
+  options.n_step = 3;
+  options.mask_fatal = true;
+  learners::LearnerOptions of_learner;
+  of_learner.algo = w.algo;
+  of_learner.features = options.sight.features();
+  of_learner.library_products = true;
+  of_learner.device = device;
+  const auto learner = learners::make_learner(of_learner);
+  const std::vector<replay::Column> columns = rollout::with_boards(learner->columns(), options.sight);
+  replay::DeviceBuffer replay(columns, boards * options.n_step, device);
+  rollout::Fleet fleet(options, agents::plan_of_mix(agents::parse_mix(w.opponent), 1), replay, 20);
+  const double step = recorded_seconds(seconds, device, [&] { fleet.step(learner->policy()); });
+
+  // Boards are read and written; a row of the window, one of replay, and what is seen are written.
+  std::int64_t floats = play::kAlignedWindowWidth + fleet.observations().numel() / boards;
+  for (std::size_t c = 0; c < columns.size(); ++c) floats += replay.column(c).size(1);
+  const at::Tensor from = at::zeros({boards, play::kBoardFloats}, fleet.observations().options());
+  at::Tensor to = at::empty_like(from), written = at::empty({boards, floats}, from.options());
+  const double bound = seconds_of(seconds, device, [&] {
+    to.copy_(from);
+    written.zero_();
+  });
+  const double all = static_cast<double>(boards);
+  return {fmt::format("device_step_{}_{}_{}_{}_boards", w.algo, w.obs, w.opponent, boards), all / step,
+          "steps/s", all / bound, bound / step};
+}
+
+}  // namespace
+
+std::vector<Row> measure_device_game(double seconds, const std::vector<std::int64_t>& board_counts,
+                                     at::Device device) {
+  const c10::NoGradGuard no_grad;
   const OwnStream stream(device);
-  const double part = seconds / 4;
+  const double part = seconds / static_cast<double>(8 * board_counts.size());
   std::vector<Row> rows;
   const play::Sight sight{encode::ObsKind::k30, encode::feature_scaling(encode::ObsKind::k30)};
-  for (const bool observed : {false, true}) {
-    rollout::Wanderers game(boards, 1, observed ? &sight : nullptr, device);
-    const double step = seconds_of(part, device, [&] { game.step(); });
-    at::Tensor copy = at::empty_like(game.boards()),
-               seen = observed ? at::empty_like(game.observations()) : at::Tensor();
-    const double bound = seconds_of(part, device, [&] {
-      copy.copy_(game.boards());
-      if (observed) seen.zero_();
-    });
-    const double all = static_cast<double>(boards);
-    rows.push_back(
-        {fmt::format("device_game_step{}_{}_boards", observed ? "_and_observe_30" : "_random", boards),
-         all / step, "steps/s", all / bound, bound / step});
+  for (const std::int64_t boards : board_counts) {
+    for (const bool observed : {false, true}) {
+      rollout::Wanderers game(boards, 1, observed ? &sight : nullptr, device);
+      const double step = seconds_of(part, device, [&] { game.step(); });
+      at::Tensor copy = at::empty_like(game.boards()),
+                 seen = observed ? at::empty_like(game.observations()) : at::Tensor();
+      const double bound = seconds_of(part, device, [&] {
+        copy.copy_(game.boards());
+        if (observed) seen.zero_();
+      });
+      const double all = static_cast<double>(boards);
+      rows.push_back(
+          {fmt::format("device_game_step{}_{}_boards", observed ? "_and_observe_30" : "_random", boards),
+           all / step, "steps/s", all / bound, bound / step});
+    }
+    for (const WholeStep& w : kWholeSteps) rows.push_back(whole_step(part, boards, device, w));
   }
   return rows;
 }
 
-std::vector<Row> measure_device_update(double seconds, const std::vector<std::int64_t>& batch_sizes,
-                                       at::Device device) {
+std::vector<Row> measure_device_update(double seconds, std::vector<std::int64_t> batch_sizes,
+                                       at::Device device, const std::string& config_file,
+                                       const std::string& algo, const std::string& products) {
   const c10::NoGradGuard no_grad;
   const OwnStream stream(device);
+  nlohmann::json run = run_settings(config_file);
+  if (!algo.empty()) run["algo"] = algo;
+  if (!products.empty()) run["products"] = products;
+  const train::TrainOptions settings = options_from(run);
+  if (!learners::find_learner(settings.algo).cuda_graphs)
+    throw base::UsageError(fmt::format(
+        "bench update --device: --algo {} has no updates that can be recorded; measure it with --device cpu",
+        settings.algo));
+  const train::Plan plan(settings);
+  nets::set_product_precision(plan.precision);
+  learners::LearnerOptions options = train::learner_options(plan, 1, device);
+  options.library_products = true;
+  if (batch_sizes.empty()) batch_sizes = {settings.batch_size};
+  const std::string what =
+      fmt::format("device_{}{}_update{}", options.algo, options.layer_norm ? "_layer_norm" : "",
+                  plan.precision == nets::Precision::kFloat32 ? "" : "_" + settings.products);
   std::vector<Row> rows;
   for (const std::int64_t batch_size : batch_sizes) {
-    learners::LearnerOptions options;
-    options.device = device;
-    options.library_products = true;
-    learners::Ddpg learner(options);
-    const replay::Batch batch = replay::random_batch(learner.columns(), batch_size, device);
-    const auto update = [&] { learner.update(batch, [](at::Tensor&) {}); };
+    const auto learner = learners::make_learner(options);
+    const replay::Batch batch = replay::random_batch(learner->columns(), batch_size, device);
+    const auto update = [&] { learner->update(batch, [](at::Tensor&) {}); };
     const double eager = seconds_of(seconds / 3, device, update),
                  recorded = recorded_seconds(seconds / 3, device, update),
-                 alone = recorded_seconds(
-                     seconds / 3, device,
-                     products(batch_size * 3, options.features, options.hidden_size, device));
-    rows.push_back({fmt::format("device_ddpg_update_batch_{}", batch_size), recorded * 1e6, "us", alone * 1e6,
-                    recorded / alone});
-    rows.push_back({fmt::format("device_ddpg_update_eager_batch_{}", batch_size), eager * 1e6, "us",
-                    recorded * 1e6, eager / recorded});
+                 alone = recorded_seconds(seconds / 3, device,
+                                          products_alone(products_of(options, *learner, batch_size), device));
+    rows.push_back(
+        {fmt::format("{}_batch_{}", what, batch_size), recorded * 1e6, "us", alone * 1e6, recorded / alone});
+    rows.push_back({fmt::format("{}_eager_batch_{}", what, batch_size), eager * 1e6, "us", recorded * 1e6,
+                    eager / recorded});
   }
+  nets::set_product_precision(nets::Precision::kFloat32);
   return rows;
 }
 

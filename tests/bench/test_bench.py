@@ -213,21 +213,35 @@ def test_the_update_bench_takes_its_sizes_from_a_preset():
     done = call("bench", "update", "--config", SOURCE / "configs/champion.json", "--seconds", "0.01", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["benches"][0]["name"] == "dqn_update_batch_384"
-    for refused in (("--algo", "dnq"), ("--algo", "dqn", "--device", "pieces")):
+    for refused, says in ((("--algo", "dnq"), "--algo dnq: not a known learner"),
+                          (("--algo", "bicnet", "--device", "pieces"), "--algo bicnet has no updates that can be recorded"),
+                          (("--products", "bf16"), "--products bf16 is for the products of LibTorch's library")):
         done = call("bench", "update", *refused)
-        assert done.returncode == 2 and "--algo" in done.stderr, done.stderr
+        assert done.returncode == 2 and says in done.stderr, done.stderr
+
+
+def rows_of(*line):
+    done = call("bench", *line, "--device", "pieces", "--seconds", "0.02", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["benches"]
+    assert all(math.isfinite(row[number]) and row[number] > 0 for row in rows for number in ("value", "limit", "ratio"))
+    return [row["name"] for row in rows]
 
 
 def test_the_benches_of_devices_run_their_work_on_the_cpu():
-    line = ("--device", "pieces", "--seconds", "0.02", "--json")
-    rows = []
-    for what in (("game", "--boards", "65"), ("update", "--batch_size", "8")):
-        done = call("bench", *what, *line)
-        assert done.returncode == 0, done.stderr
-        rows += json.loads(done.stdout)["benches"]
-    assert [row["name"] for row in rows] == ["device_game_step_random_65_boards", "device_game_step_and_observe_30_65_boards",
-                                             "device_ddpg_update_batch_8", "device_ddpg_update_eager_batch_8"]
-    assert all(row["value"] > 0 and row["limit"] > 0 and row["ratio"] > 0 for row in rows)
+    assert rows_of("game", "--boards", "65", "--boards", "3") == [
+        f"device_{what}_{boards}_boards" for boards in (65, 3)
+        for what in ("game_step_random", "game_step_and_observe_30", "step_ddpg_30_level2", "step_dqn_view_territory")]
+    assert rows_of("update", "--batch_size", "8") == ["device_ddpg_update_batch_8", "device_ddpg_update_eager_batch_8"]
+
+
+@pytest.mark.parametrize("algo", ["ddpg", "dqn", "qmix", "vdn"])
+@pytest.mark.parametrize("products", ["float32", "tf32", "bf16"])
+def test_the_update_bench_of_devices_has_each_learner_that_records_and_each_precision(tmp_path, algo, products):
+    preset = tmp_path / "small.json"
+    preset.write_text(json.dumps({"algo": "dqn", "layer_norm": True, "hidden_size": 16, "batch_size": 9}))
+    name = f"device_{algo}_layer_norm_update" + ("" if products == "float32" else f"_{products}")
+    assert rows_of("update", "--config", preset, "--algo", algo, "--products", products) == [f"{name}_batch_9", f"{name}_eager_batch_9"]
 
 
 def test_a_bench_on_a_gpu_that_is_not_there_says_so():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 from processes import BUILD, SOURCE, clean_environment
@@ -13,13 +14,15 @@ def program(path, *lines):
     path.chmod(0o755)
 
 
-def check(folder, *tools, build):
+def check(folder, *tools, build, **variables):
     path = os.pathsep.join([*map(str, tools), "/usr/local/bin", "/usr/bin", "/bin"])
     done = subprocess.run([SOURCE / "launch" / "gpu_check.sh", folder], capture_output=True, text=True, timeout=300,
-                          env=clean_environment(PATH=path, CUDA_VISIBLE_DEVICES="-1", SNAKE_DDP_BIN=build, SNAKE_DDP_STEP_S=2))
+                          env=clean_environment(PATH=path, CUDA_VISIBLE_DEVICES="-1", SNAKE_DDP_BIN=build, **{"SNAKE_DDP_STEP_S": 2} | variables))
     report = json.loads((folder / "report.json").read_text())
     assert (folder / "report.md").read_text() == done.stdout
-    assert len(report["steps"]) == len({step["step"] for step in report["steps"]}) == done.stdout.count("\n| ") - 1
+    assert len(report["steps"]) == len({step["step"] for step in report["steps"]})
+    assert all(f"\n| {row['name']} | {row['value']:.4g} | {row['unit']} |" in done.stdout for row in report["benches"])
+    assert done.stdout.count("\n| ") == 2 + len(report["steps"]) + (2 + len(report["benches"]) if report["benches"] else 0)
     return done.returncode, report["device"], {step["step"]: (step["result"], step["says"]) for step in report["steps"]}
 
 
@@ -32,26 +35,56 @@ def test_without_a_device_every_step_says_so(tmp_path):
     assert len(steps) >= 13 and set(steps.values()) == {("not run: no device", "")}
 
 
+def device_tools(folder):
+    """A GPU is listed, and its tools do what they watch, or find fault with it."""
+    program(folder / "nvidia-smi", "echo 'A fast one, 580.1, 9.0'")
+    program(folder / "compute-sanitizer", '[ "$PYTORCH_NO_CUDA_MEMORY_CACHING" = 1 ] || exit 7', '[ "$2" = memcheck ] && "${@:5}" || exit "$4"')
+    program(folder / "ncu", 'while [ "$1" != -k ]; do shift; done', '[ "$2" = regex:PlayBoard ] && [ "$3$4$PYTORCH_NO_CUDA_MEMORY_CACHING" = --launch-skip20 ] && "${@:7}"')
+    return folder
+
+
 def test_with_a_device_each_step_is_run_and_judged(tmp_path):
-    program(tmp_path / "bin" / "nvidia-smi", "echo 'A fast one, 580.1, 9.0'")
-    program(tmp_path / "bin" / "compute-sanitizer", '[ "$2" = memcheck ] && "${@:5}" || exit "$4"')
+    tools = device_tools(tmp_path / "bin")
     build = tmp_path / "build"
     program(build / "tests/rollout/test_rollout", '[ "${*: -2}" = "-w NoTests" ] || exit 8',
             '[ "$1" != "[.device]" ] || { echo 3 assertions failed; exit 3; }', "echo no errors")
     program(build / "tests/rollout/device_check", "echo window, DIFFERENT: boards; echo 1 of 5 parts differ; exit 1")
     program(build / "tests/learners/test_learners", "sleep 600")
-    # A recording of QMIX on two streams has other weights.
-    program(build / "src/app/snake_ddp", 'case "$*" in *qmix*"graph on --overlap on"*) w=2 ;; *) w=1 ;; esac',
+    # A recording of QMIX on two streams has other weights, and DQN's two streams do not wait for each other. The view's preset falls
+    # short of its bar, the other one reaches it.
+    program(build / "src/app/snake_ddp",
+            'if [ "$1" = bench ]; then echo \'{"benches":[{"name":"\'"$*"\'","value":12345.6,"unit":"us","limit":2,"ratio":0.5}]}\'; exit; fi',
+            'case "$*" in *cpu_fast*) won=41.0 ;; *) won=84.9 ;; esac',
+            'echo "[Evaluation at episode 9] against level2: won 1.0 % [0.5, 99.0] of 1000 games"',
+            'echo "[Evaluation at episode 19] against level2: won $won % [0.5, 99.0] of 1000 games"',
+            'case "$*$CUDA_LAUNCH_BLOCKING" in *qmix*"graph on --overlap on"*|*dqn*"graph off --overlap on"*1) w=2 ;; *) w=1 ;; esac',
             'echo "$1: Fingerprint"; echo "Fingerprint: weights $w"')
-    code, device, steps = check(tmp_path / "report", tmp_path / "bin", build=build)
+    code, device, steps = check(tmp_path / "report", tools, build=build)
     assert code == 1 and device == "A fast one, 580.1, 9.0"
     expected = {"device against host": ("failed: exit code 1", "1 of 5 parts differ"),
                 "kernels against the host": ("failed: exit code 3", "3 assertions failed"),
                 "Adam on the device": ("failed: longer than 2 s", ""),
-                "same weights: dqn": ("passed", "overlap on, cuda_graph on: Fingerprint: weights 1"),
+                "same weights: ddpg": ("passed", "overlap on, cuda_graph on: Fingerprint: weights 1"),
+                "same weights: dqn": ("failed: exit code 1", "overlap on, cuda_graph off: Fingerprint: weights 1"),
                 "same weights: qmix": ("failed: exit code 1", "overlap on, cuda_graph on: Fingerprint: weights 2"),
-                "bench: game": ("passed", "Fingerprint: weights 1"),
+                "bench: game": ("passed", "1 measurements"),
+                "bench: game, a million boards": ("passed", "1 measurements"),
+                "bench: update, dqn with layer norm, bf16": ("passed", "1 measurements"),
+                "40 % against level 2": ("passed", "won 41 % after 0 s; the bar is 40 % in 60 s"),
+                "85 % with the view": ("failed: exit code 1", "won 84 % after 0 s; the bar is 85 % in 30 s"),
                 "sanitizer: memcheck": ("passed", "no errors"),
-                "sanitizer: initcheck": ("failed: exit code 9", "")}
-    assert {name: steps[name] for name in expected} == expected
-    assert steps["NCCL with one rank"][0].startswith("not run: no ") and steps["profile of kernels"] == ("not run: no ncu", "")
+                "sanitizer: initcheck": ("failed: exit code 9", ""),
+                "profile: PlayBoard": ("passed", "1 measurements"),
+                "profile: SeeView": ("failed: exit code 1", "")}
+    assert {name: (steps[name][0], re.sub(r"after \d+ s", "after 0 s", steps[name][1])) for name in expected} == expected
+    assert steps["NCCL with one rank"][0].startswith("not run: no ")
+
+
+def test_all_steps_together_have_a_limit(tmp_path):
+    build = tmp_path / "build"
+    program(build / "tests/rollout/device_check", "echo all equal")
+    program(build / "tests/rollout/test_rollout", "sleep 600")
+    code, _, steps = check(tmp_path / "report", device_tools(tmp_path / "bin"), build=build, SNAKE_DDP_TOTAL_S=5, SNAKE_DDP_STEP_S=600)
+    results = [result for result, _ in steps.values()]
+    assert code == 1 and results[0] == "passed" and results[1].startswith("failed: longer than ")
+    assert {result for result in results[2:] if not result.startswith("not run: no ")} == {"not run: the 5 s of all steps are over"}

@@ -23,10 +23,8 @@
 #include <thread>
 #include <vector>
 
-#include "../../src/learners/adam_work.hpp"
-#include "../../src/replay/draw_rows.hpp"
-#include "../../src/rollout/fleet_work.hpp"
 #include "../host_loops.hpp"
+#include "work_arrays.hpp"
 
 namespace {
 
@@ -48,12 +46,6 @@ void copy(void* to, const void* from, std::size_t bytes) {
   } else {
     check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "copying");
   }
-}
-
-/// Functors only read some of the arrays that are filled here.
-template <class T>
-T* filled(const T* array) {
-  return const_cast<T*>(array);
 }
 
 /// Arrays in main memory, or on the device.
@@ -151,56 +143,6 @@ struct Both {
   Part host, device;
 };
 
-struct Games {
-  rollout::FleetArrays f{};
-  rollout::Seen seen{}, drawn{};  // of the boards now, and of rows of replay
-  replay::DrawRows draw{};
-};
-
-Games lay_out_games(Memory& m, const play::Sight& sight) {
-  Games g;
-  rollout::FleetArrays& f = g.f;
-  const std::int64_t boards = options.boards, row = play::kTeam * (sight.features() + 1);
-  f.rules.sight = sight;
-  f.rules.n_step = 3;
-  f.rules.mask_fatal = true;
-  f.opponents =
-      agents::plan_of_mix(agents::parse_mix("level0,level1,level2,level3,level4,evasion,territory"), 11);
-  f.num_boards = boards;
-  f.capacity = f.ended_capacity = 4 * boards;
-  f.best = encode::is_view(sight.kind);
-  f.decays = true;
-  f.boards = m.take<game::State>("boards", boards);
-  f.games = m.take<std::int64_t>("games", boards);
-  f.running = m.take<std::int64_t>("running games", boards * play::kFields);
-  f.running_epsilon = m.take<double>("running epsilon", boards);
-  f.window = m.take<float>("window", boards * f.rules.n_step * play::kAlignedWindowWidth);
-  f.window_size = m.take<std::int64_t>("window's size", boards);
-  f.window_next = m.take<std::int64_t>("window's next", boards);
-  f.epsilon = m.take<double>("epsilon", 1);
-  f.place = m.take<double>("place", boards + 1);
-  f.started = m.take<std::int64_t>("started", 1);
-  f.ended = m.take<std::int64_t>("ended", 1);
-  f.values = m.take<float>("values", boards * play::kActionFloats);
-  f.rivals = m.take<std::uint8_t>("rivals", boards * play::kTeam);
-  f.counts = m.take<std::int64_t>("counts", boards);
-  f.sums = m.take<std::int64_t>("sums", boards);
-  f.records = m.take<std::int64_t>("records", f.ended_capacity * rollout::kEndedFields);
-  f.record_epsilon = m.take<double>("records' epsilon", f.ended_capacity);
-  f.counter = m.take<std::int64_t>("replay's counters", replay::kCounters);
-  const std::int64_t seen = f.best ? play::kBoardFloats : row;
-  const std::int64_t widths[] = {seen, play::kActionFloats, play::kTeam,
-                                 seen, play::kTeam,         play::kActionFloats};
-  for (int s = 0; s < play::kBack; ++s)
-    f.column[s] = m.take<float>(play::kSourceNames[s], f.capacity * widths[s]);
-  g.seen = {sight, f.boards, nullptr, m.take<float>("seen", boards * row)};
-  g.draw = {7, f.counter + replay::kDraw, f.counter + replay::kSize, m.take<std::int64_t>("drawn", boards)};
-  if (f.best)
-    g.drawn = {sight, reinterpret_cast<game::State*>(f.column[play::kObservation]), g.draw.index,
-               m.take<float>("rows seen", boards * row)};
-  return g;
-}
-
 template <class Look>
 void see(const Both<Games>& both, const Look& look) {
   if (both.host.f.best) {
@@ -212,7 +154,8 @@ void see(const Both<Games>& both, const Look& look) {
 
 /// Games as training plays them, into replay and out of it again.
 void compare_games(const char* what, const play::Sight& sight) {
-  const Both<Games> both([&](Memory& m) { return lay_out_games(m, sight); });
+  const Both<Games> both(
+      [&](Memory& m) { return lay_out_games(m, sight, options.boards, 4 * options.boards); });
   const rollout::FleetArrays& f = both.host.f;
   const std::int64_t boards = options.boards;
   for (std::int64_t b = 0; b < boards; ++b) rollout::start_game(f, b, b + 1);
@@ -245,22 +188,6 @@ void compare_games(const char* what, const play::Sight& sight) {
   both.run(boards, [](const Games& g) { return g.draw; });
   if (f.best) see(both, [](const Games& g) { return g.drawn; });
   both.compare(fmt::format("{}: {} boards, {} steps", what, boards, options.steps));
-}
-
-struct Adam {
-  learners::BeginAdam begin;
-  learners::StepAdam step;
-  learners::AdamScales* scales;
-};
-
-Adam lay_out_adam(Memory& m, std::int64_t parameters) {
-  const auto floats = [&](const char* name, std::int64_t count) { return m.take<float>(name, count); };
-  auto* const scales = m.take<learners::AdamScales>("scales", 1);
-  return {{floats("norm", 1), floats("Adam's steps", 1), m.take<double>("rate", 1), 1.0, scales},
-          {scales, floats("gradient", parameters), floats("parameters", parameters),
-           floats("first moments", parameters), floats("second moments", parameters),
-           floats("targets", parameters), 0.01F},
-          scales};
 }
 
 void compare_adam() {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <catch2/catch.hpp>
+#include <cstring>
 
 #include "../host_loops.hpp"
 #include "../witness.hpp"
@@ -164,6 +165,57 @@ constexpr Case kCases[] = {
      4, 0.1, false, "level0"},
 };
 
+// What many boards hold after three steps. Games end at the second one.
+struct Played {
+  nets::NamedTensors state;
+  std::vector<at::Tensor> rows;
+  std::size_t ended;
+};
+
+constexpr Case kFeatures = {"30 features", encode::ObsKind::k30, kWeights, 0, 3, 2, 2, 0, 0.0, true,
+                            "level2"};
+constexpr Case kView = {"the view, territory", encode::ObsKind::kView, kValues, 0, 3, 1, 2, 0, 0.0, false,
+                        "level2,territory"};
+
+Played played(Case c, std::int64_t boards, at::Device device) {
+  c.boards = boards;
+  c.capacity = boards * c.n_step;
+  const agents::OpponentPlan plan = plan_of(c);
+  const rollout::CollectorOptions options = options_of(c, plan);
+  const auto columns = rollout::with_boards(
+      learners::columns_up_to(learners::kNextMoves, options.sight.features()), options.sight);
+  replay::DeviceBuffer buffer(columns, c.capacity, device);
+  rollout::Fleet fleet(options, plan, buffer, 20);
+  Reflex policy(options.sight.features(), c.answer);
+  for (std::int64_t t = 0; t < c.steps; ++t) fleet.step(policy);
+  std::vector<rollout::Episode> ended;
+  fleet.fetch(ended);
+  Played out{{}, {}, ended.size()};
+  replay::Buffer unused(columns, 1);
+  rollout::Collector as_fleet(options, unused);
+  fleet.copy_to(as_fleet);
+  out.state = as_fleet.state();
+  for (std::size_t k = 0; k < columns.size(); ++k) out.rows.push_back(buffer.column(k).to(at::kCPU));
+  out.rows.push_back(fleet.observations().to(at::kCPU));
+  return out;
+}
+
+// As bits: a board's may be no numbers.
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  return a.nbytes() == b.nbytes() &&
+         std::memcmp(a.contiguous().const_data_ptr(), b.contiguous().const_data_ptr(), a.nbytes()) == 0;
+}
+
+void compare_played(const Played& told, const Played& expected) {
+  for (std::size_t k = 0; k < expected.state.size(); ++k) {
+    CAPTURE(expected.state[k].first);
+    CHECK(same_bits(told.state[k].second, expected.state[k].second));
+  }
+  for (std::size_t k = 0; k < expected.rows.size(); ++k) CHECK(same_bits(told.rows[k], expected.rows[k]));
+  CHECK(told.ended == expected.ended);
+  CHECK(expected.ended == static_cast<std::size_t>(expected.rows.back().size(0)));
+}
+
 }  // namespace
 
 TEST_CASE("a fleet plays the collector's games and stores the same rows", "[property]") {
@@ -257,10 +309,44 @@ TEST_CASE("a fetch copies the games that ended, not their whole ring", "[unit]")
 }
 #endif
 
-// Hidden: test_device.py runs it where there is a GPU.
+// Hidden: test_device.py runs them where there is a GPU.
 TEST_CASE("a fleet on a device plays the collector's games and stores the same rows", "[.device]") {
   REQUIRE(rollout::have_kernels());
   for (const Case& c : kCases) compare(c, at::kCUDA);
+}
+
+// Few, for launch/gpu_check.sh's sanitizers, which slow a device down; replay has been filled, so that all of it may be read.
+TEST_CASE("1 and 63 boards on a device play the collector's games", "[.device]") {
+  REQUIRE(rollout::have_kernels());
+  for (const std::int64_t boards : {1, 63}) {
+    compare({"30 features", encode::ObsKind::k30, kWeights, boards, 40, 2, 17, 2 * boards, 0.0, true, ""},
+            at::kCUDA);
+    compare({"the view, territory", encode::ObsKind::kView, kValues, boards, 40, 1, 17, 2 * boards, 0.0,
+             false, "level2,territory"},
+            at::kCUDA);
+  }
+}
+
+TEST_CASE("the threads of a grid play each board once, however many there are", "[unit]") {
+  for (const std::int64_t boards : {1, 63, 65'536}) {
+    for (const Case& c : {kFeatures, kView}) {
+      if (boards > 63 && encode::is_view(c.kind)) continue;  // a view takes ten times as long
+      const Played plain = played(c, boards, at::kCPU);
+      const HostGoes goes(in_blocks_of(64));
+      compare_played(played(c, boards, at::kCPU), plain);
+    }
+  }
+}
+
+TEST_CASE("65,536 and 1,048,576 boards on a device move as on the host", "[.device]") {
+  REQUIRE(rollout::have_kernels());
+  for (const std::int64_t boards : {65'536, 1'048'576}) {
+    for (const Case& c : {kFeatures, kView}) {
+      const Played there = played(c, boards, at::kCUDA);
+      const HostGoes goes(threaded);
+      compare_played(there, played(c, boards, at::kCPU));
+    }
+  }
 }
 
 TEST_CASE("a plan names the schedule's opponents, and draws as a mix does", "[unit]") {

@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 
 #include <catch2/catch.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "snake_ddp/learners/adam.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
+#include "snake_ddp/nets/precision.hpp"
 #include "snake_ddp/rollout/fleet.hpp"
 
 #ifdef SD_HAVE_WITNESS
@@ -24,6 +26,7 @@ struct Case {
   bool layer_norm;
   config::Values own;
   std::int64_t actor_interval = 1;
+  const char* products = "float32";
 };
 
 const std::vector<Case> kCases = {
@@ -38,6 +41,8 @@ const std::vector<Case> kCases = {
     {"dqn without layer norm", "dqn", "30", false, {}},
     {"vdn", "vdn", "30", true, {}},
     {"qmix", "qmix", "view", true, {}},
+    {"ddpg in tf32", "ddpg", "30", true, {}, 1, "tf32"},
+    {"dqn in bf16", "dqn", "view", true, {}, 1, "bf16"},
 };
 
 train::TrainOptions options_of(const Case& c) {
@@ -47,6 +52,7 @@ train::TrainOptions options_of(const Case& c) {
   o.layer_norm = c.layer_norm;
   o.learners_own = c.own;
   o.actor_interval = c.actor_interval;
+  o.products = c.products;
   o.boards = "device";
   o.hidden_size = 8;
   o.batch_size = 8;
@@ -57,6 +63,14 @@ train::TrainOptions options_of(const Case& c) {
   o.epsilon_speed = 0.99;
   return o;
 }
+
+/// Of this precision while it lives.
+struct Products {
+  explicit Products(nets::Precision precision) { nets::set_product_precision(precision); }
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+  ~Products() { nets::set_product_precision(nets::Precision::kFloat32); }
+};
 
 struct Outcome {
   nets::NamedTensors state;
@@ -71,6 +85,7 @@ struct Outcome {
 Outcome played(const Case& c, const train::MakeRecording& record) {
   const train::Plan plan(options_of(c));
   at::set_num_threads(1);
+  const Products products(plan.precision);
   learners::LearnerOptions options = train::learner_options(plan, 1, at::kCPU);
   options.library_products = true;
   const auto learner = learners::make_learner(options);
@@ -101,6 +116,14 @@ Outcome played(const Case& c, const train::MakeRecording& record) {
 }
 
 }  // namespace
+
+TEST_CASE("each learner whose updates may be recorded is recorded here", "[unit]") {
+  std::set<std::string> may, are;
+  for (const learners::LearnerEntry& entry : learners::registry())
+    if (entry.cuda_graphs) may.insert(entry.name);
+  for (const Case& c : kCases) are.insert(c.algo);
+  CHECK(are == may);
+}
 
 TEST_CASE("changes reach a replay through tensors only: rate, epsilon, step and batch", "[unit]") {
   for (const Case& c : kCases) {

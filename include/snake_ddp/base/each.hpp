@@ -5,7 +5,22 @@
 #include <cstdint>
 #include <functional>
 
+#include "snake_ddp/base/host_device.hpp"
+
 namespace snake_ddp::base {
+
+/// The grid of a kernel: so many blocks of `per_block` indices that each index has its place; at most kMostBlocks. 0 where that
+/// is not enough, and for no indices.
+inline constexpr std::int64_t kMostBlocks = 2'147'483'647;
+constexpr std::int64_t blocks_of(std::int64_t count, std::int64_t per_block) {
+  const std::int64_t blocks = (count - 1) / per_block + 1;
+  return count > 0 && blocks <= kMostBlocks ? blocks : 0;
+}
+
+/// The index at a place of a block. It may need more than 32 bits.
+SD_HD constexpr std::int64_t index_at(unsigned block, unsigned per_block, unsigned place) {
+  return static_cast<std::int64_t>(block) * per_block + place;
+}
 
 /// How the host runs the indices; null: one after the other. Tests set it to run them in another order or in several
 /// threads, or to record them and run them again.
@@ -34,7 +49,7 @@ void each_on_host(std::int64_t count, const Work& work) {
 namespace each {
 template <class Work>
 __global__ void run(std::int64_t count, const __grid_constant__ Work work) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const std::int64_t i = index_at(blockIdx.x, blockDim.x, threadIdx.x);
   if (i < count) work(i);
 }
 
@@ -47,7 +62,7 @@ __global__ void run_together(std::int64_t count, const __grid_constant__ Work wo
   // As bytes: shared memory has no constructors.
   __shared__ alignas(Shared) unsigned char memory[kTogether / Work::kLanes][sizeof(Shared)];
   const int lane = threadIdx.x % Work::kLanes, piece = threadIdx.x / Work::kLanes;
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * (kTogether / Work::kLanes) + piece;
+  const std::int64_t i = index_at(blockIdx.x, kTogether / Work::kLanes, piece);
 #pragma unroll
   for (int phase = 0; phase < Work::kPhases; ++phase) {
     if (i < count) work(phase, i, lane, *reinterpret_cast<Shared*>(memory[piece]));
@@ -61,7 +76,9 @@ __global__ void run_together(std::int64_t count, const __grid_constant__ Work wo
 template <class Work>
 cudaError_t each_on_device(std::int64_t count, const Work& work, cudaStream_t stream, int block) {
   if (count == 0) return cudaSuccess;
-  each::run<<<static_cast<unsigned>((count + block - 1) / block), block, 0, stream>>>(count, work);
+  const std::int64_t blocks = blocks_of(count, block);
+  if (blocks == 0) return cudaErrorInvalidConfiguration;
+  each::run<<<static_cast<unsigned>(blocks), block, 0, stream>>>(count, work);
   return cudaGetLastError();
 }
 
@@ -70,9 +87,9 @@ template <class Work>
 requires requires { Work::kLanes; }
 cudaError_t each_on_device(std::int64_t count, const Work& work, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
-  constexpr int kPieces = each::kTogether / Work::kLanes;
-  each::run_together<<<static_cast<unsigned>((count + kPieces - 1) / kPieces), each::kTogether, 0, stream>>>(
-      count, work);
+  const std::int64_t blocks = blocks_of(count, each::kTogether / Work::kLanes);
+  if (blocks == 0) return cudaErrorInvalidConfiguration;
+  each::run_together<<<static_cast<unsigned>(blocks), each::kTogether, 0, stream>>>(count, work);
   return cudaGetLastError();
 }
 #endif

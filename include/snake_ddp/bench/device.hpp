@@ -12,13 +12,20 @@
 
 namespace snake_ddp::bench {
 
-/// Steps of so many boards with random moves, without and with observations; limit: copying the same bytes within the
-/// device's memory.
-std::vector<Row> measure_device_game(double seconds, std::int64_t boards, at::Device device);
+/// For each number of boards: steps with random moves, without and with observations; then whole steps, as training plays them,
+/// recorded as a CUDA graph (on a GPU): DDPG with 30 features against level 2, DQN with the view against territory. Limit:
+/// reading and writing the same bytes within the device's memory.
+std::vector<Row> measure_device_game(double seconds, const std::vector<std::int64_t>& board_counts,
+                                     at::Device device);
 
-/// One DDPG update, recorded as a CUDA graph (on a GPU) and queued as it is; limit: its matrix products alone.
-std::vector<Row> measure_device_update(double seconds, const std::vector<std::int64_t>& batch_sizes,
-                                       at::Device device);
+/// For each batch size: an update, recorded as a CUDA graph (on a GPU), held against its matrix products alone, recorded, too;
+/// and the same queued as it is, held against the recorded one.
+/// The learner and its sizes are those of the configuration file, of the reference without one; `algo` and the precision
+/// `products` replace the file's. Without `batch_sizes` it is the batch size of these settings.
+/// Throws   as config::set_from_file; UsageError for settings that do not go together, and for learners that do not record.
+std::vector<Row> measure_device_update(double seconds, std::vector<std::int64_t> batch_sizes,
+                                       at::Device device, const std::string& config_file,
+                                       const std::string& algo, const std::string& products);
 
 /// The device of --device cuda, and the CPU of --device pieces.
 /// Throws  UsageError where there is no GPU, or no kernels for it.
