@@ -166,7 +166,7 @@ constexpr Case kCases[] = {
 };
 
 // What many boards hold after three steps. Games end at the second one.
-struct Played {
+struct Held {
   nets::NamedTensors state;
   std::vector<at::Tensor> rows;
   std::size_t ended;
@@ -177,7 +177,7 @@ constexpr Case kFeatures = {"30 features", encode::ObsKind::k30, kWeights, 0, 3,
 constexpr Case kView = {"the view, territory", encode::ObsKind::kView, kValues, 0, 3, 1, 2, 0, 0.0, false,
                         "level2,territory"};
 
-Played played(Case c, std::int64_t boards, at::Device device) {
+Held held_after(Case c, std::int64_t boards, at::Device device) {
   c.boards = boards;
   c.capacity = boards * c.n_step;
   const agents::OpponentPlan plan = plan_of(c);
@@ -190,7 +190,7 @@ Played played(Case c, std::int64_t boards, at::Device device) {
   for (std::int64_t t = 0; t < c.steps; ++t) fleet.step(policy);
   std::vector<rollout::Episode> ended;
   fleet.fetch(ended);
-  Played out{{}, {}, ended.size()};
+  Held out{{}, {}, ended.size()};
   replay::Buffer unused(columns, 1);
   rollout::Collector as_fleet(options, unused);
   fleet.copy_to(as_fleet);
@@ -206,7 +206,7 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
          std::memcmp(a.contiguous().const_data_ptr(), b.contiguous().const_data_ptr(), a.nbytes()) == 0;
 }
 
-void compare_played(const Played& told, const Played& expected) {
+void compare_held(const Held& told, const Held& expected) {
   for (std::size_t k = 0; k < expected.state.size(); ++k) {
     CAPTURE(expected.state[k].first);
     CHECK(same_bits(told.state[k].second, expected.state[k].second));
@@ -331,9 +331,9 @@ TEST_CASE("the threads of a grid play each board once, however many there are", 
   for (const std::int64_t boards : {1, 63, 65'536}) {
     for (const Case& c : {kFeatures, kView}) {
       if (boards > 63 && encode::is_view(c.kind)) continue;  // a view takes ten times as long
-      const Played plain = played(c, boards, at::kCPU);
+      const Held plain = held_after(c, boards, at::kCPU);
       const HostGoes goes(in_blocks_of(64));
-      compare_played(played(c, boards, at::kCPU), plain);
+      compare_held(held_after(c, boards, at::kCPU), plain);
     }
   }
 }
@@ -342,9 +342,9 @@ TEST_CASE("65,536 and 1,048,576 boards on a device move as on the host", "[.devi
   REQUIRE(rollout::have_kernels());
   for (const std::int64_t boards : {65'536, 1'048'576}) {
     for (const Case& c : {kFeatures, kView}) {
-      const Played there = played(c, boards, at::kCUDA);
+      const Held there = held_after(c, boards, at::kCUDA);
       const HostGoes goes(threaded);
-      compare_played(there, played(c, boards, at::kCPU));
+      compare_held(there, held_after(c, boards, at::kCPU));
     }
   }
 }
