@@ -213,7 +213,7 @@ def test_the_update_bench_takes_its_sizes_from_a_preset():
     done = call("bench", "update", "--config", SOURCE / "configs/champion.json", "--seconds", "0.01", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["benches"][0]["name"] == "dqn_update_batch_384"
-    for refused, says in ((("--algo", "dnq"), "--algo dnq: not a known learner"),
+    for refused, says in ((("--algo", "dnq"), "--algo dnq: not a known value"),
                           (("--algo", "bicnet", "--device", "pieces"), "--algo bicnet has no updates that can be recorded"),
                           (("--products", "bf16"), "--products bf16 is for the products of LibTorch's library")):
         done = call("bench", "update", *refused)
