@@ -76,7 +76,7 @@ export -f same_weights to_bar train
 export snake_ddp folder
 
 # Without a driver too: it says so itself.
-device=${device:-none} step "device against host" 180 "$bin/tests/rollout/device_check"
+device=${device:-none} step "device against host" 240 "$bin/tests/rollout/device_check"
 # NoTests: a program without such a test fails.
 step "kernels against the host" 150 "$bin/tests/rollout/test_rollout" "[.device]" -w NoTests
 step "Adam on the device" 60 "$bin/tests/learners/test_learners" "[.device]" -w NoTests
