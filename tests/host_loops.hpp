@@ -29,13 +29,13 @@ inline void shuffled(std::int64_t count, const std::function<void(std::int64_t)>
   for (const std::int64_t i : order) work(i);
 }
 
-/// As a device goes: through a grid, where each thread does the piece that it finds.
+/// As a device goes: through a grid, where each thread runs its index.
 inline base::HostLoop in_blocks_of(unsigned per_block) {
   return [per_block](std::int64_t count, const std::function<void(std::int64_t)>& work) {
     const auto blocks = static_cast<unsigned>(base::blocks_of(count, per_block));
     for (unsigned block = 0; block < blocks; ++block) {
       for (unsigned place = 0; place < per_block; ++place) {
-        const std::int64_t i = base::piece_at(block, per_block, place);
+        const std::int64_t i = base::index_at(block, per_block, place);
         if (i < count) work(i);
       }
     }

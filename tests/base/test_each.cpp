@@ -9,7 +9,7 @@
 
 using namespace snake_ddp;
 
-TEST_CASE("a grid has one place for each piece", "[unit]") {
+TEST_CASE("a grid has one place for each index", "[unit]") {
   for (const unsigned per_block : {1U, 4U, 32U, 64U, 256U}) {
     for (const std::int64_t count : {0, 1, 63, 64, 65, 65'536, 1'048'576}) {
       CAPTURE(per_block, count);
@@ -21,11 +21,11 @@ TEST_CASE("a grid has one place for each piece", "[unit]") {
   }
 }
 
-TEST_CASE("a grid has more pieces than 32 bits count, and a limit", "[unit]") {
+TEST_CASE("a grid has more indices than 32 bits count, and a limit", "[unit]") {
   constexpr std::int64_t kMost = base::kMostBlocks * 64;
   static_assert(base::blocks_of(kMost, 64) == base::kMostBlocks && base::blocks_of(kMost + 1, 64) == 0);
   static_assert(base::blocks_of((std::int64_t{1} << 32) + 1, 4) == (std::int64_t{1} << 30) + 1);
   const auto last = static_cast<unsigned>(base::kMostBlocks - 1);
-  CHECK(base::piece_at(last, 64, 63) == kMost - 1);
-  CHECK(base::piece_at(1U << 30, 4, 3) == (std::int64_t{1} << 32) + 3);
+  CHECK(base::index_at(last, 64, 63) == kMost - 1);
+  CHECK(base::index_at(1U << 30, 4, 3) == (std::int64_t{1} << 32) + 3);
 }

@@ -35,10 +35,10 @@ TESTS = [
     catch("test_game", "a tail's cell may be entered, a neck's may not, and a snake without a way out has all four",
           ("tails are taken for certain death", "fatal_moves", "tails[owner] != cell", "tails[owner] < 255")),
 
-    catch("test_base", "a grid has one place for each piece",
-          ("a grid leaves its last pieces out", "blocks_of", "(count - 1) / per_block + 1", "count / per_block")),
-    catch("test_base", "a grid has more pieces than 32 bits count, and a limit",
-          ("pieces are counted with 32 bits", "piece_at", "static_cast<std::int64_t>(block) * per_block", "block * per_block")),
+    catch("test_base", "a grid has one place for each index",
+          ("a grid leaves its last indices out", "blocks_of", "(count - 1) / per_block + 1", "count / per_block")),
+    catch("test_base", "a grid has more indices than 32 bits count, and a limit",
+          ("indices are counted with 32 bits", "index_at", "static_cast<std::int64_t>(block) * per_block", "block * per_block")),
 
     catch("test_play", "a tail stays if its snake eats, and of two heads on a bean the first one eats",
           ("all heads on a bean eat", "ate", "first && ", "first || ")),

@@ -1,4 +1,4 @@
-// Pieces of work count boards, rows and parameters with 64 bits: what they do at place 5 of small arrays they do at place
+// Functors count boards, rows and parameters with 64 bits: what they do at index 5 of small arrays they do at index
 // 2^32 + 5 of huge ones, of which nothing exists but the pages that they touch.
 #include <sys/mman.h>
 
@@ -61,7 +61,7 @@ void check_same(const Sparse& near, const Sparse& far) {
   }
 }
 
-// One piece of work alone.
+// One index alone.
 template <class Work>
 void at_place(std::int64_t i, const Work& work) {
   if constexpr (requires { Work::kLanes; }) {
@@ -89,7 +89,7 @@ void observe_at(const Place& p, std::int64_t i, const Look& look) {
 void play_alone(Place& p) {
   rollout::FleetArrays& f = p.games.f;
   const std::int64_t b = p.board, before = b - kBoard;
-  rollout::deal(f, b, 1);
+  rollout::start_game(f, b, 1);
   *f.started = 1;
   *f.ended = before;
   *f.epsilon = 0.5;

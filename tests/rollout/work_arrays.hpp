@@ -1,4 +1,4 @@
-// The arrays of pieces of work as plain memory: of a fleet with its replay, and of Adam. `Memory` has a
+// The arrays of functors as plain memory: of a fleet with its replay, and of Adam. `Memory` has a
 // `T* take<T>(const char* name, std::int64_t count)`.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace snake_ddp {
 
-/// Pieces of work only read some of the arrays that tests fill.
+/// Functors only read some of the arrays that tests fill.
 template <class T>
 T* filled(const T* array) {
   return const_cast<T*>(array);
