@@ -17,6 +17,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "averaging.hpp"
 #include "periodic.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/files/run_folder.hpp"
@@ -361,6 +362,7 @@ void share(const Found& found, const RunState& state, const ordered_json& settin
   const nets::NamedTensors league = under(small, "league.");
   if (!league.empty() && !state.league.members().empty())
     state.league.restore(league, "the checkpoint's league");
+  state.averaging.restore(under(small, "averaging."), "the checkpoint");
   const auto epsilon = find(small, "games.epsilon");
   if (!epsilon || epsilon->numel() != 1 || epsilon->scalar_type() != at::kDouble)
     throw FileError("the checkpoint has no \"games.epsilon\"");
