@@ -1,4 +1,4 @@
-#include "averaging.hpp"
+#include "snake_ddp/train/averaging.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>

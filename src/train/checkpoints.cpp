@@ -7,11 +7,11 @@
 
 #include <filesystem>
 
-#include "averaging.hpp"
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/train/averaging.hpp"
 
 namespace snake_ddp::train {
 namespace {

@@ -78,7 +78,8 @@ std::int64_t vote_interval(const Plan& o) {
       std::clamp<std::int64_t>(static_cast<std::int64_t>(20.0 / std::max(updates_a_step, 1.0)), 1, 20);
   if (o.local_updates == 0 || updates_a_step == 0) return usual;
   // A vote comes with an average of weights, which is not to be more frequent than asked for.
-  return std::max(usual, std::llround(std::ceil(static_cast<double>(o.local_updates) / updates_a_step)));
+  return std::max(
+      usual, static_cast<std::int64_t>(std::ceil(static_cast<double>(o.local_updates) / updates_a_step)));
 }
 
 std::int64_t rollout_batches(const Plan& o) { return o.rollout_steps * o.num_envs / o.batch_size; }

@@ -17,7 +17,6 @@
 #include <sstream>
 #include <string_view>
 
-#include "averaging.hpp"
 #include "periodic.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/files/run_folder.hpp"
@@ -26,6 +25,7 @@
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/train/averaging.hpp"
 #include "weights.hpp"
 
 namespace snake_ddp::train {

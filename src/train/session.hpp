@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "arena.hpp"
-#include "averaging.hpp"
 #include "keeper.hpp"
 #include "late_stats.hpp"
 #include "periodic.hpp"
@@ -22,6 +21,7 @@
 #include "snake_ddp/records/log_file.hpp"
 #include "snake_ddp/running/folder.hpp"
 #include "snake_ddp/running/ranks.hpp"
+#include "snake_ddp/train/averaging.hpp"
 #include "snake_ddp/train/checkpoints.hpp"
 #include "snake_ddp/train/league.hpp"
 #include "snake_ddp/train/loop.hpp"

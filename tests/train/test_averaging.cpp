@@ -1,5 +1,5 @@
 // How ranks' updates come together, over every learner: two ranks are two threads of this process.
-#include "averaging.hpp"
+#include "snake_ddp/train/averaging.hpp"
 
 #include <ATen/ATen.h>
 
