@@ -5,10 +5,11 @@
 
 Needs root, /dev/net/tun and iproute2. A relay passes packets between the namespaces: it holds each back for --delay_ms, and
 for as long as the packets before it and itself occupy a line of --gbit. Both are floors, so the round trip of one byte over
-TCP is measured too. Each namespace has a host name of its own and --ranks ranks. For each network three kinds of run, in turn,
---rounds times: "apart" (as many single runs at once, no network), "flat" (--shared_memory=off: all ranks through Gloo), and
-"nodes" (a machine's ranks add in shared memory, one of each talks to the other). The table has updates a second, of all ranks
-together, and their ratio to "apart"; medians. Flags after -- are the runs'.
+TCP is measured too. Each namespace has a host name of its own and --ranks ranks. For each network all --kinds of run, in turn,
+--rounds times: "apart" (as many single runs at once, no network), "flat" (--shared_memory=off: all ranks through Gloo),
+"nodes" (a machine's ranks add in shared memory, one of each talks to the other), "late" (the same, --average_delay 1) and "local"
+(the same, --local_updates of --interval). The table has updates a second, of all ranks together, and their ratio to "apart";
+medians. Flags after -- are the runs'.
 """
 import argparse
 import collections
@@ -143,14 +144,17 @@ def updates_per_second(commands, seconds, folder):
             process.wait()
 
 
+KINDS = {"flat": ["--shared_memory=off"], "nodes": [], "late": ["--average_delay", 1], "local": ["--local_updates"]}
+
+
 def measure(holders, kind, line, folder):
     flags = [line.binary, "--max_minutes", line.seconds / 60, "--max_episodes", 10**9, "--threads", 1, *line.flags]
     ranks = 2 * line.ranks
     if kind == "apart":
         runs = [[(inside(holders[r % 2], *flags, "--seed", r + 1, "--runs_dir", f"{folder}/{r}"), {})] for r in range(ranks)]
     else:
-        shared = "on" if kind == "nodes" else "off"
-        runs = [[(inside(holders[r // line.ranks], *flags, f"--shared_memory={shared}", "--runs_dir", f"{folder}/{kind}"),
+        more = [*KINDS[kind], *([line.interval] if kind == "local" else [])]
+        runs = [[(inside(holders[r // line.ranks], *flags, *more, "--runs_dir", f"{folder}/{kind}"),
                   {"RANK": str(r), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(r % line.ranks), "LOCAL_WORLD_SIZE": str(line.ranks),
                    "MASTER_ADDR": address(0), "MASTER_PORT": "7711"}) for r in range(ranks)]]
     return updates_per_second(runs, line.seconds, folder)
@@ -161,6 +165,8 @@ def main():
     parser.add_argument("--delay_ms", type=float, nargs="+", default=[0.1, 0.5, 2.0], help="one way")
     parser.add_argument("--gbit", type=float, nargs="+", default=[1.0, 10.0])
     parser.add_argument("--ranks", type=int, default=2, help="of each machine")
+    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS), help="of runs, beside apart")
+    parser.add_argument("--interval", type=int, default=32, help="updates between averages of weights in local")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "snake_ddp")
@@ -175,16 +181,18 @@ def main():
                 with network(lines, delay_ms, gbit):
                     found = collections.defaultdict(list)
                     for _ in range(line.rounds):
-                        for kind in ("apart", "flat", "nodes"):
+                        for kind in ("apart", *line.kinds):
                             found[kind].append(measure(holders, kind, line, folder))
                     row = {kind: statistics.median(rates) for kind, rates in found.items()}
-                    rows.append({"ranks": line.ranks, "delay_ms": delay_ms, "gbit": gbit, "round_trip_us": round_trip_us(holders), **row})
+                    rows.append({"ranks": line.ranks, "interval": line.interval, "delay_ms": delay_ms, "gbit": gbit, "round_trip_us": round_trip_us(holders), **row})
                     print(rows[-1], file=sys.stderr, flush=True)
     text = f"2 x {line.ranks} ranks, updates a second of all ranks together\n\n"
-    text += "| Gbit/s | delay, ms | round trip, us | apart | flat | nodes | flat / apart | nodes / apart |\n|" + "---|" * 8 + "\n"
+    heads = ["Gbit/s", "delay, ms", "round trip, us", "apart", *line.kinds, *(f"{kind} / apart" for kind in line.kinds)]
+    text += f"| {' | '.join(heads)} |\n|" + "---|" * len(heads) + "\n"
     for r in rows:
-        text += (f"| {r['gbit']:g} | {r['delay_ms']:g} | {r['round_trip_us']:.0f} | {r['apart']:.0f} | {r['flat']:.0f} | {r['nodes']:.0f} | "
-                 f"{r['flat'] / r['apart']:.3f} | {r['nodes'] / r['apart']:.3f} |\n")
+        cells = [f"{r['gbit']:g}", f"{r['delay_ms']:g}", *(f"{r[name]:.0f}" for name in ("round_trip_us", "apart", *line.kinds)),
+                 *(f"{r[kind] / r['apart']:.3f}" for kind in line.kinds)]
+        text += f"| {' | '.join(cells)} |\n"
     line.out.with_suffix(".md").write_text(text)
     line.out.with_suffix(".json").write_text(json.dumps(rows, indent=1) + "\n")
     print(text)

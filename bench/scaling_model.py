@@ -13,7 +13,12 @@ measured times of two ranks. Not in the model: ranks that wait for the slowest o
   bench/scaling_model.py predict --compute_us 750 [--gpu_compute_us 200]
 
 Ranks of one machine add in shared memory, which the model takes as free; one of each machine talks to the others: a ring of
-machines, or, between two, one message each way, alpha + bytes * beta.
+machines, or, between two, one message each way, alpha + bytes * beta. What hides latency (docs/latency.md), per update:
+
+  late   max(compute, alpha + calls * bytes * beta) + alpha / 20                      one message, while the next update is computed
+  local  compute + (alpha + 4 * calls * bytes * beta) / K + alpha / max(20, K)        weights, targets and both moments, once in K
+
+The last terms are the ranks' votes.
 
   bench/nodes.py --out nodes && bench/scaling_model.py compare nodes.json       beside what was measured between two machines
 """
@@ -25,6 +30,8 @@ import sys
 
 BYTES = 36_400  # of a network's averaged gradient at 30 features and 256 hidden units
 CALLS = 2        # the critic's, then the actor's
+VOTE = 20        # updates between two votes, at least
+COPIES = 4       # of a network: weights, target, two moments
 
 # Times of an all-reduce that others published, in microseconds by bytes.
 NVLINK_8 = {2_048: 19.8, 131_072: 19.3, 262_144: 19.5, 1_048_576: 25.9}  # 8 GPUs, NCCL; sglang #22734
@@ -61,16 +68,30 @@ def machines_us(machines, size, alpha_us, beta_us):
     return alpha_us + size * beta_us if machines == 2 else all_reduce_us(machines, size, alpha_us, beta_us)
 
 
+def late_us(compute_us, machines, size, calls, alpha_us, beta_us):
+    vote_us = machines_us(machines, 0, alpha_us, beta_us)
+    return max(compute_us, machines_us(machines, calls * size, alpha_us, beta_us)) + vote_us / VOTE
+
+
+def local_us(compute_us, machines, size, calls, alpha_us, beta_us, interval):
+    vote_us = machines_us(machines, 0, alpha_us, beta_us)
+    return compute_us + machines_us(machines, COPIES * calls * size, alpha_us, beta_us) / interval + vote_us / max(VOTE, interval)
+
+
 def compared(rows, size, calls):
-    """[(row, flat, nodes)] of bench/nodes.py's rows: the share of the runs apart that the model gives each scheme. Gloo's message
-    is sent once its receiver has said that it waits: alpha is a round trip."""
+    """[(row, {scheme: share})] of bench/nodes.py's rows: the share of the runs apart that the model gives each scheme that was
+    measured. Gloo's message is sent once its receiver has said that it waits: alpha is a round trip."""
     found = []
     for row in rows:
         ranks = 2 * row["ranks"]
         compute_us = 1e6 * ranks / row["apart"]
         alpha_us, beta_us = row["round_trip_us"], 8e-3 / row["gbit"]
-        nodes = compute_us / (compute_us + calls * machines_us(2, size, alpha_us, beta_us))
-        found.append((row, efficiency(ranks, compute_us, size, calls, alpha_us, beta_us), nodes))
+        line = (size, calls, alpha_us, beta_us)
+        times_us = {"flat": update_us(ranks, compute_us, *line),
+                    "nodes": compute_us + calls * machines_us(2, size, alpha_us, beta_us),
+                    "late": late_us(compute_us, 2, *line),
+                    "local": local_us(compute_us, 2, *line, row.get("interval", 1))}
+        found.append((row, {kind: compute_us / us for kind, us in times_us.items() if kind in row}))
     return found
 
 
@@ -141,10 +162,14 @@ def main():
             alpha_us, beta_us = ring(points, 2)
             print(f"| {way} | {alpha_us:.1f} | {1000 * beta_us:.3f} | {1e-3 / beta_us:.2f} |")
     elif line.command == "compare":
-        print("| Gbit/s | delay, ms | flat / apart | model | nodes / apart | model |\n|---|---|---|---|---|---|")
-        for row, flat, nodes in compared(json.loads(line.file.read_text()), line.bytes, line.calls):
-            print(f"| {row['gbit']:g} | {row['delay_ms']:g} | {row['flat'] / row['apart']:.3f} | {flat:.3f} | "
-                  f"{row['nodes'] / row['apart']:.3f} | {nodes:.3f} |")
+        rows = compared(json.loads(line.file.read_text()), line.bytes, line.calls)
+        heads = ["Gbit/s", "delay, ms", *(head for kind in rows[0][1] for head in (f"{kind} / apart", "model"))]
+        print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+        for row, shares in rows:
+            cells = [f"{row['gbit']:g}", f"{row['delay_ms']:g}"]
+            for kind, share in shares.items():
+                cells += [f"{row[kind] / row['apart']:.3f}", f"{share:.3f}"]
+            print(f"| {' | '.join(cells)} |")
     elif line.command == "table":
         print_table("given", line.compute_us, line.bytes, line.calls, line.alpha_us, line.beta_ns / 1000, line.ranks)
     else:

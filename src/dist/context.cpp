@@ -27,6 +27,7 @@
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/base/wait.hpp"
 #include "snake_ddp/dist/stacks.hpp"
 
 namespace snake_ddp::dist {
@@ -144,6 +145,38 @@ void await_keys(c10d::Store& store, const std::string& prefix, const std::vector
 
 }  // namespace
 
+// What sums of tensors in main memory go through.
+struct Lines {
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo{};    // all ranks
+  std::unique_ptr<SharedSum> shared{};                  // the ranks of this machine
+  std::vector<Peer> peers{};                            // these
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> across{};  // the first rank of each machine; null on the others
+  bool many_machines = false;
+
+  [[nodiscard]] bool takes(const at::Tensor& tensor) const {
+    return shared && tensor.is_cpu() && tensor.is_contiguous() &&
+           (tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kLong);
+  }
+  template <class Number>
+  void add_machines(Number* values, at::Tensor& tensor, milliseconds limit);
+  void sum_in_shared_memory(at::Tensor& tensor, int divisor, milliseconds limit);
+};
+
+// One mean at a time, made by a thread of its own through lines of its own. The thread shares this: it may be left behind in
+// a call that the group no longer waits for.
+struct Background {
+  Lines lines;
+  int size = 1;
+  std::mutex mutex;
+  std::condition_variable changed;
+  at::Tensor tensor;      // being averaged
+  milliseconds limit{0};  // of that
+  bool asked = false, leaving = false, gone = false;
+  std::exception_ptr failure;  // of the last one
+
+  void work();
+};
+
 struct DistContext::Group {
   World world;
   Options options;
@@ -151,10 +184,8 @@ struct DistContext::Group {
   int exceptions_at_start = std::uncaught_exceptions();
   Meeting meeting{};
   std::vector<std::string> hosts{base::host_name()};
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo{};    // all ranks
-  std::unique_ptr<SharedSum> shared{};                  // the ranks of this machine
-  std::vector<Peer> peers{};                            // these
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> across{};  // the first rank of each machine; null on the others
+  Lines lines{};
+  std::shared_ptr<Background> background{};  // with options.background
 #ifdef SD_HAVE_CUDA
   c10::intrusive_ptr<c10d::Backend> nccl{};
 #endif
@@ -163,7 +194,6 @@ struct DistContext::Group {
   std::vector<int> lost{};  // the ranks that were missing then
   bool store_lost = false;  // it did not answer then
 
-  [[nodiscard]] bool many_machines() const { return peers.size() < hosts.size(); }
   [[nodiscard]] bool alone() const { return placement.backend == "none"; }
   [[nodiscard]] std::string self() const {
     return fmt::format("rank {} on {}", world.rank, base::host_name());
@@ -175,14 +205,13 @@ struct DistContext::Group {
   c10::intrusive_ptr<c10d::ProcessGroupGloo> connect_members(const Meeting& of, const std::string& name,
                                                              int place, Deadline deadline);
   void connect(Deadline deadline);
-  void share_memory(Deadline deadline);
+  void share_memory(Lines& through, const std::string& name, Deadline deadline);
+  void connect_background(Deadline deadline);
   void leave() noexcept;
   void close_connections();
 
   template <typename Body>
   void guarded(const std::string& what, Deadline deadline, Body body);
-  [[nodiscard]] bool in_shared_memory(const at::Tensor& tensor) const;
-  void add_machines(at::Tensor& tensor, milliseconds limit);
   void sum_in_shared_memory(at::Tensor& tensor, int divisor, Deadline deadline);
   template <typename Start>
   void run(const std::string& what, Deadline deadline, Start start);
@@ -252,8 +281,11 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo> DistContext::Group::connect_members(c
 }
 
 void DistContext::Group::connect(Deadline deadline) {
-  gloo = connect_members(meeting, "gloo", world.rank, deadline);
-  if (options.shared_memory && placement.backend == "gloo") share_memory(deadline);
+  lines.gloo = connect_members(meeting, "gloo", world.rank, deadline);
+  if (placement.backend == "gloo") {
+    if (options.shared_memory) share_memory(lines, "", deadline);
+    if (options.background) connect_background(deadline);
+  }
 #ifdef SD_HAVE_CUDA
   if (placement.backend != "nccl") return;
   // Two ranks on one GPU would hang or fail deep inside NCCL.
@@ -283,7 +315,9 @@ void DistContext::Group::connect(Deadline deadline) {
 
 // Sums go through shared memory if on each machine all ranks can open one segment and see each other's processes; else,
 // without a word, through Gloo. Containers may share a host name and neither of both.
-void DistContext::Group::share_memory(Deadline deadline) {
+void DistContext::Group::share_memory(Lines& through, const std::string& name, Deadline deadline) {
+  std::vector<Peer>& peers = through.peers;
+  std::unique_ptr<SharedSum>& shared = through.shared;
   Meeting leaders = meeting;  // the first rank of each machine
   leaders.members.clear();
   for (const Hello& m : meeting.members) {
@@ -297,7 +331,7 @@ void DistContext::Group::share_memory(Deadline deadline) {
     return static_cast<int>(std::find_if(ranks.begin(), ranks.end(), is_this) - ranks.begin());
   };
   const int size = static_cast<int>(peers.size()), leader = peers.front().rank;
-  const std::string key = kMemory + std::to_string(leader);
+  const std::string prefix = kMemory + name, key = prefix + std::to_string(leader);
   std::string address;
   if (world.rank == leader) {
     try {
@@ -308,7 +342,7 @@ void DistContext::Group::share_memory(Deadline deadline) {
     }
     meeting.store->set(key, address);
   } else {
-    await_keys(*meeting.store, kMemory, {leader}, deadline);
+    await_keys(*meeting.store, prefix, {leader}, deadline);
     if (!deadline.passed()) address = meeting.store->get_to_str(key);
   }
   bool fine = !address.empty() && std::none_of(peers.begin(), peers.end(),
@@ -321,8 +355,20 @@ void DistContext::Group::share_memory(Deadline deadline) {
   const std::vector<std::string> answers = gather(fine ? "yes" : "no", deadline);
   const bool all = std::find(answers.begin(), answers.end(), "no") == answers.end();
   if (broadcast_text(all ? "yes" : "no", deadline) != "yes") return shared.reset();
-  if (many_machines() && world.rank == leader)
-    across = connect_members(leaders, "gloo.machines", place_in(leaders.members), deadline);
+  through.many_machines = leaders.members.size() > 1;
+  if (through.many_machines && world.rank == leader)
+    through.across = connect_members(leaders, "gloo.machines" + name, place_in(leaders.members), deadline);
+}
+
+void DistContext::Group::connect_background(Deadline deadline) {
+  const auto made = std::make_shared<Background>();
+  made->size = world.size;
+  made->lines.gloo = connect_members(meeting, "gloo.background", world.rank, deadline);
+  if (options.shared_memory) share_memory(made->lines, ".background/", deadline);
+  // Nobody computes while the main thread does: what waits there takes a core from it.
+  if (made->lines.shared) made->lines.shared->sleep_at_once();
+  std::thread([made] { made->work(); }).detach();
+  background = made;
 }
 
 // Ends the connections, so that peers that wait for this rank notice at once. On a thread of its own: the
@@ -342,8 +388,18 @@ void DistContext::Group::close_connections() {
     });
   }
 #endif
-  if (shared) shared->give_up();
-  for (auto* const group : {&across, &gloo}) {
+  if (background) {
+    std::unique_lock lock(background->mutex);
+    background->leaving = true;
+    background->changed.notify_all();
+    if (background->lines.shared) background->lines.shared->give_up();
+    // It closes its connections itself, once it is in no call.
+    background->changed.wait_for(lock, kMoment, [this] { return background->gone; });
+    lock.unlock();
+    background.reset();
+  }
+  if (lines.shared) lines.shared->give_up();
+  for (auto* const group : {&lines.across, &lines.gloo}) {
     const auto held = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroupGloo>>(std::move(*group));
     group->reset();
     finishes_by(Deadline::in(kMoment), [held] { held->reset(); });
@@ -459,7 +515,7 @@ void DistContext::Group::guarded(const std::string& what, Deadline deadline, Bod
 template <typename Start>
 void DistContext::Group::run(const std::string& what, Deadline deadline, Start start) {
   guarded(what, deadline, [&](milliseconds limit) {
-    const c10::intrusive_ptr<c10d::Work> work = start(*gloo, limit);
+    const c10::intrusive_ptr<c10d::Work> work = start(*lines.gloo, limit);
     // The operation ends itself at the limit, so that its thread is free when the group is torn down.
     work->wait(limit + kMoment);
   });
@@ -598,12 +654,8 @@ at::Device DistContext::device() const { return group_->placement.device; }
 const std::vector<std::string>& DistContext::hosts() const { return group_->hosts; }
 Deadline DistContext::deadline() const { return Deadline::in(group_->options.timeout); }
 
-bool DistContext::Group::in_shared_memory(const at::Tensor& tensor) const {
-  return shared && tensor.is_cpu() && tensor.is_contiguous() &&
-         (tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kLong);
-}
-
-void DistContext::Group::add_machines(at::Tensor& tensor, milliseconds limit) {
+template <class Number>
+void Lines::add_machines(Number* values, at::Tensor& tensor, milliseconds limit) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> own{tensor};
   if (across->getSize() > 2) {
@@ -617,32 +669,68 @@ void DistContext::Group::add_machines(at::Tensor& tensor, milliseconds limit) {
   const auto sent = across->send(own, other, 0);
   sent->wait(limit + kMoment);
   received->wait(limit + kMoment);
-  tensor.add_(theirs[0]);
+  const Number* more = theirs[0].const_data_ptr<Number>();
+  for (std::int64_t i = 0; i < tensor.numel(); ++i) values[i] += more[i];
 }
 
 // The ranks of a machine add their numbers, the machines' first ranks add the sums, and hand the result to the others.
-void DistContext::Group::sum_in_shared_memory(at::Tensor& tensor, int divisor, Deadline deadline) {
-  const auto sum = [&](auto* values, milliseconds limit) {
+void Lines::sum_in_shared_memory(at::Tensor& tensor, int divisor, milliseconds limit) {
+  const auto sum = [&](auto* values) {
     using Number = std::remove_pointer_t<decltype(values)>;
     const Deadline until = Deadline::in(limit);
     const auto count = static_cast<std::size_t>(tensor.numel());
-    shared->sum(values, count, static_cast<Number>(many_machines() ? 1 : divisor), peers, until);
-    if (!many_machines()) return;
+    shared->sum(values, count, static_cast<Number>(many_machines ? 1 : divisor), peers, until);
+    if (!many_machines) return;
     if (across) {
-      add_machines(tensor, limit);
+      add_machines(values, tensor, limit);
       for (std::size_t i = 0; i < count; ++i) values[i] /= static_cast<Number>(divisor);
     }
     shared->broadcast(values, count, peers, until);
   };
-  guarded(fmt::format("all-reduce of {}", describe(tensor)), deadline, [&](milliseconds limit) {
-    tensor.scalar_type() == at::kFloat ? sum(tensor.data_ptr<float>(), limit)
-                                       : sum(tensor.data_ptr<std::int64_t>(), limit);
-  });
+  tensor.scalar_type() == at::kFloat ? sum(tensor.data_ptr<float>()) : sum(tensor.data_ptr<std::int64_t>());
+}
+
+void DistContext::Group::sum_in_shared_memory(at::Tensor& tensor, int divisor, Deadline deadline) {
+  guarded(fmt::format("all-reduce of {}", describe(tensor)), deadline,
+          [&](milliseconds limit) { lines.sum_in_shared_memory(tensor, divisor, limit); });
+}
+
+void Background::work() {
+  const at::NoGradGuard no_grad;
+  std::unique_lock lock(mutex);
+  for (;;) {
+    base::wait_until(changed, lock, [this] { return asked || leaving; });
+    if (leaving) break;
+    lock.unlock();
+    std::exception_ptr why;
+    try {
+      if (lines.takes(tensor)) {
+        lines.sum_in_shared_memory(tensor, size, limit);
+      } else {
+        std::vector<at::Tensor> tensors{tensor};
+        lines.gloo->allreduce(tensors, all_reduce_options(limit))->wait(limit + kMoment);
+        tensor.div_(size);
+      }
+    } catch (...) {  // a thread's entry: finish_mean throws it on
+      why = std::current_exception();
+    }
+    lock.lock();
+    failure = why;
+    asked = false;
+    changed.notify_all();
+  }
+  lock.unlock();
+  // Ends the connections, so that peers that wait for this rank notice.
+  lines.across.reset();
+  lines.gloo.reset();
+  lock.lock();
+  gone = true;
+  changed.notify_all();
 }
 
 void DistContext::all_reduce_sum(at::Tensor& tensor, Deadline deadline) {
   if (group_->alone()) return;
-  if (group_->in_shared_memory(tensor)) return group_->sum_in_shared_memory(tensor, 1, deadline);
+  if (group_->lines.takes(tensor)) return group_->sum_in_shared_memory(tensor, 1, deadline);
   group_->run_on(tensor, fmt::format("all-reduce of {}", describe(tensor)), deadline,
                  [](c10d::Backend& backend, std::vector<at::Tensor>& tensors, milliseconds limit) {
                    return backend.allreduce(tensors, all_reduce_options(limit));
@@ -650,18 +738,45 @@ void DistContext::all_reduce_sum(at::Tensor& tensor, Deadline deadline) {
 }
 
 void DistContext::post_mean(const at::Tensor& tensor) {
-  if (!group_->alone() && group_->in_shared_memory(tensor) && tensor.scalar_type() == at::kFloat) {
-    group_->shared->post(tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel()));
+  if (!group_->alone() && group_->lines.takes(tensor) && tensor.scalar_type() == at::kFloat) {
+    group_->lines.shared->post(tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel()));
   }
 }
 
 void DistContext::all_reduce_mean(at::Tensor& tensor, Deadline deadline) {
   if (group_->alone()) return;
   SD_CHECK(tensor.is_floating_point(), "the mean of whole numbers");
-  if (group_->in_shared_memory(tensor)) return group_->sum_in_shared_memory(tensor, size(), deadline);
+  if (group_->lines.takes(tensor)) return group_->sum_in_shared_memory(tensor, size(), deadline);
   all_reduce_sum(tensor, deadline);
   const at::NoGradGuard no_grad;
   tensor.div_(size());
+}
+
+void DistContext::start_mean(const at::Tensor& tensor) {
+  if (group_->alone()) return;
+  SD_CHECK(group_->background && tensor.is_cpu() && tensor.is_contiguous() && tensor.is_floating_point(),
+           "a mean in the background");
+  Background& background = *group_->background;
+  const std::lock_guard lock(background.mutex);
+  SD_CHECK(!background.asked && !background.tensor.defined(), "two means in the background");
+  background.tensor = tensor;
+  background.limit = usable(group_->options.timeout);
+  background.asked = true;
+  background.changed.notify_all();
+}
+
+void DistContext::finish_mean(Deadline deadline) {
+  if (group_->alone()) return;
+  SD_CHECK(group_->background && group_->background->tensor.defined(), "no mean was started");
+  Background& background = *group_->background;
+  const std::string what = fmt::format("all-reduce of {} in the background", describe(background.tensor));
+  group_->guarded(what, deadline, [&](milliseconds limit) {
+    std::unique_lock lock(background.mutex);
+    if (!background.changed.wait_for(lock, limit + kMoment, [&] { return !background.asked; }))
+      throw std::runtime_error("no result within the limit");
+    background.tensor.reset();
+    if (background.failure) std::rethrow_exception(background.failure);
+  });
 }
 
 void DistContext::broadcast(at::Tensor& tensor, int root, Deadline deadline) {

@@ -51,6 +51,9 @@ class SharedSum {
   template <class Number>
   void broadcast(Number* values, std::size_t count, const std::vector<Peer>& peers, base::Deadline deadline);
 
+  /// From now on a wait here does not spin: for a thread beside one that computes.
+  void sleep_at_once() { spins_ = false; }
+
   /// Ends the others' waits for this process, within moments. For one whose own call failed elsewhere.
   void give_up() noexcept;
 
@@ -70,7 +73,7 @@ class SharedSum {
   int place_, size_;
   int descriptor_ = -1;
   std::uint64_t round_ = 0;
-  bool posted_ = false;
+  bool posted_ = false, spins_ = true;
   std::chrono::nanoseconds patience_ =
       std::chrono::microseconds(100);  // how long the next wait spins before it sleeps
   Layout* layout_ = nullptr;

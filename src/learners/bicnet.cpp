@@ -128,6 +128,11 @@ nets::NamedTensors Bicnet::state() {
   return out;
 }
 
+std::vector<Trained> Bicnet::trained() {
+  updates_tensor_.fill_(updates_);  // state_changed reads it
+  return {actor_.trained(), critic_.trained()};
+}
+
 void Bicnet::state_changed() {
   const c10::NoGradGuard no_grad;
   updates_ = updates_tensor_.item<std::int64_t>();

@@ -159,6 +159,13 @@ nets::NamedTensors Ddpg::state() {
   return out;
 }
 
+std::vector<Trained> Ddpg::trained() {
+  updates_tensor_.fill_(updates_);  // state_changed reads it
+  std::vector<Trained> all{actor_.trained()};
+  for (DdpgTrainee& critic : critics_) all.push_back(critic.trained());
+  return all;
+}
+
 void Ddpg::state_changed() {
   const c10::NoGradGuard no_grad;
   updates_ = updates_tensor_.item<std::int64_t>();

@@ -98,6 +98,11 @@ class QLearnerWith : public QLearner {
     if (mixing_) mixing_->add_state(out, "", "target.", "mixer_adam.");
     return out;
   }
+  [[nodiscard]] std::vector<Trained> trained() override {
+    std::vector<Trained> all{q_.trained()};
+    if (mixing_) all.push_back(mixing_->trained());
+    return all;
+  }
   /// The network; and its mixing network, or else its target, or else the network again.
   [[nodiscard]] nets::NamedTensors exported_actor() override { return q_.net.named(); }
   [[nodiscard]] nets::NamedTensors exported_critic() override {

@@ -86,6 +86,7 @@ class WithTokens final : public Learner, private nets::Policy {
     remember_reader();
   }
 
+  std::vector<Trained> trained() override { return inner_->trained(); }
   nets::NamedTensors exported_actor() override { return inner_->exported_actor(); }
   nets::NamedTensors exported_critic() override { return inner_->exported_critic(); }
   void start_from_exported() override { inner_->start_from_exported(); }

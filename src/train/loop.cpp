@@ -37,7 +37,8 @@ void train(Session& s) {
   Arena& arena = *s.arena;
   std::vector<rollout::Episode> ended;
   const auto learn = [&] {
-    arena.learn(s.average);
+    arena.learn(s.averaging->lent());
+    s.averaging->updated();
     ++n.updates;
     n.updates_due -= 1.0;
     s.watchdog.tick("learning");
@@ -71,6 +72,9 @@ void train(Session& s) {
 
     // 4. Report. Without this step the weights would be the same.
     report(s, ended);
+
+    // What all ranks decide and do together, they do with equal weights.
+    if (n.steps % s.votes_every == 0) s.averaging->meet();
 
     // 5. Keep: save, vote with all ranks whether to go on, compare weights, evaluate, take checkpoints.
     go_on = keep(s);

@@ -135,6 +135,7 @@ void begin_checkpoint(Session& s) {
     }
   }
   s.arena->save();
+  s.averaging->settle();
   s.checkpoints->begin(s.state());
 }
 
@@ -263,8 +264,10 @@ bool begin_periodic(Session& s) {
 }
 
 bool keep(Session& s) {
-  if (s.keeper) run_complete(s, When::kStep);
-  if (s.counters.steps % s.votes_every != 0) return true;
+  const bool is_vote = s.counters.steps % s.votes_every == 0;
+  // Between averages the weights are those of one rank.
+  if (s.keeper && (is_vote || s.o.local_updates == 0)) run_complete(s, When::kStep);
+  if (!is_vote) return true;
   const std::int64_t episode = s.arena->count().episodes_ended;
   const bool late = s.o.max_minutes > 0 && s.seconds() > s.o.max_minutes * 60;
   vote(s, {running::stop_requested(), running::take_save_request(), episode >= s.o.max_episodes, late,

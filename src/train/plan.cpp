@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "snake_ddp/base/error.hpp"
@@ -73,7 +74,12 @@ std::int64_t vote_interval(const Plan& o) {
       learns_from_rollouts(o)
           ? static_cast<double>(o.rollout_epochs * rollout_batches(o)) / static_cast<double>(o.rollout_steps)
           : o.updates_per_step * static_cast<double>(o.num_envs);
-  return std::clamp<std::int64_t>(static_cast<std::int64_t>(20.0 / std::max(updates_a_step, 1.0)), 1, 20);
+  const auto usual =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(20.0 / std::max(updates_a_step, 1.0)), 1, 20);
+  if (o.local_updates == 0 || updates_a_step == 0) return usual;
+  // A vote comes with an average of weights, which is not to be more frequent than asked for.
+  return std::max(
+      usual, static_cast<std::int64_t>(std::ceil(static_cast<double>(o.local_updates) / updates_a_step)));
 }
 
 std::int64_t rollout_batches(const Plan& o) { return o.rollout_steps * o.num_envs / o.batch_size; }
@@ -96,6 +102,8 @@ void check_start(const Plan& o, const dist::World& world, int gpus) {
   const dist::Placement placement = dist::choose_placement(world, asked, gpus);
   if (o.precision != nets::Precision::kFloat32 && placement.device.is_cpu())
     throw base::UsageError(fmt::format("--products {} is for GPUs, and this run is on the CPU", o.products));
+  if (o.average_delay > 0 && placement.device.is_cuda())
+    throw base::UsageError("--average_delay is for ranks on CPUs: add --device cpu");
   if (o.records_updates && placement.device.is_cuda() && placement.backend == "gloo")
     throw base::UsageError(
         "--cuda_graph on: gradients averaged through Gloo cannot be recorded; use --dist_backend nccl, "

@@ -25,6 +25,7 @@
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/train/averaging.hpp"
 #include "weights.hpp"
 
 namespace snake_ddp::train {
@@ -361,6 +362,7 @@ void share(const Found& found, const RunState& state, const ordered_json& settin
   const nets::NamedTensors league = under(small, "league.");
   if (!league.empty() && !state.league.members().empty())
     state.league.restore(league, "the checkpoint's league");
+  state.averaging.restore(under(small, "averaging."), "the checkpoint");
   const auto epsilon = find(small, "games.epsilon");
   if (!epsilon || epsilon->numel() != 1 || epsilon->scalar_type() != at::kDouble)
     throw FileError("the checkpoint has no \"games.epsilon\"");

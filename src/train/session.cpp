@@ -49,15 +49,23 @@ rollout::CollectorOptions watched(rollout::CollectorOptions options, std::option
   return options;
 }
 
-learners::Average averaged_by(dist::DistContext& context, SpanTimer& all_reduce) {
-  const auto post = [&context](const at::Tensor& gradient) { context.post_mean(gradient); };
-  const auto average = [&](at::Tensor& gradient) {
+std::unique_ptr<Averaging> new_averaging(const Plan& o, learners::Learner& learner,
+                                         dist::DistContext& context, SpanTimer& all_reduce) {
+  const auto timed = [&context, &all_reduce](const auto& wait) {
     if (context.backend() == "none") return;
     all_reduce.start();
-    context.all_reduce_mean(gradient, context.deadline());
+    wait();
     all_reduce.stop();
   };
-  return {post, average};
+  const Means means{
+      [&context](const at::Tensor& gradient) { context.post_mean(gradient); },
+      [&context, timed](at::Tensor& t) { timed([&] { context.all_reduce_mean(t, context.deadline()); }); },
+      [&context](const at::Tensor& t) { context.start_mean(t); },
+      [&context, timed] { timed([&] { context.finish_mean(context.deadline()); }); }};
+  if (o.average_delay > 0) return average_late(means);
+  if (o.local_updates > 0)
+    return average_weights(learner, {o.local_updates, o.outer_momentum, o.outer_rate}, means);
+  return average_every_update(means);
 }
 
 #ifdef SD_HAVE_CUDA
@@ -190,7 +198,7 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
       world(world_of),
       watch(watch_of),
       ranks(world, {o.dist_backend, o.device, o.shared_memory, o.join_timeout, o.dist_timeout,
-                    running::build_text(), patience}),
+                    running::build_text(), patience, o.average_delay > 0}),
       settings(agreed_settings(options, context)),
       votes_every(vote_interval(o)),
 #ifdef SD_HAVE_CUDA
@@ -202,7 +210,7 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
       collector(watched(collector_options(o, context.rank(), league, learner->policy().memory()), recorder),
                 replay),
       all_reduce(context.device()),
-      average(averaged_by(context, all_reduce)),
+      averaging(new_averaging(o, *learner, context, all_reduce)),
       stats(context.device()) {
   const Launch launch = launch_of(world, context);
   const Origin origin = origin_of(o, launch, context);
@@ -217,6 +225,7 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
     if (o.load_model) load_weights(o, FeatureMap(o), *learner);
     share_weights(*learner, context);
   }
+  averaging->begin();
   jobs = schedule(*this);
   arena = new_arena(*this, lines);
   // A rank that cannot begin has failed by now. Only then is a new run's folder made, or an old one's written to.
@@ -240,6 +249,7 @@ void Session::note(const std::string& line) {
 }
 
 base::ExitCode end(Session& s) {
+  s.averaging->settle();
   const bool stopped = s.agreed.stop > 0 && !s.agreed.is_finished;
   const std::int64_t episode = s.arena->count().episodes_ended;
   if (s.o.check_consistency > 0)

@@ -21,6 +21,7 @@
 #include "snake_ddp/records/log_file.hpp"
 #include "snake_ddp/running/folder.hpp"
 #include "snake_ddp/running/ranks.hpp"
+#include "snake_ddp/train/averaging.hpp"
 #include "snake_ddp/train/checkpoints.hpp"
 #include "snake_ddp/train/league.hpp"
 #include "snake_ddp/train/loop.hpp"
@@ -53,7 +54,7 @@ struct Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  [[nodiscard]] RunState state() { return {*learner, collector, replay, counters, league}; }
+  [[nodiscard]] RunState state() { return {*learner, collector, replay, counters, league, *averaging}; }
   /// Seconds of training, earlier starts included.
   [[nodiscard]] double seconds() const { return start.seconds + seconds_since(begin); }
   /// A line in train.rank{R}.log. Every rank but 0 has one if it sees the folder and may write there.
@@ -81,7 +82,7 @@ struct Session {
   std::unique_ptr<Arena> arena;
   Reported reported;
   SpanTimer all_reduce;
-  learners::Average average;
+  const std::unique_ptr<Averaging> averaging;
   LateStats stats;
 
   std::string folder;  // rank 0 writes it, all ranks know it

@@ -95,7 +95,7 @@ def test_two_machines_on_a_slow_network_can_be_measured(tmp_path):
     assert done.returncode == 0, done.stderr
     row, = json.loads((tmp_path / "nodes.json").read_text())
     assert row["round_trip_us"] > 2000
-    assert min(row["apart"], row["nodes"], row["flat"]) > 0
+    assert min(row[kind] for kind in ("apart", "flat", "nodes", "late", "local")) > 0
     done = script(BENCH / "scaling_model.py", "compare", tmp_path / "nodes.json")
     assert done.returncode == 0 and done.stdout.count("\n") == 3, done.stdout
 
@@ -104,9 +104,20 @@ def test_the_scaling_model_of_machines_sends_one_message_between_two():
     assert scaling_model.machines_us(2, 1000, 2.0, 0.01) == pytest.approx(2.0 + 10)
     assert scaling_model.machines_us(3, 1000, 2.0, 0.01) == scaling_model.all_reduce_us(3, 1000, 2.0, 0.01)
     row = {"ranks": 2, "delay_ms": 0.1, "gbit": 1.0, "round_trip_us": 300.0, "apart": 2000.0, "flat": 1.0, "nodes": 1.0}
-    (_, flat, nodes), = scaling_model.compared([row], 10_000, 2)
-    assert flat == pytest.approx(2000 / (2000 + 2 * (6 * 300 + 1.5 * 80)))
-    assert nodes == pytest.approx(2000 / (2000 + 2 * (300 + 80)))
+    (_, shares), = scaling_model.compared([row], 10_000, 2)
+    assert shares == {"flat": pytest.approx(2000 / (2000 + 2 * (6 * 300 + 1.5 * 80))),
+                      "nodes": pytest.approx(2000 / (2000 + 2 * (300 + 80)))}
+
+
+def test_the_scaling_model_of_what_hides_latency_counts_one_message_and_the_votes():
+    network = (10_000, 2, 300.0, 0.008)  # bytes, calls, alpha, beta: 460 us for an update's gradients
+    assert scaling_model.late_us(2000, 2, *network) == pytest.approx(2000 + 15)
+    assert scaling_model.late_us(400, 2, *network) == pytest.approx(460 + 15)
+    assert scaling_model.local_us(2000, 2, *network, 10) == pytest.approx(2000 + (300 + 640) / 10 + 15)
+    assert scaling_model.local_us(2000, 2, *network, 40) == pytest.approx(2000 + (300 + 640) / 40 + 7.5)
+    row = {"ranks": 2, "gbit": 1.0, "round_trip_us": 300.0, "apart": 2000.0, "late": 1.0, "local": 1.0, "interval": 40}
+    (_, shares), = scaling_model.compared([row], 10_000, 2)
+    assert shares == {"late": pytest.approx(2000 / 2015), "local": pytest.approx(2000 / 2031)}
 
 
 def test_the_scaling_model_counts_messages_and_bytes():

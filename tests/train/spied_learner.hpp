@@ -58,6 +58,7 @@ class SpiedLearner final : public learners::Learner {
   at::Tensor measured() const override { return inner_->measured(); }
   nets::NamedTensors state() override { return inner_->state(); }
   void state_changed() override { inner_->state_changed(); }
+  std::vector<learners::Trained> trained() override { return inner_->trained(); }
   nets::NamedTensors exported_actor() override { return inner_->exported_actor(); }
   nets::NamedTensors exported_critic() override { return inner_->exported_critic(); }
   void start_from_exported() override { inner_->start_from_exported(); }

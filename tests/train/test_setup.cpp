@@ -302,6 +302,10 @@ const std::vector<Row>& rows() {
       {SD_SET(resume, "never"), {}},
       {SD_SET(max_minutes, 9), {}},
       {SD_SET(lr_end, 0.25), {}},
+      {SD_SET(average_delay, 1), {}},
+      {SD_SET(local_updates, 50), {{"vote_interval", "50"}}},
+      {SD_SET(outer_momentum, 0.9), {}},
+      {SD_SET(outer_rate, 0.7), {}},
   };
   return all;
 }

@@ -24,6 +24,7 @@ struct Options {
   std::chrono::milliseconds timeout{600'000};
   std::string fingerprint;           // of the build; ranks with different builds are rejected
   bool shared_memory = true;         // with Gloo, ranks of one machine sum floats through it
+  bool background = false;           // for start_mean, with Gloo
   std::function<bool()> stopping{};  // whether a stop was requested; joining then ends soon
 };
 
@@ -102,6 +103,14 @@ class DistContext {
   /// Announces `tensor` to the other ranks before its all_reduce_mean, which must be the next collective: work
   /// between the two hides the differences between ranks. Has an effect only in shared memory.
   void post_mean(const at::Tensor& tensor);
+
+  /// Starts what all_reduce_mean does, in a thread of its own, beside this thread's work and calls. Needs
+  /// `options.background`, and Gloo. One at a time.
+  /// Shapes   as all_reduce_mean, floats in main memory; not to be touched before finish_mean returns.
+  void start_mean(const at::Tensor& tensor);
+
+  /// Waits for the mean that was started. Its own limit, `options.timeout`, runs from the start.
+  void finish_mean(base::Deadline deadline);
 
   /// Replaces `tensor` by rank `root`'s. Otherwise like all_reduce_sum.
   void broadcast(at::Tensor& tensor, int root, base::Deadline deadline);

@@ -60,6 +60,7 @@ class Ddpg final : public Learner {
   [[nodiscard]] at::Tensor measured() const override;
   [[nodiscard]] nets::NamedTensors state() override;
   void state_changed() override;
+  [[nodiscard]] std::vector<Trained> trained() override;
   [[nodiscard]] nets::NamedTensors exported_actor() override { return actor_.net.named(); }
   [[nodiscard]] nets::NamedTensors exported_critic() override { return critics_.front().net.named(); }
   void start_from_exported() override;

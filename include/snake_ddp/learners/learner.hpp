@@ -15,6 +15,12 @@
 
 namespace snake_ddp::learners {
 
+/// A network that is trained, as flat tensors. Views.
+struct Trained {
+  at::Tensor weights;
+  std::vector<at::Tensor> beside;  // Adam's moments, and the target's weights where there is one
+};
+
 class Learner {
  public:
   virtual ~Learner() = default;
@@ -51,8 +57,11 @@ class Learner {
   /// Everything that a bit-exact continuation needs: weights, targets, moments, step counters. Views; Owner:
   /// learner.
   [[nodiscard]] virtual nets::NamedTensors state() = 0;
-  /// Must be called after tensors from `state()` were written.
+  /// Must be called after tensors from `state()` or `trained()` were written.
   virtual void state_changed() = 0;
+
+  /// All networks that it trains, always in one order. Owner: learner.
+  [[nodiscard]] virtual std::vector<Trained> trained() = 0;
 
   /// What goes into actor_N.pth and critic_N.pth, under the reference's names where it has such a network. Views;
   /// Owner: learner.

@@ -9,6 +9,7 @@
 
 #include "snake_ddp/learners/adam.hpp"
 #include "snake_ddp/learners/average.hpp"
+#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
 
 namespace snake_ddp::learners {
@@ -68,6 +69,12 @@ class Trainee {
     nets::add_under(out, weights, net.named());
     if (target_) nets::add_under(out, targets, target_->named());
     add_adam(out, optimizer, net, adam);
+  }
+
+  [[nodiscard]] Trained trained() {
+    Trained t{net.parameters().flat(), {adam.first_moment.flat(), adam.second_moment.flat()}};
+    if (target_) t.beside.push_back(target_->parameters().flat());
+    return t;
   }
 
   [[nodiscard]] bool has_target() const { return target_.has_value(); }

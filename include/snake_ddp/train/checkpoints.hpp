@@ -25,6 +25,8 @@ class Learner;
 
 namespace snake_ddp::train {
 
+class Averaging;
+
 /// The state that a rank carries from step to step. Owner: the run.
 struct RunState {
   learners::Learner& learner;
@@ -32,6 +34,7 @@ struct RunState {
   replay::Buffer& replay;
   Counters& counters;
   League& league;
+  Averaging& averaging;
 };
 
 /// Names of a checkpoint's files.

@@ -50,6 +50,10 @@ struct TrainOptions : learners::SharedFlags {
   std::string products = "float32";
   std::string dist_backend = "auto";
   bool shared_memory = true;
+  std::int64_t average_delay = 0;
+  std::int64_t local_updates = 0;
+  double outer_momentum = 0.0;
+  double outer_rate = 1.0;
   double dist_timeout = 600;
   double join_timeout = 300;
   std::int64_t eval_interval = 0;

@@ -42,8 +42,8 @@ struct Plan : TrainOptions {
 };
 
 /// Steps of each board between two votes of all ranks: about 20 updates, which is soon enough for a stop and seldom
-/// enough to cost nothing. It follows only from the settings, so that each rank enters the same collectives in the
-/// same order.
+/// enough to cost nothing; with --local_updates at least as many updates as that. It follows only from the settings, so that
+/// each rank enters the same collectives in the same order.
 std::int64_t vote_interval(const Plan& plan);
 
 /// Whether its learner learns from whole rollouts, rather than from replay.

@@ -1,0 +1,73 @@
+// How the ranks' updates come together: in every update, one update late, or once in several updates.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "snake_ddp/learners/average.hpp"
+#include "snake_ddp/nets/flat_parameters.hpp"
+
+namespace snake_ddp::learners {
+class Learner;
+}
+
+namespace snake_ddp::train {
+
+class Averaging {
+ public:
+  virtual ~Averaging() = default;
+
+  /// Before the first update of a start, once the learner's weights and `restore` are through.
+  virtual void begin() {}
+  /// For the learner's updates.
+  [[nodiscard]] virtual const learners::Average& lent() const = 0;
+  /// After each update.
+  virtual void updated() {}
+  /// Before work for which the weights must be equal on all ranks.
+  /// Collective  each rank calls it after the same update.
+  virtual void meet() {}
+  /// Waits for what is under way in the background.
+  virtual void settle() {}
+
+  /// What a bit-exact continuation needs, equal on all ranks. After `meet` and `settle`. Views; Owner: this.
+  [[nodiscard]] virtual nets::NamedTensors state() { return {}; }
+  /// Throws  FileError that starts with `what` for what cannot have been such a state.
+  virtual void restore(const nets::NamedTensors& /*state*/, const std::string& /*what*/) {}
+};
+
+/// Means over all ranks, as the group makes them.
+struct Means {
+  std::function<void(const at::Tensor&)> post;   // announces what `now` follows with
+  std::function<void(at::Tensor&)> now;          // in place
+  std::function<void(const at::Tensor&)> start;  // in place, in the background; one at a time
+  std::function<void()> finish;                  // waits for it
+};
+
+/// The learner's gradients, at once.
+std::unique_ptr<Averaging> average_every_update(const Means& means);
+
+/// The mean of a gradient is given to the update after it: theta(t + 1) = theta(t) - rate * Adam(mean g(t - 1)), with zeros before
+/// the first one. The gradients of one update travel in one message, while the next update is computed. A gradient is known by
+/// its place among the update's calls and its length, so a network that is not in every update gets that of its last one.
+/// Follows  Zinkevich et al., "Slow learners are fast", arXiv:0911.0491, with a delay of one.
+std::unique_ptr<Averaging> average_late(const Means& means);
+
+struct OuterStep {
+  std::int64_t interval = 1;  // updates between two averages
+  double momentum = 0, rate = 1;
+};
+
+/// Each rank steps by its own gradients. After `interval` updates, and at `meet`, weights, targets and Adam's moments become their
+/// means over all ranks; then the weights take the outer step with Nesterov's momentum from where they were at the last average:
+///   delta = start - mean(theta), v <- momentum * v + delta, theta <- start - rate * (delta + momentum * v)
+/// Without momentum and at rate 1, theta is the mean itself. Owner: `learner` must outlive it.
+/// Follows  Douillard et al., "DiLoCo", arXiv:2311.08105; moments are averaged as the buffers of Wang et al., "SlowMo",
+///          arXiv:1910.06553, are: ranks then hold one state, which checkpoints and comparisons need.
+std::unique_ptr<Averaging> average_weights(learners::Learner& learner, const OuterStep& step,
+                                           const Means& means);
+
+}  // namespace snake_ddp::train

@@ -1,0 +1,179 @@
+#include "snake_ddp/train/averaging.hpp"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/learners/learner.hpp"
+
+namespace snake_ddp::train {
+namespace {
+
+class EveryUpdate final : public Averaging {
+ public:
+  explicit EveryUpdate(const Means& means) : lent_(means.post, means.now) {}
+  [[nodiscard]] const learners::Average& lent() const override { return lent_; }
+
+ private:
+  learners::Average lent_;
+};
+
+class Late final : public Averaging {
+ public:
+  explicit Late(Means means)
+      : means_(std::move(means)), lent_([this](at::Tensor& gradient) { exchange(gradient); }) {}
+
+  [[nodiscard]] const learners::Average& lent() const override { return lent_; }
+
+  void updated() override {
+    const c10::NoGradGuard no_grad;
+    std::vector<at::Tensor> parts;
+    for (const std::string& name : given_) parts.push_back(held_.at(name));
+    sent_ = std::exchange(given_, {});
+    if (sent_.empty()) return;
+    message_ = at::cat(parts);
+    means_.start(message_);
+    under_way_ = true;
+  }
+
+  void settle() override {
+    if (!under_way_) return;
+    means_.finish();
+    under_way_ = false;
+    const c10::NoGradGuard no_grad;
+    std::int64_t first = 0;
+    for (const std::string& name : sent_) {
+      at::Tensor& held = held_.at(name);
+      held.copy_(message_.narrow(0, first, held.numel()));
+      first += held.numel();
+    }
+  }
+
+  [[nodiscard]] nets::NamedTensors state() override { return {held_.begin(), held_.end()}; }
+
+  void restore(const nets::NamedTensors& state, const std::string& what) override {
+    for (const auto& [name, tensor] : state) {
+      if (tensor.scalar_type() != at::kFloat || tensor.dim() != 1 ||
+          !name.ends_with(fmt::format(".{}", tensor.numel())))
+        throw base::FileError(fmt::format("{}: \"{}\" is no gradient", what, name));
+      held_[name] = tensor.clone();
+    }
+  }
+
+ private:
+  // Takes this update's gradient, and gives the mean of the last one.
+  void exchange(at::Tensor& gradient) {
+    settle();
+    const std::string name = fmt::format("{}.{}", given_.size(), gradient.numel());
+    at::Tensor& held = held_[name];
+    if (!held.defined()) held = at::zeros_like(gradient);
+    auto* values = gradient.data_ptr<float>();
+    std::swap_ranges(values, values + gradient.numel(), held.data_ptr<float>());
+    given_.push_back(name);
+  }
+
+  Means means_;
+  learners::Average lent_;
+  // By place in the update and length: between updates the last mean, or what is on its way to be it.
+  std::map<std::string, at::Tensor> held_;
+  std::vector<std::string> given_, sent_;  // of this update; of the message
+  at::Tensor message_;
+  bool under_way_ = false;
+};
+
+class Weights final : public Averaging {
+ public:
+  Weights(learners::Learner& learner, const OuterStep& step, Means means)
+      : learner_(learner), step_(step), means_(std::move(means)) {}
+
+  [[nodiscard]] const learners::Average& lent() const override { return lent_; }
+
+  void begin() override {
+    const c10::NoGradGuard no_grad;
+    start_ = at::cat(weights(learner_.trained()));
+    if (!velocity_.defined()) velocity_ = at::zeros_like(start_);
+    if (velocity_.numel() != start_.numel())
+      throw base::FileError(fmt::format("{} weights in the outer step's momentum, {} in the learner",
+                                        velocity_.numel(), start_.numel()));
+    velocity_ = velocity_.to(start_.device());
+  }
+
+  void updated() override {
+    if (++since_ == step_.interval) meet();
+  }
+
+  void meet() override {
+    if (since_ == 0) return;
+    since_ = 0;
+    const c10::NoGradGuard no_grad;
+    const std::vector<learners::Trained> trained = learner_.trained();
+    std::vector<at::Tensor> parts = weights(trained);
+    for (const learners::Trained& t : trained) parts.insert(parts.end(), t.beside.begin(), t.beside.end());
+    at::Tensor all = at::cat(parts);
+    means_.now(all);
+    if (step_.momentum != 0 || step_.rate != 1) take_outer_step(all.narrow(0, 0, start_.numel()));
+    std::int64_t first = 0;
+    for (at::Tensor& part : parts) {
+      part.copy_(all.narrow(0, first, part.numel()));
+      first += part.numel();
+    }
+    learner_.state_changed();
+  }
+
+  [[nodiscard]] nets::NamedTensors state() override {
+    if (step_.momentum == 0) return {};
+    return {{"velocity", velocity_}};
+  }
+
+  void restore(const nets::NamedTensors& state, const std::string& what) override {
+    for (const auto& [name, tensor] : state) {
+      if (name != "velocity") continue;
+      if (tensor.scalar_type() != at::kFloat || tensor.dim() != 1)
+        throw base::FileError(fmt::format("{}: \"{}\" is no momentum", what, name));
+      velocity_ = tensor.clone();
+    }
+  }
+
+ private:
+  static std::vector<at::Tensor> weights(const std::vector<learners::Trained>& trained) {
+    std::vector<at::Tensor> all;
+    for (const learners::Trained& t : trained) all.push_back(t.weights);
+    return all;
+  }
+
+  // From `start_`, in the direction of the mean, which the result takes the place of.
+  void take_outer_step(at::Tensor mean) {
+    const at::Tensor delta = start_ - mean;
+    velocity_.mul_(step_.momentum).add_(delta);
+    start_.sub_(delta.add(velocity_, step_.momentum), step_.rate);
+    mean.copy_(start_);
+  }
+
+  learners::Learner& learner_;
+  OuterStep step_;
+  Means means_;
+  learners::Average lent_;       // leaves gradients as they are
+  at::Tensor start_, velocity_;  // [all networks' weights]
+  std::int64_t since_ = 0;       // updates
+};
+
+}  // namespace
+
+std::unique_ptr<Averaging> average_every_update(const Means& means) {
+  return std::make_unique<EveryUpdate>(means);
+}
+
+std::unique_ptr<Averaging> average_late(const Means& means) { return std::make_unique<Late>(means); }
+
+std::unique_ptr<Averaging> average_weights(learners::Learner& learner, const OuterStep& step,
+                                           const Means& means) {
+  return std::make_unique<Weights>(learner, step, means);
+}
+
+}  // namespace snake_ddp::train

@@ -1,0 +1,336 @@
+// How ranks' updates come together, over every learner: two ranks are two threads of this process.
+#include "snake_ddp/train/averaging.hpp"
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/learners/registry.hpp"
+#include "snake_ddp/replay/random_batch.hpp"
+
+namespace {
+
+using namespace snake_ddp;
+using learners::Learner;
+using train::Averaging;
+using train::Means;
+using train::OuterStep;
+
+constexpr int kRanks = 2;
+const learners::Average kAlone = [](at::Tensor&) {};
+
+learners::LearnerOptions options_of(const std::string& algo, std::int64_t actor_interval = 1) {
+  learners::LearnerOptions o;
+  o.algo = algo;
+  o.hidden_size = 24;
+  o.sequence_length = 4;
+  o.burn_in = 1;
+  o.actor_interval = actor_interval;
+  o.own["clipped_double_critics"] = algo == "ddpg";
+  return o;
+}
+
+std::vector<replay::Batch> batches_of(const Learner& learner, int count, std::uint64_t seed) {
+  std::vector<replay::Batch> all;
+  for (int i = 0; i < count; ++i) {
+    at::manual_seed(seed + static_cast<std::uint64_t>(i));
+    all.push_back(replay::random_batch(learner.columns(), 16));
+  }
+  return all;
+}
+
+nets::NamedTensors copy_of(const nets::NamedTensors& items) {
+  nets::NamedTensors out;
+  for (const auto& [name, tensor] : items) out.emplace_back(name, tensor.clone());
+  return out;
+}
+
+void require_same(const nets::NamedTensors& a, const nets::NamedTensors& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    CAPTURE(a[i].first);
+    REQUIRE(a[i].first == b[i].first);
+    REQUIRE(at::equal(a[i].second, b[i].second));
+  }
+}
+
+bool differ(const nets::NamedTensors& a, const nets::NamedTensors& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!at::equal(a[i].second, b[i].second)) return true;
+  return false;
+}
+
+// Where threads bring their tensors together.
+class Table {
+ public:
+  Means means_of(int rank) {
+    const auto begun = std::make_shared<at::Tensor>();
+    return {.post = {},
+            .now = [this, rank](at::Tensor& t) { average(rank, t); },
+            .start = [begun](const at::Tensor& t) { *begun = t; },
+            .finish = [this, rank, begun] { average(rank, *begun); }};
+  }
+
+ private:
+  void average(int rank, at::Tensor& tensor) {
+    std::unique_lock lock(mutex_);
+    given_[static_cast<std::size_t>(rank)] = tensor.clone();
+    meet(lock);
+    const at::Tensor mean = (given_[0] + given_[1]) / kRanks;
+    meet(lock);
+    tensor.copy_(mean);
+  }
+
+  void meet(std::unique_lock<std::mutex>& lock) {
+    const long round = round_;
+    if (++here_ == kRanks) {
+      here_ = 0;
+      ++round_;
+      changed_.notify_all();
+    } else if (!changed_.wait_for(lock, std::chrono::minutes(1), [&] { return round_ != round; })) {
+      throw std::runtime_error("the other rank does not come");
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::array<at::Tensor, kRanks> given_;
+  int here_ = 0;
+  long round_ = 0;
+};
+
+struct Rank {
+  std::unique_ptr<Learner> learner;
+  std::unique_ptr<Averaging> averaging;
+};
+
+using Make = std::function<std::unique_ptr<Averaging>(Learner&, const Means&)>;
+
+std::array<Rank, kRanks> ranks_of(const learners::LearnerOptions& options, Table& table, const Make& make) {
+  std::array<Rank, kRanks> ranks;
+  for (int r = 0; r < kRanks; ++r) {
+    Rank& rank = ranks[static_cast<std::size_t>(r)];
+    rank.learner = learners::make_learner(options);
+    rank.averaging = make(*rank.learner, table.means_of(r));
+    rank.averaging->begin();
+  }
+  return ranks;
+}
+
+// Each rank on a thread of its own.
+void update(std::array<Rank, kRanks>& ranks, const std::array<std::vector<replay::Batch>, kRanks>& batches,
+            bool settled = false) {
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < kRanks; ++r) {
+    threads.emplace_back([&, r] {
+      for (const replay::Batch& batch : batches[r]) {
+        ranks[r].learner->update(batch, ranks[r].averaging->lent());
+        ranks[r].averaging->updated();
+      }
+      if (settled) {
+        ranks[r].averaging->meet();
+        ranks[r].averaging->settle();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+Make late() {
+  return [](Learner&, const Means& means) { return train::average_late(means); };
+}
+Make weights(const OuterStep& step) {
+  return
+      [step](Learner& learner, const Means& means) { return train::average_weights(learner, step, means); };
+}
+
+// What the names in a learner's state say.
+bool is_weight(const std::string& name) {
+  return name != "updates" && name.find("adam.") == std::string::npos &&
+         name.find("target.") == std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("averaged late, ranks stay equal, and each update applies the mean gradient of the one before",
+          "[conformance]") {
+  for (const auto& entry : learners::registry()) {
+    for (const std::int64_t actor_interval : {1, 2}) {
+      if (actor_interval == 2 && !entry.actor) continue;
+      CAPTURE(entry.name, actor_interval);
+      const learners::LearnerOptions options = options_of(entry.name, actor_interval);
+      Table table;
+      auto ranks = ranks_of(options, table, late());
+      const std::array batches = {batches_of(*ranks[0].learner, 6, 10), batches_of(*ranks[0].learner, 6, 20)};
+
+      // The plain equation: two learners, each given what both brought to the same call last time, zeros at first.
+      const std::array plain = {learners::make_learner(options), learners::make_learner(options)};
+      const nets::NamedTensors begun = copy_of(plain[0]->state());
+      std::map<std::size_t, at::Tensor> mean;
+      for (std::size_t u = 0; u < 6; ++u) {
+        std::array<std::vector<at::Tensor>, kRanks> brought;
+        for (std::size_t r = 0; r < kRanks; ++r) {
+          plain[r]->update(batches[r][u], [&](at::Tensor& gradient) {
+            const std::size_t call = brought[r].size();
+            brought[r].push_back(gradient.clone());
+            gradient.copy_(mean.count(call) == 1 ? mean[call] : at::zeros_like(gradient));
+          });
+        }
+        for (std::size_t call = 0; call < brought[0].size(); ++call)
+          mean[call] = (brought[0][call] + brought[1][call]) / kRanks;
+        if (u > 0) continue;
+        for (const auto& [name, tensor] : plain[0]->state())
+          for (const auto& [old_name, old] : begun)
+            if (name == old_name && is_weight(name)) CHECK(at::equal(tensor, old));  // nothing to apply yet
+      }
+      update(ranks, batches);
+      require_same(ranks[0].learner->state(), ranks[1].learner->state());
+      require_same(ranks[0].learner->state(), plain[0]->state());
+      CHECK(differ(begun, plain[0]->state()));
+    }
+  }
+}
+
+TEST_CASE("late averages go on from their state with the same bits", "[conformance]") {
+  for (const auto& entry : learners::registry()) {
+    CAPTURE(entry.name);
+    const learners::LearnerOptions options = options_of(entry.name, entry.actor ? 2 : 1);
+    Table table, other_table;
+    auto ranks = ranks_of(options, table, late());
+    const auto batches = [&](std::uint64_t seed) {
+      return std::array{batches_of(*ranks[0].learner, 3, seed), batches_of(*ranks[0].learner, 3, seed + 10)};
+    };
+    update(ranks, batches(10), /*settled=*/true);
+    auto again = ranks_of(options, other_table, late());
+    for (const Rank& rank : again) {
+      nets::copy_state(copy_of(ranks[0].learner->state()), rank.learner->state(), "saved");
+      rank.learner->state_changed();
+      rank.averaging->restore(copy_of(ranks[0].averaging->state()), "saved");
+    }
+    CHECK(!ranks[0].averaging->state().empty());
+    require_same(ranks[0].averaging->state(), ranks[1].averaging->state());
+    update(ranks, batches(40), true);
+    update(again, batches(40), true);
+    require_same(ranks[0].learner->state(), again[1].learner->state());
+    require_same(ranks[0].averaging->state(), again[1].averaging->state());
+  }
+}
+
+TEST_CASE("equal ranks that average their weights are one rank that does not, bit for bit", "[conformance]") {
+  for (const auto& entry : learners::registry()) {
+    for (const std::int64_t interval : {1, 3}) {
+      CAPTURE(entry.name, interval);
+      Table table;
+      auto ranks = ranks_of(options_of(entry.name), table, weights({interval}));
+      const auto alone = learners::make_learner(options_of(entry.name));
+      const std::vector<replay::Batch> batches = batches_of(*alone, 7, 10);
+      for (const replay::Batch& batch : batches) alone->update(batch, kAlone);
+      update(ranks, {batches, batches}, true);
+      require_same(ranks[0].learner->state(), alone->state());
+      require_same(ranks[1].learner->state(), alone->state());
+    }
+  }
+}
+
+TEST_CASE("ranks step by themselves between averages, and the outer step is the plain equation",
+          "[conformance]") {
+  constexpr double kMomentum = 0.8, kRate = 0.6;
+  for (const auto& entry : learners::registry()) {
+    for (const bool outer : {false, true}) {
+      CAPTURE(entry.name, outer);
+      const learners::LearnerOptions options = options_of(entry.name);
+      Table table;
+      auto ranks = ranks_of(options, table,
+                            weights(outer ? OuterStep{2, kMomentum, kRate} : OuterStep{.interval = 2}));
+      const std::array plain = {learners::make_learner(options), learners::make_learner(options)};
+      nets::NamedTensors start = copy_of(plain[0]->state());
+      std::map<std::string, at::Tensor> velocity;
+      for (std::uint64_t round = 0; round < 3; ++round) {
+        const std::array batches = {batches_of(*plain[0], 2, 10 + 4 * round),
+                                    batches_of(*plain[0], 2, 60 + 4 * round)};
+        update(ranks, batches);
+        for (std::size_t r = 0; r < kRanks; ++r)
+          for (const replay::Batch& batch : batches[r]) plain[r]->update(batch, kAlone);
+        const nets::NamedTensors a = copy_of(plain[0]->state()), b = copy_of(plain[1]->state());
+        CHECK(differ(a, b));
+        nets::NamedTensors next;
+        for (std::size_t i = 0; i < a.size(); ++i) {
+          const auto& [name, of_a] = a[i];
+          if (name == "updates") {
+            next.emplace_back(name, of_a);
+            continue;
+          }
+          at::Tensor value = (of_a + b[i].second) / kRanks;
+          if (outer && is_weight(name)) {
+            at::Tensor& v = velocity[name];
+            if (!v.defined()) v = at::zeros_like(value);
+            const at::Tensor delta = start[i].second - value;
+            v = kMomentum * v + delta;
+            value = start[i].second - kRate * (delta + kMomentum * v);
+          }
+          next.emplace_back(name, value);
+        }
+        require_same(ranks[0].learner->state(), ranks[1].learner->state());
+        const nets::NamedTensors found = copy_of(ranks[0].learner->state());
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          CAPTURE(found[i].first, round);
+          if (outer)
+            CHECK(at::allclose(found[i].second, next[i].second, 1e-4, 1e-6));
+          else
+            CHECK(at::equal(found[i].second, next[i].second));
+        }
+        // Rounding apart, which grows: the plain ones go on from what was found.
+        for (const auto& learner : plain) {
+          nets::copy_state(found, learner->state(), "the round's end");
+          learner->state_changed();
+        }
+        start = found;
+      }
+    }
+  }
+}
+
+TEST_CASE("an outer step's momentum goes on from its state with the same bits", "[conformance]") {
+  for (const auto& entry : learners::registry()) {
+    CAPTURE(entry.name);
+    const OuterStep step{2, 0.9, 0.7};
+    Table table, other_table;
+    auto ranks = ranks_of(options_of(entry.name), table, weights(step));
+    const auto batches = [&](std::uint64_t seed) {
+      return std::array{batches_of(*ranks[0].learner, 4, seed), batches_of(*ranks[0].learner, 4, seed + 10)};
+    };
+    update(ranks, batches(10));
+    auto again = ranks_of(options_of(entry.name), other_table, weights(step));
+    for (const Rank& rank : again) {
+      nets::copy_state(copy_of(ranks[0].learner->state()), rank.learner->state(), "saved");
+      rank.learner->state_changed();
+      rank.averaging->restore(copy_of(ranks[0].averaging->state()), "saved");
+      rank.averaging->begin();
+    }
+    update(ranks, batches(40));
+    update(again, batches(40));
+    require_same(ranks[0].learner->state(), again[0].learner->state());
+  }
+}
+
+TEST_CASE("a damaged state of averages is a file error", "[unit]") {
+  const std::unique_ptr<Averaging> late_one = train::average_late({});
+  CHECK_THROWS_AS(late_one->restore({{"0.3", at::zeros({4})}}, "the file"), base::FileError);
+  CHECK_THROWS_AS(late_one->restore({{"0.3", at::zeros({3}, at::kLong)}}, "the file"), base::FileError);
+  const auto learner = learners::make_learner(options_of("dqn"));
+  const std::unique_ptr<Averaging> local = train::average_weights(*learner, {2, 0.9, 1}, {});
+  CHECK_THROWS_AS(local->restore({{"velocity", at::zeros({3}, at::kLong)}}, "the file"), base::FileError);
+  local->restore({{"velocity", at::zeros({3})}}, "the file");
+  CHECK_THROWS_AS(local->begin(), base::FileError);
+}

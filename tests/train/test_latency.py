@@ -1,0 +1,109 @@
+"""What hides the network's latency: gradients that are averaged one update late, and local updates between averages of
+weights, in runs of several processes."""
+
+import os
+import re
+import signal
+import socket
+import time
+
+import pytest
+import torch
+
+from processes import TINY, call, fingerprint, flags, ranks_by_hand, run_folder, starter
+
+WAYS = {"late": {"average_delay": 1}, "local": {"local_updates": 6},
+        "outer": {"local_updates": 25, "outer_momentum": 0.8, "outer_rate": 0.7}}
+# As in test_resume.py: an actor that is not in every update, evaluations, votes between which nothing is equal.
+RUN = TINY | {"max_episodes": 12, "n_step": 3, "actor_interval": 2, "buffer_size": 600, "checkpoint_interval": 2,
+              "eval_interval": 8, "eval_games": 8, "opponent_difficulty_strategy": "fixed:2", "updates_per_step": 0.25}
+
+
+@pytest.fixture
+def start(tmp_path):
+    with starter(tmp_path) as begin:
+        yield begin
+
+
+def two(start, *more, code=0, stop=False, **settings):
+    ranks = ranks_by_hand(start, 2, *flags(RUN | settings), *more)
+    if stop:
+        ranks[0].wait_for(r"\[Episode \d+\]")
+        ranks[1].popen.send_signal(signal.SIGTERM)
+    assert [rank.wait() for rank in ranks] == [code, code], ranks[0].text() + ranks[1].text()
+    return ranks[0].text()
+
+
+@pytest.mark.parametrize("algo", ["ddpg", "qmix", "pqn"])
+def test_ranks_end_with_equal_weights_and_each_way_is_another(start, tmp_path, algo):
+    other = {"algo": algo} if algo == "ddpg" else {"algo": algo, "actor_interval": 1, "n_step": 1}
+    if algo == "pqn":
+        other |= {"updates_per_step": 1}
+    weights = {fingerprint(two(start, runs_dir=tmp_path, **(other | way)))["weights"] for way in [{}, *WAYS.values()]}
+    assert len(weights) == 1 + len(WAYS)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_two_ranks_that_are_stopped_go_on_to_the_same_bits(start, tmp_path, way):
+    settings = WAYS[way] | {"max_episodes": 10**9}
+    run = run_folder(two(start, runs_dir=tmp_path / "parts", stop=True, code=75, **settings))
+    episode = int(re.search(r"Stopped by a signal at episode (\d+)", (run / "train.log").read_text())[1])
+    total = {"max_episodes": episode + 20}
+    again = two(start, "--resume", run, **(settings | total))
+    assert fingerprint(again)["line"] == fingerprint(two(start, runs_dir=tmp_path / "whole", **(settings | total)))["line"]
+
+
+@pytest.mark.parametrize("way", ["late", "local"])
+def test_a_run_takes_up_what_hides_latency_and_leaves_it_again(start, tmp_path, way):
+    run = run_folder(two(start, runs_dir=tmp_path, max_episodes=4))
+    with_it = two(start, "--resume", run, max_episodes=8, **WAYS[way])
+    assert "Changed: " in with_it
+    two(start, "--resume", run, max_episodes=12)
+
+
+def test_one_rank_without_an_outer_step_is_the_run_without_local_updates(tmp_path):
+    lines = []
+    for name, way in (("plain", {}), ("local", {"local_updates": 20})):
+        done = call(*flags(RUN | way | {"runs_dir": tmp_path / name}))
+        assert done.returncode == 0, done.stderr
+        lines.append(fingerprint(done.stdout)["line"])
+    assert lines[0] == lines[1]
+
+
+def test_weights_are_saved_at_averages_only(start, tmp_path):
+    # An outer step of no length: after each average the weights are the first ones again. Games end between votes.
+    run = run_folder(two(start, runs_dir=tmp_path, local_updates=40, outer_rate=0, save_interval=1, episode_length=97,
+                         updates_per_step=1, checkpoint_interval=0, eval_interval=0))
+    saved = [torch.load(path, weights_only=True) for path in (run / "trained_model").glob("actor_*.pth")]
+    assert len(saved) >= 3
+    for actor in saved[1:]:
+        assert all(torch.equal(actor[name], saved[0][name]) for name in saved[0])
+
+
+@pytest.mark.parametrize("way", ["late", "local"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_lost_rank_is_named_by_the_other(start, tmp_path, way, number):
+    limit = 3 if number == signal.SIGSTOP else 300
+    ranks = ranks_by_hand(start, 2, *flags(RUN | WAYS[way] | {"runs_dir": tmp_path, "max_episodes": 10**9, "dist_timeout": limit}))
+    ranks[0].wait_for(r"\[Episode \d+\]")
+    begun = time.monotonic()
+    os.kill(ranks[1].popen.pid, number)
+    assert ranks[0].wait() == 3
+    assert time.monotonic() - begun < 40
+    assert f"no word from rank 1 on {socket.gethostname()} (pid {ranks[1].popen.pid})" in ranks[0].text()
+
+
+@pytest.mark.parametrize("given, told", [
+    ({"average_delay": 1, "local_updates": 4}, "leave one out"),
+    ({"average_delay": 1, "cuda_graph": "on"}, "--cuda_graph on is for gradients that are averaged in each update"),
+    ({"local_updates": 4, "cuda_graph": "on"}, "--cuda_graph on is for gradients that are averaged in each update"),
+    ({"average_delay": 1, "device": "cuda"}, "--average_delay is for ranks on CPUs"),
+    ({"average_delay": 1, "dist_backend": "nccl"}, "--average_delay is for ranks on CPUs"),
+    ({"outer_momentum": 0.5}, "set --local_updates too"),
+    ({"outer_rate": 0.5}, "set --local_updates too"),
+    ({"average_delay": 2}, "--average_delay"),
+])
+def test_what_does_not_go_together_is_refused(tmp_path, given, told):
+    done = call(*flags(TINY | given | {"runs_dir": tmp_path / "runs"}))
+    assert done.returncode == 2 and told in done.stderr, done.stderr
+    assert not (tmp_path / "runs").exists()
