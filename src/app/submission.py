@@ -13,6 +13,11 @@ import sys
 import time
 import types
 
+try:
+    import numpy
+except ImportError:  # told where it is needed
+    numpy = None
+
 ACTOR_FILE = "@ACTOR_FILE@"
 OUTPUT_ACTIVATION = "@OUTPUT_ACTIVATION@"  # softmax or tanh: the actor's last layer; values: a Q-network
 CHOICE = "@CHOICE@"  # sampled: moves drawn from the probabilities; argmax: always the likeliest or most valuable move
@@ -452,6 +457,11 @@ MATES = ((1, 2), (0, 2), (0, 1), (4, 5), (3, 5), (3, 4))
 FOES = ((3, 4, 5),) * TEAM + ((0, 1, 2),) * TEAM
 
 
+# numpy converts Python's numbers at each use.
+ONE, TWO, FOUR, TWENTY_FOUR, FIVES, THREES, NIBBLES, ONES = map(numpy.uint32, (
+    1, 2, 4, 24, 0x55555555, 0x33333333, 0x0F0F0F0F, 0x01010101)) if numpy else ()
+
+
 class Views(Torus):
     """features_window and features_view of all six snakes of many positions, with numpy: the same numbers in a fraction of the time.
 
@@ -475,6 +485,7 @@ class Views(Torus):
         self.offset = numpy.stack([((offsets & 31) - 16) * 0.2, ((offsets >> 5) - 16) * 0.2], 1).astype(numpy.float32)  # by near's last bits
         self.tenths = ((numpy.arange(nowhere + 1 << 2) >> 2) * 0.1).astype(numpy.float32)  # by what a cell has
         self.same = numpy.eye(ACTIONS, dtype=numpy.float32)
+        self.across, self.columns = numpy.uint32(width - 1), numpy.uint32((1 << width) - 1)
 
     def features(self, positions, outlooks):
         """[positions, 6, features], and whether moves are open [positions, 6, 4]."""
@@ -508,9 +519,9 @@ class Views(Torus):
             seen[:, their, 4 * cells:5 * cells] = window[:, their] == 3 - team
         seen[:, :, 3 * cells + cells // 2] = 0  # the own head
         column = 5 * cells
-        for near in (numpy.sort(self.near[head[:, :, None], bean[:, None]], 2),):
-            seen[:, :, column:column + 2 * BEANS] = self.offset[near & 1023].reshape(n, SNAKES, -1)
-            column += 2 * BEANS
+        near = numpy.sort(self.near[head[:, :, None], bean[:, None]], 2)
+        seen[:, :, column:column + 2 * BEANS] = self.offset[near & 1023].reshape(n, SNAKES, -1)
+        column += 2 * BEANS
         for others in (numpy.array(MATES), numpy.array(FOES)):
             near = numpy.sort(self.near[head[:, :, None], head[:, others]] << 8 | length[:, others], 2)
             part = seen[:, :, column:column + 3 * near.shape[2]].reshape(n, SNAKES, -1, 3)
@@ -541,66 +552,66 @@ class Views(Torus):
         return numpy.ascontiguousarray(numpy.moveaxis(words, -1, -2), numpy.uint32)
 
     def singles(self, cells):
-        """A set for each of the cells."""
-        cells = cells.ravel()
+        """A set for each of the cells [k]."""
         sets = numpy.zeros((self.height, len(cells)), numpy.uint32)
         sets[self.row[cells], numpy.arange(len(cells))] = self.bit[cells]
         return sets
 
-    def beside_sets(self, x):
-        """With bits beyond the last column."""
-        last = self.width - 1
-        out = x << 1
-        out |= x >> 1
-        out |= x << last
-        out |= x >> last
-        out[1:] |= x[:-1]
-        out[:1] |= x[-1:]
-        out[:-1] |= x[1:]
-        out[-1:] |= x[:1]
-        return out
+    def flood(self, sets, free):
+        """Goes a step on free cells for each of `free`; yields the cells reached so far, always in the same array."""
+        # The first row once more after the last, and the last before the first: a whole row of cells is shifted at once.
+        rows = numpy.empty((self.height + 2,) + sets.shape[1:], numpy.uint32)
+        reached, above, below, first, last, top, bottom = rows[1:-1], rows[:-2], rows[2:], rows[1], rows[-2], rows[0], rows[-1]
+        beside, one_way = numpy.empty_like(reached), numpy.empty_like(reached)
+        reached[:] = sets
+        for allowed in free:
+            top[...], bottom[...] = last, first
+            numpy.bitwise_or(above, below, beside)
+            for shift, columns in ((numpy.left_shift, ONE), (numpy.right_shift, ONE), (numpy.left_shift, self.across), (numpy.right_shift, self.across)):
+                shift(reached, columns, one_way)
+                numpy.bitwise_or(beside, one_way, beside)
+            numpy.bitwise_and(beside, allowed, beside)
+            numpy.bitwise_or(reached, beside, reached)
+            yield reached
 
     def outlooks(self, has, head, target, survives):
         """As Outlook and features_view have it, with a flood for each move: [8, 4, 6, boards]. The first of the eight is left out."""
-        n = len(has)
-        steps = numpy.arange(HORIZON + 1, dtype=numpy.int16)[:, None, None]
-        unblocked = ~self.sets(has > (steps << 2 | 3))[:, :, None] & numpy.uint32((1 << self.width) - 1)  # [steps, rows, 1, boards]
-        reach = numpy.empty((HORIZON + 1, self.height, SNAKES, n), numpy.uint32)
-        reach[0] = self.singles(head).reshape(reach.shape[1:])
-        for t in range(1, HORIZON + 1):
-            numpy.bitwise_and(self.beside_sets(reach[t - 1]), unblocked[t], reach[t])
-            reach[t] |= reach[t - 1]
-        a, b, c, d, e, f = (reach[:, :, i] for i in range(SNAKES))
-        foes = d | e | f, a | b | c
-        free = numpy.empty((HORIZON + 1, self.height, 2, SNAKES, n), numpy.uint32)
-        free[:, :, 0] = unblocked
-        free[:, :, 1, :TEAM] = unblocked & ~foes[0][:, :, None]
-        free[:, :, 1, TEAM:] = unblocked & ~foes[1][:, :, None]
-        mates = b | c, a | c, a | b, e | f, d | f, d | e
+        n, steps = len(has), numpy.arange(HORIZON + 1, dtype=numpy.int16)[:, None, None]
+        unblocked = ~self.sets(has > (steps << 2 | 3)) & self.columns  # [steps, rows, boards]
+        free = numpy.empty((HORIZON + 1, self.height, 2, SNAKES, n), numpy.uint32)  # for a snake: of bodies; and of all others
+        free[:] = unblocked[:, :, None, None]
+        reach = numpy.empty((HORIZON + 1, self.height, SNAKES * n), numpy.uint32)
+        reach[0] = self.singles(head.ravel())
+        for now, reached in zip(reach[1:], self.flood(reach[0], free[1:, :, 0].reshape(HORIZON, self.height, -1))):
+            now[:] = reached
+        a, b, c, d, e, f = (reach[:, :, i * n:(i + 1) * n] for i in range(SNAKES))
+        bc, ef = b | c, e | f
+        mates = bc, a | c, a | b, ef, d | f, d | e
+        ours, theirs = a | bc, d | ef
+        free[:, :, 1, :TEAM] &= ~theirs[:, :, None]
+        free[:, :, 1, TEAM:] &= ~ours[:, :, None]
         for i in range(SNAKES):
             free[1:, :, 1, i] &= ~mates[i][:-1]
+        free = free.reshape(HORIZON + 1, self.height, 1, -1)
 
-        start = self.singles(target)
+        start = self.singles(target.ravel())
         start[:, ~survives.ravel()] = 0
-        start = start.reshape(self.height, ACTIONS, SNAKES * n)
-        bean = numpy.repeat(self.sets(has & 3 == 3)[:, None], SNAKES, 1).reshape(self.height, 1, 1, -1)
-        free = free.reshape(HORIZON + 1, self.height, 1, 2, -1)
-        cells = numpy.stack([start, start], 2)  # [rows, moves, blocked or closed, snakes and boards]
-        near = (numpy.bitwise_or.reduce(cells & bean) != 0).astype(int)  # steps that are left once a bean is reached
-        for t in range(2, HORIZON + 1):
-            further = self.beside_sets(cells)
-            further &= free[t]
-            cells |= further
-            near += numpy.bitwise_or.reduce(cells & bean) != 0
-        out = numpy.empty((8, ACTIONS, SNAKES * n), numpy.float32)
-        counted = count(cells)
-        out[1], out[2] = counted[:, 0] * 0.01, counted[:, 1] * 0.02
-        out[3] = count(cells[:, :, 1] & bean[:, :, 0]) * 0.2
-        out[4], out[5] = near[:, 0] / (HORIZON + 1), near[:, 1] / (HORIZON + 1)
-        start = start.reshape(self.height, ACTIONS, 2, TEAM, n)
-        out[6] = (numpy.bitwise_or.reduce(start & numpy.stack(foes, 2)[1][:, None, :, None]) != 0).reshape(ACTIONS, -1)
-        start = start.reshape(self.height, ACTIONS, SNAKES, n)
-        out[7] = (numpy.bitwise_or.reduce(start & numpy.stack(mates, 2)[1][:, None]) != 0).reshape(ACTIONS, -1)
+        start = start.reshape(self.height, ACTIONS, -1)
+        bean = numpy.tile(self.sets(has & 3 == 3)[:, None], (1, ACTIONS, 2 * SNAKES))
+        cells = numpy.concatenate([start, start], 2)
+        met = numpy.empty((HORIZON, ACTIONS, cells.shape[2]), numpy.uint32)  # beans, by steps
+        numpy.bitwise_or.reduce(cells & bean, out=met[0])
+        for now, cells in zip(met[1:], self.flood(cells, free[2:])):
+            numpy.bitwise_or.reduce(cells & bean, out=now)
+        out, middle = numpy.empty((8, ACTIONS, SNAKES * n), numpy.float32), SNAKES * n
+        room = count(cells)
+        out[1], out[2] = room[:, :middle] * 0.01, room[:, middle:] * 0.02
+        out[3] = count(cells[..., middle:] & bean[..., middle:]) * 0.2
+        near = (met != 0).sum(0) / (HORIZON + 1)
+        out[4], out[5] = near[:, :middle], near[:, middle:]
+        first_foes = numpy.concatenate([theirs[1]] * TEAM + [ours[1]] * TEAM, 1)
+        out[6] = (start & first_foes[:, None]).any(0)
+        out[7] = (start & numpy.concatenate([mate[1] for mate in mates], 1)[:, None]).any(0)
         return out.reshape(8, ACTIONS, SNAKES, n)
 
 
@@ -611,22 +622,24 @@ def turned_all(difference, side):
 
 
 def count(sets):
-    """Cells in sets whose rows are the first axis."""
-    pairs = sets - (sets >> 1 & 0x55555555)
-    fours = (pairs & 0x33333333) + (pairs >> 2 & 0x33333333)
-    return ((fours + (fours >> 4) & 0x0F0F0F0F) * 0x01010101 >> 24).sum(0)
+    """Cells in sets: at most 255."""
+    pairs = sets - (sets >> ONE & FIVES)
+    fours = (pairs & THREES) + (pairs >> TWO & THREES)
+    eights = (fours & NIBBLES) + (fours >> FOUR & NIBBLES)
+    return numpy.add.reduce(eights, dtype=numpy.uint32) * ONES >> TWENTY_FOUR
 
 
 # The search: a tree of what all six snakes may do, each of them a bandit at each board (decoupled PUCT)
 
 
 LAST_STEP = 200
-SIMULATIONS = 192
+SIMULATIONS = 512
 LEAVES = 16  # boards that the network sees at once
 EXPLORATION = 0.2  # in points
 LOSS = 1  # points, where a move's simulations are all under way
 TEMPERATURE = 0.1  # of the network's values, as a snake's first guess
 TIME = 0.25  # seconds that a search may take
+MARGIN = 1.5  # times the slowest batch so far, which the next one may take
 
 
 class Chance:
@@ -648,12 +661,11 @@ def bare_moves(board):
     return [best_move(answers, board.open_moves(i)) for i, answers in enumerate(ACTOR(board))]
 
 
-def while_time_lasts(items, seconds):
-    """Stops where an item as slow as the slowest so far would take too long."""
-    began, slowest = time.perf_counter(), 0
+def while_time_lasts(items, began, slowest):
+    """Stops where an item, the slowest of which took `slowest` seconds so far, might end later than TIME after `began`."""
     for item in items:
         now = time.perf_counter()
-        if now - began + slowest > seconds:
+        if now - began + MARGIN * slowest > TIME:
             return
         yield item
         slowest = max(slowest, time.perf_counter() - now)
@@ -704,23 +716,22 @@ class Node:
         self.curiosity = list(self.priors)
 
     def choose(self):
-        """For each snake the arm that promises its team most, and the moves."""
+        """For each snake the arm that promises its team most."""
         if self.children is None:
             self.open()
         exploration = EXPLORATION * math.sqrt(self.all_visits)
         scores = [promise + exploration * curiosity for promise, curiosity in zip(self.promises, self.curiosity)]
-        moves = []
+        self.all_visits += 1
+        arms = []
         for first in range(0, ARMS, ACTIONS):
             own = scores[first:first + ACTIONS]
-            moves.append(own.index(max(own)))
-        self.all_visits += 1
-        arms = [first + move for first, move in zip(range(0, ARMS, ACTIONS), moves)]
-        for arm in arms:
+            arm = first + own.index(max(own))
+            arms.append(arm)
             self.under_way[arm] = under_way = self.under_way[arm] + 1
             begun = self.visits[arm] + under_way
             self.promises[arm] = self.means[arm] - LOSS * under_way / begun
             self.curiosity[arm] = self.priors[arm] / (1 + begun)
-        return arms, tuple(moves)
+        return tuple(arms)
 
     def learn(self, arms, value):
         for arm in arms:
@@ -750,22 +761,22 @@ def descend(views, node, position, chances):
     left to chance."""
     path = []
     while True:
-        arms, moves = node.choose()
+        arms = node.choose()
         chance = next(chances)
-        child = node.children.get(moves)
+        child = node.children.get(arms)
         if child is not None and child.before is position:
-            path.append((node, arms, moves, child.lead))
+            path.append((node, arms, child.lead))
             position = child.position
         else:
-            before, (position, rewards, drawn) = position, play(views, position, moves, chance)
-            path.append((node, arms, moves, (sum(rewards[:TEAM]) - sum(rewards[TEAM:])) / TEAM))
+            before, (position, rewards, drawn) = position, play(views, position, [arm % ACTIONS for arm in arms], chance)
+            path.append((node, arms, (sum(rewards[:TEAM]) - sum(rewards[TEAM:])) / TEAM))
             if child is None or position.done:
                 return path, position, None if drawn else before
         node = child
 
 
 def back_up(path, value):
-    for node, arms, _, lead in reversed(path):
+    for node, arms, lead in reversed(path):
         value = lead + DISCOUNT * value
         node.learn(arms, value)
 
@@ -780,9 +791,9 @@ def simulate(views, root, each):
         else:
             reached.append((path, end, before))
     for (path, _, before), node in zip(reached, nodes([end for _, end, _ in reached], views) if reached else ()):
-        last, _, moves, node.lead = path[-1]
+        last, arms, node.lead = path[-1]
         node.before = before
-        last.children.setdefault(moves, node)
+        last.children.setdefault(arms, node)
         back_up(path, node.value)
 
 
@@ -803,9 +814,11 @@ def searched(board):
         return board.moves  # no board of a game that goes on
     if all(len(board.open_moves(i)) == 1 for i in range(TEAM)):
         return board.moves
+    began = time.perf_counter()
     views = views_of(shown.height, shown.width)
     root, = nodes([views.position(shown)], views)
-    for _ in while_time_lasts(range(SIMULATIONS // LEAVES), TIME):
+    # A batch takes about three times as long as the root alone.
+    for _ in while_time_lasts(range(SIMULATIONS // LEAVES), began, 3 * (time.perf_counter() - began)):
         simulate(views, root, [itertools.repeat(Chance())] * LEAVES)
     if root.visits == 1:
         raise TimeoutError("no time to look ahead")
