@@ -640,6 +640,7 @@ LOSS = 1  # points, where a move's simulations are all under way
 TEMPERATURE = 0.1  # of the network's values, as a snake's first guess
 TIME = 0.25  # seconds that a search may take
 MARGIN = 1.5  # times the slowest batch so far, which the next one may take
+QUICKEST = math.inf  # seconds of a batch
 
 
 class Chance:
@@ -661,14 +662,18 @@ def bare_moves(board):
     return [best_move(answers, board.open_moves(i)) for i, answers in enumerate(ACTOR(board))]
 
 
-def while_time_lasts(items, began, slowest):
-    """Stops where an item, the slowest of which took `slowest` seconds so far, might end later than TIME after `began`."""
+def while_time_lasts(items, began):
+    """Stops where a batch might end later than TIME after `began`, which was before the root's evaluation."""
+    global QUICKEST
+    # A batch takes about three times as long as the root. If only the root was held up, earlier batches tell.
+    slowest = min(3 * (time.perf_counter() - began), 4 * QUICKEST)
     for item in items:
         now = time.perf_counter()
         if now - began + MARGIN * slowest > TIME:
             return
         yield item
-        slowest = max(slowest, time.perf_counter() - now)
+        took = time.perf_counter() - now
+        slowest, QUICKEST = max(slowest, took), min(QUICKEST, took)
 
 
 @functools.lru_cache(maxsize=4)
@@ -817,10 +822,9 @@ def searched(board):
     began = time.perf_counter()
     views = views_of(shown.height, shown.width)
     root, = nodes([views.position(shown)], views)
-    # A batch takes about three times as long as the root alone.
-    for _ in while_time_lasts(range(SIMULATIONS // LEAVES), began, 3 * (time.perf_counter() - began)):
+    for _ in while_time_lasts(range(SIMULATIONS // LEAVES), began):
         simulate(views, root, [itertools.repeat(Chance())] * LEAVES)
-    if root.visits == 1:
+    if root.all_visits == 1:
         raise TimeoutError("no time to look ahead")
     return [most_visited(root, board.first + i) for i in range(TEAM)]
 

@@ -275,6 +275,7 @@ def test_its_chances_cannot_be_predicted(folder):
 
 def test_it_searches_once_a_step_and_team_and_plays_recorded_games_without_a_word(submission, bare, capfd):
     searched, search, platform, randomness = [], submission.searched, Platform(), random.getstate()
+    submission.time = Clock(0)  # however busy this machine is
     submission.searched = lambda board: searched.append(board) or search(board)
     changed = 0
     for number, record in enumerate(RECORDED[:60], 1):
@@ -403,6 +404,19 @@ def test_a_move_takes_at_most_300_ms_on_a_slow_or_busy_machine_and_uses_what_was
     else:
         assert roots[0].all_visits > 16 and sum(roots[0].visits[:4]) == roots[0].all_visits - 1
         assert moves == [most_visited(roots[0], i) for i in range(3)] and capfd.readouterr().err == ""
+
+
+def test_where_only_the_root_is_held_up_it_searches_as_long_as_earlier_batches_would_fit(submission):
+    machine, roots = Machine(), []
+    slow = [0.005] * 33 + [0.098] + [0.005] * 32
+    submission.time, submission.nodes = machine, machine.slows(submission.nodes, lambda call, boards: slow[call])
+    most_visited = submission.most_visited
+    submission.most_visited = lambda root, snake: roots.append(root) or most_visited(root, snake)
+    for record in RECORDED[40:42]:
+        began = machine.now
+        submission.team_moves(submission.board_of(shown(record, Platform())[0], 0))
+        assert machine.now - began <= 0.3
+    assert [root.all_visits for root in roots[::3]] == [513, 1 + 16 * 25]
 
 
 def test_a_clock_that_jumps_back_does_not_prolong_the_search(submission):
