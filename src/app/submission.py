@@ -457,9 +457,9 @@ MATES = ((1, 2), (0, 2), (0, 1), (4, 5), (3, 5), (3, 4))
 FOES = ((3, 4, 5),) * TEAM + ((0, 1, 2),) * TEAM
 
 
-# numpy converts Python's numbers at each use.
-ONE, TWO, FOUR, TWENTY_FOUR, FIVES, THREES, NIBBLES, ONES = map(numpy.uint32, (
-    1, 2, 4, 24, 0x55555555, 0x33333333, 0x0F0F0F0F, 0x01010101)) if numpy else ()
+if numpy is not None:  # it converts Python's numbers at each use
+    ONE, TWO, FOUR, TWENTY_FOUR, FIVES, THREES, NIBBLES, ONES = map(numpy.uint32, (
+        1, 2, 4, 24, 0x55555555, 0x33333333, 0x0F0F0F0F, 0x01010101))
 
 
 class Views(Torus):
