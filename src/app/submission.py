@@ -13,6 +13,11 @@ import sys
 import time
 import types
 
+try:
+    import numpy
+except ImportError:  # told where it is needed
+    numpy = None
+
 ACTOR_FILE = "@ACTOR_FILE@"
 OUTPUT_ACTIVATION = "@OUTPUT_ACTIVATION@"  # softmax or tanh: the actor's last layer; values: a Q-network
 CHOICE = "@CHOICE@"  # sampled: moves drawn from the probabilities; argmax: always the likeliest or most valuable move
@@ -349,23 +354,27 @@ class Actor:
 
 
 class Position:
-    """A board of the game, for play ahead. A cell is row * width + column; bodies are lists, the head first."""
+    """A board of the game, for play ahead. A cell is row * width + column; bodies are bytes of cells, the head first."""
+
+    __slots__ = ("snakes", "directions", "beans", "step", "done")
 
     def __init__(self, snakes, directions, beans, step, done=False):
         self.snakes, self.directions, self.beans, self.step, self.done = snakes, directions, beans, step, done
 
 
 class Torus:
-    """A board's size, and what follows from it."""
+    """A board's size, and what follows from it. Cells fit a byte."""
 
     def __init__(self, height, width):
-        self.height, self.width, self.cells = height, width, height * width
-        self.beside = [[(row + dy) % height * width + (column + dx) % width for row in range(height) for column in range(width)]
+        self.height, self.width = height, width
+        self.cells = bytes(range(height * width))
+        self.beside = [bytes((row + dy) % height * width + (column + dx) % width for row in range(height) for column in range(width))
                        for dy, dx in STEPS]
+        self.single = [bytes([cell]) for cell in self.cells]
 
     def position(self, shown):
         numbers = [[row * self.width + column for row, column in cells] for cells in [shown.beans] + shown.snakes]
-        return Position(numbers[1:], list(shown.directions), numbers[0], shown.step)
+        return Position([bytes(cells) for cells in numbers[1:]], list(shown.directions), numbers[0], shown.step)
 
     def shown(self, position):
         """As a Board takes it."""
@@ -377,7 +386,7 @@ class Torus:
 def come_back(torus, taken):
     """The body, and its direction, of a dead snake on a board where the cells `taken` are not free; ([], None) without room."""
     taken = set(taken)
-    for start in range(torus.cells):
+    for start in torus.cells:
         if start in taken:
             continue
         taken.add(start)
@@ -397,42 +406,48 @@ def come_back(torus, taken):
             at[0], at[1] = at[1], at[0]
         (row, column), neck = at[:2]
         direction = (RIGHT if column > neck[1] else LEFT) if row == neck[0] else (DOWN if row > neck[0] else UP)
-        return [row * torus.width + column for row, column in at], direction
-    return [], None
+        return bytes(row * torus.width + column for row, column in at), direction
+    return b"", None
 
 
 def play(torus, position, moves, chance):
-    """The position after a step, and the six snakes' rewards.
+    """The position after a step, the six snakes' rewards, and whether the step was left to chance.
 
     chance.turn(i, back): the direction that snake i takes instead of one back; chance.bean(k, free): the cell of the k-th
     new bean, one of `free`.
     """
-    snakes, beans, rewards = [], list(position.beans), []
-    directions = [chance.turn(i, move) if move == BACK.get(direction) else move
-                  for i, (move, direction) in enumerate(zip(moves, position.directions))]
-    for snake, direction in zip(position.snakes, directions):
+    snakes, beans, directions, rewards, drawn = [], position.beans, list(moves), [0] * SNAKES, False
+    for i, snake in enumerate(position.snakes):
+        direction = moves[i]
+        if direction ^ 1 == position.directions[i]:
+            directions[i] = direction = chance.turn(i, direction)
+            drawn = True
         head = torus.beside[direction][snake[0]]
-        eats = head in beans
-        if eats:
-            beans.remove(head)
-        snakes.append([head] + (snake if eats else snake[:-1]))
-        rewards.append(int(eats))
-    cells = list(itertools.chain.from_iterable(snakes))
+        if head in beans:
+            beans = [bean for bean in beans if bean != head]
+            rewards[i] = 1
+            snakes.append(torus.single[head] + snake)
+        else:
+            snakes.append(torus.single[head] + snake[:-1])
+    cells = b"".join(snakes)
     dead = [i for i, snake in enumerate(snakes) if cells.count(snake[0]) > 1]
-    for i in dead:
-        rewards[i] += START_LENGTH - len(snakes[i])
-        snakes[i] = []
-    for i in dead:
-        snakes[i], direction = come_back(torus, itertools.chain(beans, *snakes))
-        directions[i] = directions[i] if direction is None else direction
+    if dead:
+        for i in dead:
+            rewards[i] += START_LENGTH - len(snakes[i])
+            snakes[i] = b""
+        for i in dead:
+            snakes[i], direction = come_back(torus, itertools.chain(beans, *snakes))
+            directions[i] = directions[i] if direction is None else direction
+        cells = b"".join(snakes)
+    done = position.step >= LAST_STEP or BEANS + len(cells) > len(torus.cells) or not all(snakes)
     if len(beans) < BEANS:
-        taken = set(itertools.chain(beans, *snakes))
-        free = [cell for cell in range(torus.cells) if cell not in taken]
+        free = torus.cells.translate(None, cells + bytes(beans))
+        beans, drawn = list(beans), drawn or len(free) > 0
         for k in range(min(BEANS - len(beans), len(free))):
-            beans.append(chance.bean(k, free))
-            free.remove(beans[-1])
-    done = position.step >= LAST_STEP or BEANS + sum(map(len, snakes)) > torus.cells or not all(snakes)
-    return Position(snakes, directions, beans, position.step + 1, done), rewards
+            bean = chance.bean(k, free)
+            beans.append(bean)
+            free = free.replace(torus.single[bean], b"")
+    return Position(snakes, directions, beans, position.step + 1, done), rewards, drawn
 
 
 # What the network sees of many boards at once
@@ -442,139 +457,190 @@ MATES = ((1, 2), (0, 2), (0, 1), (4, 5), (3, 5), (3, 4))
 FOES = ((3, 4, 5),) * TEAM + ((0, 1, 2),) * TEAM
 
 
-class Views(Torus):
-    """features_window and features_view of all six snakes of many positions, with numpy: the same numbers in a tenth of the time.
+if numpy is not None:  # it converts Python's numbers at each use
+    ONE, TWO, FOUR, TWENTY_FOUR, FIVES, THREES, NIBBLES, ONES = map(numpy.uint32, (
+        1, 2, 4, 24, 0x55555555, 0x33333333, 0x0F0F0F0F, 0x01010101))
 
-    A set of cells is a word for each row, with a bit for each column; the rows are the first axis. No snake is empty.
+
+class Views(Torus):
+    """features_window and features_view of all six snakes of many positions, with numpy: the same numbers in a fraction of the time.
+
+    A set of cells is a word for each row, with a bit for each column; the rows are the first axis, snakes come before boards. No
+    snake is empty. A board's cells lie in rows of 32, in the order in which numpy packs bits.
     """
 
     def __init__(self, height, width):
         super().__init__(height, width)
-        self.targets = numpy.array(self.beside).T  # [cells, 4]
-        cells, reach = numpy.arange(self.cells), numpy.arange(-REACH, REACH + 1)
-        rows, columns = cells // self.width, cells % self.width
-        self.window = ((rows[:, None, None] + reach[:, None]) % self.height * self.width
-                       + (columns[:, None, None] + reach) % self.width).reshape(self.cells, -1)
-        self.bits = 2.0 ** numpy.arange(self.width)
+        nowhere = height * width  # the cell of a bean that is missing
+        cells, reach = numpy.arange(nowhere), numpy.arange(-REACH, REACH + 1)
+        rows, columns = cells // width, cells % width
+        self.place = numpy.append(rows * 32 + (columns ^ 7), 31 ^ 7)
+        self.window = self.place[(rows[:, None, None] + reach[:, None]) % height * width + (columns[:, None, None] + reach) % width].reshape(nowhere, -1)
+        self.targets = numpy.array([list(beside) for beside in self.beside]).T  # [cells, 4]
+        self.row, self.bit = rows, (1 << columns).astype(numpy.uint32)
+        dx, dy = (turned_all(at - at[:, None], side) for at, side in ((columns, width), (rows, height)))
+        self.near = numpy.full((nowhere, nowhere + 1), 1 << 20 | 16 << 5 | 16)  # from a head: distance, dy and dx as one number
+        self.near[:, :nowhere] = dx * dx + dy * dy << 10 | dy + 16 << 5 | dx + 16
+        offsets = numpy.arange(1 << 10)
+        self.offset = numpy.stack([((offsets & 31) - 16) * 0.2, ((offsets >> 5) - 16) * 0.2], 1).astype(numpy.float32)  # by near's last bits
+        self.tenths = ((numpy.arange(nowhere + 1 << 2) >> 2) * 0.1).astype(numpy.float32)  # by what a cell has
+        self.same = numpy.eye(ACTIONS, dtype=numpy.float32)
+        self.across, self.columns = numpy.uint32(width - 1), numpy.uint32((1 << width) - 1)
 
     def features(self, positions, outlooks):
         """[positions, 6, features], and whether moves are open [positions, 6, 4]."""
-        n = len(positions)
-        board = numpy.arange(n)[:, None, None]
-        length = numpy.array([[len(snake) for snake in p.snakes] for p in positions])
-        head = numpy.array([[snake[0] for snake in p.snakes] for p in positions])
+        n, nowhere = len(positions), self.height * self.width
+        snakes = [snake for p in positions for snake in p.snakes]
+        body = numpy.frombuffer(b"".join(snakes), numpy.uint8)
+        length = numpy.array([len(snake) for snake in snakes])
+        end = length.cumsum()
+        owner = numpy.repeat(numpy.arange(len(snakes)), length)
+        head = body[end - length].astype(int).reshape(n, SNAKES)
+        length = length.reshape(n, SNAKES)
         heading = numpy.array([p.directions for p in positions])
-        bean = numpy.array([(p.beans + [-1] * BEANS)[:BEANS] for p in positions])
-        age = numpy.zeros((n, self.cells), int)  # steps until a segment is gone
-        age[numpy.repeat(numpy.arange(n), length.sum(1)), [cell for p in positions for snake in p.snakes for cell in snake]] = [
-            left for lengths in length.tolist() for long in lengths for left in range(long, 0, -1)]
-        kind = numpy.zeros((n, self.cells), int)  # a head of team 1 or 2, or a bean
-        kind[board[:, 0], head] = [1] * TEAM + [2] * TEAM
-        at, k = numpy.nonzero(bean >= 0)
-        kind[at, bean[at, k]] = 3
+        bean = numpy.array([(p.beans + [nowhere] * BEANS)[:BEANS] for p in positions])
+        # Of a cell: four times the steps until a segment is gone, and 1 or 2 for a head of that team or 3 for a bean.
+        board = numpy.arange(n)[:, None] * (32 * self.height)
+        has = numpy.zeros(n * 32 * self.height, numpy.int16)
+        has[self.place[body] + board[owner // SNAKES, 0]] = end[owner] - numpy.arange(len(body)) << 2
+        at = self.place[head] + board
+        has[at] |= numpy.array([1] * TEAM + [2] * TEAM, numpy.int16)
+        has[self.place[bean] + board] |= 3
 
-        around = self.window[head]
-        ages, kinds = age[board, around], kind[board, around]
-        team = numpy.array([1] * TEAM + [2] * TEAM)[:, None]
-        mates = kinds == team
-        mates[:, :, mates.shape[2] // 2] = False  # the own head
-        beans = numpy.sort(numpy.where(bean[:, None] >= 0, self.key(head, bean), 1 << 20 | 16 << 5 | 16), 2)
-        heads = self.key(head, head) << 8 | length[:, None]
-        parts = [ages > 0, ages * 0.1, kinds == 3, mates, kinds == 3 - team, self.offsets(beans).reshape(n, SNAKES, -1) * 0.2]
-        for others in (MATES, FOES):
-            found = numpy.sort(numpy.take_along_axis(heads, numpy.array([others]), 2), 2)
-            longer = (found & 255) - length[:, :, None]
-            parts.append(numpy.concatenate([self.offsets(found >> 8) * 0.2, longer[..., None] * 0.1], 3).reshape(n, SNAKES, -1))
-        lead = (length[:, :TEAM].sum(1) - length[:, TEAM:].sum(1))[:, None] * (3 - 2 * team[:, 0])
-        step = numpy.array([[p.step] * SNAKES for p in positions])
-        parts += [heading[..., None] == numpy.arange(ACTIONS),
-                  numpy.stack([length * 0.1, step * 0.005, lead * 0.1], 2)]
+        seen = numpy.zeros((n, SNAKES, 309 if outlooks else 277), numpy.float32)
+        window = has[self.window[head] + board[:, :, None]]
+        cells = window.shape[2]
+        seen[:, :, :cells] = window > 3
+        seen[:, :, cells:2 * cells] = self.tenths[window]
+        window &= 3
+        seen[:, :, 2 * cells:3 * cells] = window == 3
+        for team, their in ((1, slice(TEAM)), (2, slice(TEAM, SNAKES))):
+            seen[:, their, 3 * cells:4 * cells] = window[:, their] == team
+            seen[:, their, 4 * cells:5 * cells] = window[:, their] == 3 - team
+        seen[:, :, 3 * cells + cells // 2] = 0  # the own head
+        column = 5 * cells
+        near = numpy.sort(self.near[head[:, :, None], bean[:, None]], 2)
+        seen[:, :, column:column + 2 * BEANS] = self.offset[near & 1023].reshape(n, SNAKES, -1)
+        column += 2 * BEANS
+        for others in (numpy.array(MATES), numpy.array(FOES)):
+            near = numpy.sort(self.near[head[:, :, None], head[:, others]] << 8 | length[:, others], 2)
+            part = seen[:, :, column:column + 3 * near.shape[2]].reshape(n, SNAKES, -1, 3)
+            part[..., :2] = self.offset[near >> 8 & 1023]
+            part[..., 2] = ((near & 255) - length[:, :, None]) * 0.1
+            seen[:, :, column:column + 3 * near.shape[2]] = part.reshape(n, SNAKES, -1)
+            column += 3 * near.shape[2]
+        seen[:, :, column:column + ACTIONS] = self.same[heading]
+        column += ACTIONS
+        lead = (length[:, :TEAM].sum(1) - length[:, TEAM:].sum(1)) * 0.1
+        seen[:, :, column] = length * 0.1
+        seen[:, :, column + 1] = numpy.array([p.step for p in positions])[:, None] * 0.005
+        seen[:, :TEAM, column + 2] = lead[:, None]
+        seen[:, TEAM:, column + 2] = -lead[:, None]
 
         target = self.targets[head]
-        survives = (age[board, target] < 2) & (numpy.arange(ACTIONS) != (heading ^ 1)[..., None])
+        survives = (has[self.place[target] + board[:, :, None]] < 8) & (numpy.arange(ACTIONS) != (heading ^ 1)[..., None])
         is_open = survives | ~survives.any(2, keepdims=True)
         if outlooks:
-            parts.append(self.outlooks(age, head, target, survives, is_open, kind == 3).reshape(n, SNAKES, -1))
-        return numpy.concatenate(parts, 2).astype(numpy.float32), is_open
-
-    def key(self, head, cells):
-        """Of cells [positions, k] around heads: distance, dy and dx as one number."""
-        dx = (cells % self.width)[:, None] - (head % self.width)[:, :, None]
-        dy = (cells // self.width)[:, None] - (head // self.width)[:, :, None]
-        dx, dy = (numpy.where(d % side > side // 2, d % side - side, d % side) for d, side in ((dx, self.width), (dy, self.height)))
-        return dx * dx + dy * dy << 10 | dy + 16 << 5 | dx + 16
-
-    def offsets(self, key):
-        return numpy.stack([(key & 31) - 16, (key >> 5 & 31) - 16], 3)  # dx, dy
+            outlook = self.outlooks(has.reshape(n, -1), head.T, target.transpose(2, 1, 0), survives.transpose(2, 1, 0))
+            outlook[0] = is_open.transpose(2, 1, 0)
+            seen[:, :, 277:] = outlook.transpose(3, 2, 1, 0).reshape(n, SNAKES, -1)
+        return seen, is_open
 
     def sets(self, cells):
-        """Of truth values [..., cells], rows last."""
-        return cells.reshape(cells.shape[:-1] + (self.height, self.width)).dot(self.bits).astype(numpy.uint32)
+        """Of truth values [..., boards, cells of a board]; [..., rows, boards]."""
+        words = numpy.packbits(cells, axis=-1).view("<u4")
+        return numpy.ascontiguousarray(numpy.moveaxis(words, -1, -2), numpy.uint32)
 
-    def single(self, cells):
-        """A set for each of the cells [n]."""
+    def singles(self, cells):
+        """A set for each of the cells [k]."""
         sets = numpy.zeros((self.height, len(cells)), numpy.uint32)
-        sets[cells // self.width, numpy.arange(len(cells))] = 1 << cells % self.width
+        sets[self.row[cells], numpy.arange(len(cells))] = self.bit[cells]
         return sets
 
-    def spread(self, x):
-        last = self.width - 1
-        out = (x << 1 | x >> last | x >> 1 | x << last) & ((1 << self.width) - 1)
-        out |= x
-        out[1:] |= x[:-1]
-        out[:1] |= x[-1:]
-        out[:-1] |= x[1:]
-        out[-1:] |= x[:1]
-        return out
+    def flood(self, sets, free):
+        """Goes a step on free cells for each of `free`; yields the cells reached so far, always in the same array."""
+        # The first row once more after the last, and the last before the first: a whole row of cells is shifted at once.
+        rows = numpy.empty((self.height + 2,) + sets.shape[1:], numpy.uint32)
+        reached, above, below, first, last, top, bottom = rows[1:-1], rows[:-2], rows[2:], rows[1], rows[-2], rows[0], rows[-1]
+        beside, one_way = numpy.empty_like(reached), numpy.empty_like(reached)
+        reached[:] = sets
+        for allowed in free:
+            top[...], bottom[...] = last, first
+            numpy.bitwise_or(above, below, beside)
+            for shift, columns in ((numpy.left_shift, ONE), (numpy.right_shift, ONE), (numpy.left_shift, self.across), (numpy.right_shift, self.across)):
+                shift(reached, columns, one_way)
+                numpy.bitwise_or(beside, one_way, beside)
+            numpy.bitwise_and(beside, allowed, beside)
+            numpy.bitwise_or(reached, beside, reached)
+            yield reached
 
-    def outlooks(self, age, head, target, survives, is_open, beans):
-        """[positions, 6, 4, 8]: as Outlook and features_view have it, with a flood for each move."""
-        n = len(head)
-        blocked = numpy.moveaxis(self.sets(age > numpy.arange(HORIZON + 1)[:, None, None]), 1, 2)[..., None]
-        blocked = numpy.repeat(blocked, SNAKES, 3)  # [steps, rows, n, 6]
-        reach = [self.single(head.ravel()).reshape(-1, n, SNAKES)]
-        for t in range(1, HORIZON + 1):
-            reach.append(reach[-1] | self.spread(reach[-1]) & ~blocked[t])
-        reach = numpy.stack(reach)
-        foes, mates = (functools.reduce(numpy.bitwise_or, (reach[..., list(who)] for who in zip(*others))) for others in (FOES, MATES))
-        closed = blocked | foes
-        closed[1:] |= mates[:-1]
+    def outlooks(self, has, head, target, survives):
+        """As Outlook and features_view have it, with a flood for each move: [8, 4, 6, boards]. The first of the eight is left out."""
+        n, steps = len(has), numpy.arange(HORIZON + 1, dtype=numpy.int16)[:, None, None]
+        unblocked = ~self.sets(has > (steps << 2 | 3)) & self.columns  # [steps, rows, boards]
+        free = numpy.empty((HORIZON + 1, self.height, 2, SNAKES, n), numpy.uint32)  # for a snake: of bodies; and of all others
+        free[:] = unblocked[:, :, None, None]
+        reach = numpy.empty((HORIZON + 1, self.height, SNAKES * n), numpy.uint32)
+        reach[0] = self.singles(head.ravel())
+        for now, reached in zip(reach[1:], self.flood(reach[0], free[1:, :, 0].reshape(HORIZON, self.height, -1))):
+            now[:] = reached
+        a, b, c, d, e, f = (reach[:, :, i * n:(i + 1) * n] for i in range(SNAKES))
+        bc, ef = b | c, e | f
+        mates = bc, a | c, a | b, ef, d | f, d | e
+        ours, theirs = a | bc, d | ef
+        free[:, :, 1, :TEAM] &= ~theirs[:, :, None]
+        free[:, :, 1, TEAM:] &= ~ours[:, :, None]
+        for i in range(SNAKES):
+            free[1:, :, 1, i] &= ~mates[i][:-1]
+        free = free.reshape(HORIZON + 1, self.height, 1, -1)
 
-        def each_move(sets):
-            return numpy.repeat(sets, ACTIONS, -1).reshape(sets.shape[:-2] + (-1,))
-
-        free = ~each_move(numpy.stack([blocked, closed], 2))
-        beans = each_move(numpy.repeat(self.sets(beans).T[..., None], SNAKES, 2))[:, None]
-        start = self.single(target.ravel())
+        start = self.singles(target.ravel())
         start[:, ~survives.ravel()] = 0
-        cells = numpy.stack([start, start], 1)
-        near = (cells & beans).any(0).astype(int)  # steps that are left once a bean is reached
-        for t in range(2, HORIZON + 1):
-            cells |= self.spread(cells) & free[t]
-            near += (cells & beans).any(0)
-        room, territory = count(cells)
-        values = [is_open.ravel(), room * 0.01, territory * 0.02, count(cells & beans)[1] * 0.2, *near / (HORIZON + 1),
-                  (start & each_move(foes[1])).any(0), (start & each_move(mates[1])).any(0)]
-        return numpy.stack(values, 1).reshape(n, SNAKES, ACTIONS, -1)
+        start = start.reshape(self.height, ACTIONS, -1)
+        bean = numpy.tile(self.sets(has & 3 == 3)[:, None], (1, ACTIONS, 2 * SNAKES))
+        cells = numpy.concatenate([start, start], 2)
+        met = numpy.empty((HORIZON, ACTIONS, cells.shape[2]), numpy.uint32)  # beans, by steps
+        numpy.bitwise_or.reduce(cells & bean, out=met[0])
+        for now, cells in zip(met[1:], self.flood(cells, free[2:])):
+            numpy.bitwise_or.reduce(cells & bean, out=now)
+        out, middle = numpy.empty((8, ACTIONS, SNAKES * n), numpy.float32), SNAKES * n
+        room = count(cells)
+        out[1], out[2] = room[:, :middle] * 0.01, room[:, middle:] * 0.02
+        out[3] = count(cells[..., middle:] & bean[..., middle:]) * 0.2
+        near = (met != 0).sum(0) / (HORIZON + 1)
+        out[4], out[5] = near[:, :middle], near[:, middle:]
+        first_foes = numpy.concatenate([theirs[1]] * TEAM + [ours[1]] * TEAM, 1)
+        out[6] = (start & first_foes[:, None]).any(0)
+        out[7] = (start & numpy.concatenate([mate[1] for mate in mates], 1)[:, None]).any(0)
+        return out.reshape(8, ACTIONS, SNAKES, n)
+
+
+def turned_all(difference, side):
+    """As `turned`, of arrays."""
+    difference = difference % side
+    return numpy.where(difference > side // 2, difference - side, difference)
 
 
 def count(sets):
-    """Cells in sets whose rows are the first axis."""
-    pairs = sets - (sets >> 1 & 0x55555555)
-    fours = (pairs & 0x33333333) + (pairs >> 2 & 0x33333333)
-    return ((fours + (fours >> 4) & 0x0F0F0F0F) * 0x01010101 >> 24).sum(0)
+    """Cells in sets: at most 255."""
+    pairs = sets - (sets >> ONE & FIVES)
+    fours = (pairs & THREES) + (pairs >> TWO & THREES)
+    eights = (fours & NIBBLES) + (fours >> FOUR & NIBBLES)
+    return numpy.add.reduce(eights, dtype=numpy.uint32) * ONES >> TWENTY_FOUR
 
 
 # The search: a tree of what all six snakes may do, each of them a bandit at each board (decoupled PUCT)
 
 
 LAST_STEP = 200
-SIMULATIONS = 192
+SIMULATIONS = 512
 LEAVES = 16  # boards that the network sees at once
 EXPLORATION = 0.2  # in points
 LOSS = 1  # points, where a move's simulations are all under way
 TEMPERATURE = 0.1  # of the network's values, as a snake's first guess
 TIME = 0.25  # seconds that a search may take
+MARGIN = 1.5  # times the slowest batch so far, which the next one may take
+QUICKEST = math.inf  # seconds of a batch
 
 
 class Chance:
@@ -596,15 +662,18 @@ def bare_moves(board):
     return [best_move(answers, board.open_moves(i)) for i, answers in enumerate(ACTOR(board))]
 
 
-def while_time_lasts(items, seconds):
-    """Stops where an item as slow as the slowest so far would take too long."""
-    began, slowest = time.perf_counter(), 0
+def while_time_lasts(items, began):
+    """Stops where a batch might end later than TIME after `began`, which was before the root's evaluation."""
+    global QUICKEST
+    # A batch takes about three times as long as the root. If only the root was held up, earlier batches tell.
+    slowest = min(3 * (time.perf_counter() - began), 4 * QUICKEST)
     for item in items:
         now = time.perf_counter()
-        if now - began + slowest > seconds:
+        if now - began + MARGIN * slowest > TIME:
             return
         yield item
-        slowest = max(slowest, time.perf_counter() - now)
+        took = time.perf_counter() - now
+        slowest, QUICKEST = max(slowest, took), min(QUICKEST, took)
 
 
 @functools.lru_cache(maxsize=4)
@@ -626,39 +695,57 @@ def features_of(positions, views):
     return numpy.array(rows).reshape(-1, SNAKES, ACTOR.sees), numpy.array(is_open).reshape(-1, SNAKES, ACTIONS)
 
 
-class Arm:
-    """An open move of a snake at a node. Simulations led to `total` points by which a snake of the left team gains on a foe."""
-
-    __slots__ = ("move", "prior", "visits", "under_way", "total")
-
-    def __init__(self, move, prior):
-        self.move, self.prior, self.visits, self.under_way, self.total = move, prior, 0, 0, 0.0
+ARMS = SNAKES * ACTIONS  # of a node: ACTIONS * snake + move
 
 
 class Node:
-    """A board that was reached: its value, in points by which a snake of the left team will gain on a foe, and each snake's arms."""
+    """A board that was reached, and its value: points by which a snake of the left team will gain on a foe.
 
-    __slots__ = ("value", "arms", "visits", "children")
+    By arm: its prior, below 0 where the move is closed; its visits, without those under way; the points, for its snake's team, that
+    these led to, and their mean; what it promises, simulations under way being losses; what exploration adds to that.
+    """
 
-    def __init__(self, value, arms):
-        self.value, self.arms, self.visits, self.children = value, arms, 1, {}
+    __slots__ = ("position", "value", "priors", "before", "lead", "all_visits", "children", "visits", "under_way", "totals", "means",
+                 "promises", "curiosity")
+
+    def __init__(self, position, value, priors):
+        self.position, self.value, self.priors = position, value, priors
+        self.before, self.lead = None, 0  # the position from which a step without chance leads here, and what it gains
+        self.all_visits, self.children = 1, None
+
+    def open(self):
+        """Most nodes are never played on from."""
+        self.children, self.visits, self.under_way, self.totals = {}, [0] * ARMS, [0] * ARMS, [0.0] * ARMS
+        self.means = [self.value] * (ARMS // 2) + [-self.value] * (ARMS // 2)
+        self.promises = [mean if prior >= 0 else -math.inf for mean, prior in zip(self.means, self.priors)]
+        self.curiosity = list(self.priors)
 
     def choose(self):
         """For each snake the arm that promises its team most."""
-        exploration = EXPLORATION * math.sqrt(self.visits)
-        chosen = []
-        for i, arms in enumerate(self.arms):
-            best, most = arms[0], -math.inf
-            for arm in arms if len(arms) > 1 else ():
-                mean = arm.total / arm.visits if arm.visits else self.value
-                begun = arm.visits + arm.under_way
-                score = (mean if i < TEAM else -mean) + exploration * arm.prior / (1 + begun)
-                if arm.under_way:
-                    score -= LOSS * arm.under_way / begun
-                if score > most:
-                    best, most = arm, score
-            chosen.append(best)
-        return chosen
+        if self.children is None:
+            self.open()
+        exploration = EXPLORATION * math.sqrt(self.all_visits)
+        scores = [promise + exploration * curiosity for promise, curiosity in zip(self.promises, self.curiosity)]
+        self.all_visits += 1
+        arms = []
+        for first in range(0, ARMS, ACTIONS):
+            own = scores[first:first + ACTIONS]
+            arm = first + own.index(max(own))
+            arms.append(arm)
+            self.under_way[arm] = under_way = self.under_way[arm] + 1
+            begun = self.visits[arm] + under_way
+            self.promises[arm] = self.means[arm] - LOSS * under_way / begun
+            self.curiosity[arm] = self.priors[arm] / (1 + begun)
+        return tuple(arms)
+
+    def learn(self, arms, value):
+        for arm in arms:
+            self.visits[arm] = visits = self.visits[arm] + 1
+            self.under_way[arm] = under_way = self.under_way[arm] - 1
+            self.totals[arm] = total = self.totals[arm] + (value if arm < ARMS // 2 else -value)
+            self.means[arm] = self.promises[arm] = mean = total / visits
+            if under_way:
+                self.promises[arm] = mean - LOSS * under_way / (visits + under_way)
 
 
 def nodes(positions, views):
@@ -670,46 +757,48 @@ def nodes(positions, views):
     values = (best[:, :TEAM].mean(1) - best[:, TEAM:].mean(1)) / POINT
     priors = numpy.exp((answers - best[:, :, None]) / numpy.float32(TEMPERATURE))
     priors /= priors.sum(2, keepdims=True)
-    return [Node(value, [[Arm(move, prior) for move, prior in enumerate(row) if may[move]] for row, may in zip(six, moves)])
-            for value, six, moves in zip(values.tolist(), priors.tolist(), is_open.tolist())]
+    priors[~is_open] = -1
+    return [Node(*each) for each in zip(positions, values.tolist(), priors.reshape(-1, ARMS).tolist())]
 
 
 def descend(views, node, position, chances):
-    """Plays from the node's position to one without a node. Returns the steps on the way, and that position."""
+    """Plays from the node's position to one without a node. Returns the steps on the way, that position, and whether the last step was
+    left to chance."""
     path = []
-    while node is not None:
-        chosen = node.choose()
-        moves = tuple(arm.move for arm in chosen)
-        position, rewards = play(views, position, moves, next(chances))
-        path.append((node, chosen, moves, (sum(rewards[:TEAM]) - sum(rewards[TEAM:])) / TEAM))
-        node.visits += 1
-        for arm in chosen:
-            arm.under_way += 1
-        node = None if position.done else node.children.get(moves)
-    return path, position
+    while True:
+        arms = node.choose()
+        chance = next(chances)
+        child = node.children.get(arms)
+        if child is not None and child.before is position:
+            path.append((node, arms, child.lead))
+            position = child.position
+        else:
+            before, (position, rewards, drawn) = position, play(views, position, [arm % ACTIONS for arm in arms], chance)
+            path.append((node, arms, (sum(rewards[:TEAM]) - sum(rewards[TEAM:])) / TEAM))
+            if child is None or position.done:
+                return path, position, None if drawn else before
+        node = child
 
 
 def back_up(path, value):
-    for node, chosen, _, lead in reversed(path):
+    for node, arms, lead in reversed(path):
         value = lead + DISCOUNT * value
-        for arm in chosen:
-            arm.under_way -= 1
-            arm.visits += 1
-            arm.total += value
+        node.learn(arms, value)
 
 
-def simulate(views, root, position, each):
+def simulate(views, root, each):
     """A simulation for each iterator over chances, one for each step; the boards where they end are evaluated together."""
     reached = []
     for chances in each:
-        path, end = descend(views, root, position, chances)
+        path, end, before = descend(views, root, root.position, chances)
         if end.done:
             back_up(path, 0)
         else:
-            reached.append((path, end))
-    for (path, _), node in zip(reached, nodes([end for _, end in reached], views) if reached else ()):
-        last, _, moves, _ = path[-1]
-        last.children.setdefault(moves, node)
+            reached.append((path, end, before))
+    for (path, _, before), node in zip(reached, nodes([end for _, end, _ in reached], views) if reached else ()):
+        last, arms, node.lead = path[-1]
+        node.before = before
+        last.children.setdefault(arms, node)
         back_up(path, node.value)
 
 
@@ -726,30 +815,30 @@ def team_moves(board):
 
 def searched(board):
     shown = board.shown
-    if not all(shown.snakes) or None in shown.directions or max(shown.height, shown.width) > 31:
+    if not all(shown.snakes) or None in shown.directions or shown.height * shown.width > 256 or shown.width > 31:
         return board.moves  # no board of a game that goes on
     if all(len(board.open_moves(i)) == 1 for i in range(TEAM)):
         return board.moves
+    began = time.perf_counter()
     views = views_of(shown.height, shown.width)
-    position = views.position(shown)
-    root, = nodes([position], views)
-    for _ in while_time_lasts(range(SIMULATIONS // LEAVES), TIME):
-        simulate(views, root, position, [itertools.repeat(Chance())] * LEAVES)
-    if root.visits == 1:
+    root, = nodes([views.position(shown)], views)
+    for _ in while_time_lasts(range(SIMULATIONS // LEAVES), began):
+        simulate(views, root, [itertools.repeat(Chance())] * LEAVES)
+    if root.all_visits == 1:
         raise TimeoutError("no time to look ahead")
-    return [most_visited(arms) for arms in root.arms[board.first:board.first + TEAM]]
+    return [most_visited(root, board.first + i) for i in range(TEAM)]
 
 
-def most_visited(arms):
-    return max(arms, key=lambda arm: (arm.visits, arm.prior)).move
+def most_visited(node, snake):
+    return max(range(ACTIONS), key=lambda move: (node.visits[ACTIONS * snake + move], node.priors[ACTIONS * snake + move]))
 
 
 def ready():
     """Makes the first search as quick as the others; what fails does so before the game."""
     views = views_of(10, 20)
-    position = Position([[20 * i + column for column in (2, 1, 0)] for i in range(SNAKES)], [RIGHT] * SNAKES, [170], 1)
+    position = Position([bytes(20 * i + column for column in (2, 1, 0)) for i in range(SNAKES)], [RIGHT] * SNAKES, [170], 1)
     root, = nodes([position], views)
-    simulate(views, root, position, [itertools.repeat(Chance())] * LEAVES)
+    simulate(views, root, [itertools.repeat(Chance())] * LEAVES)
 
 
 # What the platform asks

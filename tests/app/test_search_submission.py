@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def bare(tmp_path_factory):
 
 
 def position(submission, board, step):
-    return submission.Position([list(snake) for snake in board["snakes"]], list(board["directions"]), list(board["beans"]), step)
+    return submission.Position([bytes(snake) for snake in board["snakes"]], list(board["directions"]), list(board["beans"]), step)
 
 
 def boards(submission, every=1):
@@ -54,27 +55,33 @@ class Recorded:
     """The chance of a recorded step."""
 
     def __init__(self, line):
-        self.line, self.new = line, []
+        self.line, self.new, self.asked = line, [], False
 
     def turn(self, snake, back):
+        self.asked = True
         return self.line["turned"][snake]
 
     def bean(self, k, free):
-        assert len(self.new) == k and free == sorted(free)
+        assert len(self.new) == k and list(free) == sorted(free)
+        self.asked = True
         self.new.append(next(bean for bean in self.line["beans"] if bean in free and bean not in self.new))
         return self.new[k]
 
 
 def test_its_rules_reproduce_every_recorded_step(submission):
-    torus, steps = submission.Torus(10, 20), 0
+    torus, steps, by_chance = submission.Torus(10, 20), 0, 0
     for game in BOARDS:
         board = position(submission, game[0], 1)
         for step, line in enumerate(game[1:], 2):
-            board, rewards = submission.play(torus, board, line["actions"], Recorded(line))
-            assert (board.snakes, board.directions, board.beans) == (line["snakes"], line["directions"], line["beans"]), step
+            chance = Recorded(line)
+            board, rewards, drawn = submission.play(torus, board, line["actions"], chance)
+            assert drawn == chance.asked
+            by_chance += drawn
+            assert (list(map(list, board.snakes)), board.directions, board.beans) == (line["snakes"], line["directions"], line["beans"]), step
             assert (rewards, board.done, board.step) == (line["reward"], line["done"], step)
             steps += 1
     assert steps == sum(len(game) - 1 for game in BOARDS) > 5000
+    assert 1000 < by_chance < steps - 1000
 
 
 class Least:
@@ -88,13 +95,13 @@ class Least:
 
 
 def test_a_move_back_is_replaced_and_new_beans_are_dealt_on_free_cells(submission):
-    snakes = [[20 * i + 2, 20 * i + 1, 20 * i] for i in range(6)]
+    snakes = [bytes([20 * i + 2, 20 * i + 1, 20 * i]) for i in range(6)]
     board = submission.Position(snakes, [submission.RIGHT] * 6, [199, 23], 7)
-    after, rewards = submission.play(submission.Torus(10, 20), board, [submission.LEFT] + [submission.RIGHT] * 5, Least())
+    after, rewards, drawn = submission.play(submission.Torus(10, 20), board, [submission.LEFT] + [submission.RIGHT] * 5, Least())
     assert after.directions == [submission.UP] + [submission.RIGHT] * 5
-    assert after.snakes[:3] == [[182, 2, 1], [23, 22, 21, 20], [43, 42, 41]]
+    assert drawn and [list(snake) for snake in after.snakes[:3]] == [[182, 2, 1], [23, 22, 21, 20], [43, 42, 41]]
     assert after.beans == [199, 0, 3, 4, 5] and rewards == [0, 1, 0, 0, 0, 0] and not after.done
-    assert (board.snakes[1], board.beans) == ([22, 21, 20], [199, 23]), "the board before"
+    assert (board.snakes[1], board.beans) == (bytes([22, 21, 20]), [199, 23]), "the board before"
 
 
 @pytest.mark.parametrize("free,body,direction", [
@@ -102,26 +109,26 @@ def test_a_move_back_is_replaced_and_new_beans_are_dealt_on_free_cells(submissio
     ((0, 20, 180), [0, 20, 180], "up"), ((0, 1, 41, 60, 61), [41, 61, 60], "up"), ((0, 1, 50, 51), [], None), ((), [], None)])
 def test_a_dead_snake_comes_back_on_the_first_three_free_cells(free, body, direction, submission):
     back = submission.come_back(submission.Torus(10, 20), [cell for cell in range(200) if cell not in free])
-    assert back == (body, direction and submission.WORDS.index(direction))
+    assert back == (bytes(body), direction and submission.WORDS.index(direction))
 
 
 def test_a_game_is_over_when_a_snake_cannot_come_back(submission, monkeypatch):
-    snakes = [[20 * i + 2, 20 * i + 1, 20 * i] for i in range(5)] + [[4, 5, 6]]
+    snakes = [bytes([20 * i + 2, 20 * i + 1, 20 * i]) for i in range(5)] + [bytes([4, 5, 6])]
     board = submission.Position(snakes, [submission.RIGHT] * 5 + [submission.LEFT], [199] * 5, 7)
     moves = [submission.RIGHT] * 5 + [submission.LEFT]  # 0 and 5 meet
-    after, rewards = submission.play(submission.Torus(10, 20), board, moves, Least())
-    assert after.snakes[0] == [1, 0, 20] and after.snakes[5] == [3, 2, 182] and rewards == [0] * 6 and not after.done
-    monkeypatch.setattr(submission, "come_back", lambda torus, taken: ([], None))
-    after, _ = submission.play(submission.Torus(10, 20), board, moves, Least())
-    assert after.done and after.snakes[0] == after.snakes[5] == [] and after.directions == moves
+    after, rewards, drawn = submission.play(submission.Torus(10, 20), board, moves, Least())
+    assert list(after.snakes[0]) == [1, 0, 20] and list(after.snakes[5]) == [3, 2, 182] and not drawn and rewards == [0] * 6 and not after.done
+    monkeypatch.setattr(submission, "come_back", lambda torus, taken: (b"", None))
+    after, *_ = submission.play(submission.Torus(10, 20), board, moves, Least())
+    assert after.done and after.snakes[0] == after.snakes[5] == b"" and after.directions == moves
 
 
 def test_on_a_full_board_no_more_beans_are_dealt_than_fit(submission):
     others = [[20 * i + 2, 20 * i + 1, 20 * i] for i in range(1, 6)]
     beans = [20 * i + 3 for i in range(1, 6)]  # all are eaten, and only the tail of snake 0 leaves its cell
     long = [0] + [cell for cell in range(2, 200) if cell not in beans + sum(others, [])]
-    board = submission.Position([long] + others, [submission.RIGHT] * 6, beans, 7)
-    after, rewards = submission.play(submission.Torus(10, 20), board, [submission.RIGHT] * 6, Least())
+    board = submission.Position([bytes(snake) for snake in [long] + others], [submission.RIGHT] * 6, beans, 7)
+    after, rewards, _ = submission.play(submission.Torus(10, 20), board, [submission.RIGHT] * 6, Least())
     assert after.beans == [long[-1]] and rewards == [0, 1, 1, 1, 1, 1] and after.done
 
 
@@ -221,8 +228,9 @@ def test_a_node_has_the_board_s_value_and_the_open_moves_with_their_shares(submi
             seen = submission.Board(views.shown(board), first)
             for i, answers in enumerate(submission.ACTOR(seen)):
                 weights = np.exp(np.array([answers[move] for move in seen.open_moves(i)]) * 10)
-                assert [arm.move for arm in node.arms[first + i]] == seen.open_moves(i)
-                assert [arm.prior for arm in node.arms[first + i]] == pytest.approx(weights / weights.sum(), abs=1e-4)
+                shares = node.priors[4 * (first + i):4 * (first + i) + 4]
+                assert [move for move in range(4) if shares[move] >= 0] == seen.open_moves(i)
+                assert [share for share in shares if share >= 0] == pytest.approx(weights / weights.sum(), abs=1e-4)
 
 
 def test_it_grows_the_trees_of_the_program_s_own_search(submission):
@@ -234,15 +242,12 @@ def test_it_grows_the_trees_of_the_program_s_own_search(submission):
             board, chances = position(submission, line, line["step"]), dice(number, line["step"])
             root, = submission.nodes([board], views)
             for batch in range(0, 48, 8):
-                submission.simulate(views, root, board, map(chances, range(batch, batch + 8)))
-            visits = [[0] * 4 for _ in range(6)]
-            for snake, arms in enumerate(root.arms):
-                for arm in arms:
-                    visits[snake][arm.move] = arm.visits
-                    assert arm.under_way == 0
+                submission.simulate(views, root, map(chances, range(batch, batch + 8)))
+            visits = [root.visits[4 * snake:4 * snake + 4] for snake in range(6)]
+            assert not any(root.under_way)
             grown, same = grown + 1, same + (visits == line["visits"])
             if visits == line["visits"]:
-                moves = [submission.most_visited(arms) for arms in root.arms]
+                moves = [submission.most_visited(root, snake) for snake in range(6)]
                 assert [moves[:3], moves[3:]] == line["moves"], number
     # If two moves are nearly equal, the last bits of the network's products decide.
     assert grown == 600 and same > 588
@@ -252,9 +257,9 @@ def test_a_finished_game_is_worth_what_was_gained(submission):
     views, board = submission.views_of(10, 20), boards(submission)[40]
     board.step = 200
     root, = submission.nodes([board], views)
-    submission.simulate(views, root, board, [itertools.repeat(submission.Chance())] * 20)
-    assert root.visits == 21 and root.children == {} and root.value != 0
-    for gained in (3 * arm.total for arms in root.arms for arm in arms):
+    submission.simulate(views, root, [itertools.repeat(submission.Chance())] * 20)
+    assert root.all_visits == 21 and root.children == {} and root.value != 0
+    for gained in (3 * total for total in root.totals):
         assert gained == pytest.approx(round(gained), abs=1e-9), "beans and lost cells alone"
 
 
@@ -270,6 +275,7 @@ def test_its_chances_cannot_be_predicted(folder):
 
 def test_it_searches_once_a_step_and_team_and_plays_recorded_games_without_a_word(submission, bare, capfd):
     searched, search, platform, randomness = [], submission.searched, Platform(), random.getstate()
+    submission.time = Clock(0)  # however busy this machine is
     submission.searched = lambda board: searched.append(board) or search(board)
     changed = 0
     for number, record in enumerate(RECORDED[:60], 1):
@@ -349,15 +355,78 @@ def test_when_time_is_up_it_plays_the_network_s_own_moves(submission, bare, capf
     assert "the search failed: the moves are the network's own: TimeoutError" in reported
 
 
-@pytest.mark.parametrize("tick,batches", [(0, 12), (0.045, 2), (0.11, 1)])
+@pytest.mark.parametrize("tick,batches", [(0, 32), (0.019, 4), (0.035, 1)])
 def test_it_simulates_less_where_time_is_short(tick, batches, submission, capfd):
     sizes = []
     simulate = submission.simulate
-    submission.simulate = lambda *given: sizes.append(len(given[3])) or simulate(*given)
+    submission.simulate = lambda *given: sizes.append(len(given[2])) or simulate(*given)
     submission.time = Clock(tick)
     answer(submission, shown(RECORDED[40], Platform())[0])
     assert sizes == [16] * batches and submission.TOLD == set()
     assert capfd.readouterr().err == ""
+
+
+class Machine:
+    """A clock of processor time that `slows` makes run faster: its own numpy is as slow as wanted."""
+
+    def __init__(self):
+        self.now = 0
+
+    def perf_counter(self):
+        return self.now
+
+    def slows(self, function, seconds):
+        """seconds(number of the call, boards): what a call takes."""
+        calls = itertools.count()
+
+        def slow(positions, *more):
+            self.now += seconds(next(calls), len(positions))
+            return function(positions, *more)
+        return slow
+
+
+SLOW = {"all slow": lambda call, boards: 0.002 * boards, "very slow": lambda call, boards: 0.0035 * boards,
+        "slower and slower": lambda call, boards: 0.002 + 0.004 * call, "one slow batch": lambda call, boards: 0.15 if call == 9 else 0.005,
+        "a slow start": lambda call, boards: 0.2 if call == 0 else 0.005, "held up late": lambda call, boards: 0.045 if call == 42 else 0.005}
+
+
+@pytest.mark.parametrize("what", SLOW)
+def test_a_move_takes_at_most_300_ms_on_a_slow_or_busy_machine_and_uses_what_was_simulated(what, submission, capfd):
+    machine, roots = Machine(), []
+    submission.time, submission.nodes = machine, machine.slows(submission.nodes, SLOW[what])
+    most_visited = submission.most_visited
+    submission.most_visited = lambda root, snake: roots.append(root) or most_visited(root, snake)
+    (board,) = [submission.board_of(shown(RECORDED[40], Platform())[0], 0)]
+    moves = submission.team_moves(board)
+    assert machine.now <= 0.3, what
+    if what == "a slow start":
+        assert "TimeoutError" in capfd.readouterr().err and moves == submission.bare_moves(board)
+    else:
+        assert roots[0].all_visits > 16 and sum(roots[0].visits[:4]) == roots[0].all_visits - 1
+        assert moves == [most_visited(roots[0], i) for i in range(3)] and capfd.readouterr().err == ""
+
+
+def test_where_only_the_root_is_held_up_it_searches_as_long_as_earlier_batches_would_fit(submission):
+    machine, roots = Machine(), []
+    slow = [0.005] * 33 + [0.098] + [0.005] * 32
+    submission.time, submission.nodes = machine, machine.slows(submission.nodes, lambda call, boards: slow[call])
+    most_visited = submission.most_visited
+    submission.most_visited = lambda root, snake: roots.append(root) or most_visited(root, snake)
+    for record in RECORDED[40:42]:
+        began = machine.now
+        submission.team_moves(submission.board_of(shown(record, Platform())[0], 0))
+        assert machine.now - began <= 0.3
+    assert [root.all_visits for root in roots[::3]] == [513, 1 + 16 * 25]
+
+
+def test_a_clock_that_jumps_back_does_not_prolong_the_search(submission):
+    ticks = itertools.count()
+    submission.time = types.SimpleNamespace(perf_counter=lambda: 100 - next(ticks))
+    board = submission.board_of(shown(RECORDED[40], Platform())[0], 0)
+    sizes, simulate = [], submission.simulate
+    submission.simulate = lambda *given: sizes.append(len(given[2])) or simulate(*given)
+    submission.team_moves(board)
+    assert sizes == [16] * 32
 
 
 def test_a_search_that_fails_leaves_the_network_s_own_moves(submission, bare, capfd):
