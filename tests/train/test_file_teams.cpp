@@ -36,7 +36,7 @@ train::TrainOptions options_against(const std::string& mix) {
 }  // namespace
 
 TEST_CASE("a team from a file makes the moves in training that it makes in eval", "[property]") {
-  const train::Plan plan(options_against("file:" + kChampion + ":3,level2"));
+  const train::Plan plan(options_against("file:" + kChampion + ",level2"));
   const train::FileTeams files(plan);
   const train::League league(train::league_options(plan));
   const auto learner = learners::make_learner(train::learner_options(plan, 1, at::kCPU));
@@ -63,7 +63,7 @@ TEST_CASE("a team from a file makes the moves in training that it makes in eval"
   replay::Buffer buffer(rollout::with_boards(learner->columns(), plan.sight), 2000);
   rollout::Collector collector(o, buffer);
   std::vector<rollout::Episode> episodes;
-  for (int i = 0; i < 1000; ++i) collector.step(learner->policy(), episodes);
+  for (int i = 0; i < 1600; ++i) collector.step(learner->policy(), episodes);
   CHECK(same);
   CHECK(seen > 300);
   CHECK(others > 0);
