@@ -111,9 +111,10 @@ def test_a_team_from_a_file_must_be_the_one_that_the_run_began_with(tmp_path):
     assert refused.returncode == 4
     assert f"file:{there}" in refused.stderr and "put the file back" in refused.stderr
     # Another path is another opponent, and the first one goes on.
-    train("--resume", run, "--opponent_mix", f"file:{other}", max_episodes=12)
-    shutil.copy(CHAMPION, there)
-    assert "Resumed from" in train("--resume", run, "--opponent_mix", f"file:{there}", max_episodes=20)
+    for path, episodes in ((other, 12), (there, 20)):
+        again = call("--resume", run, "--opponent_mix", f"file:{path}", "--max_episodes", episodes)
+        assert again.returncode == 0 and "Resumed from" in again.stdout, again.stderr
+        shutil.copy(CHAMPION, there)
 
 
 def test_two_ranks_that_are_stopped_go_on_to_the_same_bits(start, tmp_path):
