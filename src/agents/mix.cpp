@@ -14,7 +14,8 @@ namespace snake_ddp::agents {
 
 namespace {
 
-constexpr std::string_view kSelf = "self", kLeague = "league";
+constexpr std::string_view kSelf = "self", kLeague = "league", kFile = "file";
+constexpr int kMostFiles = 100;
 
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> parts(1);
@@ -35,16 +36,24 @@ Mix parse_mix(const std::string& text) {
   if (text.empty()) return mix;
   const auto refuse = [&](const std::string& why) {
     throw base::UsageError(fmt::format(
-        "--opponent_mix {}: {}; write NAME:WEIGHT,NAME:WEIGHT with these names: {}, {}, {}; for example "
-        "level2:0.7,self:0.3",
-        text, why, fmt::join(opponent_names(), ", "), kSelf, kLeague));
+        "--opponent_mix {}: {}; write NAME:WEIGHT,NAME:WEIGHT with these names: {}, {}, {}, or {}:PATH; for "
+        "example level2:0.7,self:0.3",
+        text, why, fmt::join(opponent_names(), ", "), kSelf, kLeague, kFile));
   };
+  int files = 0;
   for (const std::string& part : split(text, ',')) {
-    const std::vector<std::string> pieces = split(part, ':');
+    std::vector<std::string> pieces = split(part, ':');
+    const bool is_file = pieces[0] == kFile && pieces.size() > 1;
+    if (is_file) pieces.erase(pieces.begin());
     if (pieces.size() > 2) refuse(fmt::format("\"{}\" has more than one colon", part));
     Share share;
-    share.league = pieces[0] == kLeague;
-    if (!share.league && pieces[0] != kSelf) {
+    share.league = !is_file && pieces[0] == kLeague;
+    if (is_file) {
+      if (pieces[0].empty()) refuse(fmt::format("\"{}\" names no file", part));
+      if (files == kMostFiles) refuse(fmt::format("more than {} files", kMostFiles));
+      share.file = pieces[0];
+      share.rival.frozen = Rival::kFirstFile + files++;
+    } else if (!share.league && pieces[0] != kSelf) {
       share.rival.scripted = try_opponent(pieces[0]);
       if (!share.rival.scripted) refuse(fmt::format("\"{}\" is not an opponent", pieces[0]));
     }
@@ -56,7 +65,8 @@ Mix parse_mix(const std::string& text) {
         refuse(fmt::format("\"{}\" is not a weight above 0", weight));
     }
     if (std::any_of(mix.begin(), mix.end(), [&](const Share& other) {
-          return other.rival == share.rival && other.league == share.league;
+          return is_file ? other.file == share.file
+                         : other.rival == share.rival && other.league == share.league;
         }))
       refuse(fmt::format("\"{}\" is named twice", pieces[0]));
     mix.push_back(share);

@@ -40,9 +40,8 @@ OpponentPlan plan_of_mix(const Mix& mix, std::uint64_t seed) {
   for (const Share& share : mix) {
     if (share.league || !share.rival.scripted)
       throw base::UsageError(
-          "--boards device: only scripted opponents play there; take self and league out of --opponent_mix, "
-          "or "
-          "use --boards host");
+          "--boards device: only scripted opponents play there; take self, league and files out of "
+          "--opponent_mix, or use --boards host");
     plan.weight[plan.count] = share.weight;
     plan.opponent[plan.count++] = *share.rival.scripted;
   }

@@ -108,6 +108,8 @@ int run_command_line(const std::vector<std::string>& arguments) {
   commands.push_back({train, add_train(*train, arguments)});
   CLI::App* eval = add("eval", "play games between teams and report who wins");
   commands.push_back({eval, add_eval(*eval)});
+  CLI::App* exploit = add("exploit", "look for teams that beat a team");
+  commands.push_back({exploit, add_exploit(*exploit)});
   CLI::App* pretrain = add("pretrain", "train the tokenizer and the mask predictor on recorded games");
   commands.push_back({pretrain, add_pretrain(*pretrain, arguments)});
   CLI::App* replay = add("replay", "show a recorded game, in a web page or in the terminal");

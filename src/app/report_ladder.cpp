@@ -22,20 +22,7 @@ using nlohmann::ordered_json;
 
 constexpr std::uint64_t kSeed = 1;
 
-// The newest saved weights; empty if there are none.
-fs::path last_actor(const std::string& folder) {
-  fs::path last;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder + "/trained_model", none)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with("actor_") || name == "actor_best.pth" || entry.path().extension() != ".pth")
-      continue;
-    if (last.empty() || entry.last_write_time() > fs::last_write_time(last)) last = entry.path();
-  }
-  return last;
-}
-
-// Identifies the file's contents without reading them.
+// Names these bytes without reading them.
 std::string stamp(const fs::path& file) {
   return fmt::format("{} {} {}", file.filename().string(), fs::file_size(file),
                      fs::last_write_time(file).time_since_epoch().count());
@@ -87,6 +74,18 @@ ordered_json stored(const std::string& path) {
 }
 
 }  // namespace
+
+fs::path last_actor(const std::string& folder) {
+  fs::path last;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder + "/trained_model", none)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("actor_") || name == "actor_best.pth" || entry.path().extension() != ".pth")
+      continue;
+    if (last.empty() || entry.last_write_time() > fs::last_write_time(last)) last = entry.path();
+  }
+  return last;
+}
 
 ordered_json run_ladder(const std::string& folder, const std::string& champion, std::int64_t games,
                         bool is_running) {

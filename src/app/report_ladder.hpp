@@ -2,13 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
 namespace snake_ddp::app {
 
-/// Plays it, or takes the result of an earlier call for the same weights, games and champion from the folder's
-/// ladder.json. While the run is active nothing is played: only a stored ladder is shown, for whichever weights.
+/// The weights that a run saved last; empty if there are none.
+std::filesystem::path last_actor(const std::string& folder);
+
+/// Plays it, or takes what an earlier call left in the folder's ladder.json for the same weights, games and champion.
+/// Beside a running training nothing is played: only a stored ladder is shown, whatever weights it is of.
 /// Returns  an object with `rows`, or with `why` there are none.
 nlohmann::ordered_json run_ladder(const std::string& folder, const std::string& champion, std::int64_t games,
                                   bool is_running);

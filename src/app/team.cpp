@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "snake_ddp/agents/weights.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/config/fields.hpp"
 #include "snake_ddp/files/state_dict.hpp"
@@ -91,7 +92,28 @@ void add_tokens(Team& team, const train::ActorRecord& record, std::int64_t featu
   team.policy = learners::make_policy_with_tokens(std::move(team.policy), std::move(reader), plain);
 }
 
-constexpr std::string_view kArgmax = "argmax";
+constexpr std::string_view kArgmax = "argmax", kBestResponse = "lbr";
+
+// A look that knows its foes tries all of its team's moves: "lbr4".
+std::optional<search::Spec> try_best_response(std::string_view mode) {
+  if (!mode.starts_with(kBestResponse)) return {};
+  auto how = search::try_spec(fmt::format("look{}", mode.substr(kBestResponse.size())));
+  if (how) how->deviations = search::Deviations::kAll;
+  return how;
+}
+
+// "territory:9,2,1,40,42,45,8,40,25".
+std::optional<agents::territory::Weights> weights_of(const std::string& spec) {
+  const std::string script = fmt::format("{}:", agents::name(agents::Opponent::kTerritory));
+  if (!spec.starts_with(script)) return {};
+  const auto weights = agents::try_weights(std::string_view(spec).substr(script.size()));
+  if (!weights) {
+    throw base::UsageError(
+        fmt::format("team \"{}\": after {} there may be its weights, {} whole numbers; its own are {}", spec,
+                    script, agents::WeightList().size(), agents::to_string(agents::territory::Weights())));
+  }
+  return weights;
+}
 
 // PATH and the text after its last colon. A file may have colons in its name.
 std::pair<std::string, std::string> split_spec(const std::string& spec) {
@@ -152,15 +174,21 @@ Team team_from_spec(const std::string& spec, bool mask_fatal) {
   Team team;
   team.player.scripted =
       agents::try_opponent(spec == kRandom ? agents::name(agents::Opponent::kLevel0) : spec);
+  if (const auto weights = weights_of(spec)) {
+    team.player.scripted = agents::Opponent::kTerritory;
+    team.player.weights = *weights;
+  }
   if (team.player.scripted) return team;
 
   const auto [path, mode] = split_spec(spec);
   team.player.argmax = mode == kArgmax;
-  const std::optional<search::Spec> how = search::try_spec(mode);
+  const std::optional<search::Spec> best_response = try_best_response(mode);
+  team.player.knows_foe = best_response.has_value();
+  const std::optional<search::Spec> how = best_response ? best_response : search::try_spec(mode);
   if (!mode.empty() && !how && mode != kArgmax) {
     throw base::UsageError(
-        fmt::format("team \"{}\": \"{}\" is not a way to play; after a file's name there may be "
-                    ":argmax, or a search: {}",
+        fmt::format("team \"{}\": \"{}\" is no way to play; after a file's name there may be "
+                    ":argmax, or a search: {}; or lbr<samples>, a look that knows what its foes would do",
                     spec, mode, search::kSpecForms));
   }
   if (!std::filesystem::exists(path) && path.find('/') == std::string::npos && !path.ends_with(".pth")) {

@@ -138,8 +138,9 @@ void Collector::look() {
 
 // The policy's outputs for the teams in `asked_`; a policy with memory continues from its state.
 const at::Tensor& Collector::ask(nets::Policy& policy, const at::Tensor& observations) {
-  SD_CHECK(policy.memory() == options_.memory, "a policy whose memory differs from its description");
-  if (options_.memory == 0) return policy.action_values(observations);
+  SD_CHECK(policy.memory() == options_.memory || policy.memory() == 0,
+           "a policy whose memory differs from its description");
+  if (policy.memory() == 0) return policy.action_values(observations);
   const at::Tensor teams =
       at::from_blob(asked_.data(), {static_cast<std::int64_t>(asked_.size())}, at::kLong);
   at::Tensor all = memory_.view({-1, play::kTeam, options_.memory});

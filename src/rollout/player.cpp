@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "snake_ddp/base/check.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/nets/mlp.hpp"
@@ -78,10 +79,21 @@ class PolicyMover final : public play::Mover {
 }  // namespace
 
 play::MakeMover mover(const Player& player) {
-  if (player.scripted) return play::scripted(*player.scripted);
+  SD_CHECK(!player.knows_foe, "a player that knows its foe needs one");
+  if (player.scripted) return play::scripted(*player.scripted, player.weights);
   if (player.search) return search::mover(player.search, player.sight);
   SD_CHECK(player.policy != nullptr, "a player needs a script or a policy");
   return [player](std::uint64_t seed) { return std::make_unique<PolicyMover>(player, seed); };
+}
+
+play::MakeMover mover(const Player& player, const Player& foe) {
+  if (!player.knows_foe) return mover(player);
+  if (foe.knows_foe) {
+    throw base::UsageError(
+        "two teams with lbr: each would have to know what the other makes of it; give one of them another "
+        "way to play");
+  }
+  return search::best_response(player.search, player.sight, mover(foe));
 }
 
 search::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what) {
@@ -116,7 +128,7 @@ Player with_search(Player player, const std::optional<search::Spec>& how, const 
 }
 
 play::MatchResult play_match(const Player& a, const Player& b, const play::MatchOptions& options) {
-  return play::play_match(mover(a), mover(b), options);
+  return play::play_match(mover(a, b), mover(b, a), options);
 }
 
 }  // namespace snake_ddp::rollout

@@ -79,6 +79,13 @@ std::vector<Sample> samples_of(const Leaf& leaf, int team, int samples, float te
   return all;
 }
 
+std::vector<Sample> samples_of(std::span<const TeamMoves> foes, const Dice& dice) {
+  std::vector<Sample> all;
+  for (const TeamMoves& moves : foes)
+    all.push_back({moves, dice.draws(static_cast<std::uint32_t>(all.size()), 0)});
+  return all;
+}
+
 std::vector<Answer> look(std::span<const Question> questions, double gamma, const Evaluate& evaluate) {
   struct Outcome {
     double lead;

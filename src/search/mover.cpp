@@ -5,12 +5,15 @@
 #include <chrono>
 #include <utility>
 
+#include "snake_ddp/base/check.hpp"
+
 namespace snake_ddp::search {
 namespace {
 
 constexpr std::int64_t kMostSamples = 1000, kMostSimulations = 1'000'000;
 constexpr int kMostLeaves = 1000;
 constexpr double kLongest_ms = 60'000;
+constexpr std::uint32_t kNoStep = 1U << 31;
 
 // A board on which there is something to choose.
 struct Place {
@@ -23,15 +26,24 @@ void make(const TeamMoves& moves, int team, game::Actions& actions) {
   std::copy(moves.begin(), moves.end(), actions.of + team * game::kTeamSize);
 }
 
+std::vector<TeamMoves> moves_on(std::size_t board, int team, const FoeSamples& samples) {
+  std::vector<TeamMoves> all;
+  for (const std::vector<game::Actions>& sample : samples)
+    std::copy_n(sample[board].of + team * game::kTeamSize, game::kTeamSize, all.emplace_back().begin());
+  return all;
+}
+
 void look_ahead(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
                 std::span<const Leaf> leaves, std::span<const Place> places, std::span<game::Actions> actions,
-                std::span<play::Reasons> reasons) {
+                std::span<play::Reasons> reasons, const FoeSamples& foes) {
   const Spec& spec = player.spec;
   std::vector<Question> questions;
   for (const Place& p : places) {
     const Leaf& leaf = leaves[p.board];
-    questions.push_back({boards[p.board], p.team, candidates_of(leaf, p.team, spec.deviations),
-                         samples_of(leaf, p.team, static_cast<int>(spec.count), spec.temperature, p.dice)});
+    questions.push_back(
+        {boards[p.board], p.team, candidates_of(leaf, p.team, spec.deviations),
+         foes.empty() ? samples_of(leaf, p.team, static_cast<int>(spec.count), spec.temperature, p.dice)
+                      : samples_of(moves_on(p.board, 1 - p.team, foes), p.dice)});
   }
   const std::vector<Answer> answers = look(questions, player.training.gamma, evaluate);
   for (std::size_t k = 0; k < places.size(); ++k) {
@@ -61,10 +73,40 @@ void grow_trees(const Player& player, const Evaluate& evaluate, std::span<const 
   }
 }
 
+// Plays the foes on the same boards as the match does, once for each sample.
+class FoeModel {
+ public:
+  FoeModel(const play::MakeMover& foes, std::int64_t samples, std::uint64_t seed) {
+    for (std::int64_t k = 0; k < samples; ++k) {
+      const base::RandomBlock b =  // not the numbers of a team's moves: kNoStep is none of a game
+          base::random_block(seed, static_cast<std::uint64_t>(k), kNoStep, base::Purpose::kSearch);
+      movers_.push_back(foes(b.word[0]));
+    }
+  }
+
+  FoeSamples act(std::span<const game::State> boards, std::span<const std::uint8_t> team,
+                 std::int64_t first_game) {
+    std::vector<std::uint8_t> other(team.size());
+    std::transform(team.begin(), team.end(), other.begin(),
+                   [](unsigned t) { return static_cast<std::uint8_t>(1 - t); });
+    FoeSamples samples;
+    for (const auto& mover : movers_)
+      mover->act(boards, other, first_game, samples.emplace_back(boards.size()));
+    return samples;
+  }
+
+ private:
+  std::vector<std::unique_ptr<play::Mover>> movers_;
+};
+
 class SearchMover final : public play::Mover {
  public:
-  SearchMover(std::shared_ptr<const Player> player, const play::Sight& sight, std::uint64_t seed)
-      : player_(std::move(player)), evaluator_(player_->net, sight, player_->training), seed_(seed) {}
+  SearchMover(std::shared_ptr<const Player> player, const play::Sight& sight, std::uint64_t seed,
+              FoeModel foes = {{}, 0, 0})
+      : player_(std::move(player)),
+        evaluator_(player_->net, sight, player_->training),
+        seed_(seed),
+        foes_(std::move(foes)) {}
 
   void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
            std::span<game::Actions> actions) override {
@@ -73,13 +115,15 @@ class SearchMover final : public play::Mover {
   void explain(std::span<const game::State> boards, std::span<const std::uint8_t> team,
                std::int64_t first_game, std::span<game::Actions> actions,
                std::span<play::Reasons> reasons) override {
-    choose(*player_, std::ref(evaluator_), boards, team, seed_, first_game, actions, reasons);
+    choose(*player_, std::ref(evaluator_), boards, team, seed_, first_game, actions, reasons,
+           foes_.act(boards, team, first_game));
   }
 
  private:
   std::shared_ptr<const Player> player_;
   Evaluator evaluator_;
   std::uint64_t seed_;
+  FoeModel foes_;  // of no samples: it does not know them
 };
 
 // A number between `least` and `most` that takes up the whole text.
@@ -125,7 +169,7 @@ std::optional<Spec> try_spec(std::string_view text) {
 
 void choose(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
             std::span<const std::uint8_t> team, std::uint64_t seed, std::int64_t first_game,
-            std::span<game::Actions> actions, std::span<play::Reasons> reasons) {
+            std::span<game::Actions> actions, std::span<play::Reasons> reasons, const FoeSamples& foes) {
   std::vector<Leaf> leaves(boards.size());
   evaluate(boards, leaves);
   std::vector<Place> places;
@@ -140,12 +184,23 @@ void choose(const Player& player, const Evaluate& evaluate, std::span<const game
     if (!forced) places.push_back({k, team[k], Dice(seed, game, boards[k].step(), team[k])});
   }
   if (places.empty()) return;
-  (player.spec.kind == Spec::Kind::kLook ? look_ahead : grow_trees)(player, evaluate, boards, leaves, places,
-                                                                    actions, reasons);
+  if (player.spec.kind == Spec::Kind::kLook) {
+    look_ahead(player, evaluate, boards, leaves, places, actions, reasons, foes);
+  } else {
+    grow_trees(player, evaluate, boards, leaves, places, actions, reasons);
+  }
 }
 
 play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& sight) {
   return [=](std::uint64_t seed) { return std::make_unique<SearchMover>(player, sight, seed); };
+}
+
+play::MakeMover best_response(std::shared_ptr<const Player> player, const play::Sight& sight,
+                              const play::MakeMover& foes) {
+  SD_CHECK(player->spec.kind == Spec::Kind::kLook && player->spec.count > 0, "a best response looks ahead");
+  return [=](std::uint64_t seed) {
+    return std::make_unique<SearchMover>(player, sight, seed, FoeModel(foes, player->spec.count, seed));
+  };
 }
 
 }  // namespace snake_ddp::search

@@ -178,8 +178,8 @@ config::Fields fields(TrainOptions& o) {
   add("Opponents",
       {
           text("opponent_mix", &o.opponent_mix,
-               "draw each game's opponent from this mix, instead of the schedule: scripted ones, self and "
-               "league, for example level2:0.7,self:0.3"),
+               "draw each game's opponent from this mix, instead of the schedule: scripted ones, self, "
+               "league and networks' files, for example level2:0.7,self:0.3,file:PATH:0.5"),
           number("league_games", &o.league_games, "games per match, shared among the members", 100, 1e9),
           number("league_win_rate", &o.league_win_rate,
                  "win rate in a match at which a frozen copy of the learner joins the league", 0, 1),

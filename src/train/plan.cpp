@@ -10,6 +10,7 @@
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/running/ranks.hpp"
+#include "snake_ddp/train/file_teams.hpp"
 #include "snake_ddp/train/tokens.hpp"
 
 namespace snake_ddp::train {
@@ -109,6 +110,7 @@ void check_start(const Plan& o, const dist::World& world, int gpus) {
         "--cuda_graph on: gradients averaged through Gloo cannot be recorded; use --dist_backend nccl, "
         "with a GPU for each rank, or --cuda_graph off");
   if (!o.tokens.empty()) token_reader(o.tokens, at::kCPU);
+  FileTeams{o};  // reads and checks them
   const bool may_go_on = o.resume != "never" && (!o.resume.empty() || world.torchrun);
   if (o.load_model && !may_go_on)
     files::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
@@ -148,7 +150,7 @@ LeagueOptions league_options(const Plan& o) {
 }
 
 rollout::CollectorOptions collector_options(const Plan& o, int rank, const League& league,
-                                            std::int64_t memory) {
+                                            const FileTeams& files, std::int64_t memory) {
   const std::uint64_t seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank);
   const auto opponent = [o, seed, &league](std::int64_t episode) {
     if (!o.mix.empty()) {
@@ -177,7 +179,10 @@ rollout::CollectorOptions collector_options(const Plan& o, int rank, const Leagu
           .seed = seed,
           .opponent = opponent,
           .self_play = o.self_play,
-          .frozen = [&league](int place) { return league.frozen(place); },
+          .frozen =
+              [&league, &files](int place) {
+                return place < agents::Rival::kFirstFile ? league.frozen(place) : files.frozen(place);
+              },
           .memory = memory};
 }
 

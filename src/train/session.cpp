@@ -88,9 +88,10 @@ std::unique_ptr<Arena> new_arena(Session& s, std::vector<std::string>& lines) {
   } else if (s.o.records_updates) {
     lines.push_back("No CUDA graph: the learner is on the CPU");
   }
-  const ArenaParts parts{
-      s.o,   collector_options(s.o, s.context.rank(), s.league, 0), *s.learner, s.collector, s.replay, device,
-      record};
+  const ArenaParts parts{s.o,        collector_options(s.o, s.context.rank(), s.league, s.files, 0),
+                         *s.learner, s.collector,
+                         s.replay,   device,
+                         record};
   return s.o.on_device ? make_device_arena(parts, s.counters.updates, s.votes_every) : make_host_arena(parts);
 }
 
@@ -207,11 +208,14 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
       learner(new_learner(o, context)),
       replay(rollout::with_boards(learner->columns(), o.sight), replay_capacity(o)),
       league(league_options(o)),
-      collector(watched(collector_options(o, context.rank(), league, learner->policy().memory()), recorder),
-                replay),
+      files(o),
+      collector(
+          watched(collector_options(o, context.rank(), league, files, learner->policy().memory()), recorder),
+          replay),
       all_reduce(context.device()),
       averaging(new_averaging(o, *learner, context, all_reduce)),
       stats(context.device()) {
+  context.check_same("what the files of --opponent_mix hold", files.text(), context.deadline());
   const Launch launch = launch_of(world, context);
   const Origin origin = origin_of(o, launch, context);
   std::vector<std::string> lines = origin.lines;

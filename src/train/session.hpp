@@ -23,6 +23,7 @@
 #include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/train/averaging.hpp"
 #include "snake_ddp/train/checkpoints.hpp"
+#include "snake_ddp/train/file_teams.hpp"
 #include "snake_ddp/train/league.hpp"
 #include "snake_ddp/train/loop.hpp"
 #include "snake_ddp/train/plan.hpp"
@@ -54,8 +55,8 @@ struct Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  [[nodiscard]] RunState state() { return {*learner, collector, replay, counters, league, *averaging}; }
-  /// Seconds of training, earlier starts included.
+  [[nodiscard]] RunState state() { return {*learner, collector, replay, counters, league, files}; }
+  /// Of training, earlier starts included.
   [[nodiscard]] double seconds() const { return start.seconds + seconds_since(begin); }
   /// A line in train.rank{R}.log. Every rank but 0 has one if it sees the folder and may write there.
   void note(const std::string& line);
@@ -77,6 +78,7 @@ struct Session {
   replay::Buffer replay;
   std::optional<Recorder> recorder;  // rank 0's
   League league;
+  const FileTeams files;
   rollout::Collector collector;
   Counters counters;
   std::unique_ptr<Arena> arena;

@@ -1,9 +1,11 @@
 #include <array>
 #include <map>
+#include <set>
 
 #include "boards.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/agents/mix.hpp"
+#include "snake_ddp/agents/weights.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/encode/reward.hpp"
@@ -322,9 +324,57 @@ TEST_CASE("a place is drawn as often as its weight says, one without weight neve
   CHECK_THROWS_AS(agents::place_of(0.5, {0, 0}), base::Bug);
 }
 
-TEST_CASE("an invalid mix is a usage error that lists the valid forms", "[unit]") {
+TEST_CASE("a mix may have teams from files, which are frozen and have numbers in their order", "[unit]") {
+  const agents::Mix mix = agents::parse_mix("file:runs/a.pth:0.5,league,file:b.pth");
+  REQUIRE(mix.size() == 3);
+  CHECK(mix[0].file == "runs/a.pth");
+  CHECK(mix[0].weight == 0.5);
+  CHECK(mix[2].file == "b.pth");
+  CHECK(mix[2].weight == 1.0);
+  CHECK((mix[1].file.empty() && mix[1].league));
+  for (const int k : {0, 2}) {
+    const agents::Share& share = mix[static_cast<std::size_t>(k)];
+    CHECK((share.rival.is_frozen() && !share.rival.is_self() && !share.league));
+    CHECK(share.rival.frozen == agents::Rival::kFirstFile + k / 2);
+  }
+}
+
+TEST_CASE("weights of the territory heuristic are read back from their text, and nothing else is", "[unit]") {
+  const agents::territory::Weights stock;
+  CHECK(agents::to_string(stock) == "9,2,1,40,42,45,8,40,25");
+  const auto read = agents::try_weights("-1,0,3,4,5,6,7,8,100000");
+  REQUIRE(read);
+  CHECK(read->own_bean == -1);
+  CHECK(read->tail_points == 100000);
+  CHECK(agents::to_string(*read) == "-1,0,3,4,5,6,7,8,100000");
+  for (const char* wrong : {"", "1", "9,2,1,40,42,45,8,40", "9,2,1,40,42,45,8,40,25,1",
+                            "9,2,1,40,42,45,8,40,", "a,2,1,40,42,45,8,40,25", "9;2,1,40,42,45,8,40,25",
+                            "9,2,1,40,42,45,8,40,100001", "9,2,1,40,42,45,8,40,25 "})
+    CHECK_FALSE(agents::try_weights(wrong));
+}
+
+TEST_CASE("a random search begins with territory's own weights and goes up to four times away from them",
+          "[unit]") {
+  CHECK(agents::to_string(agents::random_weights(7, 0)) == agents::to_string(agents::territory::Weights()));
+  std::set<std::string> different;
+  int least = 1000, most = 0;
+  for (std::uint64_t k = 1; k <= 300; ++k) {
+    const agents::territory::Weights w = agents::random_weights(7, k);
+    different.insert(agents::to_string(w));
+    CHECK((w.caution >= 105 && w.caution <= 1680));
+    least = std::min(least, w.cramped);
+    most = std::max(most, w.cramped);
+  }
+  CHECK(different.size() == 300);
+  CHECK(least < 130);
+  CHECK(most > 1200);
+  CHECK(agents::to_string(agents::random_weights(8, 1)) != agents::to_string(agents::random_weights(7, 1)));
+}
+
+TEST_CASE("a mix that says nothing sensible is a usage error that says what would be", "[unit]") {
   for (const char* text :
-       {"level9", "self:0", "self:-1", "self:x", "self:1:2", "level2,", "self,self", "self:nan"}) {
+       {"level9", "self:0", "self:-1", "self:x", "self:1:2", "level2,", "self,self", "self:nan", "file",
+        "file:", "file::1", "file:a.pth:x", "file:a.pth:1:2", "file:a.pth:1,file:a.pth:2"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(agents::parse_mix(text), base::UsageError);
     CHECK_THROWS_WITH(agents::parse_mix(text),

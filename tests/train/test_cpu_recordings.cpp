@@ -13,6 +13,7 @@
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/nets/precision.hpp"
 #include "snake_ddp/rollout/fleet.hpp"
+#include "snake_ddp/train/file_teams.hpp"
 
 #ifdef SD_HAVE_WITNESS
 namespace {
@@ -90,7 +91,8 @@ Outcome played(const Case& c, const train::MakeRecording& record) {
   options.library_products = true;
   const auto learner = learners::make_learner(options);
   const train::League league(train::league_options(plan));
-  const rollout::CollectorOptions collector_options = train::collector_options(plan, 0, league, 0);
+  const train::FileTeams files(plan);
+  const rollout::CollectorOptions collector_options = train::collector_options(plan, 0, league, files, 0);
   replay::Buffer replay(rollout::with_boards(learner->columns(), plan.sight), plan.buffer_size);
   rollout::Collector collector(collector_options, replay);
   const auto arena = train::make_device_arena(

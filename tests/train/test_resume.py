@@ -20,9 +20,10 @@ import pytest
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
-from processes import (BINARY, BUILD, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder, starter,
+from processes import (BINARY, BUILD, SOURCE, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder, starter,
                        torchrun, wait_until_gone, wait_until_listening, worker_pids)
 
+CHAMPION = SOURCE / "models" / "champion.pth"
 LEARNERS = only_json(call("info", "--json").stdout)["learners"]
 # Every part of the state matters here: windows of n steps, decaying epsilon, a slower actor, a full replay.
 RUN = TINY | {"max_episodes": 12, "n_step": 3, "actor_interval": 2, "buffer_size": 600, "checkpoint_interval": 2,
@@ -70,6 +71,8 @@ OWN = {"ddpg": {}, "bicnet": {}, "pqn": ROLLOUT, "pqn_vdn": ROLLOUT, "rqmix": WI
 GAMES = {algo: {"algo": algo} | OWN.get(algo, NO_ACTOR) for algo in LEARNERS} | {
     "rqmix in a league": WINDOWS | {"algo": "rqmix", "opponent_mix": "level2:0.2,self:0.3,league:0.5", "league_interval": 3,
                                     "league_games": 100, "league_win_rate": 0},
+    "a team from a file": NO_ACTOR | {"algo": "dqn", "obs": "view", "mask_fatal": True,
+                                      "opponent_mix": f"level2:0.2,self:0.3,file:{CHAMPION}:0.5"},
     "pqn against itself": ROLLOUT | {"algo": "pqn", "opponent_mix": "level2:0.5,self:0.5"},
     "league": NO_ACTOR | {"algo": "dqn", "obs": "view", "mask_fatal": True, "opponent_mix": "territory:0.3,self:0.3,league:0.4",
                "league_interval": 3, "league_games": 100, "league_win_rate": 0}}
@@ -97,7 +100,24 @@ def test_a_resumed_run_equals_one_that_was_never_stopped(start, tmp_path, game):
     assert is_whole(run)
 
 
-def test_two_ranks_that_are_stopped_resume_to_the_same_bits(start, tmp_path):
+def test_a_team_from_a_file_must_be_the_one_that_the_run_began_with(tmp_path):
+    there = tmp_path / "rival.pth"
+    shutil.copy(CHAMPION, there)
+    settings = GAMES["a team from a file"] | {"opponent_mix": f"file:{there}", "max_episodes": 5}
+    run = run_folder(train(runs_dir=tmp_path / "runs", **settings))
+    other = max((run / "trained_model").glob("actor_*.pth"), key=os.path.getmtime)
+    shutil.copy(other, there)
+    refused = call("--resume", run, "--max_episodes", 12)
+    assert refused.returncode == 4
+    assert f"file:{there}" in refused.stderr and "put the file back" in refused.stderr
+    # Another path is another opponent, and the first one goes on.
+    for path, episodes in ((other, 12), (there, 20)):
+        again = call("--resume", run, "--opponent_mix", f"file:{path}", "--max_episodes", episodes)
+        assert again.returncode == 0 and "Resumed from" in again.stdout, again.stderr
+        shutil.copy(CHAMPION, there)
+
+
+def test_two_ranks_that_are_stopped_go_on_to_the_same_bits(start, tmp_path):
     def two(*more, code=0, stop=False, **settings):
         ranks = ranks_by_hand(start, 2, *flags(ENDLESS | settings), *more)
         if stop:

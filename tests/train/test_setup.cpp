@@ -18,6 +18,7 @@
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/play/turn.hpp"
 #include "snake_ddp/running/ranks.hpp"
+#include "snake_ddp/train/file_teams.hpp"
 #include "snake_ddp/train/plan.hpp"
 
 namespace {
@@ -154,7 +155,8 @@ Places everything_from(const TrainOptions& options) {
   const train::LeagueOptions league_options = train::league_options(train::Plan(mixed));
   put_league(out, league_options);
   const train::League league(league_options);
-  const rollout::CollectorOptions collector = train::collector_options(o, kRank, league, kMemory);
+  const train::FileTeams files(o);
+  const rollout::CollectorOptions collector = train::collector_options(o, kRank, league, files, kMemory);
   put_collector(out, collector);
   put_turn(out, rollout::rules_of(collector));
   put_sight(out, "sight.", o.sight);
@@ -503,10 +505,11 @@ TEST_CASE("games of a mix meet who is drawn by the rank's seed, from the league 
   train::LeagueOptions members = train::league_options(train::Plan(o));
   members.scripted = {agents::Opponent::kLevel3, agents::Opponent::kEvasion, agents::Opponent::kLevel4};
   const train::League league(members);
+  const train::FileTeams files(train::Plan{o});
   const agents::Mix mix = agents::parse_mix(o.opponent_mix);
   std::vector<std::string> of_rank[2];
   for (const int rank : {0, 1}) {
-    const rollout::CollectorOptions c = train::collector_options(train::Plan(o), rank, league, 0);
+    const rollout::CollectorOptions c = train::collector_options(train::Plan(o), rank, league, files, 0);
     CHECK(c.self_play);
     const auto seed = static_cast<std::uint64_t>(17 + rank);
     for (std::uint64_t game = 1; game <= 400; ++game) {

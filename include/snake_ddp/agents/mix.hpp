@@ -14,9 +14,9 @@ namespace snake_ddp::agents {
 /// Who plays team B.
 struct Rival {
   std::optional<Opponent> scripted;
-  int frozen = kNobody;  // index of a frozen team of a league
+  int frozen = kNobody;  // index of a frozen team: of a league, or, from kFirstFile on, of the mix's files
 
-  static constexpr int kNobody = -1;
+  static constexpr int kNobody = -1, kFirstFile = 500;
   [[nodiscard]] bool is_frozen() const { return frozen != kNobody; }
   /// The policy that plays team A, in its current state.
   [[nodiscard]] bool is_self() const { return !scripted.has_value() && !is_frozen(); }
@@ -26,12 +26,13 @@ struct Rival {
 struct Share {
   Rival rival;  // unless drawn from a league
   bool league = false;
-  double weight = 1.0;  // above 0; shares are weights over their sum
+  double weight = 1.0;    // above 0; shares are weights over their sum
+  std::string file = {};  // of a frozen team
 };
 using Mix = std::vector<Share>;
 
-/// "level2:0.7,self:0.3": scripted opponents, `self` or `league`, each once, with its weight (1 by default). An empty
-/// text gives an empty mix.
+/// "level2:0.7,self:0.3,file:PATH:0.5": scripted opponents, `self`, `league` or files with a network, each once, with its weight
+/// (1 without one). Files get the indices from kFirstFile on, in their order. Empty text is an empty mix.
 /// Throws  UsageError with the allowed forms.
 Mix parse_mix(const std::string& text);
 

@@ -18,8 +18,9 @@ struct Team {
   rollout::Player player;                   // refers to `policy`
 };
 
-/// `random`, `level0`..`level4`, `evasion`, `territory`, a path to an actor_*.pth, PATH:argmax, or for a Q-network
-/// PATH:SEARCH as in search::try_spec. The names in the file give the kind of network. Its record gives the features, an
+/// `random`, `level0`..`level4`, `evasion`, `territory`, `territory:WEIGHTS` as in agents::try_weights, a path to an
+/// actor_*.pth, PATH:argmax, or for a Q-network PATH:SEARCH as in search::try_spec or PATH:lbr4, a local best response with so
+/// many samples, which knows the team that it plays against. The names in the file give the kind of network. Its record gives the features, an
 /// actor's last layer, and what a Q-network's values mean for search. For a file without a record, the shapes give the
 /// features; the last layer (softmax without it), the rewards and what --tokens needs come from the config.json of the
 /// file's run. A Q-network makes the best move that is not fatal; `mask_fatal` keeps an actor from fatal moves, too.

@@ -59,7 +59,7 @@ struct CollectorOptions {
   /// The frozen team at an index, null if there is none; needed if `opponent` may name one. It observes like the policy
   /// and does not explore.
   std::function<nets::Policy*(int place)> frozen = {};
-  std::int64_t memory = 0;  // floats of memory per snake, of the policy and of each frozen one
+  std::int64_t memory = 0;  // floats of memory per snake, of the policy and of each frozen one that has any
 };
 
 /// The part of the options that boards are played by.

@@ -21,6 +21,8 @@ struct Player {
   bool argmax = false;      // else moves are sampled, as on the platform; values always mean the best move
   bool mask_fatal = false;  // never makes a move of encode::fatal_moves; scripted opponents ignore it
   std::shared_ptr<const search::Player> search = nullptr;  // if set, it moves, with this sight
+  bool knows_foe = false;  // its look takes the other player's own moves, with other chance, for the foes'
+  agents::territory::Weights weights = {};  // of the territory heuristic
 };
 
 /// The weights of a Q-network as search takes them.
@@ -32,10 +34,13 @@ search::QWeights search_weights(const nets::NamedTensors& weights, const std::st
 Player with_search(Player player, const std::optional<search::Spec>& how, const search::Training& training,
                    const nets::NamedTensors& weights, const std::string& what = "this run");
 
-/// Throws  Bug for a player without script and policy.
+/// Throws  Bug for a player without script and policy, and for one that knows its foe.
 play::MakeMover mover(const Player& player);
+/// As it plays against `foe`.
+/// Throws  UsageError where both know each other, which would have no end.
+play::MakeMover mover(const Player& player, const Player& foe);
 
-/// As play::play_match.
+/// As play::play_match; throws as mover.
 play::MatchResult play_match(const Player& a, const Player& b, const play::MatchOptions& options);
 
 }  // namespace snake_ddp::rollout

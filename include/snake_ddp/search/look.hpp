@@ -45,6 +45,8 @@ std::vector<TeamMoves> candidates_of(const Leaf& leaf, int team, Deviations devi
 /// In the first sample the foes make their bare moves, in others those drawn from softmax(Q / temperature) of
 /// their open moves.
 std::vector<Sample> samples_of(const Leaf& leaf, int team, int samples, float temperature, const Dice& dice);
+/// The same chance, against foes whose moves in each sample are known.
+std::vector<Sample> samples_of(std::span<const TeamMoves> foes, const Dice& dice);
 
 /// What the network says of a team's open moves, without a search.
 play::Reasons reasons_of(const Leaf& leaf, int team);

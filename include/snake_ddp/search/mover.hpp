@@ -38,14 +38,27 @@ struct Player {
   Spec spec;
 };
 
-/// The moves of team `team[k]` on each board k that is not finished, which is of game `first_game` + k.
+/// What the foes may do on each board: a sample is their moves on all boards.
+using FoeSamples = std::vector<std::vector<game::Actions>>;
+
+/// The moves of team `team[k]` on each board k that is not finished, which is of game `first_game` + k. `foes`: a look takes
+/// these samples, as many as there are, instead of what its own network makes of the foes; empty: it does not.
 /// Shapes  as play::Mover::act and explain; `reasons` may be empty.
 void choose(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
             std::span<const std::uint8_t> team, std::uint64_t seed, std::int64_t first_game,
-            std::span<game::Actions> actions, std::span<play::Reasons> reasons = {});
+            std::span<game::Actions> actions, std::span<play::Reasons> reasons = {},
+            const FoeSamples& foes = {});
 
 /// Moves depend on the seed, the game and the board only, however many boards are side by side; with a time limit also on the
 /// machine. Where every snake of the team has one open move it is made without a search.
 play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& sight);
+
+/// A look that knows its foes, a local best response: in each sample they make the moves of `foes` on this very board, with
+/// another seed than the match's and than in other samples. So moves without chance are predicted exactly.
+/// Cost    each step `foes` moves once for each sample.
+/// Throws  Bug for a player that does not look.
+/// Follows Lisy and Bowling, "Equilibrium approximation quality of current no-limit poker bots" (2017).
+play::MakeMover best_response(std::shared_ptr<const Player> player, const play::Sight& sight,
+                              const play::MakeMover& foes);
 
 }  // namespace snake_ddp::search

@@ -17,6 +17,7 @@
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/counters.hpp"
+#include "snake_ddp/train/file_teams.hpp"
 #include "snake_ddp/train/league.hpp"
 
 namespace snake_ddp::learners {
@@ -34,7 +35,7 @@ struct RunState {
   replay::Buffer& replay;
   Counters& counters;
   League& league;
-  Averaging& averaging;
+  const FileTeams& files;
 };
 
 /// Names of a checkpoint's files.

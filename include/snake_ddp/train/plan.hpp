@@ -19,7 +19,9 @@
 
 namespace snake_ddp::train {
 
-/// The flags, parsed: numbers unchanged, values for words. A flag that the learner does not use has its default.
+class FileTeams;
+
+/// The flags, parsed: numbers as they are, values in place of words. A flag that the learner does not use has its default.
 struct Plan : TrainOptions {
   /// Throws  UsageError for a word that its flag does not have.
   explicit Plan(const TrainOptions& options);
@@ -66,9 +68,9 @@ double rate_factor(const Plan& plan, std::int64_t steps);
 /// Throws  UsageError, FileError.
 void check_start(const Plan& plan, const dist::World& world, int gpus);
 
-/// `memory`: floats of the policy's memory per snake.
+/// `memory`: floats that the policy remembers of a snake. The league and the files must outlive what is made of the options.
 rollout::CollectorOptions collector_options(const Plan& plan, int rank, const League& league,
-                                            std::int64_t memory);
+                                            const FileTeams& files, std::int64_t memory);
 LeagueOptions league_options(const Plan& plan);
 learners::LearnerOptions learner_options(const Plan& plan, int world_size, at::Device device);
 

@@ -1,0 +1,42 @@
+// Opponents of --opponent_mix that play from files, which do not change.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/nets/policy.hpp"
+#include "snake_ddp/train/plan.hpp"
+
+namespace snake_ddp::train {
+
+/// They act by the collector's rules for frozen teams: a Q-network makes its best open move, as in `eval`; an actor's moves
+/// are drawn, with --mask_fatal from open ones.
+class FileTeams {
+ public:
+  FileTeams() = default;  // none
+  /// Reads the files that the mix names.
+  /// Throws  FileError for a file that cannot be used; UsageError for a network that would play otherwise here than in
+  ///         `eval`.
+  explicit FileTeams(const Plan& plan);
+
+  /// The team at an index of agents::Rival, null if it is none of these. Owner: this.
+  [[nodiscard]] nets::Policy* frozen(int place) const;
+
+  /// A hash of each file's weights, under its path: for checkpoints, and for comparing ranks.
+  [[nodiscard]] nets::NamedTensors state() const;
+  [[nodiscard]] std::string text() const;
+  /// Files that a checkpoint does not know may have any weights.
+  /// Throws  FileError if one is no longer what it was.
+  void check(const nets::NamedTensors& state) const;
+
+ private:
+  struct Team {
+    std::string path;
+    std::unique_ptr<nets::Policy> policy;
+    std::uint64_t hash = 0;
+  };
+  std::vector<Team> teams_;
+};
+
+}  // namespace snake_ddp::train

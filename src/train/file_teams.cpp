@@ -1,0 +1,104 @@
+#include "snake_ddp/train/file_teams.hpp"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/hash.hpp"
+#include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/train/actor_record.hpp"
+
+namespace snake_ddp::train {
+namespace {
+
+// What the file's record says; without one, what a Q-network's shapes say.
+ActorRecord record_of(const files::SavedWeights& file, const std::string& path, const Plan& o) {
+  if (std::optional<ActorRecord> written = read_actor_record(file, path)) return *written;
+  if (!nets::is_q_net(file.weights)) {
+    throw base::UsageError(
+        fmt::format("--opponent_mix file:{}: an actor without a record does not say what its last layer is; "
+                    "use a file that this program wrote",
+                    path));
+  }
+  ActorRecord record{{}, {}, {}, o.sight, nets::Head::kIdentity};
+  const auto kind = encode::try_obs_kind(nets::features_of(file.weights, path));
+  if (kind) record.sight.kind = *kind;
+  record.sight.graphs = !kind;
+  return record;
+}
+
+void check_fits(const files::SavedWeights& file, const ActorRecord& record, const nets::Policy& policy,
+                const std::string& path, const Plan& o) {
+  const bool q_net = nets::is_q_net(file.weights);
+  struct Rule {
+    bool broken;
+    std::string message;
+  };
+  const Rule rules[] = {
+      {record.sight.graphs || o.sight.graphs, "neither it nor the run may have --tokens"},
+      {o.scale_features, "it reads raw features: leave --scale_features out"},
+      {record.sight.kind != o.sight.kind || record.sight.view_radius != o.sight.view_radius,
+       fmt::format(
+           "it sees {} features with --view_radius {}; with --obs {} and --view_radius {} the run sees "
+           "others",
+           encode::obs_size(record.sight.kind), record.sight.view_radius, o.obs, o.view_radius)},
+      {policy.memory() > 0, "it is a network with memory; only those without can be opponents"},
+      {q_net && !o.mask_fatal, "a Q-network never makes a fatal move: set --mask_fatal"},
+  };
+  for (const Rule& rule : rules)
+    if (rule.broken) throw base::UsageError(fmt::format("--opponent_mix file:{}: {}", path, rule.message));
+}
+
+}  // namespace
+
+FileTeams::FileTeams(const Plan& o) {
+  for (const agents::Share& share : o.mix) {
+    if (share.file.empty()) continue;
+    const files::SavedWeights file = files::load_weights(share.file);
+    const ActorRecord record = record_of(file, share.file, o);
+    Team& team = teams_.emplace_back();
+    team.path = share.file;
+    team.policy = nets::make_policy(file.weights, record.head, share.file);
+    check_fits(file, record, *team.policy, share.file, o);
+    team.hash = base::kHashStart;
+    for (const auto& [name, tensor] : file.weights) team.hash = nets::add_to_hash(team.hash, tensor);
+  }
+}
+
+nets::Policy* FileTeams::frozen(int place) const {
+  const int number = place - agents::Rival::kFirstFile;
+  if (number < 0 || number >= static_cast<int>(teams_.size())) return nullptr;
+  return teams_[static_cast<std::size_t>(number)].policy.get();
+}
+
+nets::NamedTensors FileTeams::state() const {
+  nets::NamedTensors state;
+  for (const Team& team : teams_)
+    state.emplace_back(team.path, at::scalar_tensor(std::bit_cast<std::int64_t>(team.hash), at::kLong));
+  return state;
+}
+
+std::string FileTeams::text() const {
+  std::string text;
+  for (const Team& team : teams_) text += fmt::format("{} {:016x} ", team.path, team.hash);
+  return text;
+}
+
+void FileTeams::check(const nets::NamedTensors& state) const {
+  for (const Team& team : teams_) {
+    for (const auto& [path, hash] : state) {
+      if (path != team.path) continue;
+      if (hash.numel() == 1 && hash.scalar_type() == at::kLong &&
+          hash.item<std::int64_t>() == std::bit_cast<std::int64_t>(team.hash))
+        continue;
+      throw base::FileError(
+          fmt::format("--opponent_mix file:{}: its weights are not those that the run began with; put the "
+                      "file back, or name the new one by another path",
+                      path));
+    }
+  }
+}
+
+}  // namespace snake_ddp::train
