@@ -22,7 +22,7 @@ using nlohmann::ordered_json;
 
 constexpr std::uint64_t kSeed = 1;
 
-// Names these bytes without reading them.
+// Identifies the file's contents without reading them.
 std::string stamp(const fs::path& file) {
   return fmt::format("{} {} {}", file.filename().string(), fs::file_size(file),
                      fs::last_write_time(file).time_since_epoch().count());

@@ -187,7 +187,7 @@ Team team_from_spec(const std::string& spec, bool mask_fatal) {
   const std::optional<search::Spec> how = best_response ? best_response : search::try_spec(mode);
   if (!mode.empty() && !how && mode != kArgmax) {
     throw base::UsageError(
-        fmt::format("team \"{}\": \"{}\" is no way to play; after a file's name there may be "
+        fmt::format("team \"{}\": \"{}\" is not a way to play; after a file's name there may be "
                     ":argmax, or a search: {}; or lbr<samples>, a look that knows what its foes would do",
                     spec, mode, search::kSpecForms));
   }

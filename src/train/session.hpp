@@ -56,7 +56,7 @@ struct Session {
   Session& operator=(const Session&) = delete;
 
   [[nodiscard]] RunState state() { return {*learner, collector, replay, counters, league, files}; }
-  /// Of training, earlier starts included.
+  /// Seconds of training, earlier starts included.
   [[nodiscard]] double seconds() const { return start.seconds + seconds_since(begin); }
   /// A line in train.rank{R}.log. Every rank but 0 has one if it sees the folder and may write there.
   void note(const std::string& line);

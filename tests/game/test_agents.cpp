@@ -371,7 +371,7 @@ TEST_CASE("a random search begins with territory's own weights and goes up to fo
   CHECK(agents::to_string(agents::random_weights(8, 1)) != agents::to_string(agents::random_weights(7, 1)));
 }
 
-TEST_CASE("a mix that says nothing sensible is a usage error that says what would be", "[unit]") {
+TEST_CASE("an invalid mix is a usage error that lists the valid forms", "[unit]") {
   for (const char* text :
        {"level9", "self:0", "self:-1", "self:x", "self:1:2", "level2,", "self,self", "self:nan", "file",
         "file:", "file::1", "file:a.pth:x", "file:a.pth:1:2", "file:a.pth:1,file:a.pth:2"}) {

@@ -117,7 +117,7 @@ def test_a_team_from_a_file_must_be_the_one_that_the_run_began_with(tmp_path):
         shutil.copy(CHAMPION, there)
 
 
-def test_two_ranks_that_are_stopped_go_on_to_the_same_bits(start, tmp_path):
+def test_two_ranks_that_are_stopped_resume_to_the_same_bits(start, tmp_path):
     def two(*more, code=0, stop=False, **settings):
         ranks = ranks_by_hand(start, 2, *flags(ENDLESS | settings), *more)
         if stop:

@@ -21,7 +21,7 @@ namespace snake_ddp::train {
 
 class FileTeams;
 
-/// The flags, parsed: numbers as they are, values in place of words. A flag that the learner does not use has its default.
+/// The flags, parsed: numbers unchanged, values for words. A flag that the learner does not use has its default.
 struct Plan : TrainOptions {
   /// Throws  UsageError for a word that its flag does not have.
   explicit Plan(const TrainOptions& options);
@@ -68,7 +68,7 @@ double rate_factor(const Plan& plan, std::int64_t steps);
 /// Throws  UsageError, FileError.
 void check_start(const Plan& plan, const dist::World& world, int gpus);
 
-/// `memory`: floats that the policy remembers of a snake. The league and the files must outlive what is made of the options.
+/// `memory`: floats of the policy's memory per snake. The league and the files must outlive the options' users.
 rollout::CollectorOptions collector_options(const Plan& plan, int rank, const League& league,
                                             const FileTeams& files, std::int64_t memory);
 LeagueOptions league_options(const Plan& plan);
