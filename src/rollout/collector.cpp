@@ -139,7 +139,7 @@ void Collector::look() {
 // The policy's outputs for the teams in `asked_`; a policy with memory continues from its state.
 const at::Tensor& Collector::ask(nets::Policy& policy, const at::Tensor& observations) {
   SD_CHECK(policy.memory() == options_.memory || policy.memory() == 0,
-           "a policy whose memory differs from its description");
+           "a frozen team whose memory differs from the policy's");
   if (policy.memory() == 0) return policy.action_values(observations);
   const at::Tensor teams =
       at::from_blob(asked_.data(), {static_cast<std::int64_t>(asked_.size())}, at::kLong);
@@ -210,6 +210,7 @@ void Collector::step(nets::Policy& policy, std::vector<Episode>& episodes) {
 }
 
 void Collector::decide(nets::Policy& policy) {
+  SD_CHECK(policy.memory() == options_.memory, "a policy whose memory differs from its description");
   look();
   asked_.clear();
   for (const Seat& seat : seats_) asked_.push_back(static_cast<std::int64_t>(seat.board) * 2 + seat.team);

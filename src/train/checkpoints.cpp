@@ -28,6 +28,8 @@ nets::NamedTensors shared_part(const RunState& state) {
     part.emplace_back("learner." + name, tensor.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
   nets::add_under(part, "counters.", to_state(state.counters));
   if (!state.league.members().empty()) nets::add_under(part, "league.", state.league.state());
+  for (const auto& [name, tensor] : state.averaging.state())
+    part.emplace_back("averaging." + name, tensor.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
   nets::add_under(part, "files.", state.files.state());
   const rollout::GameCount count = state.collector.count();
   part.emplace_back("games.started", at::scalar_tensor(count.started, at::kLong));

@@ -362,6 +362,7 @@ void share(const Found& found, const RunState& state, const ordered_json& settin
   const nets::NamedTensors league = under(small, "league.");
   if (!league.empty() && !state.league.members().empty())
     state.league.restore(league, "the checkpoint's league");
+  state.averaging.restore(under(small, "averaging."), "the checkpoint");
   state.files.check(under(small, "files."));
   const auto epsilon = find(small, "games.epsilon");
   if (!epsilon || epsilon->numel() != 1 || epsilon->scalar_type() != at::kDouble)

@@ -65,7 +65,7 @@ TEST_CASE("lines of the log have their time, without the lines that continue the
   CHECK(history.log[0].text == "one");
   CHECK(history.log[1].text == "two: 2026-01-31");
   CHECK(history.log[1].time - history.log[0].time == Approx(0.75));
-  CHECK(history.damage == std::vector<std::string>{"There is not an event file: no curves."});
+  CHECK(history.damage == std::vector<std::string>{"There is no event file: no curves."});
 }
 
 TEST_CASE("a run is running while a process locks its folder", "[unit]") {

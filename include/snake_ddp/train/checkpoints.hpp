@@ -35,6 +35,7 @@ struct RunState {
   replay::Buffer& replay;
   Counters& counters;
   League& league;
+  Averaging& averaging;
   const FileTeams& files;
 };
 
