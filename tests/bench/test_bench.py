@@ -162,7 +162,7 @@ def test_an_ablation_trains_judges_and_continues_where_it_stopped(tmp_path):
     table = (tmp_path / "found.md").read_text()
     assert table.count("| 1 |") == 2 and "| base | the preset |" in table and "| n_step_1 |" in table
     other = script(*line, "base", "--games", "21")
-    assert other.returncode == 1 and "another setting" in other.stderr
+    assert other.returncode == 1 and "other settings" in other.stderr
 
 
 @pytest.mark.parametrize("preset", ["cpu_fast", "champion"])
