@@ -55,7 +55,9 @@ struct Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  [[nodiscard]] RunState state() { return {*learner, collector, replay, counters, league, *averaging, files}; }
+  [[nodiscard]] RunState state() {
+    return {*learner, collector, replay, counters, league, *averaging, files};
+  }
   /// Seconds of training, earlier starts included.
   [[nodiscard]] double seconds() const { return start.seconds + seconds_since(begin); }
   /// A line in train.rank{R}.log. Every rank but 0 has one if it sees the folder and may write there.
