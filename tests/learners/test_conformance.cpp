@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "named_tensors.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
 #include "snake_ddp/learners/learner.hpp"
@@ -15,6 +16,7 @@
 namespace {
 
 using namespace snake_ddp;
+using named_tensors::copy_of, named_tensors::require_same;
 
 const learners::Average kAlone = [](at::Tensor&) {};
 
@@ -31,21 +33,6 @@ learners::LearnerOptions small(const std::string& algo, bool layer_norm = false)
 replay::Batch random_batch(const learners::Learner& learner, std::int64_t size, std::uint64_t seed) {
   at::manual_seed(seed);
   return replay::random_batch(learner.columns(), size);
-}
-
-nets::NamedTensors copy_of(const nets::NamedTensors& items) {
-  nets::NamedTensors out;
-  for (const auto& [name, tensor] : items) out.emplace_back(name, tensor.clone());
-  return out;
-}
-
-void require_same(const nets::NamedTensors& a, const nets::NamedTensors& b) {
-  REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    CAPTURE(a[i].first);
-    REQUIRE(a[i].first == b[i].first);
-    REQUIRE(at::equal(a[i].second, b[i].second));
-  }
 }
 
 bool has_flag(const learners::LearnerEntry& entry, const std::string& name) {

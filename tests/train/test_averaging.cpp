@@ -1,4 +1,5 @@
 // How ranks' updates come together, over every learner: two ranks are two threads of this process.
+#include "named_tensors.hpp"
 #include "snake_ddp/train/averaging.hpp"
 
 #include <ATen/ATen.h>
@@ -23,6 +24,7 @@ namespace {
 
 using namespace snake_ddp;
 using learners::Learner;
+using named_tensors::copy_of, named_tensors::require_same;
 using train::Averaging;
 using train::Means;
 using train::OuterStep;
@@ -48,21 +50,6 @@ std::vector<replay::Batch> batches_of(const Learner& learner, int count, std::ui
     all.push_back(replay::random_batch(learner.columns(), 16));
   }
   return all;
-}
-
-nets::NamedTensors copy_of(const nets::NamedTensors& items) {
-  nets::NamedTensors out;
-  for (const auto& [name, tensor] : items) out.emplace_back(name, tensor.clone());
-  return out;
-}
-
-void require_same(const nets::NamedTensors& a, const nets::NamedTensors& b) {
-  REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    CAPTURE(a[i].first);
-    REQUIRE(a[i].first == b[i].first);
-    REQUIRE(at::equal(a[i].second, b[i].second));
-  }
 }
 
 bool differ(const nets::NamedTensors& a, const nets::NamedTensors& b) {
