@@ -85,7 +85,7 @@ function(sd_kernels room)
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.o)
     add_custom_command(OUTPUT ${object} DEPENDS ${source} DEPFILE ${object}.d VERBATIM
       COMMENT "Building CUDA object ${name}.o"
-      COMMAND ${SD_NVCC} -c ${source} -o ${object} -MD -MF ${object}.d -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3
+      COMMAND ${SD_CACHED_NVCC} ${SD_NVCC} -c ${source} -o ${object} -MD -MF ${object}.d -ccbin ${CMAKE_CXX_COMPILER} -std=c++20 -O3
         --expt-relaxed-constexpr -fmad=false --no-compress --threads 2 -DSD_HAVE_KERNELS ${includes}
         ${errors} -Xcompiler -fPIC,-Wall ${targets})
     target_sources(snake_ddp_${room} PRIVATE ${object})

@@ -49,11 +49,14 @@ endif()
 target_include_directories(sd_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
 
 # With a compiler cache, a second build of the same sources takes seconds, also in another clone. Precompiled
-# headers need the sloppiness (ccache's manual, "Precompiled headers").
+# headers need the sloppiness (ccache's manual, "Precompiled headers"). nvcc comes with each clone's Python environment, so
+# it is known by its content, not by its date.
 find_program(SD_CCACHE ccache)
+set(SD_CACHED_NVCC "")
 if(SD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-    CCACHE_INODECACHE=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
-    ${SD_CCACHE})
+  set(cache ${CMAKE_COMMAND} -E env
+    CCACHE_INODECACHE=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_BASEDIR=${PROJECT_SOURCE_DIR})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${cache} ${SD_CCACHE})
+  set(SD_CACHED_NVCC ${cache} CCACHE_COMPILERCHECK=content ${SD_CCACHE})
   target_compile_options(sd_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endif()

@@ -2,7 +2,6 @@
 #include <ATen/Parallel.h>
 
 #include <catch2/catch.hpp>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -21,8 +20,7 @@ namespace {
 using namespace snake_ddp;
 
 struct Case {
-  const char* what;
-  const char* algo;
+  std::string what, algo;
   const char* obs;
   bool layer_norm;
   config::Values own;
@@ -30,21 +28,25 @@ struct Case {
   const char* products = "float32";
 };
 
-const std::vector<Case> kCases = {
-    {"ddpg", "ddpg", "30", false, {}},
-    {"ddpg, another work at each second update", "ddpg", "30", true, {}, 2},
-    {"ddpg, expectations of two critics",
-     "ddpg",
-     "26",
-     true,
-     {{"expected_value", true}, {"clipped_double_critics", true}, {"coalesced_update", true}}},
-    {"dqn", "dqn", "window", true, {}},
-    {"dqn without layer norm", "dqn", "30", false, {}},
-    {"vdn", "vdn", "30", true, {}},
-    {"qmix", "qmix", "view", true, {}},
-    {"ddpg in tf32", "ddpg", "30", true, {}, 1, "tf32"},
-    {"dqn in bf16", "dqn", "view", true, {}, 1, "bf16"},
-};
+// Each learner whose updates may be recorded, and what else a recording could get wrong.
+std::vector<Case> cases() {
+  std::vector<Case> all = {
+      {"ddpg without layer norm", "ddpg", "30", false, {}},
+      {"ddpg, another work at each second update", "ddpg", "30", true, {}, 2},
+      {"ddpg, expectations of two critics",
+       "ddpg",
+       "26",
+       true,
+       {{"expected_value", true}, {"clipped_double_critics", true}, {"coalesced_update", true}}},
+      {"dqn's window", "dqn", "window", true, {}},
+      {"dqn without layer norm", "dqn", "30", false, {}},
+      {"ddpg in tf32", "ddpg", "30", true, {}, 1, "tf32"},
+      {"dqn in bf16", "dqn", "view", true, {}, 1, "bf16"},
+  };
+  for (const learners::LearnerEntry& entry : learners::registry())
+    if (entry.cuda_graphs) all.push_back({entry.name, entry.name, "view", true, {}});
+  return all;
+}
 
 train::TrainOptions options_of(const Case& c) {
   train::TrainOptions o;
@@ -119,16 +121,8 @@ Outcome played(const Case& c, const train::MakeRecording& record) {
 
 }  // namespace
 
-TEST_CASE("each learner whose updates may be recorded is recorded here", "[unit]") {
-  std::set<std::string> may, are;
-  for (const learners::LearnerEntry& entry : learners::registry())
-    if (entry.cuda_graphs) may.insert(entry.name);
-  for (const Case& c : kCases) are.insert(c.algo);
-  CHECK(are == may);
-}
-
 TEST_CASE("changes reach a replay through tensors only: rate, epsilon, step and batch", "[unit]") {
-  for (const Case& c : kCases) {
+  for (const Case& c : cases()) {
     CAPTURE(c.what);
     const Outcome plain = played(c, {}), replayed = played(c, [] { return std::make_unique<Tape>(); });
     REQUIRE(replayed.state.size() == plain.state.size());
@@ -149,7 +143,7 @@ TEST_CASE("changes reach a replay through tensors only: rate, epsilon, step and 
 
 TEST_CASE("a recording's memory is not freed, and it reads no number on the host", "[unit]") {
   c10::SetCPUAllocator(&SpiedMemory::instance(), 1);
-  for (const Case& c : kCases) {
+  for (const Case& c : cases()) {
     CAPTURE(c.what);
     std::vector<std::string> faults;
     played(c, [&] { return std::make_unique<Spy>(faults); });

@@ -1,5 +1,5 @@
 // One program for each instruction set: every form of cell sets, and code for every vector width, must give the same boards,
-// features and moves. Prints their hash.
+// features and moves. Prints their hash, for a test that compares the programs.
 #include <cstdio>
 #include <vector>
 
@@ -54,17 +54,11 @@ std::uint64_t hash_of_games() {
   return hash.value();
 }
 
-// The same everywhere; it changes only with the rules, the features or the heuristic.
-constexpr std::uint64_t kExpected = 0x7abe2bef0e0f1b2e;
-
 }  // namespace
 
 int main() {
 #ifdef SD_NEEDS_AVX2
   if (!__builtin_cpu_supports("avx2")) return 77;  // skipped
 #endif
-  const std::uint64_t hash = hash_of_games();
-  std::printf("%016llx, expected %016llx\n", static_cast<unsigned long long>(hash),
-              static_cast<unsigned long long>(kExpected));
-  return hash == kExpected ? 0 : 1;
+  std::printf("%016llx\n", static_cast<unsigned long long>(hash_of_games()));
 }
