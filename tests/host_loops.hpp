@@ -1,4 +1,4 @@
-// Other ways through pieces of work on the host than one after the other: a piece may not depend on its neighbours.
+// Loops over work items on the host in other orders than one after the other: an item may not depend on its neighbours.
 #pragma once
 
 #include <algorithm>

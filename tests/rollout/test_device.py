@@ -1,4 +1,4 @@
-"""What only a GPU can prove. The same tests run on the CPU, with the same pieces of work, wherever there is none."""
+"""What only a GPU can prove. The same tests run on the CPU, with the same functors, wherever there is none."""
 
 import subprocess
 

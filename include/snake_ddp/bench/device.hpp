@@ -1,4 +1,4 @@
-// Measurements of what runs on a GPU. On the CPU they measure the same pieces of work in a loop, which shows that they
+// Measurements of what runs on a GPU. On the CPU they measure the same work items in a loop, which shows that they
 // run, not how fast anything could be there.
 #pragma once
 
