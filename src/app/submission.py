@@ -635,7 +635,7 @@ def count(sets):
 LAST_STEP = 200
 SIMULATIONS = 512
 LEAVES = 16  # boards that the network sees at once
-EXPLORATION = 0.2  # in points
+EXPLORATION = 0.4  # in points
 LOSS = 1  # points, where a move's simulations are all under way
 TEMPERATURE = 0.1  # of the network's values, as a snake's first guess
 TIME = 0.25  # seconds that a search may take

@@ -186,7 +186,7 @@ TEST_CASE("the view is the window and what each move leads to", "[property]") {
         game::look_ahead(s, reach, snake, outlook);
         const unsigned open = encode::open_moves(s, snake);
         for (int d = 0; d < 4; ++d) {
-          const float* at = view.data() + i * kView + kWindow + 8 * d;
+          const float* at = view.data() + i * kView + kWindow + encode::view::kOutlook * d;
           const game::Outlook& o = outlook[d];
           CHECK(at[0] == static_cast<float>(open >> d & 1U));
           CHECK(at[1] == Approx(o.room / 100.0));

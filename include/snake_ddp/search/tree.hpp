@@ -15,7 +15,7 @@ namespace snake_ddp::search {
 
 struct TreeOptions {
   double gamma = 0.99;
-  float c_puct = 0.2F;             // exploration, in points per snake
+  float c_puct = 0.4F;             // exploration, in points per snake
   float prior_temperature = 0.1F;  // the prior is softmax(Q / temperature) over open moves
   int leaves = 1;                  // simulations that are under way together
   float virtual_loss = 1.0F;       // in points per snake, where all of a move's simulations are under way
