@@ -253,6 +253,9 @@ TESTS = [
     catch("test_train", "a learner enters with the required number of wins, and not with fewer",
           ("a learner must win more than it must", "League::judge", ">= options_.entry", "> options_.entry")),
 
+    pytest("app/test_exploit.py::test_it_ends_as_a_failed_training_does",
+           ("a failed training is a wrong flag", "train_against", "ours ? static_cast<base::ExitCode>(code) : base::kExitDist",
+            "base::kExitUsage")),
     pytest("app/test_play.py::test_the_snake_turns_on_keys_and_otherwise_goes_straight_on",
            ("a key back is obeyed", "Steering::next", "turn != (direction ^ 1)", "turn < 4")),
     pytest("app/test_play.py::test_the_terminal_is_restored_whatever_ends_the_game[Ctrl-C]",
