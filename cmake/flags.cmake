@@ -56,6 +56,9 @@ set(SD_CACHED_NVCC "")
 if(SD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(cache ${CMAKE_COMMAND} -E env
     CCACHE_INODECACHE=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime CCACHE_BASEDIR=${PROJECT_SOURCE_DIR})
+  if(SNAKE_DDP_SANITIZE)  # debug information holds the build folder, which would make each clone's another result
+    list(APPEND cache CCACHE_NOHASHDIR=1)
+  endif()
   set(CMAKE_CXX_COMPILER_LAUNCHER ${cache} ${SD_CCACHE})
   set(SD_CACHED_NVCC ${cache} CCACHE_COMPILERCHECK=content ${SD_CCACHE})
   target_compile_options(sd_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
