@@ -26,9 +26,8 @@ expect() {  # CODE NAME COMMAND...
   fi
 }
 
-# OpenMP's threads meet in a library that ThreadSanitizer does not see, so LibTorch's own loops would look like races.
 for room in dist train replay files learners rollout pretrain; do
-  expect 0 "tests of $room" env OMP_NUM_THREADS=1 $build/tests/$room/test_$room '[unit]'
+  expect 0 "tests of $room" $build/tests/$room/test_$room '[unit]'
 done
 
 snake_ddp=$build/src/app/snake_ddp

@@ -261,7 +261,11 @@ def test_help_of_a_learner_shows_only_what_it_uses(tmp_path):
 
 def test_flags_that_the_learner_does_not_use(tmp_path):
     config = write(tmp_path / "c.json", '{"algo": "rqmix", "layer_norm": true}')
-    refused(2, "--layer_norm on does not apply to --algo rqmix, only to ddpg, dqn", ": leave it out",
+    page = [[cell.strip() for cell in line.strip("|").split("|")]
+            for line in (SOURCE / "docs" / "flags.md").read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    marks = next(row for row in page if row[0] == "`--layer_norm`")
+    learners = ", ".join(name for name, mark in zip(page[0], marks) if mark == "x")
+    refused(2, f"--layer_norm on does not apply to --algo rqmix, only to {learners}: leave it out",
             line=["--config", config, "--check_settings"])
     taken_back = call("--config", config, "--layer_norm=off", "--check_settings")
     assert taken_back.returncode == 0 and taken_back.stderr == ""

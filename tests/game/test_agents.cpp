@@ -307,12 +307,12 @@ TEST_CASE("a mix of opponents is read, and each is met as often as its weight sa
   CHECK(met[2] == Approx(2000).margin(300));
   CHECK(agents::parse_mix("").empty());
   CHECK(agents::level_of(mix[0].rival) == 2);
-  CHECK(agents::level_of(mix[1].rival) == static_cast<int>(agents::kOpponents.size()));  // after all scripts
+  CHECK(agents::level_of(mix[1].rival) == 7);
   CHECK(agents::level_of(mix[2].rival) == 5);
   const agents::Mix with_league = agents::parse_mix("self,league:2");
   CHECK_FALSE(with_league[0].league);
   CHECK(with_league[1].league);
-  CHECK(agents::level_of({std::nullopt, 3}) == static_cast<int>(agents::kOpponents.size()) + 1);
+  CHECK(agents::level_of({std::nullopt, 3}) == 8);
 }
 
 TEST_CASE("a place is drawn as often as its weight says, one without weight never", "[unit]") {

@@ -86,8 +86,7 @@ TEST_CASE("one simulation goes where the network prefers, more where the values 
       "....................\n"
       "....................\n");
   search::TreeOptions options;
-  options.c_puct =
-      0.2F;  // with much more, 300 simulations tell moves of nearly the same value apart by chance
+  options.c_puct = 0.2F;  // more, and 300 simulations are too few for moves of nearly the same value
   const search::Tree tree = grown(edge, 300, options, upper);
   CHECK(tree.best(0)[0] == game::kUp);
   CHECK(asked == 301);

@@ -1,7 +1,9 @@
 // Recordings as on a GPU, of an arena's policy outputs, moves, draws and updates.
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,23 +30,28 @@ struct Case {
   const char* products = "float32";
 };
 
-// Each learner whose updates may be recorded, and what else a recording could get wrong.
+// What a recording could get wrong, and each learner whose updates may be recorded.
 std::vector<Case> cases() {
   std::vector<Case> all = {
-      {"ddpg without layer norm", "ddpg", "30", false, {}},
+      {"ddpg", "ddpg", "30", false, {}},
       {"ddpg, another work at each second update", "ddpg", "30", true, {}, 2},
       {"ddpg, expectations of two critics",
        "ddpg",
        "26",
        true,
        {{"expected_value", true}, {"clipped_double_critics", true}, {"coalesced_update", true}}},
-      {"dqn's window", "dqn", "window", true, {}},
+      {"dqn", "dqn", "window", true, {}},
       {"dqn without layer norm", "dqn", "30", false, {}},
+      {"vdn", "vdn", "30", true, {}},
+      {"qmix", "qmix", "view", true, {}},
       {"ddpg in tf32", "ddpg", "30", true, {}, 1, "tf32"},
       {"dqn in bf16", "dqn", "view", true, {}, 1, "bf16"},
   };
-  for (const learners::LearnerEntry& entry : learners::registry())
-    if (entry.cuda_graphs) all.push_back({entry.name, entry.name, "view", true, {}});
+  for (const learners::LearnerEntry& entry : learners::registry()) {
+    const bool listed =
+        std::any_of(all.begin(), all.end(), [&](const Case& c) { return c.algo == entry.name; });
+    if (entry.cuda_graphs && !listed) all.push_back({entry.name, entry.name, "view", true, {}});
+  }
   return all;
 }
 
@@ -120,6 +127,14 @@ Outcome played(const Case& c, const train::MakeRecording& record) {
 }
 
 }  // namespace
+
+TEST_CASE("each learner whose updates may be recorded is recorded here", "[unit]") {
+  std::set<std::string> may, are;
+  for (const learners::LearnerEntry& entry : learners::registry())
+    if (entry.cuda_graphs) may.insert(entry.name);
+  for (const Case& c : cases()) are.insert(c.algo);
+  CHECK(are == may);
+}
 
 TEST_CASE("changes reach a replay through tensors only: rate, epsilon, step and batch", "[unit]") {
   for (const Case& c : cases()) {
