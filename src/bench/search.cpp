@@ -96,6 +96,7 @@ std::vector<Row> measure_search(double seconds) {
 
   const std::span<const game::State> block(bench.boards.data(), play::kBlock);
   const std::vector<std::uint8_t> team(block.size(), 0);
+  const std::vector<std::uint64_t> games(block.size(), 0);
   std::vector<game::Actions> actions(block.size());
   for (const char* name : kSearches) {
     const search::Player player{bench.net, {}, *search::try_spec(name)};
@@ -108,7 +109,7 @@ std::vector<Row> measure_search(double seconds) {
       evaluated += 2 * b.size();
       evaluator(b, l);
     };
-    search::choose(player, counting, block, team, 1, 0, actions);
+    search::choose(player, counting, block, team, 1, games, actions);
     const double bound = evaluations * static_cast<double>(block.size()) / static_cast<double>(evaluated);
     rows.push_back({std::string("search_") + name, moves, "team moves/s", bound, moves / bound});
   }

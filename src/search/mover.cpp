@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <numeric>
 #include <utility>
 
 #include "snake_ddp/base/check.hpp"
@@ -115,7 +116,9 @@ class SearchMover final : public play::Mover {
   void explain(std::span<const game::State> boards, std::span<const std::uint8_t> team,
                std::int64_t first_game, std::span<game::Actions> actions,
                std::span<play::Reasons> reasons) override {
-    choose(*player_, std::ref(evaluator_), boards, team, seed_, first_game, actions, reasons,
+    games_.resize(boards.size());
+    std::iota(games_.begin(), games_.end(), static_cast<std::uint64_t>(first_game));
+    choose(*player_, std::ref(evaluator_), boards, team, seed_, games_, actions, reasons,
            foes_.act(boards, team, first_game));
   }
 
@@ -123,6 +126,7 @@ class SearchMover final : public play::Mover {
   std::shared_ptr<const Player> player_;
   Evaluator evaluator_;
   std::uint64_t seed_;
+  std::vector<std::uint64_t> games_;
   FoeModel foes_;  // of no samples: it does not know them
 };
 
@@ -168,7 +172,7 @@ std::optional<Spec> try_spec(std::string_view text) {
 }
 
 void choose(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
-            std::span<const std::uint8_t> team, std::uint64_t seed, std::int64_t first_game,
+            std::span<const std::uint8_t> team, std::uint64_t seed, std::span<const std::uint64_t> games,
             std::span<game::Actions> actions, std::span<play::Reasons> reasons, const FoeSamples& foes) {
   std::vector<Leaf> leaves(boards.size());
   evaluate(boards, leaves);
@@ -180,8 +184,7 @@ void choose(const Player& player, const Evaluate& evaluate, std::span<const game
     const std::uint8_t* open = leaves[k].open + team[k] * game::kTeamSize;
     const bool forced =
         std::all_of(open, open + game::kTeamSize, [](unsigned m) { return (m & (m - 1)) == 0; });
-    const std::uint64_t game = static_cast<std::uint64_t>(first_game) + k;
-    if (!forced) places.push_back({k, team[k], Dice(seed, game, boards[k].step(), team[k])});
+    if (!forced) places.push_back({k, team[k], Dice(seed, games[k], boards[k].step(), team[k])});
   }
   if (places.empty()) return;
   if (player.spec.kind == Spec::Kind::kLook) {

@@ -161,6 +161,12 @@ config::Fields fields(TrainOptions& o) {
           flag("mask_fatal", &o.mask_fatal, "rule out moves that are certain death, and turning back"),
           only(&LearnerEntry::n_step,
                number("n_step", &o.n_step, "rewards summed before bootstrapping", 1, 200)),
+          only(&LearnerEntry::searches,
+               text("act_search", &o.act_search,
+                    "how the network looks ahead when it plays to learn, such as look1; empty: not at all")),
+          only(&LearnerEntry::searches,
+               number("act_search_share", &o.act_search_share,
+                      "with --act_search: share of the boards on which it looks ahead", 0, 1)),
           only(rollouts,
                number("rollout_steps", &o.rollout_steps, "steps of each board in a rollout", 1, 1e6)),
           only(rollouts, number("rollout_epochs", &o.rollout_epochs, "passes over each rollout", 1, 1000)),
@@ -261,7 +267,7 @@ void check_together(const TrainOptions& options) {
     bool broken;
     std::string message;
   };
-  const Rule rules[] = {
+  std::vector<Rule> rules = {
       {o.scale_features && encode::is_view(o.sight.kind),
        "--scale_features is for --obs 26 and 30: the view is already scaled"},
       {o.view_radius > 0 &&
@@ -304,21 +310,30 @@ void check_together(const TrainOptions& options) {
                    o.batch_size)},
       {o.epsilon_min > o.epsilon,
        fmt::format("--epsilon_min {} is above --epsilon {}", o.epsilon_min, o.epsilon)},
-      {o.eval_how && o.sight.graphs,
-       "--eval_search is for networks that see features only: leave --tokens out"},
-      {o.eval_how && o.reward_rule != encode::RewardRule::kScore,
-       fmt::format("--eval_search adds points to the network's values: it needs --reward score, not {}",
-                   o.reward)},
-      {o.eval_how && o.eval_how->limit_ms > 0,
-       fmt::format(
-           "--eval_search {}: with a time limit, results would depend on the machine; give a number of "
-           "simulations, such as puct100",
-           o.eval_search)},
       {o.eval_how && o.eval_interval == 0 && !o.league,
        "--eval_search needs evaluations or a league: set --eval_interval too"},
       {o.target_win_rate > 0 && o.eval_interval == 0,
        "--target_win_rate needs evaluations: set --eval_interval too"},
+      {!o.act_how && o.act_search_share != TrainOptions{}.act_search_share,
+       "--act_search_share is for --act_search: set it too"},
+      {o.act_how && o.on_device, "--act_search is for --boards host: games on a device do not look ahead"},
   };
+  const auto add_search = [&](const char* flag, const std::string& value,
+                              const std::optional<search::Spec>& how) {
+    rules.insert(
+        rules.end(),
+        {{how && o.sight.graphs,
+          fmt::format("--{} is for networks that see features only: leave --tokens out", flag)},
+         {how && o.reward_rule != encode::RewardRule::kScore,
+          fmt::format("--{} adds points to the network's values: it needs --reward score, not {}", flag,
+                      o.reward)},
+         {how && how->limit_ms > 0,
+          fmt::format("--{} {}: with a time limit, results would depend on the machine; give a number of "
+                      "simulations, such as puct100",
+                      flag, value)}});
+  };
+  add_search("eval_search", o.eval_search, o.eval_how);
+  add_search("act_search", o.act_search, o.act_how);
   for (const Rule& rule : rules)
     if (rule.broken) throw base::UsageError(rule.message);
   if (o.on_device) opponent_plan(o, 0);

@@ -33,10 +33,10 @@ play::Sight sight_from(const TrainOptions& o) {
           .graphs = !o.tokens.empty()};
 }
 
-std::optional<search::Spec> search_from(const std::string& text) {
+std::optional<search::Spec> search_from(const char* flag, const std::string& text) {
   if (text.empty()) return {};
   const std::optional<search::Spec> how = search::try_spec(text);
-  if (!how) throw base::UsageError(fmt::format("--eval_search {}: not one of {}", text, search::kSpecForms));
+  if (!how) throw base::UsageError(fmt::format("--{} {}: not one of {}", flag, text, search::kSpecForms));
   return how;
 }
 
@@ -61,7 +61,8 @@ Plan::Plan(const TrainOptions& options)
       curriculum(agents::parse_curriculum(opponent_difficulty_strategy)),
       mix(agents::parse_mix(opponent_mix)),
       eval_rival(agents::try_opponent(eval_opponent).value()),
-      eval_how(search_from(eval_search)),
+      eval_how(search_from("eval_search", eval_search)),
+      act_how(search_from("act_search", act_search)),
       training{rival_reward, reward_scale, gamma},
       self_play(has_self(mix)),
       league(has_league(mix)),
@@ -183,7 +184,8 @@ rollout::CollectorOptions collector_options(const Plan& o, int rank, const Leagu
               [&league, &files](int place) {
                 return place < agents::Rival::kFirstFile ? league.frozen(place) : files.frozen(place);
               },
-          .memory = memory};
+          .memory = memory,
+          .search_share = o.act_how ? o.act_search_share : 0.0};
 }
 
 }  // namespace snake_ddp::train

@@ -49,6 +49,21 @@ rollout::CollectorOptions watched(rollout::CollectorOptions options, std::option
   return options;
 }
 
+// With --act_search: the learner's network as it is at each step looks ahead on a share of the boards.
+rollout::CollectorOptions searching(rollout::CollectorOptions options, const Plan& o,
+                                    learners::Learner& learner) {
+  if (!o.act_how) return options;
+  options.search = [&o, &learner, seed = options.seed](
+                       std::span<const game::State> boards, std::span<const std::uint8_t> team,
+                       std::span<const std::uint64_t> games, std::span<game::Actions> moves) {
+    const search::Player player{rollout::search_weights(learner.exported_actor(), "this run"), o.training,
+                                *o.act_how};
+    search::Evaluator evaluate(player.net, o.sight, o.training);
+    search::choose(player, std::ref(evaluate), boards, team, seed, games, moves);
+  };
+  return options;
+}
+
 std::unique_ptr<Averaging> new_averaging(const Plan& o, learners::Learner& learner,
                                          dist::DistContext& context, SpanTimer& all_reduce) {
   const auto timed = [&context, &all_reduce](const auto& wait) {
@@ -210,7 +225,9 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
       league(league_options(o)),
       files(o),
       collector(
-          watched(collector_options(o, context.rank(), league, files, learner->policy().memory()), recorder),
+          watched(searching(collector_options(o, context.rank(), league, files, learner->policy().memory()),
+                            o, *learner),
+                  recorder),
           replay),
       all_reduce(context.device()),
       averaging(new_averaging(o, *learner, context, all_reduce)),

@@ -122,9 +122,11 @@ TEST_CASE("a contested cell is worth what the foes' known moves make of it, in e
       foes.back()[0].of[3] = move;
     }
     const std::uint8_t team = 0;
+    const std::uint64_t game = 0;
     game::Actions actions{};
     play::Reasons reasons;
-    search::choose(player, worthless, {&state, 1}, {&team, 1}, 1, 0, {&actions, 1}, {&reasons, 1}, foes);
+    search::choose(player, worthless, {&state, 1}, {&team, 1}, 1, {&game, 1}, {&actions, 1}, {&reasons, 1},
+                   foes);
     return reasons.worth[0][game::kRight];
   };
   CHECK(worth_of_contest(game::kLeft, game::kLeft) == Approx(-1.0));  // A loses three cells, D none

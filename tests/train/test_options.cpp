@@ -116,6 +116,8 @@ const std::vector<Change> kFelt = {{"buffer_size", "16"},
                                    {"rollout_epochs", "3"},
                                    {"scale_features", "on"},
                                    {"overlap", "on"},
+                                   {"act_search", "look1", {{"reward", "score"}}},
+                                   {"act_search_share", "1", {{"reward", "score"}, {"act_search", "look1"}}},
                                    // of all learners
                                    {"gamma", "0.5"},
                                    {"batch_size", "8"},

@@ -73,6 +73,8 @@ GAMES = {algo: {"algo": algo} | OWN.get(algo, NO_ACTOR) for algo in LEARNERS} | 
                                     "league_games": 100, "league_win_rate": 0},
     "a team from a file": NO_ACTOR | {"algo": "dqn", "obs": "view", "mask_fatal": True,
                                       "opponent_mix": f"level2:0.2,self:0.3,file:{CHAMPION}:0.5"},
+    "search in play": NO_ACTOR | {"algo": "vdn", "obs": "view", "mask_fatal": True, "reward": "score", "act_search": "look1",
+                                  "opponent_mix": "level2:0.5,self:0.5"},
     "pqn against itself": ROLLOUT | {"algo": "pqn", "opponent_mix": "level2:0.5,self:0.5"},
     "league": NO_ACTOR | {"algo": "dqn", "obs": "view", "mask_fatal": True, "opponent_mix": "territory:0.3,self:0.3,league:0.4",
                "league_interval": 3, "league_games": 100, "league_win_rate": 0}}

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,7 +61,16 @@ struct CollectorOptions {
   /// and does not explore.
   std::function<nets::Policy*(int place)> frozen = {};
   std::int64_t memory = 0;  // floats of memory per snake, of the policy and of each frozen one that has any
+  /// Where the policy looks ahead: the moves of team `team[k]` on board k, whose game has the number games[k]. They depend
+  /// on these three alone. They are explored and stored as the best moves of values are.
+  std::function<void(std::span<const game::State> boards, std::span<const std::uint8_t> team,
+                     std::span<const std::uint64_t> games, std::span<game::Actions> moves)>
+      search = {};
+  double search_share = 0.0;  // of the boards, evenly spread over them; needs `search` and a policy of values
 };
+
+/// Whether the policy looks ahead on a board: so do `share` of any number of boards from the first, rounded down.
+bool searches_on(double share, std::int64_t board);
 
 /// The part of the options that boards are played by.
 play::TurnRules rules_of(const CollectorOptions& options);
@@ -120,6 +130,7 @@ class Collector {
   void look();
   const at::Tensor& ask(nets::Policy& policy, const at::Tensor& observations);
   void ask_frozen();
+  void look_ahead();
   void choose(std::size_t board, int team, bool best, const float* values, game::Actions& actions,
               float* stored);
   void remember(std::size_t seat, const game::State& before, const float* action, const float* reward,
@@ -154,6 +165,12 @@ class Collector {
   std::vector<std::int64_t> asked_;  // teams that the policy moves, by number 2 * board + team
   std::vector<float> values_;        // outputs of this step, by seat
   bool best_ = false;                // play the move with the highest output
+  // Seats where the policy looks ahead in this step: their places in `seats_`, and the arguments of `search`.
+  std::vector<std::size_t> searched_;
+  std::vector<game::State> searched_boards_;
+  std::vector<std::uint8_t> searched_teams_;
+  std::vector<std::uint64_t> searched_games_;
+  std::vector<game::Actions> searched_moves_;
   at::Tensor
       memory_;  // [boards, 2, 3, memory], of a policy with memory that plays the team; zeros at a game's start
   // By seat: replay's count of appended rows at its game's last row; kNoRow before the first.

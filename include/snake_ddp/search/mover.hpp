@@ -41,11 +41,12 @@ struct Player {
 /// What the foes may do on each board: a sample is their moves on all boards.
 using FoeSamples = std::vector<std::vector<game::Actions>>;
 
-/// The moves of team `team[k]` on each board k that is not finished, which is of game `first_game` + k. `foes`: a look takes
-/// these samples, as many as there are, instead of what its own network makes of the foes; empty: it does not.
+/// The moves of team `team[k]` on each board k that is not finished. Its chance follows from the seed, the number games[k]
+/// of its game, the step and the team. `foes`: a look takes these samples, as many as there are, instead of what its own
+/// network makes of the foes; empty: it does not.
 /// Shapes  as play::Mover::act and explain; `reasons` may be empty.
 void choose(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
-            std::span<const std::uint8_t> team, std::uint64_t seed, std::int64_t first_game,
+            std::span<const std::uint8_t> team, std::uint64_t seed, std::span<const std::uint64_t> games,
             std::span<game::Actions> actions, std::span<play::Reasons> reasons = {},
             const FoeSamples& foes = {});
 

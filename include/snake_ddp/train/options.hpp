@@ -81,6 +81,8 @@ struct TrainOptions : learners::SharedFlags {
   double max_minutes = 0;
   std::string opponent_mix;
   std::int64_t league_games = 2000;
+  std::string act_search;
+  double act_search_share = 0.5;
   double league_win_rate = 0.7;
   bool mask_fatal = false;
   double lr_end = 1.0;
