@@ -7,6 +7,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . launch/setup.sh
+# Python keeps what it compiled; torchrun compiles 700 modules at its start.
+unset PYTHONDONTWRITEBYTECODE
 
 presets=(release asan)
 quick=()

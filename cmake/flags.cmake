@@ -23,9 +23,10 @@ endif()
 set(march $<IF:$<BOOL:$<TARGET_PROPERTY:SD_MARCH>>,$<TARGET_PROPERTY:SD_MARCH>,${SNAKE_DDP_MARCH}>)
 target_compile_options(sd_flags INTERFACE $<$<BOOL:${march}>:-march=${march}>)
 if(SNAKE_DDP_SANITIZE)
+  add_compile_options(-O1 -g1)  # before a target's own: see SD_CALLS_ONLY
   target_compile_options(sd_flags INTERFACE
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>  # false positives of GCC 12 in instrumented code
-    -fsanitize=${SNAKE_DDP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g1)
+    -fsanitize=${SNAKE_DDP_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(sd_flags INTERFACE -fsanitize=${SNAKE_DDP_SANITIZE})
 endif()
 # Link fmt's compiled library: header-only, it costs every file that formats text four seconds. LibTorch ships headers of

@@ -83,14 +83,16 @@ class SpiedMemory final : public c10::Allocator {
     return memory;
   }
 
+  // The context is the block itself: raw_allocate, which products call on processors with bf16 arithmetic, needs that.
   c10::DataPtr allocate(std::size_t bytes) override {
     c10::DataPtr block = plain_->allocate(bytes);
     void* const at = block.get();
     if (at == nullptr) return block;
     const std::lock_guard guard(mutex_);
-    blocks_[at] = {++allocated_, bytes};
-    return {at, new c10::DataPtr(std::move(block)), &SpiedMemory::free, c10::Device(at::kCPU)};
+    blocks_[at] = {++allocated_, bytes, std::move(block)};
+    return {at, at, &SpiedMemory::free, c10::Device(at::kCPU)};
   }
+  c10::DeleterFnPtr raw_deleter() const override { return &SpiedMemory::free; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     default_copy_data(to, from, bytes);
   }
@@ -111,20 +113,17 @@ class SpiedMemory final : public c10::Allocator {
 
  private:
   struct Block {
-    std::int64_t number;
-    std::size_t bytes;
+    std::int64_t number = 0;
+    std::size_t bytes = 0;
+    c10::DataPtr memory = {};
   };
 
   static void free(void* context) {
-    auto* block = static_cast<c10::DataPtr*>(context);
     SpiedMemory& self = instance();
-    {
-      const std::lock_guard guard(self.mutex_);
-      const auto found = self.blocks_.find(block->get());
-      if (self.on_free) self.on_free(found->first, found->second.bytes);
-      self.blocks_.erase(found);
-    }
-    delete block;
+    const std::lock_guard guard(self.mutex_);
+    const auto found = self.blocks_.find(context);
+    if (self.on_free) self.on_free(context, found->second.bytes);
+    self.blocks_.erase(found);
   }
 
   c10::Allocator* plain_ = c10::GetDefaultCPUAllocator();

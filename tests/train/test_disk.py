@@ -130,10 +130,10 @@ def test_a_run_can_resume_and_finish_its_checkpoint_whatever_room_the_disk_has_l
                      full.stderr)
     assert (run / "config.json").read_bytes() == written and not list((run / "checkpoints").glob(".step_*"))
 
-    # Room for a checkpoint, and then none for the weights beside it.
+    # Room for a checkpoint, and then none for the weights beside it. Game logs would take the room of the checkpoint.
     shutil.rmtree(min((run / "checkpoints").glob("step_*")))
     fill(small_disk, checkpoint_bytes + weights_bytes // 2)
-    last = start([BINARY, "--resume", run, "--max_episodes", 10**9])
+    last = start([BINARY, "--resume", run, "--max_episodes", 10**9, "--record_interval", 10**9])
     last.wait_for(r"\n\[Episode ")
     last.popen.send_signal(signal.SIGTERM)
     assert last.wait() == 75, last.text()
