@@ -130,12 +130,15 @@ def test_a_run_can_resume_and_finish_its_checkpoint_whatever_room_the_disk_has_l
                      full.stderr)
     assert (run / "config.json").read_bytes() == written and not list((run / "checkpoints").glob(".step_*"))
 
-    # Room for a checkpoint, and then none for the weights beside it. Game logs would take the room of the checkpoint.
+    # Room for a checkpoint, and then none for the weights beside it. The run is suspended meanwhile, as its log would take that room.
     shutil.rmtree(min((run / "checkpoints").glob("step_*")))
-    fill(small_disk, checkpoint_bytes + weights_bytes // 2)
+    (small_disk / "ballast").unlink()
     last = start([BINARY, "--resume", run, "--max_episodes", 10**9, "--record_interval", 10**9])
     last.wait_for(r"\n\[Episode ")
+    last.popen.send_signal(signal.SIGSTOP)
+    fill(small_disk, checkpoint_bytes + weights_bytes // 2)
     last.popen.send_signal(signal.SIGTERM)
+    last.popen.send_signal(signal.SIGCONT)
     assert last.wait() == 75, last.text()
     assert re.search(r"Stopped by a signal at episode \d+; actor and critic are not saved: .*No space left on device.*; --resume with",
                      last.text())
