@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "snake_ddp/learners/registry.hpp"
+#include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/nets/token_reader.hpp"
 
 namespace snake_ddp::learners {
