@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . launch/setup.sh
-# Python keeps what it compiled; torchrun compiles 700 modules at its start.
+# Python keeps what it compiled. Without that, each torchrun compiles 700 modules when it starts.
 unset PYTHONDONTWRITEBYTECODE
 
 presets=(release asan)

@@ -7,7 +7,8 @@ else()
 endif()
 
 # Precompiled headers: the most common includes, parsed once. One for code without tensors, one with them, and the
-# same two with Catch2 for the tests. Which room may include what is checked by rooms.cmake.
+# same two with Catch2 for the tests, their probes, and in sanitized builds for rooms that only call: a header must have
+# the optimisation of the code that uses it. Which room may include what is checked by rooms.cmake.
 set(SD_COMMON_HEADERS <algorithm> <chrono> <filesystem> <functional> <map> <memory> <optional> <string> <vector>
   <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp>)
 function(sd_precompile name)
@@ -45,7 +46,7 @@ function(sd_room name)
   endif()
   if(R_TORCH)
     target_link_libraries(snake_ddp_${name} PUBLIC sd_torch)
-    if(R_CALLS_ONLY AND SNAKE_DDP_SANITIZE)  # a header compiled at -O1 is of no use at -O0
+    if(R_CALLS_ONLY AND SNAKE_DDP_SANITIZE)
       target_precompile_headers(snake_ddp_${name} REUSE_FROM sd_torch_test_pch)
     else()
       target_precompile_headers(snake_ddp_${name} REUSE_FROM sd_torch_pch)
