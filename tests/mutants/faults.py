@@ -104,7 +104,7 @@ TESTS = [
           ("team B's search is asked about team A", "Collector::look_ahead", "static_cast<std::uint8_t>(seat.team)", "std::uint8_t{0}")),
     catch("test_rollout", "a fleet plays the collector's games and stores the same rows",
           ("a fleet's rows are written over each other", "SettleBoard::operator()", "(before & kRowsMask) + k", "k"),
-          ("a fleet's games are numbered by their boards", "SettleBoard::operator()", "started + (before >> 32)", "started + b"),
+          ("games that end together get one number", "SettleBoard::operator()", "started + (before >> 32)", "started"),
           ("a device draws the same rows each time", "DeviceBuffer::sample", "select(0, kDraw).add_(1)", "select(0, kDraw).add_(0)")),
     catch("test_rollout", "boards may be played in any order, and at once",
           ("epsilon shrinks among the boards", "PlayBoard::operator()", "f.running_epsilon[b] = epsilon;",

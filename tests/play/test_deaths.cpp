@@ -227,6 +227,16 @@ TEST_CASE("a tail stays if its snake eats, and of two heads on a bean the first 
                   "...^................\n"
                   "...^................\n",
                   {{kR, kR, kR, kR, kU, kR}}) == Deaths{{'A', Death::kFoesTail}, {'E', Death::kMatesTail}});
+  // The tail moves on, because D gets the bean: only then do A and F meet.
+  CHECK(deaths_on("....................\n"
+                  ">>A>>EoD<<..........\n"
+                  "...F................\n"
+                  "...^................\n"
+                  "...^................\n",
+                  {{kR, kR, kR, kL, kR, kU}}) == Deaths{{'A', Death::kHeadOnEqualSafe},
+                                                        {'D', Death::kMatesHead},
+                                                        {'E', Death::kMatesHead},
+                                                        {'F', Death::kHeadOnEqualSafe}});
 }
 
 TEST_CASE("a snake with a way out that runs into a body dies of that body", "[unit]") {

@@ -63,6 +63,7 @@ TEST_CASE("a long snake leaves the cell that a short foe can contest, and the fo
   CHECK(tree.best(0)[0] != game::kRight);
   CHECK(tree.visits(0, game::kRight) < 1000);
   CHECK(tree.mean(0, game::kRight) < tree.mean(0, game::kUp));
+  CHECK(tree.best(1)[0] == game::kLeft);
 }
 
 TEST_CASE("one simulation goes where the network prefers, more where the values lead", "[unit]") {
@@ -173,5 +174,5 @@ TEST_CASE("simulations under way together seldom meet on a board, however sure t
   options.leaves = 16;
   for (const game::State& board : boards) grown(board, 64, options, counted);
   CHECK(all > 60 * boards.size());
-  CHECK(met < all / 8);
+  CHECK(met < all / 16);
 }
