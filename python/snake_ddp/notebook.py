@@ -89,8 +89,8 @@ def page_data(log: dict[str, Any], file: str, game: int) -> dict[str, Any]:
     boards = [board(log["init_info"], numbers(log["init_info"]["directions"]))]
     for k, step in enumerate(steps):
         after = step["info_after"]
-        told = directions[k + 1] if k + 1 < len(steps) else last_directions(after)
-        boards.append(board(after, told))
+        shown = directions[k + 1] if k + 1 < len(steps) else last_directions(after)
+        boards.append(board(after, shown))
     return {
         "rows": ROWS,
         "columns": COLUMNS,

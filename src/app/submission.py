@@ -15,7 +15,7 @@ import types
 
 try:
     import numpy
-except ImportError:  # told where it is needed
+except ImportError:  # reported where it is needed
     numpy = None
 
 ACTOR_FILE = "@ACTOR_FILE@"
@@ -70,12 +70,12 @@ class Shown:
         if last is not None and last.snakes == self.snakes:
             self.step, self.directions = last.step, last.directions
             return
-        told = observation.get("last_direction")
-        told = [WORDS.index(word) if word in WORDS else None for word in told] if isinstance(told, (list, tuple)) else []
-        follows = last is not None and (sum(map(moved_on, self.snakes, last.snakes)) > 1 or told == last.directions)
+        given = observation.get("last_direction")
+        given = [WORDS.index(word) if word in WORDS else None for word in given] if isinstance(given, (list, tuple)) else []
+        follows = last is not None and (sum(map(moved_on, self.snakes, last.snakes)) > 1 or given == last.directions)
         begins = not follows and all(len(snake) == START_LENGTH for snake in self.snakes)
         self.step = 1 if last is None or begins else last.step + 1  # the step that comes next
-        self.directions = [self.direction(snake, last.snakes[i] if follows else None, told[i] if i < len(told) else None)
+        self.directions = [self.direction(snake, last.snakes[i] if follows else None, given[i] if i < len(given) else None)
                            for i, snake in enumerate(self.snakes)]
 
     def board(self, first):
@@ -95,19 +95,19 @@ class Shown:
     def between(self, neck, head):
         return next((d for d in range(ACTIONS) if self.beside(neck, d) == head), None)
 
-    def direction(self, body, before, told):
+    def direction(self, body, before, given):
         """None: the snake has none."""
         if len(body) < 2:
             return None
         head, neck = body[:2]
-        if not self.came_back(body, before, told):
+        if not self.came_back(body, before, given):
             return self.between(neck, head)
         # The rule for bodies that come back compares rows and columns as if the board had borders.
         if head[0] == neck[0]:
             return RIGHT if head[1] > neck[1] else LEFT
         return DOWN if head[0] > neck[0] else UP
 
-    def came_back(self, body, before, told):
+    def came_back(self, body, before, given):
         """In the last step, and not moved since."""
         if len(body) != START_LENGTH:
             return False
@@ -116,7 +116,7 @@ class Shown:
             return True
         if before is not None:
             return not moved_on(body, before)
-        return told is not None and told != earlier
+        return given is not None and given != earlier
 
 
 def around(difference, side):
@@ -809,7 +809,7 @@ def team_moves(board):
         try:
             board.moves = searched(board)
         except Exception as error:
-            tell("the search failed: the moves are the network's own", error)
+            report("the search failed: the moves are the network's own", error)
     return board.moves
 
 
@@ -844,14 +844,14 @@ def ready():
 # What the platform asks
 
 
-TOLD = set()
+REPORTED = set()
 
 
-def tell(what, error):
+def report(what, error):
     """On stderr, once for each kind of error: what is wrong in one step is wrong in the next."""
-    if type(error) in TOLD:
+    if type(error) in REPORTED:
         return
-    TOLD.add(type(error))
+    REPORTED.add(type(error))
     trace = error.__traceback__
     while trace.tb_next is not None:
         trace = trace.tb_next
@@ -874,14 +874,14 @@ try:
     torch.set_num_threads(1)
     ACTOR = Actor(os.path.join(os.path.dirname(os.path.abspath(__file__)), ACTOR_FILE))
 except Exception as error:
-    tell("no network in %s: snakes only go to the nearest bean, not back and not into a body" % ACTOR_FILE, error)
+    report("no network in %s: snakes only go to the nearest bean, not back and not into a body" % ACTOR_FILE, error)
 if ACTOR is not None and LOOK_AHEAD:
     try:
         import numpy
         ready()
         LOOKS = True
     except Exception as error:
-        tell("cannot look ahead: the moves are the network's own", error)
+        report("cannot look ahead: the moves are the network's own", error)
 if hasattr(gc, "freeze"):  # from Python 3.7 on
     gc.freeze()  # a full collection would go through all that torch made at import: 100 ms in the middle of a move
 
@@ -950,10 +950,10 @@ def chances(observation, snake):
             try:
                 return by_network(board, snake % TEAM)
             except Exception as error:
-                tell("the network failed: the snake goes to the nearest bean", error)
+                report("the network failed: the snake goes to the nearest bean", error)
         return to_nearest_bean(board, snake % TEAM)
     except Exception as error:
-        tell("cannot read the platform's observation: the move is up", error)
+        report("cannot read the platform's observation: the move is up", error)
         return certain(UP)
 
 

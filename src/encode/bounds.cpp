@@ -79,10 +79,7 @@ void add_window(Listed& list) {
 
 void add_outlooks(Listed& list) {
   for (int move = 0; move < kMoves; ++move) {
-    list.flags(1);
-    list.add(1, 0.0F, static_cast<float>(kCells) * 0.01F);
-    list.add(1, 0.0F, static_cast<float>(kCells) * 0.02F);
-    list.flags(5);
+    for (const float most : view::kMostOutlook) list.add(1, 0.0F, most);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/learner.hpp"
 
@@ -55,7 +56,10 @@ class Late final : public Averaging {
     }
   }
 
-  [[nodiscard]] nets::NamedTensors state() override { return {held_.begin(), held_.end()}; }
+  [[nodiscard]] nets::NamedTensors state() override {
+    SD_CHECK(!under_way_, "a gradient is on its way");
+    return {held_.begin(), held_.end()};
+  }
 
   void restore(const nets::NamedTensors& state, const std::string& what) override {
     for (const auto& [name, tensor] : state) {

@@ -171,7 +171,7 @@ nets::NamedTensors League::state() const {
   std::vector<std::int64_t> places, episodes, met;
   std::vector<double> hardness;
   for (const LeagueMember& member : members_) {
-    // Scripted members are told by -1 - their number.
+    // Scripted members are stored as -1 - their number.
     places.push_back(member.rival.is_frozen() ? member.rival.frozen
                                               : -1 - static_cast<std::int64_t>(*member.rival.scripted));
     episodes.push_back(member.episode);

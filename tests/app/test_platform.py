@@ -208,13 +208,13 @@ def test_whatever_the_platform_shows_the_answer_is_a_legal_move(folder, tmp_path
         for _ in range(2):
             for what, observation in odd_observations().items():
                 assert sorted(submission.my_controller(observation, None)[0]) == [0, 0, 0, 1], what
-                assert submission.TOLD == set(), what
+                assert submission.REPORTED == set(), what
         assert capfd.readouterr().err == ""
         for _ in range(2):
             for what, observation in broken_observations().items():
                 assert sorted(submission.my_controller(observation, None)[0]) == [0, 0, 0, 1], what
         reported = capfd.readouterr().err.splitlines()
-        assert len(reported) == len(submission.TOLD) > 1 and all(line.startswith("submission.py: ") for line in reported)
+        assert len(reported) == len(submission.REPORTED) > 1 and all(line.startswith("submission.py: ") for line in reported)
         assert any("cannot read the platform's observation" in line and "TypeError" in line for line in reported), reported
         # It continues as if nothing had happened.
         observation = shown(RECORDED[31], Platform())[1]
@@ -268,7 +268,7 @@ def test_a_closed_stderr_hides_the_message_and_nothing_else(folder, tmp_path):
         def answers():
             sys.modules.pop("submission", None)
             import submission
-            return submission.my_controller(None, None), submission.my_controller({{}}, None), len(submission.TOLD)
+            return submission.my_controller(None, None), submission.my_controller({{}}, None), len(submission.REPORTED)
         import torch
         os.close(2)
         print(answers())

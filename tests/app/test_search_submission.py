@@ -362,7 +362,7 @@ def test_it_simulates_less_where_time_is_short(tick, batches, submission, capfd)
     submission.simulate = lambda *given: sizes.append(len(given[2])) or simulate(*given)
     submission.time = Clock(tick)
     answer(submission, shown(RECORDED[40], Platform())[0])
-    assert sizes == [16] * batches and submission.TOLD == set()
+    assert sizes == [16] * batches and submission.REPORTED == set()
     assert capfd.readouterr().err == ""
 
 

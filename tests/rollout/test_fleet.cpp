@@ -100,7 +100,7 @@ void compare(const Case& c, at::Device device) {
     CAPTURE(theirs[k].first);
     if (theirs[k].second.dtype() == at::kDouble) {
       CHECK(at::allclose(ours[k].second, theirs[k].second, 1e-10));
-    } else if (theirs[k].first == "window") {  // boards: bits, which may be no numbers
+    } else if (theirs[k].first == "window") {  // boards: bits, which may be NaN
       CHECK(at::equal(ours[k].second.view(at::kInt), theirs[k].second.view(at::kInt)));
     } else {
       CHECK(at::equal(ours[k].second, theirs[k].second));
@@ -200,19 +200,19 @@ Held held_after(Case c, std::int64_t boards, at::Device device) {
   return out;
 }
 
-// As bits: a board's may be no numbers.
+// As bits: a board's may be NaN.
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return a.nbytes() == b.nbytes() &&
          std::memcmp(a.contiguous().const_data_ptr(), b.contiguous().const_data_ptr(), a.nbytes()) == 0;
 }
 
-void compare_held(const Held& told, const Held& expected) {
+void compare_held(const Held& held, const Held& expected) {
   for (std::size_t k = 0; k < expected.state.size(); ++k) {
     CAPTURE(expected.state[k].first);
-    CHECK(same_bits(told.state[k].second, expected.state[k].second));
+    CHECK(same_bits(held.state[k].second, expected.state[k].second));
   }
-  for (std::size_t k = 0; k < expected.rows.size(); ++k) CHECK(same_bits(told.rows[k], expected.rows[k]));
-  CHECK(told.ended == expected.ended);
+  for (std::size_t k = 0; k < expected.rows.size(); ++k) CHECK(same_bits(held.rows[k], expected.rows[k]));
+  CHECK(held.ended == expected.ended);
   CHECK(expected.ended == static_cast<std::size_t>(expected.rows.back().size(0)));
 }
 

@@ -78,7 +78,7 @@ TEST_CASE("moves without chance are predicted exactly, a script's on both sides;
   }
   const Prediction random = prediction_of(play::scripted(agents::Opponent::kLevel0));
   CHECK(random.all > 300);
-  CHECK(random.right < random.all / 4);  // where it turns by chance, nothing is told
+  CHECK(random.right < random.all / 4);  // where it turns by chance, nothing is known
 }
 
 TEST_CASE("a network's own moves are what a best response to it expects", "[property]") {

@@ -128,7 +128,7 @@ FAULTS = {
     "a rank killed": Fault(send(signal.SIGKILL, "one"), True),
     "all ranks killed": Fault(send(signal.SIGKILL, "all"), True),
     "the launcher killed": Fault(send(signal.SIGKILL, "launcher"), True),
-    "a rank stands still": Fault(send(signal.SIGSTOP, "one"), True),
+    "a rank hangs": Fault(send(signal.SIGSTOP, "one"), True),
     "SIGTERM to a rank": Fault(send(signal.SIGTERM, "one"), True),
     "SIGTERM to all": Fault(send(signal.SIGTERM, "all"), True),
     "SIGHUP to the launcher": Fault(send(signal.SIGHUP, "launcher"), True),

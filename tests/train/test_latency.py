@@ -93,7 +93,7 @@ def test_a_lost_rank_is_named_by_the_other(start, tmp_path, way, number):
     assert f"no word from rank 1 on {socket.gethostname()} (pid {ranks[1].popen.pid})" in ranks[0].text()
 
 
-@pytest.mark.parametrize("given, told", [
+@pytest.mark.parametrize("given, message", [
     ({"average_delay": 1, "local_updates": 4}, "leave one out"),
     ({"average_delay": 1, "cuda_graph": "on"}, "--cuda_graph on is for gradients that are averaged in each update"),
     ({"local_updates": 4, "cuda_graph": "on"}, "--cuda_graph on is for gradients that are averaged in each update"),
@@ -103,7 +103,7 @@ def test_a_lost_rank_is_named_by_the_other(start, tmp_path, way, number):
     ({"outer_rate": 0.5}, "set --local_updates too"),
     ({"average_delay": 2}, "--average_delay"),
 ])
-def test_what_does_not_go_together_is_refused(tmp_path, given, told):
+def test_what_does_not_go_together_is_refused(tmp_path, given, message):
     done = call(*flags(TINY | given | {"runs_dir": tmp_path / "runs"}))
-    assert done.returncode == 2 and told in done.stderr, done.stderr
+    assert done.returncode == 2 and message in done.stderr, done.stderr
     assert not (tmp_path / "runs").exists()

@@ -243,7 +243,8 @@ def wait_for_an_unfinished_one(process, run):
 
 
 def test_signals_while_a_slow_checkpoint_is_written_are_heeded_after_it(start, tmp_path):
-    process = start([BINARY, "--ddp", "--world_size", "2", *flags(ENDLESS | {"runs_dir": tmp_path, "keep_checkpoints": 9})],
+    settings = ENDLESS | {"runs_dir": tmp_path, "keep_checkpoints": 9, "checkpoint_interval": 10**9}  # only those asked for
+    process = start([BINARY, "--ddp", "--world_size", "2", *flags(settings)],
                     LD_PRELOAD=BUILD / "tests" / "train" / "libslow_disk.so")
     process.wait_for(r"Checkpoint step 0: ")
     run = run_folder(process.text())

@@ -15,7 +15,17 @@ inline constexpr int kBody = 0, kAge = kBody + kWindow, kBean = kAge + kWindow, 
                      kFoe = kMate + kWindow, kBeans = kFoe + kWindow, kMates = kBeans + 2 * game::kBeans,
                      kFoes = kMates + 3 * (game::kTeamSize - 1), kHeading = kFoes + 3 * game::kTeamSize,
                      kOwn = kHeading + 4, kFeatures = kOwn + 3;
-inline constexpr int kOutlook = 8;  // then this many for each move
+
+/// Then these for each move (`write_outlook`). All are at least 0, and at most this.
+inline constexpr float kMostOutlook[] = {1.0F,
+                                         static_cast<float>(game::kCells) * 0.01F,
+                                         static_cast<float>(game::kCells) * 0.02F,
+                                         1.0F,
+                                         1.0F,
+                                         1.0F,
+                                         1.0F,
+                                         1.0F};
+inline constexpr int kOutlook = sizeof kMostOutlook / sizeof(float);
 inline constexpr int kAllFeatures = kFeatures + game::kMoves * kOutlook;
 static_assert(kFeatures == 277 && kAllFeatures == 309);  // networks in files have these widths
 
