@@ -146,7 +146,7 @@ void refuse_memory(const ActorFile& actor, const char* format) {
 std::optional<search::Training> training_for_search(const ActorFile& actor) {
   if (actor.bare || !nets::is_q_net(actor.weights)) return std::nullopt;
   try {
-    return team_from_spec(actor.path + ":puct512x16").player.search->training;
+    return team_from_spec(actor.path + ":puct1024x32").player.search->training;
   } catch (const base::UsageError& e) {
     base::tell_error(fmt::format("Warning: the submission plays the network's own moves: {}", e.what()));
     return std::nullopt;

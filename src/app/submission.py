@@ -633,8 +633,8 @@ def count(sets):
 
 
 LAST_STEP = 200
-SIMULATIONS = 512
-LEAVES = 16  # boards that the network sees at once
+SIMULATIONS = 1024
+LEAVES = 32  # boards that the network sees at once
 EXPLORATION = 0.4  # in points
 LOSS = 1  # points, where a move's simulations are all under way
 TEMPERATURE = 0.1  # of the network's values, as a snake's first guess
@@ -665,8 +665,8 @@ def bare_moves(board):
 def while_time_lasts(items, began):
     """Stops where a batch might end later than TIME after `began`, which was before the root's evaluation."""
     global QUICKEST
-    # A batch takes about three times as long as the root. If only the root was held up, earlier batches tell.
-    slowest = min(3 * (time.perf_counter() - began), 4 * QUICKEST)
+    # A batch takes four times as long as the root, or a little more. If only the root was held up, earlier batches show it.
+    slowest = min(5 * (time.perf_counter() - began), 4 * QUICKEST)
     for item in items:
         now = time.perf_counter()
         if now - began + MARGIN * slowest > TIME:

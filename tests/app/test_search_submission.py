@@ -355,14 +355,14 @@ def test_when_time_is_up_it_plays_the_network_s_own_moves(submission, bare, capf
     assert "the search failed: the moves are the network's own: TimeoutError" in reported
 
 
-@pytest.mark.parametrize("tick,batches", [(0, 32), (0.019, 4), (0.035, 1)])
+@pytest.mark.parametrize("tick,batches", [(0, 32), (0.015, 4), (0.025, 1)])
 def test_it_simulates_less_where_time_is_short(tick, batches, submission, capfd):
     sizes = []
     simulate = submission.simulate
     submission.simulate = lambda *given: sizes.append(len(given[2])) or simulate(*given)
     submission.time = Clock(tick)
     answer(submission, shown(RECORDED[40], Platform())[0])
-    assert sizes == [16] * batches and submission.REPORTED == set()
+    assert sizes == [32] * batches and submission.REPORTED == set()
     assert capfd.readouterr().err == ""
 
 
@@ -387,7 +387,7 @@ class Machine:
 
 SLOW = {"all slow": lambda call, boards: 0.002 * boards, "very slow": lambda call, boards: 0.0035 * boards,
         "slower and slower": lambda call, boards: 0.002 + 0.004 * call, "one slow batch": lambda call, boards: 0.15 if call == 9 else 0.005,
-        "a slow start": lambda call, boards: 0.2 if call == 0 else 0.005, "held up late": lambda call, boards: 0.045 if call == 42 else 0.005}
+        "a slow start": lambda call, boards: 0.2 if call == 0 else 0.005, "held up late": lambda call, boards: 0.045 if call == 22 else 0.005}
 
 
 @pytest.mark.parametrize("what", SLOW)
@@ -402,7 +402,7 @@ def test_a_move_takes_at_most_300_ms_on_a_slow_or_busy_machine_and_uses_what_was
     if what == "a slow start":
         assert "TimeoutError" in capfd.readouterr().err and moves == submission.bare_moves(board)
     else:
-        assert roots[0].all_visits > 16 and sum(roots[0].visits[:4]) == roots[0].all_visits - 1
+        assert roots[0].all_visits > 32 and sum(roots[0].visits[:4]) == roots[0].all_visits - 1
         assert moves == [most_visited(roots[0], i) for i in range(3)] and capfd.readouterr().err == ""
 
 
@@ -416,7 +416,7 @@ def test_where_only_the_root_is_held_up_it_searches_as_long_as_earlier_batches_w
         began = machine.now
         submission.team_moves(submission.board_of(shown(record, Platform())[0], 0))
         assert machine.now - began <= 0.3
-    assert [root.all_visits for root in roots[::3]] == [513, 1 + 16 * 25]
+    assert [root.all_visits for root in roots[::3]] == [1025, 1 + 32 * 25]
 
 
 def test_a_clock_that_jumps_back_does_not_prolong_the_search(submission):
@@ -426,7 +426,7 @@ def test_a_clock_that_jumps_back_does_not_prolong_the_search(submission):
     sizes, simulate = [], submission.simulate
     submission.simulate = lambda *given: sizes.append(len(given[2])) or simulate(*given)
     submission.team_moves(board)
-    assert sizes == [16] * 32
+    assert sizes == [32] * 32
 
 
 def test_a_search_that_fails_leaves_the_network_s_own_moves(submission, bare, capfd):
