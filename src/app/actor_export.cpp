@@ -214,7 +214,7 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
     actor.argmax = true;
     return actor;
   }
-  if (!head.empty()) actor.record.clear();  // the record has another one
+  if (!head.empty()) actor.record.clear();  // the record may name another head
   actor.head = head.empty() ? team.head : nets::head_from_name(head);
   return actor;
 }

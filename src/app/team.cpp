@@ -157,7 +157,8 @@ train::ActorRecord guessed(const files::NamedTensors& weights, const std::string
   return record;
 }
 
-// The rewards that the network was trained for, from its run's config.json. Without one as configs/champion.json.
+// The rewards that the network was trained for, from its run's config.json; without one, those of
+// configs/champion.json.
 void add_training(train::ActorRecord& record, const RunSettings& run) {
   record.reward = run.get<std::string>("reward", "score");
   search::Training& t = record.training;

@@ -40,10 +40,10 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kNap{10};
-constexpr milliseconds kMoment{1'500};  // for a bounded wait's own message to come before that of its guard
-constexpr milliseconds kFarewell{10'000};         // for the others to leave after this rank has
-constexpr milliseconds kStopsAfter{5'000};        // ranks that meet in this time can still stop together
-constexpr milliseconds kStopLook{250};            // between two questions whether another rank stops
+constexpr milliseconds kMoment{1'500};      // a guard's extra time, so that the guarded wait reports first
+constexpr milliseconds kFarewell{10'000};   // for the others to leave after this rank has
+constexpr milliseconds kStopsAfter{5'000};  // ranks that meet in this time can still stop together
+constexpr milliseconds kStopLook{250};      // between two checks whether another rank stops
 constexpr milliseconds kLongest{24 * 3'600'000};  // the libraries count nanoseconds in places
 
 // Keys in the group's own corner of the store.
@@ -94,7 +94,7 @@ struct Findings {
   std::string text;
 };
 
-// Tells the others that this rank's call failed, and hears who else is there.
+// Reports to the others that this rank's call failed, and learns which of them are still there.
 Findings hear_survivors(c10d::Store& store, const std::vector<Hello>& members, int rank,
                         const std::string& call, milliseconds patience) {
   store.set(kLost + std::to_string(rank), call);
@@ -145,11 +145,11 @@ void await_keys(c10d::Store& store, const std::string& prefix, const std::vector
 
 }  // namespace
 
-// What sums of tensors in main memory go through.
+// The connections for sums of tensors in main memory.
 struct Lines {
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo{};    // all ranks
   std::unique_ptr<SharedSum> shared{};                  // the ranks of this machine
-  std::vector<Peer> peers{};                            // these
+  std::vector<Peer> peers{};                            // the same ranks
   c10::intrusive_ptr<c10d::ProcessGroupGloo> across{};  // the first rank of each machine; null on the others
   bool many_machines = false;
 
@@ -162,8 +162,8 @@ struct Lines {
   void sum_in_shared_memory(at::Tensor& tensor, int divisor, milliseconds limit);
 };
 
-// One mean at a time, made by a thread of its own through lines of its own. The thread shares this: it may be left behind in
-// a call that the group no longer waits for.
+// One mean at a time, computed by a separate thread over its own connections. The thread shares ownership of
+// this, because it may still be in a call that the group no longer waits for.
 struct Background {
   Lines lines;
   int size = 1;
@@ -224,7 +224,7 @@ struct DistContext::Group {
   std::string broadcast_text(const std::string& text, Deadline deadline);
 };
 
-// As finishes_by; but whoever asked for a stop does not wait for ranks that may never come.
+// Like finishes_by, but a rank that got a stop request soon stops waiting for ranks that may never come.
 template <typename Work>
 bool DistContext::Group::joins_by(Deadline deadline, Work work) {
   std::optional<Deadline> stops_at;
@@ -313,8 +313,9 @@ void DistContext::Group::connect(Deadline deadline) {
 #endif
 }
 
-// Sums go through shared memory if on each machine all ranks can open one segment and see each other's processes; else,
-// without a word, through Gloo. Containers may share a host name and neither of both.
+// Sums go through shared memory if, on each machine, all ranks can open one segment and see each other's
+// processes; otherwise, silently, through Gloo. Containers may have the same host name but share neither
+// memory nor processes.
 void DistContext::Group::share_memory(Lines& through, const std::string& name, Deadline deadline) {
   std::vector<Peer>& peers = through.peers;
   std::unique_ptr<SharedSum>& shared = through.shared;
@@ -338,7 +339,7 @@ void DistContext::Group::share_memory(Lines& through, const std::string& name, D
       shared = SharedSum::create(size);
       address = shared->address();
     } catch (const std::runtime_error&) {
-      // No room, say.
+      // For example, there is no room.
     }
     meeting.store->set(key, address);
   } else {
@@ -365,7 +366,7 @@ void DistContext::Group::connect_background(Deadline deadline) {
   made->size = world.size;
   made->lines.gloo = connect_members(meeting, "gloo.background", world.rank, deadline);
   if (options.shared_memory) share_memory(made->lines, ".background/", deadline);
-  // Nobody computes while the main thread does: what waits there takes a core from it.
+  // The main thread computes meanwhile: a wait that spins would take a core from it.
   if (made->lines.shared) made->lines.shared->sleep_at_once();
   std::thread([made] { made->work(); }).detach();
   background = made;
@@ -375,15 +376,15 @@ void DistContext::Group::connect_background(Deadline deadline) {
 // libraries' destructors may wait.
 void DistContext::Group::close_connections() {
 #ifdef SD_HAVE_CUDA
-  // What still waits on the GPU for a lost rank would keep this process from ending. Never destroyed: its destructor may
-  // wait for the group's timeout.
+  // GPU work that still waits for a lost rank would keep this process from ending. The backend is never
+  // destroyed: its destructor may wait for the group's timeout.
   if (auto* const kept = nccl.release()) {
     finishes_by(Deadline::in(kMoment), [kept, device = placement.device] {
       try {
         c10::cuda::set_device(device.index());
         kept->abort();
       } catch (const c10::Error&) {
-        // The connection is lost already, and why is said.
+        // The connection is already lost, and the reason is reported elsewhere.
       }
     });
   }
@@ -393,7 +394,7 @@ void DistContext::Group::close_connections() {
     background->leaving = true;
     background->changed.notify_all();
     if (background->lines.shared) background->lines.shared->give_up();
-    // It closes its connections itself, once it is in no call.
+    // Its thread closes the connections itself once it is not in a call.
     background->changed.wait_for(lock, kMoment, [this] { return background->gone; });
     lock.unlock();
     background.reset();
@@ -435,7 +436,7 @@ void DistContext::Group::leave() noexcept {
     finishes_by(Deadline::in(patience + kMoment), farewell);
     close_connections();
   } catch (const std::exception&) {
-    // The store went first: nobody is left to say farewell to.
+    // The store is already gone: there is nobody to say goodbye to.
   }
 }
 
@@ -499,7 +500,7 @@ void DistContext::Group::guarded(const std::string& what, Deadline deadline, Bod
   const milliseconds limit = usable(deadline.left());
   try {
 #ifdef SD_HAVE_CUDA
-    // Its own thread has ended what hung, and says nothing.
+    // NCCL's own thread has aborted an operation that hung, and does not report it.
     if (nccl && nccl->getError() != c10d::ErrorType::SUCCESS)
       throw DistError(fmt::format("an earlier operation of NCCL {}", nccl_failure(nccl->getError())));
 #endif
@@ -560,7 +561,7 @@ void DistContext::Group::fail(const std::string& what, Clock::time_point begun, 
   try {
     heard = finishes_by(Deadline::in(patience + kMoment), work);
   } catch (const std::exception&) {
-    // The store is gone; said below.
+    // The store is gone; reported below.
   }
   if (!heard) {
     store_lost = true;
@@ -662,7 +663,8 @@ void Lines::add_machines(Number* values, at::Tensor& tensor, milliseconds limit)
     across->allreduce(own, all_reduce_options(limit))->wait(limit + kMoment);
     return;
   }
-  // Two send each other all that they have: the bytes of a ring in one message each, not in two that follow each other.
+  // Two machines send each other their whole tensors: as many bytes as in a ring, but in one message each
+  // way instead of two in sequence.
   std::vector<at::Tensor> theirs{at::empty_like(tensor)};
   const int other = 1 - across->getRank();
   const auto received = across->recv(theirs, other, 0);
@@ -711,7 +713,7 @@ void Background::work() {
         lines.gloo->allreduce(tensors, all_reduce_options(limit))->wait(limit + kMoment);
         tensor.div_(size);
       }
-    } catch (...) {  // a thread's entry: finish_mean throws it on
+    } catch (...) {  // a thread's entry: finish_mean rethrows it
       why = std::current_exception();
     }
     lock.lock();

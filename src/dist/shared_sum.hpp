@@ -22,7 +22,8 @@ struct Peer {
 /// A segment that `size` processes of one machine have open, each at a place of its own: 0, its maker's, to size - 1.
 class SharedSum {
  public:
-  /// Makes a segment without a name in any file system: it goes with the last process that has it open, however that ends.
+  /// Creates a segment without a name in any file system: it disappears with the last process that has it
+  /// open, however that process ends.
   /// Throws  std::runtime_error where the system has no room or no such memory.
   static std::unique_ptr<SharedSum> create(int size);
   /// Opens the segment with that address. Throws  std::runtime_error where this process cannot.
@@ -31,7 +32,8 @@ class SharedSum {
   SharedSum(const SharedSum&) = delete;
   SharedSum& operator=(const SharedSum&) = delete;
 
-  /// Of the segment that this process made; for processes that see it under the same number. Good as long as this lives.
+  /// The address of the segment that this process created, for processes that see this one under the same
+  /// pid. Valid as long as this object lives.
   [[nodiscard]] const std::string& address() const { return address_; }
 
   /// Shows this process's numbers to the others ahead of `sum`, which must follow with the same arguments before any other
@@ -54,7 +56,7 @@ class SharedSum {
   /// From now on a wait here does not spin: for a thread beside one that computes.
   void sleep_at_once() { spins_ = false; }
 
-  /// Ends the others' waits for this process, within moments. For one whose own call failed elsewhere.
+  /// Ends the others' waits for this process within moments: for a process whose own call failed elsewhere.
   void give_up() noexcept;
 
  private:

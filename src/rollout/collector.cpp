@@ -210,7 +210,7 @@ void Collector::ask_frozen() {
   }
 }
 
-// The policy's values of a searched team become those of the moves that its search chose: 1, others 0.
+// Replaces the policy's values of a searched team: 1 for the moves that its search chose, 0 for the others.
 void Collector::look_ahead() {
   searched_.clear();
   searched_boards_.clear();

@@ -19,7 +19,8 @@ float team_value(const Leaf& leaf, int team) {
   return sum / game::kTeamSize;
 }
 
-// What all six snakes see, as play::Sight writes it, but for the constant. Which cells are within reach is the same question for both teams.
+// What all six snakes see, as play::Sight writes it, except for the constant. For the view, reach is
+// computed once for both teams.
 // Shapes  out [6, row].
 void write_both(const play::Sight& sight, const game::State& state, float* out, std::size_t row) {
   if (encode::is_view(sight.kind) && sight.view_radius == 0 && !sight.graphs) {

@@ -101,7 +101,7 @@ std::vector<Answer> look(std::span<const Question> questions, double gamma, cons
         game::State next = q.state;
         DrawnChance chance(sample.draws);
         const double lead = lead_of(game::step(next, joined(q, moves, sample.foes), chance));
-        // Many samples differ in nothing: the foes are sure of their moves, and no bean is eaten.
+        // Many samples lead to the same board: the foes are sure of their moves, and no bean is eaten.
         const auto same = std::find(boards.begin() + static_cast<std::ptrdiff_t>(known), boards.end(), next);
         outcomes.push_back({lead, static_cast<std::size_t>(same - boards.begin())});
         if (same == boards.end()) boards.push_back(next);

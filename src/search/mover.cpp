@@ -79,7 +79,7 @@ class FoeModel {
  public:
   FoeModel(const play::MakeMover& foes, std::int64_t samples, std::uint64_t seed) {
     for (std::int64_t k = 0; k < samples; ++k) {
-      const base::RandomBlock b =  // not the numbers of a team's moves: kNoStep is none of a game
+      const base::RandomBlock b =  // not the numbers of a team's moves: no game has step kNoStep
           base::random_block(seed, static_cast<std::uint64_t>(k), kNoStep, base::Purpose::kSearch);
       movers_.push_back(foes(b.word[0]));
     }
@@ -127,7 +127,7 @@ class SearchMover final : public play::Mover {
   Evaluator evaluator_;
   std::uint64_t seed_;
   std::vector<std::uint64_t> games_;
-  FoeModel foes_;  // of no samples: it does not know them
+  FoeModel foes_;  // without samples: it does not know its foes
 };
 
 // A number between `least` and `most` that takes up the whole text.

@@ -71,7 +71,7 @@ class Late final : public Averaging {
   }
 
  private:
-  // Takes this update's gradient, and gives the mean of the last one.
+  // Exchanges this update's gradient for the mean of the last one.
   void exchange(at::Tensor& gradient) {
     settle();
     const std::string name = fmt::format("{}.{}", given_.size(), gradient.numel());
@@ -84,7 +84,7 @@ class Late final : public Averaging {
 
   Means means_;
   learners::Average lent_;
-  // By place in the update and length: between updates the last mean, or what is on its way to be it.
+  // By place in the update and length: between updates the last mean, or the gradient being averaged.
   std::map<std::string, at::Tensor> held_;
   std::vector<std::string> given_, sent_;  // of this update; of the message
   at::Tensor message_;
@@ -151,7 +151,7 @@ class Weights final : public Averaging {
     return all;
   }
 
-  // From `start_`, in the direction of the mean, which the result takes the place of.
+  // From `start_` in the direction of `mean`, which is overwritten by the result.
   void take_outer_step(at::Tensor mean) {
     const at::Tensor delta = start_ - mean;
     velocity_.mul_(step_.momentum).add_(delta);

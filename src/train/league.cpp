@@ -79,7 +79,8 @@ const League::Met* League::find_met(const std::string& a, const std::string& b) 
   return found == met_.end() ? nullptr : &*found;
 }
 
-// Ratings need games between all: those whom no judgement brought together play them now. Returns whether no stop came.
+// Ratings need games between all members: pairs that have not met in a judgement play now. Returns false if
+// a stop was requested.
 bool League::let_members_meet(dist::DistContext& context, const play::MatchOptions& options,
                               const std::function<bool()>& stopping) {
   std::vector<rollout::Player> players;

@@ -38,7 +38,7 @@ config::Field only(const std::function<bool(const LearnerEntry&)>& chosen, confi
   return field;
 }
 
-// The flags that learners name, those that several of them have first.
+// The flags that learners list, those shared by several of them first.
 config::Fields learner_fields(TrainOptions& o) {
   config::Fields all = o.shared_fields(), own;
   std::map<std::string, Names> users;

@@ -276,7 +276,7 @@ base::ExitCode end(Session& s) {
   if (s.o.check_consistency > 0)
     s.context.check_same("weights at the end", state_hash(*s.learner), s.context.deadline());
   const bool resumable = stopped && s.o.checkpoint_interval > 0;
-  // First of all: a full disk may have room for this, and nothing else is as dear.
+  // Before everything else: a full disk may have room for this, and nothing else is worth as much.
   const std::string no_checkpoint = write_last_checkpoint(s);
   s.note(fmt::format("{} at step {} after {} updates, {} episodes",
                      stopped ? "Stopped by a signal" : "Finished", s.counters.steps, s.counters.updates,

@@ -31,8 +31,9 @@ struct Share {
 };
 using Mix = std::vector<Share>;
 
-/// "level2:0.7,self:0.3,file:PATH:0.5": scripted opponents, `self`, `league` or files with a network, each once, with its weight
-/// (1 without one). Files get the indices from kFirstFile on, in their order. Empty text is an empty mix.
+/// "level2:0.7,self:0.3,file:PATH:0.5": scripted opponents, `self`, `league` and files with a network, each
+/// at most once and with its weight (1 if omitted). Files get the indices from kFirstFile on, in their
+/// order. Empty text is an empty mix.
 /// Throws  UsageError with the allowed forms.
 Mix parse_mix(const std::string& text);
 

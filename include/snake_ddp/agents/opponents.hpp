@@ -47,8 +47,9 @@ static_assert(
 /// state.step()); the other opponents ignore seed and stream.
 /// Follows     the reference's rules, ties included. Distances are Euclidean and not on the torus, a move's
 ///             next cell is on the torus, a cell with a snake is blocked. Without a bean all distances
-///             are equal. Territory is ours: towards beans that it reaches first, away from cells that others
-///             reach first and from places with less room than its length; distances are steps around bodies, on the torus.
+///             are equal. The territory heuristic is ours: a snake moves towards beans that it reaches
+///             first, and away from cells that others reach first and places with less room than its length;
+///             distances are steps around bodies, on the torus.
 SD_HD inline void act(Opponent opponent, const game::State& state, int team, game::Actions& out,
                       std::uint64_t seed, std::uint64_t stream);
 

@@ -1,4 +1,4 @@
-// The territory heuristic's weights as text, and others than its own.
+// The territory heuristic's weights as text, and random variations of them.
 #pragma once
 
 #include <array>
@@ -18,8 +18,8 @@ using WeightList = std::array<int, sizeof(territory::Weights) / sizeof(int)>;
 std::optional<territory::Weights> try_weights(std::string_view text);
 std::string to_string(const territory::Weights& weights);
 
-/// Candidate `number` of a random search: ten times its own weights, each times a factor between 1/4 and 4, whose logarithm
-/// is uniform. Number 0 has its own.
+/// Candidate `number` of a random search: the default weights, each times 10 and a random factor between 1/4
+/// and 4 whose logarithm is uniform. Candidate 0 is the default weights themselves.
 territory::Weights random_weights(std::uint64_t seed, std::uint64_t number);
 
 }  // namespace snake_ddp::agents

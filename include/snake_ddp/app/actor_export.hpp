@@ -21,8 +21,9 @@ struct ActorFile {
   bool tokens = false;  // it also reads the outputs of pretrained networks
 };
 
-/// `spec` is the actor's part of a team SPEC: PATH, or PATH:argmax. `head` is "softmax", "tanh", or empty for the one
-/// that a player uses; a Q-network has none. `mask_fatal`: it makes no fatal move, like Q-networks always.
+/// `spec` is the actor's part of a team SPEC: PATH, or PATH:argmax. `head` is "softmax", "tanh", or empty
+/// for the one that team_from_spec finds; a Q-network has none. `mask_fatal`: the actor never makes a fatal
+/// move, as Q-networks never do.
 /// Throws  UsageError for a scripted team or an unknown head; FileError for a file that is not an actor's.
 ActorFile read_actor(const std::string& spec, const std::string& head, bool mask_fatal = false);
 

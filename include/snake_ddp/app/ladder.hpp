@@ -19,8 +19,8 @@ struct LadderOptions {
 
 /// Plays all pairs, under torchrun shared over the ranks, and prints a table, best first, or one JSON object. The
 /// numbers are the same for any number of ranks.
-/// Throws   UsageError for less than two teams, one that is listed twice, or an anchor that is none of them; as
-///          team_from_spec; DistError.
+/// Throws   UsageError for fewer than two teams, one that is listed twice, or an anchor that is none of them;
+///          as team_from_spec; DistError.
 void play_ladder(const LadderOptions& options);
 
 }  // namespace snake_ddp::app

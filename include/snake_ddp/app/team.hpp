@@ -18,12 +18,14 @@ struct Team {
   rollout::Player player;                   // refers to `policy`
 };
 
-/// `random`, `level0`..`level4`, `evasion`, `territory`, `territory:WEIGHTS` as in agents::try_weights, a path to an
-/// actor_*.pth, PATH:argmax, or for a Q-network PATH:SEARCH as in search::try_spec or PATH:lbr4, a local best response with so
-/// many samples, which knows the team that it plays against. The names in the file give the kind of network. Its record gives the features, an
-/// actor's last layer, and what a Q-network's values mean for search. For a file without a record, the shapes give the
-/// features; the last layer (softmax without it), the rewards and what --tokens needs come from the config.json of the
-/// file's run. A Q-network makes the best move that is not fatal; `mask_fatal` keeps an actor from fatal moves, too.
+/// `random`, `level0`..`level4`, `evasion`, `territory`, `territory:WEIGHTS` as in agents::try_weights, a
+/// path to an actor_*.pth, PATH:argmax, or, for a Q-network, PATH:SEARCH as in search::try_spec, or
+/// PATH:lbr4: a local best response with that many samples, which knows the opposing team.
+/// The tensor names in the file determine the kind of network. The file's record gives the features, an
+/// actor's last layer, and what a Q-network's values mean for search. For a file without a record, the
+/// shapes give the features; the last layer (softmax without it), the rewards and what --tokens needs come
+/// from the config.json of the file's run. A Q-network makes the best move that is not fatal; `mask_fatal`
+/// keeps an actor from fatal moves, too.
 /// Throws      UsageError for a SPEC that is none of these, and for a search with a network that cannot search; FileError for a
 ///             file that cannot be used.
 Team team_from_spec(const std::string& spec, bool mask_fatal = false);

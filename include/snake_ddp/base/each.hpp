@@ -9,8 +9,8 @@
 
 namespace snake_ddp::base {
 
-/// The grid of a kernel: so many blocks of `per_block` indices that each index has its place; at most kMostBlocks. 0 where that
-/// is not enough, and for no indices.
+/// How many blocks of `per_block` indices a kernel's grid needs to cover `count` indices. 0 if there are
+/// none, or if it would need more than kMostBlocks.
 inline constexpr std::int64_t kMostBlocks = 2'147'483'647;
 constexpr std::int64_t blocks_of(std::int64_t count, std::int64_t per_block) {
   const std::int64_t blocks = (count - 1) / per_block + 1;

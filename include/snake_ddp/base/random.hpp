@@ -6,7 +6,7 @@
 
 #include "snake_ddp/base/host_device.hpp"
 
-// Random123's warnings are its own.
+// Random123's headers cause these warnings.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"
 #pragma GCC diagnostic ignored "-Wconversion"

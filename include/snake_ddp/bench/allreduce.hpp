@@ -10,9 +10,9 @@
 
 namespace snake_ddp::bench {
 
-/// Through shared memory and through Gloo: the calls of one update, held against one plain all-reduce of Gloo with as
-/// many bytes in the same processes; then single calls of 1 kB to 10 MB, each against one of Gloo. Last, how many calls
-/// an update makes, held against its optimizer steps.
+/// Through shared memory and through Gloo: the calls of one update, compared with one plain Gloo all-reduce
+/// of as many bytes in the same processes; then single calls of 1 kB to 10 MB, each compared with one of
+/// Gloo. Last, how many calls an update makes, compared with its optimizer steps.
 /// Throws      as run_jobs.
 std::vector<Row> measure_allreduce(double seconds, int rounds, int ranks, const std::string& config_file);
 

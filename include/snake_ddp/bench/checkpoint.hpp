@@ -7,8 +7,8 @@
 
 namespace snake_ddp::bench {
 
-/// Of one rank with 100,000 transitions and 256 boards, in the system's folder for temporary files, which it leaves
-/// as it was. The pause is held against the 50 ms that it may take.
+/// For one rank with 100,000 transitions and 256 boards, in the system's folder for temporary files, which
+/// it leaves as it was. The limit for the pause is 50 ms.
 std::vector<Row> measure_checkpoint(double seconds);
 
 }  // namespace snake_ddp::bench

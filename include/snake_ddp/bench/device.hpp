@@ -18,10 +18,10 @@ namespace snake_ddp::bench {
 std::vector<Row> measure_device_game(double seconds, const std::vector<std::int64_t>& board_counts,
                                      at::Device device);
 
-/// For each batch size: an update, recorded as a CUDA graph (on a GPU), held against its matrix products alone, recorded, too;
-/// and the same queued as it is, held against the recorded one.
-/// The learner and its sizes are those of the configuration file, of the reference without one; `algo` and the precision
-/// `products` replace the file's. Without `batch_sizes` it is the batch size of these settings.
+/// For each batch size: an update recorded as a CUDA graph (on a GPU), compared with its matrix products
+/// alone, recorded too; and the same update without recording, compared with the recorded one.
+/// The learner and its sizes come from the configuration file, or without one from the reference; `algo` and
+/// the precision `products` override the file's. Without `batch_sizes`, the settings' batch size is used.
 /// Throws   as config::set_from_file; UsageError for settings that do not go together, and for learners that do not record.
 std::vector<Row> measure_device_update(double seconds, std::vector<std::int64_t> batch_sizes,
                                        at::Device device, const std::string& config_file,

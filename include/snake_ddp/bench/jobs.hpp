@@ -21,17 +21,17 @@ struct Job {
 /// What a job's process does. `settings` are the job's; what rank 0 returns is the job's result.
 using JobAction = nlohmann::json (*)(const nlohmann::json& settings, const dist::World& world);
 
-/// Starts all jobs at once, waits for all of them, and returns their results in order. Their console goes nowhere; they
-/// end with this process.
+/// Starts all jobs at once, waits for all of them, and returns their results in order. Their standard output
+/// is discarded; they end with this process.
 /// Throws      UsageError inside a group of ranks; Error when a job fails: its own message is on stderr.
 std::vector<nlohmann::json> run_jobs(const std::vector<Job>& jobs);
 
-/// The other side: does the job, or starts its ranks, and leaves rank 0's result in `result_file`. `arguments` are the
-/// whole line, for the ranks.
+/// Called in the started process: does the job, or starts its ranks, and writes rank 0's result to
+/// `result_file`. `arguments` are the whole command line, for the ranks.
 int do_job(JobAction action, int ranks, const std::string& settings, const std::string& result_file,
            const std::vector<std::string>& arguments);
 
-/// Processes that do nothing but keep a core busy each, until this is gone: the neighbours on a shared machine.
+/// Processes that each keep a core busy until this is destroyed, like other users of a shared machine.
 class BusyNeighbours {
  public:
   /// Throws      Error where no more processes can be started.
@@ -48,7 +48,7 @@ class BusyNeighbours {
 /// Throws      UsageError when there are fewer.
 std::vector<int> first_cores(int count);
 
-/// A folder for a bench's files, gone with all in it when this is.
+/// A folder for a bench's files; the destructor removes it with its contents.
 class TemporaryFolder {
  public:
   /// Throws      FileError.

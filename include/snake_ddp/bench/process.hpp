@@ -11,9 +11,9 @@
 namespace snake_ddp::bench {
 
 /// memory_of_a_rank: resident memory of rank 0 with a full replay, less that of a process that loaded LibTorch and made
-/// one product, less the replay's payload; the limit is 300 MiB. memory_of_libtorch: that process, held against the
-/// rank's whole. memory_of_replay: what the run
-/// added since its first step, held against replay's payload.
+/// one product, less the replay's payload; the limit is 300 MiB. memory_of_libtorch: that process, compared
+/// with the whole rank. memory_of_replay: what the run added since its first step, compared with replay's
+/// payload.
 /// Throws      as run_jobs.
 std::vector<Row> measure_memory(int rounds, int ranks, const std::string& config_file);
 

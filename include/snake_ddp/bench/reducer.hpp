@@ -10,9 +10,10 @@
 namespace snake_ddp::bench {
 
 /// A chain of layers with 50 MB of parameters, on ranks that talk through Gloo: a step (forward and backward) alone; the
-/// average of its gradient alone, held against a rank's processor time for it; both by dist::Reducer, held against the
-/// longer of the two; the share of the average's time that is not seen in the step's. Then the same for a step that waits
-/// where this one computes, as for a device: the ranks' cores are free for the average.
+/// average of its gradient alone, compared with a rank's processor time for it; both by dist::Reducer,
+/// compared with the longer of the two; the share of the average's time that is hidden behind the step. Then
+/// the same for a step that waits where this one computes, as for a device: the ranks' cores are free for
+/// the average.
 /// Throws      as run_jobs.
 std::vector<Row> measure_reducer(double seconds, int rounds, int ranks, double bucket_mb);
 

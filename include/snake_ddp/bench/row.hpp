@@ -5,7 +5,7 @@
 
 namespace snake_ddp::bench {
 
-/// `limit` is a bound that the value is held against, `ratio` how the value compares with it.
+/// `limit` is a bound to compare the value with, `ratio` how the value compares with it.
 struct Row {
   std::string name;
   double value;

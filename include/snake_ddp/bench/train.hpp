@@ -10,11 +10,11 @@
 
 namespace snake_ddp::bench {
 
-/// train_one_rank: time of a run for each update (play, store, sample, learn, log), held against the update alone,
-/// measured in the same process in turn. Then steps and updates of a run of `ranks` ranks on as many cores, summed over
-/// the ranks, against those of one rank on one core; and those of as many runs at once that do not talk to each other,
-/// which is what the machine can give. One thread a rank. Each round measures all of them, beside as many `busy` processes
-/// that keep a core busy each; rows are medians.
+/// train_one_rank: a run's time per update (play, store, sample, learn, log), compared with the update
+/// alone, measured in turn in the same process. Then steps and updates of a run of `ranks` ranks on as many
+/// cores, summed over the ranks, compared with those of one rank on one core; and those of as many
+/// independent runs at once, which is the most that the machine can do. One thread per rank. Each round
+/// measures all of them, beside `busy` processes that each keep a core busy; rows are medians.
 /// Throws      UsageError for more ranks than cores; as run_jobs.
 std::vector<Row> measure_train(double seconds, int rounds, int ranks, int busy,
                                const std::string& config_file);

@@ -43,14 +43,14 @@ Placement choose_placement(const World& world, const Options& options, int gpu_c
 /// The GPUs that this process can use; 0 in a build without CUDA or without a responding driver.
 int visible_gpus();
 
-/// Tells soon whether any rank got a stop request, after watch_for_stop.
+/// Made by watch_for_stop. Reports, with a short delay, whether any rank got a stop request.
 class StopWatch {
  public:
   ~StopWatch();
   StopWatch(const StopWatch&) = delete;
   StopWatch& operator=(const StopWatch&) = delete;
 
-  /// Whether this rank got a stop request, or another one half a second ago.
+  /// Whether this rank got a stop request, or another rank got one at least half a second ago.
   [[nodiscard]] bool stops() const;
 
  private:
@@ -109,7 +109,7 @@ class DistContext {
   /// Shapes   as all_reduce_mean, floats in main memory; not to be touched before finish_mean returns.
   void start_mean(const at::Tensor& tensor);
 
-  /// Waits for the mean that was started. Its own limit, `options.timeout`, runs from the start.
+  /// Waits for the mean that was started. The mean's own limit, `options.timeout`, counts from start_mean.
   void finish_mean(base::Deadline deadline);
 
   /// Replaces `tensor` by rank `root`'s. Otherwise like all_reduce_sum.

@@ -27,7 +27,7 @@ struct Reasons {
 
 inline constexpr double kClosed = std::numeric_limits<double>::quiet_NaN();
 
-/// In a line, for a snake that was expected to have died before: where it comes back is chance.
+/// In a line, for a snake that is expected to have died earlier: where it respawns is random.
 inline constexpr int kGone = -1;
 
 /// As files have them.

@@ -61,15 +61,17 @@ struct CollectorOptions {
   /// and does not explore.
   std::function<nets::Policy*(int place)> frozen = {};
   std::int64_t memory = 0;  // floats of memory per snake, of the policy and of each frozen one that has any
-  /// Where the policy looks ahead: the moves of team `team[k]` on board k, whose game has the number games[k]. They depend
-  /// on these three alone. They are explored and stored as the best moves of values are.
+  /// Writes the moves of team `team[k]` on board k, whose game has the number games[k], where the policy
+  /// looks ahead. They depend on these three alone. They are explored and stored like the best moves by
+  /// values.
   std::function<void(std::span<const game::State> boards, std::span<const std::uint8_t> team,
                      std::span<const std::uint64_t> games, std::span<game::Actions> moves)>
       search = {};
   double search_share = 0.0;  // of the boards, evenly spread over them; needs `search` and a policy of values
 };
 
-/// Whether the policy looks ahead on a board: so do `share` of any number of boards from the first, rounded down.
+/// Whether the policy looks ahead on a board: on the first n boards it does so floor(share * n) times, for
+/// any n.
 bool searches_on(double share, std::int64_t board);
 
 /// The part of the options that boards are played by.

@@ -21,7 +21,7 @@ struct Player {
   bool argmax = false;      // else moves are sampled, as on the platform; values always mean the best move
   bool mask_fatal = false;  // never makes a move of encode::fatal_moves; scripted opponents ignore it
   std::shared_ptr<const search::Player> search = nullptr;  // if set, it moves, with this sight
-  bool knows_foe = false;  // its look takes the other player's own moves, with other chance, for the foes'
+  bool knows_foe = false;  // its look predicts the foes with the other player itself, reseeded
   agents::territory::Weights weights = {};  // of the territory heuristic
 };
 
@@ -36,8 +36,8 @@ Player with_search(Player player, const std::optional<search::Spec>& how, const 
 
 /// Throws  Bug for a player without script and policy, and for one that knows its foe.
 play::MakeMover mover(const Player& player);
-/// As it plays against `foe`.
-/// Throws  UsageError where both know each other, which would have no end.
+/// The mover for games against `foe`.
+/// Throws  UsageError if both know each other, which would never end.
 play::MakeMover mover(const Player& player, const Player& foe);
 
 /// As play::play_match; throws as mover.

@@ -8,8 +8,8 @@ namespace snake_ddp::running {
 /// Its version, and what it was built with.
 std::string version_text();
 
-/// The version, and a hash of the sources. Ranks join whose texts are equal: the same sources, built on machines of different
-/// kinds, do.
+/// The version, and a hash of the sources. Ranks join only if their texts are equal. Builds of the same
+/// sources have equal texts, even if made on different kinds of machines.
 std::string build_text();
 
 }  // namespace snake_ddp::running

@@ -26,9 +26,9 @@ struct Loss {
   [[nodiscard]] double points() const { return game::kTeamSize * (value_better - value_played); }
 };
 
-/// The moves that cost anything, worst first; on a tie in the game's order. A tree says which moves are best and what they are
-/// worth; another one of the same size, in which the snake makes the move that was played, what that is worth. Foes and mates
-/// make their best moves in both.
+/// The moves that cost anything, worst first, ties in the game's order. One tree finds the best moves and
+/// what they are worth; a second tree of the same size, in which the snake makes the move that was played,
+/// finds what that move is worth. Foes and mates make their best moves in both.
 /// Throws  Bug for a player whose search has no fixed number of simulations.
 std::vector<Loss> losses_of(const Player& player, const Evaluate& evaluate, std::span<const Turn> turns);
 

@@ -12,8 +12,8 @@
 
 namespace snake_ddp::search {
 
-/// Which joint moves are tried besides the bare policy's: none; those where one snake deviates, at most 6 where moves that
-/// are certain death are closed; all of open moves, at most 26.
+/// Which joint moves are tried besides the bare policy's: none; those where one snake deviates, at most 6
+/// where moves that are certain death are closed; all combinations of open moves, at most 26.
 enum class Deviations { kNone, kOne, kAll };
 
 using TeamMoves = std::array<std::uint8_t, game::kTeamSize>;

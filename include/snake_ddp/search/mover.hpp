@@ -41,9 +41,9 @@ struct Player {
 /// What the foes may do on each board: a sample is their moves on all boards.
 using FoeSamples = std::vector<std::vector<game::Actions>>;
 
-/// The moves of team `team[k]` on each board k that is not finished. Its chance follows from the seed, the number games[k]
-/// of its game, the step and the team. `foes`: a look takes these samples, as many as there are, instead of what its own
-/// network makes of the foes; empty: it does not.
+/// The moves of team `team[k]` on each board k that is not finished. Its chance follows from the seed, the
+/// number games[k] of its game, the step and the team. `foes`: if not empty, a look uses exactly these
+/// samples instead of predicting the foes with its own network.
 /// Shapes  as play::Mover::act and explain; `reasons` may be empty.
 void choose(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
             std::span<const std::uint8_t> team, std::uint64_t seed, std::span<const std::uint64_t> games,
@@ -54,9 +54,10 @@ void choose(const Player& player, const Evaluate& evaluate, std::span<const game
 /// machine. Where every snake of the team has one open move it is made without a search.
 play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& sight);
 
-/// A look that knows its foes, a local best response: in each sample they make the moves of `foes` on this very board, with
-/// another seed than the match's and than in other samples. So moves without chance are predicted exactly.
-/// Cost    each step `foes` moves once for each sample.
+/// A look that knows its foes, a local best response: in each sample they make the moves that `foes` chooses
+/// on this very board, with a seed that differs from the match's and from other samples'. So deterministic
+/// moves are predicted exactly.
+/// Cost    `foes` moves once per sample in each step.
 /// Throws  Bug for a player that does not look.
 /// Follows Lisy and Bowling, "Equilibrium approximation quality of current no-limit poker bots" (2017).
 play::MakeMover best_response(std::shared_ptr<const Player> player, const play::Sight& sight,

@@ -23,10 +23,11 @@ struct TreeOptions {
 
 /// The search of one board. Each of the six snakes is a bandit of its own at each node: it makes the move with the largest
 ///   mean + c_puct * prior * sqrt(node's visits) / (1 + move's visits),
-/// team B with the mean's sign turned; an unvisited move's mean is the node's value. A node's key is the moves that lead to it.
-/// Beans are drawn anew in each simulation, which plays from the root on (open loop), and a new node's value is backed up
-/// with the leads gained on the way, discounted. A move of n visits with o simulations under way
-/// counts as n + o visits in the formula, and its mean is lowered by virtual_loss * o / (n + o).
+/// with the mean's sign flipped for team B; an unvisited move's mean is the node's value. A node is
+/// identified by the moves that lead to it. Beans are drawn anew in each simulation, which plays from the
+/// root on (open loop), and a new node's value is backed up with the discounted leads gained on the way. A
+/// move with n visits and o simulations under way counts as n + o visits in the formula, and its mean is
+/// lowered by virtual_loss * o / (n + o).
 /// Follows  Tak, Lanctot and Winands, "Monte Carlo Tree Search Variants for Simultaneous Move Games", CIG 2014, with the
 ///          selection of Silver et al., "Mastering the game of Go without human knowledge", Nature 2017, and the virtual loss
 ///          of Chaslot, Winands and van den Herik, "Parallel Monte-Carlo Tree Search", CG 2008.
@@ -37,22 +38,22 @@ class Tree {
 
   /// Plays down to a board without a node. Returns it, or nothing if the game ended before: then the simulation is done.
   std::optional<game::State> descend();
-  /// Ends the first of the simulations under way with the leaf of the board that it returned.
+  /// Completes the oldest simulation under way; `leaf` is that of the board that it returned.
   void expand(const Leaf& leaf);
 
   [[nodiscard]] int leaves() const { return options_.leaves; }
-  /// That are done.
+  /// How many are done.
   [[nodiscard]] std::int64_t simulations() const {
     return begun_ - static_cast<std::int64_t>(under_way_.size());
   }
-  /// Simulations that made this move of the snake first.
+  /// Simulations that began with this move of the snake.
   [[nodiscard]] int visits(int snake, int move) const { return nodes_[0].visits[snake][move]; }
-  /// The mean of what followed it, as lead of team A in points per snake.
+  /// The mean of their results, as team A's lead in points per snake.
   [[nodiscard]] double mean(int snake, int move) const;
   /// Each snake's most visited move; on a tie the one that the network prefers.
   [[nodiscard]] TeamMoves best(int team) const;
-  /// Why a team makes its best moves, and the line that follows if each snake makes its most visited move, as long as simulations
-  /// went that way.
+  /// Why a team makes its best moves, and the line in which each snake makes its most visited move, as far
+  /// as simulations went.
   [[nodiscard]] play::Reasons reasons(int team) const;
 
  private:
@@ -86,8 +87,8 @@ class Tree {
   std::uint32_t begun_ = 0;
 };
 
-/// Lets each tree simulate until `left` returns 0: how many simulations a tree may still do after so many. A batch has
-/// up to `leaves` boards of each tree.
+/// Runs simulations in each tree until `left` returns 0: given the number done so far, it returns how many
+/// more a tree may do. A batch has up to `leaves` boards of each tree.
 void run(std::span<Tree> trees, const Evaluate& evaluate,
          const std::function<std::int64_t(std::int64_t simulations)>& left);
 

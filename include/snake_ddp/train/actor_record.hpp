@@ -15,7 +15,7 @@ struct ActorRecord {
   std::string learner, obs, tokens;  // as the flags --algo, --obs, --tokens
   play::Sight sight;                 // of raw features
   nets::Head head;                   // identity: a Q-network
-  std::string reward = "score";      // it was trained for, as the flag
+  std::string reward = "score";      // what it was trained for, as the flag
   search::Training training = {};    // what its values mean
 };
 

@@ -21,9 +21,9 @@ class Averaging {
  public:
   virtual ~Averaging() = default;
 
-  /// Before the first update of a start, once the learner's weights and `restore` are through.
+  /// Before the first update of a start, after the learner's weights are set and `restore` is done.
   virtual void begin() {}
-  /// For the learner's updates.
+  /// What the learner's updates average with.
   [[nodiscard]] virtual const learners::Average& lent() const = 0;
   /// After each update.
   virtual void updated() {}
@@ -41,7 +41,7 @@ class Averaging {
 
 /// Means over all ranks, as the group makes them.
 struct Means {
-  std::function<void(const at::Tensor&)> post;   // announces what `now` follows with
+  std::function<void(const at::Tensor&)> post;   // announces the tensor of the `now` that follows
   std::function<void(at::Tensor&)> now;          // in place
   std::function<void(const at::Tensor&)> start;  // in place, in the background; one at a time
   std::function<void()> finish;                  // waits for it
@@ -50,9 +50,11 @@ struct Means {
 /// The learner's gradients, at once.
 std::unique_ptr<Averaging> average_every_update(const Means& means);
 
-/// The mean of a gradient is given to the update after it: theta(t + 1) = theta(t) - rate * Adam(mean g(t - 1)), with zeros before
-/// the first one. The gradients of one update travel in one message, while the next update is computed. A gradient is known by
-/// its place among the update's calls and its length, so a network that is not in every update gets that of its last one.
+/// Each update steps by the mean of the previous one's gradient:
+///   theta(t + 1) = theta(t) - rate * Adam(mean g(t - 1)), with zeros before the first one.
+/// The gradients of one update travel in one message while the next update is computed. A gradient is
+/// identified by its place among the update's calls and its length, so a network that is not in every update
+/// gets the mean from the last update that it was in.
 /// Follows  Zinkevich et al., "Slow learners are fast", arXiv:0911.0491, with a delay of one.
 std::unique_ptr<Averaging> average_late(const Means& means);
 
