@@ -108,6 +108,8 @@ def main():
     parser.add_argument("--games", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
+    if asked.games < 1:
+        parser.error("--games: at least 1")
     mine = Submission(asked.submission)
     other = Submission(asked.against) if os.path.isdir(asked.against) else Engine(asked.against, asked.seed)
     torch.set_num_threads(1)
@@ -118,7 +120,8 @@ def main():
 
     results, scores = [], np.zeros(2)
     for number in range(asked.games):
-        random.seed(f"{asked.seed} {number}")  # all of the environment's chance
+        random.seed(f"{asked.seed} {number}")  # the environment draws snakes from this one, beans from numpy's
+        np.random.seed(random.getrandbits(32))
         for team in (mine, other):
             team.begin(number)
         side = number % 2
