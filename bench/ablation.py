@@ -24,6 +24,9 @@ import tempfile
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "docs" / "pictures"))
+from make_pictures import wilson  # noqa: E402
+
 BASE = ROOT / "configs" / "cpu_fast.json"
 
 # By learner; name: (what differs, flags over the base)
@@ -111,10 +114,7 @@ def run_one(line, name, seed, core):
 def interval(rates, games):
     """95 % of the mean: over seeds by Student's t, of a single seed by its games (Wilson)."""
     if len(rates) == 1:
-        z, p = 1.96, rates[0]
-        middle = (p + z * z / (2 * games)) / (1 + z * z / games)
-        half = z * math.sqrt(p * (1 - p) / games + z * z / (4 * games * games)) / (1 + z * z / games)
-        return middle - half, middle + half
+        return wilson(rates[0], games)
     half = T_95.get(len(rates) - 1, 1.96) * statistics.stdev(rates) / math.sqrt(len(rates))
     return statistics.mean(rates) - half, statistics.mean(rates) + half
 

@@ -23,11 +23,14 @@ import numpy as np
 import torch
 
 import snake_ddp
+from snake_ddp.state import COLUMNS, MOVES, ROWS, TEAM
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "docs" / "pictures"))
+from make_pictures import wilson  # noqa: E402
 
 DIRECTIONS = ("up", "down", "left", "right")
-ROWS, COLUMNS, TEAM = 10, 20, 3
-# From a segment to the one before it, on the torus. A snake that respawned across the border has two more.
-LINKS = {(ROWS - 1, 0): 0, (1, 0): 1, (0, COLUMNS - 1): 2, (0, 1): 3, (0, 2): 4, (2, 0): 5}
+# From a segment to the one before it, on the torus; a head has none. A snake that respawned across the border has two more.
+LINKS = {(0, 0): 0, (ROWS - 1, 0): 0, (1, 0): 1, (0, COLUMNS - 1): 2, (0, 1): 3, (0, 2): 4, (2, 0): 5}
 
 
 def cell_of(place):
@@ -42,7 +45,7 @@ def state_of(game):
         before = snake.segments[0]
         for place in snake.segments:
             difference = ((before[0] - place[0]) % ROWS, (before[1] - place[1]) % COLUMNS)
-            state["cells"][cell_of(place)] = (i + 2) | (LINKS[difference] if place is not before else 0) << 3
+            state["cells"][cell_of(place)] = (i + 2) | LINKS[difference] << 3
             before = place
         state["heads"][i], state["tails"][i] = cell_of(snake.segments[0]), cell_of(snake.segments[-1])
         state["lengths"][i] = len(snake.segments)
@@ -84,7 +87,7 @@ class Engine:
 
     def moves(self, game, side):
         moves = self.team.moves_on(state_of(game)[None], side, self.seed, self.number)[0]
-        return [[np.eye(4, dtype=int)[move].tolist()] for move in moves]
+        return [[np.eye(MOVES, dtype=int)[move].tolist()] for move in moves]
 
 
 def play(game, teams):
@@ -93,11 +96,6 @@ def play(game, teams):
         game.step(teams[0].moves(game, 0) + teams[1].moves(game, 1))
     points = list(game.n_return)
     return sum(points[:TEAM]), sum(points[TEAM:])
-
-
-def wilson(wins, games, z=1.959964):
-    middle, half = wins + z * z / 2, z * (wins * (games - wins) / games + z * z / 4) ** 0.5
-    return 100 * (middle - half) / (games + z * z), 100 * (middle + half) / (games + z * z)
 
 
 def main():
@@ -130,11 +128,11 @@ def main():
         results.append(np.sign(points[side] - points[1 - side]))
         print(f"game {number} as team {'AB'[side]}: {points[side]} : {points[1 - side]}", flush=True)
     won, drawn, lost = (results.count(value) for value in (1, 0, -1))
-    low, high = wilson(won, len(results))
+    low, high = wilson(won / len(results), len(results))
     mean = scores / len(results)
     times = np.array(mine.times) * 1e3
     print(f"{asked.submission} against {asked.against}: {len(results)} games, {won} won, {drawn} drawn, {lost} lost, "
-          f"{100 * won / len(results):.1f} % won ({low:.1f} to {high:.1f}), {mean[0]:.1f} : {mean[1]:.1f}")
+          f"{100 * won / len(results):.1f} % won ({100 * low:.1f} to {100 * high:.1f}), {mean[0]:.1f} : {mean[1]:.1f}")
     print(f"a step took {np.median(times):.0f} ms at the median, {np.percentile(times, 99):.0f} at the 99th percentile, "
           f"at most {times.max():.0f}")
 
