@@ -1,10 +1,11 @@
-// Tensors by name, copied and compared bit for bit.
+// Tensors by name: copied, compared bit for bit, found.
 #pragma once
 
 #include <ATen/ATen.h>
 
 #include <catch2/catch.hpp>
 #include <cstddef>
+#include <string>
 
 #include "snake_ddp/nets/flat_parameters.hpp"
 
@@ -23,8 +24,16 @@ inline void require_same(const nets::NamedTensors& a, const nets::NamedTensors& 
   for (std::size_t i = 0; i < a.size(); ++i) {
     CAPTURE(a[i].first);
     REQUIRE(a[i].first == b[i].first);
+    REQUIRE(a[i].second.dtype() == b[i].second.dtype());
     REQUIRE(at::equal(a[i].second, b[i].second));
   }
+}
+
+inline at::Tensor find(const nets::NamedTensors& items, const std::string& name) {
+  for (const auto& [its_name, tensor] : items)
+    if (its_name == name) return tensor;
+  FAIL("no " + name);
+  return {};
 }
 
 }  // namespace named_tensors

@@ -14,9 +14,8 @@
 #include "snake_ddp/app/terminal.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/game/chance.hpp"
-#include "snake_ddp/game/game.hpp"
 #include "snake_ddp/game/position.hpp"
+#include "snake_ddp/game/rules.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/game_log.hpp"
 #include "snake_ddp/records/verify_trace.hpp"
@@ -41,9 +40,7 @@ struct Game {
 };
 
 Game new_game(std::uint64_t seed) {
-  Game game;
-  game::PhiloxChance chance(seed, 0);
-  game::reset(game.state, chance);
+  Game game{game::new_board({seed, 0}), {}};
   game.record = records::begin_record(game.state);
   return game;
 }
@@ -145,8 +142,7 @@ Tally play(const PlayLine& line, const Team& a, const Team& b, std::uint64_t see
     mover_a->act({&game.state, 1}, {&sides[0], 1}, 0, {&actions, 1});
     mover_b->act({&game.state, 1}, {&sides[1], 1}, 0, {&actions, 1});
     actions.of[you] = steering.next(game.state.direction(you));
-    game::PhiloxChance chance(seed, 0);
-    const game::StepResult result = game::step(game.state, actions, chance);
+    const game::StepResult result = game::advance(game.state, actions, {seed, 0});
     records::add_step(game.record, actions, result, game.state);
     if (result.hit[you] != 0) steering.forget();
     tally.deaths += result.hit[you];

@@ -6,7 +6,9 @@
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/position.hpp"
+#include "snake_ddp/game/rules.hpp"
 
 namespace snake_ddp::game {
 
@@ -97,6 +99,18 @@ Position position_of(const State& state) {
   p.returns = {state.team_return(0), state.team_return(1)};
   p.done = state.done();
   return p;
+}
+
+State new_board(const Draws& draws) {
+  State state;
+  PhiloxChance chance(draws.seed, draws.stream);
+  reset(state, chance);
+  return state;
+}
+
+StepResult advance(State& state, const Actions& actions, const Draws& draws) {
+  PhiloxChance chance(draws.seed, draws.stream);
+  return step(state, actions, chance);
 }
 
 std::uint64_t hash(const State& state) {

@@ -20,7 +20,7 @@ config::Fields fields(PretrainOptions& o) {
       text("data_path", &o.data_path, "folder of recorded games, or one file"),
       text("cache_dir", &o.cache_dir, "folder for the binary form of the data"),
       text("save_dir", &o.save_dir, "output folder: STAGE_best.pth, STAGE_last.pth, STAGE.jsonl"),
-      text("tokenizer", &o.tokenizer, "tokenizer file for the mask predictor; empty: that in --save_dir"),
+      text("tokenizer", &o.tokenizer, "tokenizer file for the mask predictor; empty: the one in --save_dir"),
       number("epochs", &o.epochs, "passes over the data set", 1, kMany),
       number("batch_size", &o.batch_size, "boards in each rank's batch", 1, 1e7),
       number("learning_rate", &o.learning_rate, "learning rate of Adam", 0, 1),
@@ -30,11 +30,10 @@ config::Fields fields(PretrainOptions& o) {
       number("seed", &o.seed, "random seed of weights, order and masks", 0, 4e18),
       number("mask_ratio", &o.mask_ratio, "fraction of a board's six snakes that are masked, at least one",
              0.01, 0.99),
-      number(
-          "view_radius", &o.view_radius,
-          "above 0: cells farther than this from one of the snakes are hidden, and the snakes there are the "
-          "masked ones",
-          0, 10),
+      number("view_radius", &o.view_radius,
+             "above 0: cells farther than this from one of the snakes are hidden, and the snakes there are "
+             "masked",
+             0, 10),
       number("codebook_size", &o.codebook_size, "number of codes in a codebook", 2, 65536),
       number("tokens_per_snake", &o.tokens_per_snake, "tokens per snake, each with its own codebook", 1, 64),
       number("code_dim", &o.code_dim, "width of a code", 1, 1024),
@@ -67,7 +66,7 @@ config::Fields fields(PretrainOptions& o) {
            "machines; "
            "off: all through Gloo"),
       number("bucket_mb", &o.bucket_mb,
-             "size in MiB of the pieces in which gradients are averaged during the backward pass; CPU ranks "
+             "size in MiB of the buckets in which gradients are averaged during the backward pass; CPU ranks "
              "only",
              1e-3, 1e6),
       number("dist_timeout", &o.dist_timeout,

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "snake_ddp/game/chance.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/rules.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/game_log.hpp"
 
@@ -33,14 +32,13 @@ void EvaluationGames::write(const std::string& folder, const std::string& a, con
       {"best", best->second}, {"median", order[order.size() / 2].second}, {"worst", order.front().second}};
   records::make_folders(folder);
   for (const auto& [name, number] : chosen) {
-    game::State board;
-    game::PhiloxChance chance(seed_, static_cast<std::uint64_t>(number));
-    game::reset(board, chance);
+    const game::Draws draws{seed_, static_cast<std::uint64_t>(number)};
+    game::State board = game::new_board(draws);
     records::RecordedGame record = records::begin_record(board);
     record.names = {a, b};
     if (swapped(number)) std::swap(record.names[0], record.names[1]);
     for (const game::Actions& actions : games_.at(number).moves) {
-      const game::StepResult result = game::step(board, actions, chance);
+      const game::StepResult result = game::advance(board, actions, draws);
       records::add_step(record, actions, result, board);
     }
     records::write_file_atomically(folder + "/" + name + ".json", records::game_log_text(record));

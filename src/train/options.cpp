@@ -82,8 +82,8 @@ config::Fields fields(TrainOptions& o) {
                               "capacity of each rank's replay buffer, in transitions", 1, 4e9)),
           number("gamma", &o.gamma, "discount factor per step", 0, 1),
           number("seed", &o.seed,
-                 "seed of the weights, equal on all ranks, and, plus the rank, of what a rank plays", 0,
-                 4e18),
+                 "seed of the weights, the same on all ranks; seed + rank is the seed of what a rank plays",
+                 0, 4e18),
           number("batch_size", &o.batch_size, "transitions in each rank's batch, three rows each", 1, 1e7),
           number("epsilon", &o.epsilon, "exploration rate at the start", 0, 1),
           number("epsilon_speed", &o.epsilon_speed, "factor on epsilon after every decision", 0, 1),
@@ -111,11 +111,9 @@ config::Fields fields(TrainOptions& o) {
                  "episodes between evaluations, whose games all ranks share; 0: none", 0, kMany),
           number("eval_games", &o.eval_games, "games per evaluation", 1, 1e9),
           text("eval_opponent", &o.eval_opponent, "opponent in evaluations", agents::opponent_names()),
-          only(
-              &LearnerEntry::searches,
-              text("eval_search", &o.eval_search,
-                   "how the network looks ahead in evaluations and the league's judgements, such as look4 or "
-                   "puct100; empty: not at all")),
+          only(&LearnerEntry::searches, text("eval_search", &o.eval_search,
+                                             "how the network looks ahead in evaluations and in league "
+                                             "matches, such as look4 or puct100; empty: not at all")),
           number("target_win_rate", &o.target_win_rate,
                  "stop when an evaluation reaches this win rate; 0: never", 0, 1),
           number("check_consistency", &o.check_consistency,
@@ -123,7 +121,7 @@ config::Fields fields(TrainOptions& o) {
           flag("log_every_episode", &o.log_every_episode,
                "print every episode, instead of at most one a second"),
           flag("live_view", &o.live_view,
-               "on a terminal: a screen of the run below the lines, kept up to date; off: a bar"),
+               "on a terminal: a live screen of the run below the log lines; off: a bar"),
       });
   add("Learning",
       {
@@ -141,8 +139,8 @@ config::Fields fields(TrainOptions& o) {
           text("lr_scaling", &o.lr_scaling, "how learning rates grow with the world size",
                {"none", "linear", "sqrt"}),
           number("average_delay", &o.average_delay,
-                 "1: an update applies the mean of the gradients of the update before it, which ranks on "
-                 "CPUs exchange meanwhile; 0: its own",
+                 "1: an update applies the averaged gradients of the previous update, which ranks on CPUs "
+                 "exchange in the background; 0: its own",
                  0, 1),
           number("local_updates", &o.local_updates,
                  "updates that each rank makes by itself between averages of the ranks' weights; 0: "
@@ -158,12 +156,12 @@ config::Fields fields(TrainOptions& o) {
                  "above 0: epsilon does not decay; the boards have fixed values between this and --epsilon, "
                  "spaced geometrically",
                  0, 1),
-          flag("mask_fatal", &o.mask_fatal, "rule out moves that are certain death, and turning back"),
+          flag("mask_fatal", &o.mask_fatal, "exclude moves that are certain death, and reversals"),
           only(&LearnerEntry::n_step,
                number("n_step", &o.n_step, "rewards summed before bootstrapping", 1, 200)),
           only(&LearnerEntry::searches,
                text("act_search", &o.act_search,
-                    "how the network looks ahead when it plays to learn, such as look1; empty: not at all")),
+                    "how the network looks ahead in training games, such as look1; empty: not at all")),
           only(&LearnerEntry::searches,
                number("act_search_share", &o.act_search_share,
                       "with --act_search: share of the boards on which it looks ahead", 0, 1)),
@@ -178,7 +176,7 @@ config::Fields fields(TrainOptions& o) {
                  0, 10),
           only(&LearnerEntry::tokens,
                text("tokens", &o.tokens,
-                    "folder that snake_ddp pretrain wrote: add tokens of the snakes in view, and predicted "
+                    "folder written by snake_ddp pretrain: adds tokens of the snakes in view, and predicted "
                     "tokens of the others, to the observation")),
       });
   add("Opponents",
@@ -198,8 +196,8 @@ config::Fields fields(TrainOptions& o) {
           number("keep_checkpoints", &o.keep_checkpoints, "number of checkpoints to keep", 1, 1e6),
           text("checkpoint_replay", &o.checkpoint_replay, "save replay with each checkpoint", {"on", "off"}),
           text("resume", &o.resume,
-               "auto, never, or the folder of a run, or of one of its checkpoints, to continue; by default "
-               "auto after a restart by torchrun, else never"),
+               "auto, never, or the folder of the run or checkpoint to continue; by default auto after a "
+               "restart by torchrun, else never"),
           number("record_interval", &o.record_interval,
                  "episodes between game logs of rank 0's first board, written to games/; 0: none", 0, kMany),
       });
@@ -288,21 +286,21 @@ void check_together(const TrainOptions& options) {
       {o.average_delay > 0 && o.local_updates > 0,
        "--average_delay and --local_updates: two ways to hide the network's latency; leave one out"},
       {(o.average_delay > 0 || o.local_updates > 0) && o.records_updates,
-       "--cuda_graph on is for gradients that are averaged in each update: leave it, or --average_delay and "
-       "--local_updates, out"},
+       "--cuda_graph on is for gradients that are averaged in each update: leave out either it, or "
+       "--average_delay and --local_updates"},
       {o.average_delay > 0 && (o.device == "cuda" || o.dist_backend == "nccl"),
        "--average_delay is for ranks on CPUs, with --dist_backend gloo"},
       {o.local_updates == 0 && (o.outer_momentum != 0 || o.outer_rate != 1),
        "--outer_momentum and --outer_rate are for averages of weights: set --local_updates too"},
       {o.products != "float32" && o.device == "cpu",
-       fmt::format("--products {} is for GPUs: leave it or --device cpu out", o.products)},
+       fmt::format("--products {} is for GPUs: leave out either it or --device cpu", o.products)},
       {o.dist_backend == "nccl" && o.device == "cpu",
        "--dist_backend nccl works on GPUs only: leave out --device cpu, or use --dist_backend gloo"},
       {feed == Feed::kWindows && o.batch_size < o.sequence_length,
        fmt::format("--batch_size {} is smaller than --sequence_length {}: it would hold no window",
                    o.batch_size, o.sequence_length)},
       {feed == Feed::kRollout && transitions < o.batch_size,
-       fmt::format("--rollout_steps {} on --num_envs {} give {} transitions, less than --batch_size {}: no "
+       fmt::format("--rollout_steps {} on --num_envs {} give {} transitions, fewer than --batch_size {}: no "
                    "batch could be formed; raise either, or lower --batch_size",
                    o.rollout_steps, o.num_envs, transitions, o.batch_size)},
       {feed != Feed::kRollout && o.buffer_size < o.batch_size,

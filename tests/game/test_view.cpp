@@ -106,10 +106,10 @@ std::vector<float> plain_view(const game::Position& p, int snake) {
 
 void require_near(const std::vector<float>& got, const std::vector<float>& expected) {
   REQUIRE(got.size() == expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    CAPTURE(i);
-    REQUIRE(std::abs(got[i] - expected[i]) < 1e-5F);
-  }
+  const auto [differing, its] = std::mismatch(got.begin(), got.end(), expected.begin(),
+                                              [](float a, float b) { return std::abs(a - b) < 1e-5F; });
+  if (differing == got.end()) return;
+  FAIL("feature " << differing - got.begin() << " is " << *differing << " instead of " << *its);
 }
 
 // Boards of play, of crowds, and without room.

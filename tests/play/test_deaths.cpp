@@ -4,8 +4,8 @@
 
 #include "../game/boards.hpp"
 #include "snake_ddp/agents/opponents.hpp"
-#include "snake_ddp/game/game.hpp"
 #include "snake_ddp/game/position.hpp"
+#include "snake_ddp/game/rules.hpp"
 #include "snake_ddp/play/deaths.hpp"
 #include "snake_ddp/play/match.hpp"
 
@@ -19,8 +19,7 @@ std::vector<std::pair<char, Death>> deaths_on(const std::string& rows,
                                               game::Actions actions = boards::right()) {
   const game::State before = boards::top(rows);
   game::State after = before;
-  game::PhiloxChance chance(1, 1);
-  const game::StepResult played = game::step(after, actions, chance);
+  const game::StepResult played = game::advance(after, actions, {1, 1});
   std::vector<std::pair<char, Death>> all;
   for (int i = 0; i < game::kSnakes; ++i) {
     if (played.hit[i] != 0) all.emplace_back(game::letter(i), play::why_died(before, played, i));
@@ -276,8 +275,7 @@ TEST_CASE("deaths add up by team, cause and half of the game, with the length ab
   for (const int step : {1, play::kLastEarlyStep, play::kLastEarlyStep + 1}) {
     before.steps = static_cast<std::uint16_t>(step);
     game::State after = before;
-    game::PhiloxChance chance(1, 1);
-    const game::StepResult played = game::step(after, {{kR, kR, kR, kL, kR, kR}}, chance);
+    const game::StepResult played = game::advance(after, {{kR, kR, kR, kL, kR, kR}}, {1, 1});
     play::count_deaths(before, played, 0, sums);
   }
   const auto& cause = sums.of[static_cast<int>(Death::kHeadOnLongerSafe)];
@@ -295,9 +293,7 @@ TEST_CASE("in random games each death has one cause and the boards lost what was
   const auto games = static_cast<std::uint64_t>(2000 / boards::kSlowdown);
   std::set<int> seen;
   for (std::uint64_t game = 0; game < games; ++game) {
-    game::State state;
-    game::PhiloxChance chance(5, game);
-    game::reset(state, chance);
+    game::State state = game::new_board({5, game});
     const auto team_b = game % 2 == 0 ? agents::Opponent::kLevel2 : agents::Opponent::kTerritory;
     const auto team_a = game % 3 == 0 ? agents::Opponent::kLevel0 : agents::Opponent::kLevel2;
     while (!state.done()) {
@@ -305,7 +301,7 @@ TEST_CASE("in random games each death has one cause and the boards lost what was
       agents::act(team_a, state, 0, actions, 5, game);
       agents::act(team_b, state, 1, actions, 5, game);
       const game::State before = state;
-      const game::StepResult played = game::step(state, actions, chance);
+      const game::StepResult played = game::advance(state, actions, {5, game});
       for (const int team : {0, 1}) {
         play::DeathSums sums;
         play::count_deaths(before, played, team, sums);

@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/random.hpp"
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/data/import.hpp"
 #include "snake_ddp/data/loader.hpp"
 #include "snake_ddp/data/sampler.hpp"
 #include "snake_ddp/encode/hidden_view.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
-#include "snake_ddp/game/chance.hpp"
-#include "snake_ddp/game/game.hpp"
 #include "snake_ddp/game/position.hpp"
+#include "snake_ddp/game/rules.hpp"
 #include "test_data.hpp"
 
 namespace sd = snake_ddp;
@@ -39,16 +39,15 @@ struct Folder {
 std::vector<std::vector<State>> random_games(int count, int boards) {
   std::vector<std::vector<State>> games;
   for (int g = 0; g < count; ++g) {
-    sd::game::PhiloxChance chance(7, static_cast<std::uint64_t>(g));
-    State state;
-    sd::game::reset(state, chance);
+    const sd::game::Draws draws{7, static_cast<std::uint64_t>(g)};
+    State state = sd::game::new_board(draws);
     std::vector<State> of;
     sd::base::RandomStream random(7, static_cast<std::uint64_t>(g), sd::base::Purpose::kTest);
     for (int k = 0; k < boards && !state.done(); ++k) {
       of.push_back(state);
       sd::game::Actions actions{};
       for (auto& a : actions.of) a = static_cast<std::uint8_t>(random.below(4));
-      sd::game::step(state, actions, chance);
+      sd::game::advance(state, actions, draws);
     }
     games.push_back(of);
   }

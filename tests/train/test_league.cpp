@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "named_tensors.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
@@ -17,6 +18,7 @@ namespace {
 
 using namespace snake_ddp;
 using agents::Opponent;
+using named_tensors::find, named_tensors::require_same;
 using train::Judgement;
 using train::League;
 using train::LeagueOptions;
@@ -50,23 +52,6 @@ Judgement judged(League& league, learners::Learner& learner, std::int64_t episod
       .value();
 }
 
-void check_same(const nets::NamedTensors& a, const nets::NamedTensors& b) {
-  REQUIRE(a.size() == b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    CAPTURE(a[i].first);
-    REQUIRE(a[i].first == b[i].first);
-    CHECK(a[i].second.dtype() == b[i].second.dtype());
-    CHECK(at::equal(a[i].second, b[i].second));
-  }
-}
-
-at::Tensor find(const nets::NamedTensors& state, const std::string& name) {
-  for (const auto& [its_name, tensor] : state)
-    if (its_name == name) return tensor;
-  FAIL("no " + name);
-  return {};
-}
-
 // Members with these shares of points that the learner did not make.
 League with_hardness(const std::vector<Opponent>& scripted, const std::vector<double>& hardness) {
   League league(small(scripted));
@@ -90,7 +75,7 @@ TEST_CASE("a league restored from its state has the same state, and judges alike
 
   League other(small({Opponent::kLevel0, Opponent::kLevel2}));
   other.restore(one.state(), "a state");
-  check_same(one.state(), other.state());
+  require_same(one.state(), other.state());
   REQUIRE(other.members().size() == one.members().size());
   for (std::size_t k = 0; k < one.members().size(); ++k) {
     const train::LeagueMember &a = one.members()[k], &b = other.members()[k];
@@ -113,7 +98,7 @@ TEST_CASE("a league restored from its state has the same state, and judges alike
     CHECK(a.against[k].score_a == b.against[k].score_a);
   }
   CHECK(a.rating.elo == b.rating.elo);
-  check_same(one.state(), other.state());
+  require_same(one.state(), other.state());
   const Judgement next = judged(one, *learner, 100);
   CHECK(next.total.score_a != a.total.score_a);
 }
@@ -131,7 +116,7 @@ TEST_CASE("a judgement that a stop interrupted is played again as if there had b
   const Judgement a = judged(one, *learner, 20), b = judged(other, *learner, 20);
   CHECK(a.total.score_a == b.total.score_a);
   CHECK(a.rating.elo == b.rating.elo);
-  check_same(one.state(), other.state());
+  require_same(one.state(), other.state());
 }
 
 TEST_CASE("a frozen member does not change while the learner does", "[unit]") {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "../files/temporary_folder.hpp"
+#include "named_tensors.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
@@ -15,6 +16,7 @@
 namespace {
 
 using namespace snake_ddp;
+using named_tensors::find;
 
 learners::LearnerOptions small(const std::string& algo, std::uint64_t seed = 1) {
   learners::LearnerOptions o;
@@ -33,13 +35,6 @@ void flip_lowest_bit(const at::Tensor& tensor, bool last) {
   for (std::int64_t d = 0; last && d < tensor.dim(); ++d) element += (tensor.size(d) - 1) * tensor.stride(d);
   auto* bytes = static_cast<std::uint8_t*>(tensor.data_ptr());
   bytes[static_cast<std::size_t>(element) * tensor.element_size()] ^= 1U;  // little-endian
-}
-
-at::Tensor find(const nets::NamedTensors& state, const std::string& name) {
-  for (const auto& [its_name, tensor] : state)
-    if (its_name == name) return tensor;
-  FAIL("no " + name);
-  return {};
 }
 
 }  // namespace

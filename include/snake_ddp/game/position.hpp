@@ -19,6 +19,8 @@ struct Position {
   int step = 1;
   std::array<int, 2> returns{};
   bool done = false;
+
+  bool operator==(const Position&) const = default;
 };
 
 /// Why `position` is not a board, empty if it is one: cells outside the board or taken
