@@ -5,6 +5,8 @@ import gzip
 import json
 import os
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -128,6 +130,13 @@ def test_a_folder_can_be_written_again(tmp_path):
         folder = export(tmp_path / "actor_1.pth", "submission", tmp_path / "deep" / "er")
     assert not torch.equal(load_submission(folder).ACTOR.weights["post_dense.2.bias"], first["post_dense.2.bias"])
     assert set(os.listdir(folder)) - {"__pycache__"} == {"actor_1.pth", "submission.py"}
+
+
+def test_a_submission_runs_on_the_python_that_the_competition_asks_for(tmp_path):
+    folder = export(UPSTREAM, "submission", tmp_path / "out")
+    checked = subprocess.run([f"{os.path.dirname(sys.executable)}/vermin", "--target=3.7-", "--no-tips", "--violations", f"{folder}/submission.py"],
+                             capture_output=True, text=True)
+    assert checked.returncode == 0 and "Minimum required versions: 3." in checked.stdout, checked.stdout + checked.stderr
 
 
 # Other programs
