@@ -12,6 +12,7 @@
 #include "snake_ddp/bench/device.hpp"
 #include "snake_ddp/bench/game.hpp"
 #include "snake_ddp/bench/jobs.hpp"
+#include "snake_ddp/bench/pretrain.hpp"
 #include "snake_ddp/bench/process.hpp"
 #include "snake_ddp/bench/reducer.hpp"
 #include "snake_ddp/bench/search.hpp"
@@ -81,6 +82,7 @@ constexpr Bench kBenches[] = {
     {"act", [](const BenchLine& l) { return bench::measure_opponents(l.seconds); }},
     {"search", [](const BenchLine& l) { return bench::measure_search(l.seconds); }},
     {"update", update_rows},
+    {"pretrain", [](const BenchLine& l) { return bench::measure_pretrain(l.seconds); }},
     {"checkpoint", [](const BenchLine& l) { return bench::measure_checkpoint(l.seconds); }},
 };
 

@@ -7,7 +7,7 @@
 #include "snake_ddp/game/state.hpp"
 #include "snake_ddp/nets/mask_predictor.hpp"
 #include "snake_ddp/nets/token_reader.hpp"
-#include "stage.hpp"
+#include "snake_ddp/pretrain/stage.hpp"
 
 namespace snake_ddp::pretrain {
 namespace {

@@ -29,13 +29,13 @@
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/adam.hpp"
 #include "snake_ddp/nets/token_reader.hpp"
+#include "snake_ddp/pretrain/stage.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/log_file.hpp"
 #include "snake_ddp/running/build.hpp"
 #include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/running/signals.hpp"
-#include "stage.hpp"
 
 namespace snake_ddp::pretrain {
 namespace {

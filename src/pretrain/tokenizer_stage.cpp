@@ -8,7 +8,7 @@
 #include "snake_ddp/data/sampler.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
 #include "snake_ddp/nets/tokenizer.hpp"
-#include "stage.hpp"
+#include "snake_ddp/pretrain/stage.hpp"
 
 namespace snake_ddp::pretrain {
 namespace {

@@ -231,12 +231,25 @@ def test_the_update_bench_takes_its_sizes_from_a_preset():
         assert done.returncode == 2 and says in done.stderr, done.stderr
 
 
-def rows_of(*line):
-    done = call("bench", *line, "--device", "pieces", "--seconds", "0.02", "--json")
+def well_formed(*line):
+    done = call("bench", *line, "--seconds", "0.02", "--json")
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["benches"]
     assert all(math.isfinite(row[number]) and row[number] > 0 for row in rows for number in ("value", "limit", "ratio"))
-    return [row["name"] for row in rows]
+    return rows
+
+
+def rows_of(*line):
+    return [row["name"] for row in well_formed(*line, "--device", "pieces")]
+
+
+def test_the_pretrain_bench_has_both_stages_the_loader_and_the_reading_of_tokens():
+    rows = well_formed("pretrain")
+    assert [row["name"] for row in rows] == ["pretrain_tokenizer", "pretrain_mask_predictor", "pretrain_loader_1_worker",
+                                             "pretrain_loader_2_workers", "read_tokens"]
+    assert all(row["ratio"] == pytest.approx(row["value"] / row["limit"]) and row["unit"] == "samples/s" for row in rows)
+    tokenizer, predictor, *loaders, _ = rows
+    assert all(row["limit"] == max(tokenizer["value"], predictor["value"]) for row in loaders)
 
 
 def test_the_benches_of_devices_run_their_work_on_the_cpu():
