@@ -66,6 +66,43 @@ constexpr std::array<Block, sizeof...(kHeights)> blocks_up_to(std::integer_seque
   return {block<kVectors, kHeights + 1>...};
 }
 
+// Of two rows of a square of elements: the blocks of kSize columns that are to be in the first row, and in the second one.
+template <int kSize, int... kLane>
+inline void exchange(Vector& first, Vector& second, std::integer_sequence<int, kLane...>) {
+  const Vector a = first, b = second;
+  first = base::picked<Vector, ((kLane & kSize) != 0 ? kLanes + kLane - kSize : kLane)...>(a, b);
+  second = base::picked<Vector, ((kLane & kSize) != 0 ? kLanes + kLane : kLane + kSize)...>(a, b);
+}
+
+template <int kSize = kLanes / 2>
+inline void transpose(Vector* rows) {
+  for (int i = 0; i < kLanes; ++i) {
+    if ((i & kSize) == 0)
+      exchange<kSize>(rows[i], rows[i + kSize], std::make_integer_sequence<int, kLanes>());
+  }
+  if constexpr (kSize > 1) transpose<kSize / 2>(rows);
+}
+
+// Some columns of b that lies transposed, square by square; zeros after the last one.
+template <int kColumns>
+void pack_transposed(std::int64_t depth, std::int64_t columns, const float* from, const MatrixView& b,
+                     float* packed) {
+  const std::int64_t whole = b.row == 1 ? depth / kLanes * kLanes : 0;
+  for (std::int64_t left = 0; left < kColumns; left += kLanes) {
+    const bool square = left + kLanes <= columns;
+    for (std::int64_t k = 0; square && k < whole; k += kLanes) {
+      Vector rows[kLanes];
+      for (int j = 0; j < kLanes; ++j) rows[j] = load(from + (left + j) * b.column + k);
+      transpose(rows);
+      for (int i = 0; i < kLanes; ++i) store(packed + (k + i) * kColumns + left, rows[i]);
+    }
+    for (std::int64_t k = square ? whole : 0; k < depth; ++k) {
+      for (std::int64_t j = left; j < left + kLanes; ++j)
+        packed[k * kColumns + j] = j < columns ? from[k * b.row + j * b.column] : 0.0F;
+    }
+  }
+}
+
 template <int kVectors, int kRows>
 void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b,
                         float* out, std::int64_t out_row, bool add) {
@@ -78,7 +115,11 @@ void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixVi
       const std::int64_t columns = std::min<std::int64_t>(kColumns, n - left);
       const float* right = b.data + first * b.row + left;
       std::int64_t right_row = b.row;
-      if (columns < kColumns || (m > kFewRows && depth > kShortDepth)) {
+      if (b.column != 1) {
+        pack_transposed<kColumns>(depth, columns, b.data + first * b.row + left * b.column, b, packed);
+        right = packed;
+        right_row = kColumns;
+      } else if (columns < kColumns || (m > kFewRows && depth > kShortDepth)) {
         for (std::int64_t k = 0; k < depth; ++k) {
           float* to = packed + k * kColumns;
           std::memcpy(to, right + k * b.row, static_cast<std::size_t>(columns) * sizeof(float));
@@ -254,7 +295,7 @@ void multiply_sparse_transposed(std::int64_t m, std::int64_t n, std::int64_t p, 
 
 void multiply(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b, float* out,
               std::int64_t out_row, bool add) {
-  SD_CHECK(b.column == 1 && p > 0, "the columns of b are not adjacent");
+  SD_CHECK(p > 0, "a product over nothing");
   if (n <= kLanes * kNarrow) {
     multiply_in_blocks<kNarrow, kNarrowRows>(m, n, p, a, b, out, out_row, add);
   } else {

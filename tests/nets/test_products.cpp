@@ -36,6 +36,13 @@ TEST_CASE("products equal ATen's at every remainder of the register blocks", "[p
         kernels::multiply(m, n, p, {a.data_ptr<float>(), p, 1}, {b.data_ptr<float>(), n, 1},
                           out.data_ptr<float>(), n + 3, /*add=*/true);
         REQUIRE(scaled_difference(out.narrow(1, 0, n), expected * 2) < 1e-5);
+        at::Tensor plain = at::empty({m, n}), turned = at::empty({m, n});
+        const at::Tensor b_turned = b.t().contiguous();
+        kernels::multiply(m, n, p, {a.data_ptr<float>(), p, 1}, {b.data_ptr<float>(), n, 1},
+                          plain.data_ptr<float>(), n);
+        kernels::multiply(m, n, p, {a.data_ptr<float>(), p, 1}, {b_turned.data_ptr<float>(), 1, p},
+                          turned.data_ptr<float>(), n);
+        REQUIRE(at::equal(turned, plain));
       }
     }
   }

@@ -13,7 +13,8 @@ struct MatrixView {
 };
 
 /// out[i][j] = sum over k of a(i, k) * b(k, j), for i < m, j < n, k < p; with `add`, added to out's contents.
-/// Shapes  b's columns are adjacent (b.column == 1); out is [m, n] with rows `out_row` apart.
+/// Shapes  out is [m, n] with rows `out_row` apart. If b's columns are not adjacent (b.column != 1), it is copied, which pays
+///         off from a few dozen rows on.
 /// Threads the calling one. The result depends only on shapes and values.
 /// Cost    2 m n p operations near the speed of the vector units; scratch of 64 KiB on the stack.
 void multiply(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b, float* out,
