@@ -6,26 +6,14 @@
 #include <cmath>
 #include <string>
 
-#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
+#include "weight_reader.hpp"
 
 namespace snake_ddp::nets {
 namespace {
 
 constexpr std::int64_t kWider = 4;  // times the width: the layer between two linear maps
-
-// Takes a network's weights one after the other, as they were listed.
-class Reader {
- public:
-  explicit Reader(const Weights& weights) : weights_(weights) {}
-  const at::Tensor& next() { return weights_.at(at_++); }
-  void check_end() const { SD_CHECK(at_ == weights_.size(), "the mask predictor's blocks"); }
-
- private:
-  const Weights& weights_;
-  std::size_t at_ = 0;
-};
 
 void add_linear(std::vector<NamedBlock>& to, const std::string& name, std::int64_t out, std::int64_t in) {
   to.push_back({name + ".weight", {out, in}, in, 0});
@@ -50,18 +38,18 @@ void add_between(std::vector<NamedBlock>& to, const std::string& name, std::int6
   add_linear(to, name + ".out", width, kWider * width);
 }
 
-at::Tensor linear(Reader& read, const at::Tensor& x) {
+at::Tensor linear(WeightReader& read, const at::Tensor& x) {
   const at::Tensor& weight = read.next();
   return at::linear(x, weight, read.next());
 }
 
-at::Tensor norm(Reader& read, const at::Tensor& x) {
+at::Tensor norm(WeightReader& read, const at::Tensor& x) {
   const at::Tensor& weight = read.next();
   return at::layer_norm(x, {x.size(-1)}, weight, read.next(), kernels::kNormEpsilon);
 }
 
 // x + attention of the normed x to itself, or to `memory`. `bias` [N, 1, 1, keys] is added to the logits.
-at::Tensor attend(Reader& read, std::int64_t heads, const at::Tensor& x, const at::Tensor* memory,
+at::Tensor attend(WeightReader& read, std::int64_t heads, const at::Tensor& x, const at::Tensor* memory,
                   const at::Tensor& bias) {
   const at::Tensor normed = norm(read, x);
   const std::int64_t width = x.size(2), each = width / heads;
@@ -77,7 +65,7 @@ at::Tensor attend(Reader& read, std::int64_t heads, const at::Tensor& x, const a
   return x + linear(read, mixed);
 }
 
-at::Tensor pass_between(Reader& read, const at::Tensor& x) {
+at::Tensor pass_between(WeightReader& read, const at::Tensor& x) {
   const at::Tensor wide = at::gelu(linear(read, norm(read, x)));
   return x + linear(read, wide);
 }
@@ -116,7 +104,7 @@ std::vector<NamedBlock> mask_predictor_blocks(const MaskPredictorShape& s) {
 
 at::Tensor predict_tokens(const MaskPredictorShape& s, const Weights& weights, const at::Tensor& tokens,
                           const at::Tensor& unseen) {
-  Reader read(weights);
+  WeightReader read(weights);
   const std::int64_t rows = tokens.size(0);
   const at::Tensor first = at::arange(s.tokens, tokens.options()) * s.codes;
   const at::Tensor& vectors = read.next();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/nets/tokenizer_rows.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -35,6 +36,7 @@ std::pair<at::Tensor, NamedTensors> model_in(const NamedTensors& file, const std
 
 at::Tensor FrozenTokenizer::tokens(const at::Tensor& graphs) const {
   const c10::NoGradGuard no_grad;
+  if (has_tokenizer_rows(shape, graphs.device())) return tokens_by_rows(shape, weights, graphs);
   return nearest_codes(shape, weights, encode_graphs(shape, weights, graphs));
 }
 
@@ -86,17 +88,26 @@ at::Tensor TokenReader::read(const at::Tensor& graphs) const {
   const at::Tensor nodes = graphs.reshape({rows * places, t.nodes, t.features});
   const at::Tensor tokens = tokenizer_.tokens(nodes);
   const at::Tensor unseen = 1 - nodes.select(1, 0).select(1, 0).view({rows, places});
-  const at::Tensor odds =
-      predict_tokens(predictor_.shape, predictor_.weights, tokens.view({rows, places, t.tokens}), unseen)
-          .softmax(3);
+  const at::Tensor by_place = tokens.view({rows, places, t.tokens});
+  const at::Tensor known = code_vectors(t, tokenizer_.weights, tokens);  // [rows * places, tokens, code_size]
   const at::Tensor books = codebooks_of(tokenizer_.parameters).view({t.tokens, t.codes, t.code_size});
-  const at::Tensor expected =  // [tokens, rows * places, code_size]
-      at::bmm(odds.view({rows * places, t.tokens, t.codes}).transpose(0, 1), books);
-  const at::Tensor known = code_vectors(t, tokenizer_.weights, tokens);
-  const at::Tensor vectors =
-      at::where(unseen.view({rows * places, 1, 1}).gt(0), expected.transpose(0, 1), known)
-          .reshape({rows, -1});
-  return at::cat({vectors, unseen}, 1);
+  // [places that are asked, tokens, codes] to the mean vectors.
+  const auto expected = [&](const at::Tensor& logits) {
+    return at::bmm(logits.softmax(2).transpose(0, 1), books).transpose(0, 1);
+  };
+  at::Tensor vectors;
+  if (graphs.device().is_cpu()) {
+    const at::Tensor asked = unseen.flatten().gt(0).nonzero().flatten();
+    vectors = known;
+    if (asked.numel() > 0) {
+      vectors.index_copy_(
+          0, asked, expected(predict_asked(predictor_.shape, predictor_.weights, by_place, unseen, asked)));
+    }
+  } else {  // without waiting for the device
+    const at::Tensor logits = predict_tokens(predictor_.shape, predictor_.weights, by_place, unseen);
+    vectors = at::where(unseen.view({rows * places, 1, 1}).gt(0), expected(logits.flatten(0, 1)), known);
+  }
+  return at::cat({vectors.reshape({rows, -1}), unseen}, 1);
 }
 
 NamedTensors TokenReader::named() const {

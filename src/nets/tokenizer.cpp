@@ -7,24 +7,12 @@
 #include <algorithm>
 
 #include "snake_ddp/base/check.hpp"
+#include "tokenizer_blocks.hpp"
 
 namespace snake_ddp::nets {
 namespace {
 
-constexpr std::int64_t kLayers = 2, kDecoderWidth = 128;
-
-enum : std::size_t { kPlaces, kIn, kInBias, kLayer };
-enum : std::size_t { kOwn, kNear, kAll, kLayerBias, kLayerBlocks };
-enum : std::size_t {
-  kLatent = kLayer + kLayers * kLayerBlocks,
-  kLatentBias,
-  kCodes,
-  kDecode,
-  kDecodeBias,
-  kOut,
-  kOutBias,
-  kBlocks
-};
+using namespace tokenizer;
 
 // Which nodes are in neighbouring cells, each row's sum one or none: [N, nodes, nodes].
 at::Tensor neighbours(const at::Tensor& graphs) {

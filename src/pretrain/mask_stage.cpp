@@ -40,7 +40,7 @@ class MaskStage final : public Stage {
 
   at::Tensor loss(const data::Batch& batch, const nets::Weights& weights, double divisor) override {
     const Answer answer = answer_to(batch, weights);
-    return (answer.error * place_weights(batch)).sum() / divisor;
+    return (answer.error * answer.weight).sum() / divisor;
   }
 
   Sums no_sums() const override {
@@ -50,12 +50,11 @@ class MaskStage final : public Stage {
   void tally(const data::Batch& batch, Sums& sums) const override {
     const c10::NoGradGuard no_grad;
     const Answer answer = answer_to(batch, plain_);
-    sums.reals[0] += (answer.error.to(at::kDouble) * place_weights(batch).to(at::kDouble)).sum().to(at::kCPU);
-    const at::Tensor asked =
-        batch.masked.gt(0).unsqueeze(2).expand_as(answer.truth).to(at::kLong);  // [B, 6, tokens]
+    sums.reals[0] += (answer.error.to(at::kDouble) * answer.weight.to(at::kDouble)).sum().to(at::kCPU);
     sums.counts[0] += batch.weight.sum().to(at::kCPU).to(at::kLong);
+    const at::Tensor asked = answer.masked.unsqueeze(1).expand_as(answer.truth).to(at::kLong);  // [A, tokens]
     sums.counts[1] += asked.sum().to(at::kCPU);
-    sums.counts[2] += (answer.logits.argmax(3).eq(answer.truth).to(at::kLong) * asked).sum().to(at::kCPU);
+    sums.counts[2] += (answer.logits.argmax(2).eq(answer.truth).to(at::kLong) * asked).sum().to(at::kCPU);
     const at::Tensor first = at::arange(shape_.tokens, answer.truth.options()) * shape_.codes;
     sums.counts.narrow(0, 3, shape_.tokens * shape_.codes) +=
         at::zeros({shape_.tokens * shape_.codes}, answer.truth.options())
@@ -84,26 +83,31 @@ class MaskStage final : public Stage {
   }
 
  private:
+  // For each place that is to be predicted.
   struct Answer {
-    at::Tensor truth;   // [B, 6, tokens]
-    at::Tensor logits;  // [B, 6, tokens, codes]
-    at::Tensor error;   // [B, 6], cross entropy, the mean of a snake's tokens
+    at::Tensor truth;   // [A, tokens]
+    at::Tensor logits;  // [A, tokens, codes]
+    at::Tensor error;   // [A], cross entropy, the mean of a snake's tokens
+    at::Tensor weight;  // [A], of place_weights
+    at::Tensor masked;  // [A], whether the place is to be predicted: if none is, the first one is asked
   };
 
   Answer answer_to(const data::Batch& batch, const nets::Weights& weights) const {
     const std::int64_t size = batch.seen.size(0);
-    const auto tokens_of = [&](const at::Tensor& graphs) {
-      return tokenizer_.tokens(graphs.flatten(0, 1)).view({size, shape_.places, shape_.tokens});
-    };
-    const at::Tensor seen = tokens_of(batch.seen);
+    const at::Tensor asked = nets::places_to_ask(batch.masked), here = asked.to(batch.seen.device(), true);
+    const at::Tensor seen = tokenizer_.tokens(batch.seen.flatten(0, 1));  // [B * 6, tokens]
     Answer answer;
-    answer.truth = batch.whole.defined() ? tokens_of(batch.whole) : seen;
+    answer.truth = batch.whole.defined() ? tokenizer_.tokens(batch.whole.flatten(0, 1).index_select(0, here))
+                                         : seen.index_select(0, here);
     // Snakes that are not to be predicted are also hidden from the encoder if they are not visible.
-    answer.logits = nets::predict_tokens(shape_, weights, seen, at::maximum(batch.masked, batch.hidden));
-    answer.error = at::nll_loss(answer.logits.log_softmax(3).flatten(0, 2), answer.truth.flatten(), {},
+    answer.logits = nets::predict_asked(shape_, weights, seen.view({size, shape_.places, shape_.tokens}),
+                                        at::maximum(batch.masked, batch.hidden), asked);
+    answer.error = at::nll_loss(answer.logits.log_softmax(2).flatten(0, 1), answer.truth.flatten(), {},
                                 at::Reduction::None)
-                       .view({size, shape_.places, shape_.tokens})
-                       .mean(2);
+                       .view({-1, shape_.tokens})
+                       .mean(1);
+    answer.weight = place_weights(batch).flatten().index_select(0, here);
+    answer.masked = batch.masked.flatten().index_select(0, here).gt(0);
     return answer;
   }
 

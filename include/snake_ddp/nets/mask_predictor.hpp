@@ -37,4 +37,15 @@ std::vector<NamedBlock> mask_predictor_blocks(const MaskPredictorShape& shape);
 at::Tensor predict_tokens(const MaskPredictorShape& shape, const Weights& weights, const at::Tensor& tokens,
                           const at::Tensor& unseen);
 
+/// Those of some places only: the places' positions in [N * places], ascending, at least one. On the CPU it computes only what
+/// they depend on: nothing of unseen places in the encoder, nothing of other places in the decoder's last layer.
+/// Shapes  asked [A] int64 on the CPU; returns [A, tokens, codes].
+/// Threads at::get_num_threads()
+at::Tensor predict_asked(const MaskPredictorShape& shape, const Weights& weights, const at::Tensor& tokens,
+                         const at::Tensor& unseen, const at::Tensor& asked);
+
+/// Positions of elements above 0, as `asked` takes them; if there are none, the first position.
+/// Shapes  places [N, places].
+at::Tensor places_to_ask(const at::Tensor& places);
+
 }  // namespace snake_ddp::nets
