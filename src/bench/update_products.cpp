@@ -94,10 +94,11 @@ Products of_gru(const Options& o, std::int64_t windows) {
                      learned = o.sequence_length - o.burn_in;
   add_layer(all, o.features, h, 2, seen * rows, learned * rows, /*first=*/true);
   add_layer(all, h, 3 * h, 2, seen * rows, learned * rows);
-  all.push_back({2 * seen, rows, 3 * h, h, false});
+  // The first step has no state before it, and the first learned one passes no gradient on.
+  all.push_back({2 * (seen - 1), rows, 3 * h, h, false});
   all.push_back({1, h, 3 * h, learned * rows, true});
-  all.push_back({learned, rows, h, 3 * h, false});
-  add_layer(all, h, kActions, 2, seen * rows, learned * rows);
+  all.push_back({learned - 1, rows, h, 3 * h, false});
+  add_layer(all, h, kActions, 2, (learned + 1) * rows, learned * rows);
   return all;
 }
 

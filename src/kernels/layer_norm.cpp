@@ -22,6 +22,14 @@ void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const f
     for (std::int64_t j = 0; j < width; ++j) squares += (row[j] - mean) * (row[j] - mean);
     const float inverse = 1.0F / std::sqrt(squares * share + static_cast<float>(kNormEpsilon));
     inverse_deviation[r] = inverse;
+    if (to == row) {  // the same bits as below: the normal form is rounded first
+      for (std::int64_t j = 0; j < width; ++j) row[j] = (row[j] - mean) * inverse;
+      for (std::int64_t j = 0; j < width; ++j) {
+        const float value = row[j] * gain[j] + shift[j];
+        row[j] = value > 0.0F ? value : 0.0F;
+      }
+      continue;
+    }
     for (std::int64_t j = 0; j < width; ++j) {
       const float normal = (row[j] - mean) * inverse;
       row[j] = normal;
@@ -63,7 +71,6 @@ void row_backward(std::int64_t width, const float* __restrict gain, const float*
 void norm_relu_backward(std::int64_t rows, std::int64_t width, const float* gain, const float* normal,
                         const float* inverse_deviation, const float* out, float* d, float* d_bias,
                         float* d_gain, float* d_shift) {
-  for (float* sum : {d_bias, d_gain, d_shift}) std::fill(sum, sum + width, 0.0F);
   for (std::int64_t r = 0; r < rows; ++r) {
     row_backward(width, gain, normal + r * width, out + r * width, inverse_deviation[r], d + r * width,
                  d_bias, d_gain, d_shift);
@@ -81,7 +88,6 @@ void bias_relu(std::int64_t rows, std::int64_t width, const float* bias, float* 
 }
 
 void bias_relu_backward(std::int64_t rows, std::int64_t width, const float* out, float* d, float* d_bias) {
-  std::fill(d_bias, d_bias + width, 0.0F);
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* y = out + r * width;
     float* g = d + r * width;
@@ -116,8 +122,6 @@ void add_scaled(std::int64_t width, float factor, const float* __restrict from, 
 void few_outputs_backward(std::int64_t rows, std::int64_t width, std::int64_t outputs, const float* hidden,
                           const float* weight, const float* d_out, float* d_hidden, float* d_weight,
                           float* d_bias) {
-  std::fill(d_weight, d_weight + outputs * width, 0.0F);
-  std::fill(d_bias, d_bias + outputs, 0.0F);
   std::fill(d_hidden, d_hidden + rows * width, 0.0F);
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t o = 0; o < outputs; ++o) {

@@ -34,26 +34,34 @@ template <int kVectors, int kHeight>
 void block(std::int64_t depth, const float* a, std::int64_t a_row, std::int64_t a_column, const float* right,
            std::int64_t right_row, bool add, float* out, std::int64_t out_row, std::int64_t columns) {
   constexpr int kColumns = kLanes * kVectors;
-  Vector sum[kHeight][kVectors] = {};
+  // Unrolled, so that the sums are in registers from the first to the last statement.
+  Vector sum[kHeight][kVectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < kHeight; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = Vector{};
+  }
   for (std::int64_t k = 0; k < depth; ++k) {
     Vector b[kVectors];
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) b[v] = load(right + k * right_row + v * kLanes);
+#pragma GCC unroll 16
     for (int i = 0; i < kHeight; ++i) {
       const float scalar = a[i * a_row + k * a_column];
+#pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) sum[i][v] += scalar * b[v];
     }
   }
+  float line[kColumns];
+  const bool whole = columns == kColumns;
+#pragma GCC unroll 16
   for (int i = 0; i < kHeight; ++i) {
-    float* to = out + i * out_row;
-    if (columns == kColumns) {
-      for (int v = 0; v < kVectors; ++v) {
-        store(to + v * kLanes, add ? load(to + v * kLanes) + sum[i][v] : sum[i][v]);
-      }
-    } else {
-      float line[kColumns];
-      std::memcpy(line, sum[i], sizeof line);
-      for (std::int64_t j = 0; j < columns; ++j) to[j] = (add ? to[j] : 0.0F) + line[j];
-    }
+    float* to = whole ? out + i * out_row : line;
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v)
+      store(to + v * kLanes, add && whole ? load(to + v * kLanes) + sum[i][v] : sum[i][v]);
+    for (std::int64_t j = 0; !whole && j < columns; ++j)
+      out[i * out_row + j] = (add ? out[i * out_row + j] : 0.0F) + line[j];
   }
 }
 
@@ -122,7 +130,14 @@ void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixVi
       } else if (columns < kColumns || (m > kFewRows && depth > kShortDepth)) {
         for (std::int64_t k = 0; k < depth; ++k) {
           float* to = packed + k * kColumns;
-          std::memcpy(to, right + k * b.row, static_cast<std::size_t>(columns) * sizeof(float));
+          const float* from = right + k * b.row;
+          if (columns == kColumns) {  // a size that is known
+            std::memcpy(to, from, kColumns * sizeof(float));
+            // The next columns are needed when all rows of a are through with these.
+            for (int j = 0; j < kColumns; j += 16) __builtin_prefetch(from + kColumns + j, 0, 2);
+            continue;
+          }
+          std::copy_n(from, columns, to);
           std::fill(to + columns, to + kColumns, 0.0F);
         }
         right = packed;
@@ -259,9 +274,9 @@ void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float
 }
 
 void multiply_sparse_transposed(std::int64_t m, std::int64_t n, std::int64_t p, const float* a,
-                                std::int64_t a_row, const float* b, float* out) {
+                                std::int64_t a_row, const float* b, float* out, bool add) {
   if (n % kLanes != 0 || !many_zeros(p, m, a, a_row)) {
-    multiply(m, n, p, {a, 1, a_row}, {b, n, 1}, out, n);
+    multiply(m, n, p, {a, 1, a_row}, {b, n, 1}, out, n, add);
     return;
   }
   constexpr std::int64_t kGroup = 16;  // columns of a: a cache line
@@ -287,7 +302,7 @@ void multiply_sparse_transposed(std::int64_t m, std::int64_t n, std::int64_t p, 
           for (std::int64_t i = 0; i < group; ++i)
             add_at(from[chunk][i], from[chunk + 1][i], b + first * n + left, n, sums[i]);
         }
-        for (std::int64_t i = 0; i < group; ++i) sums[i].put(first > 0, out + (top + i) * n + left);
+        for (std::int64_t i = 0; i < group; ++i) sums[i].put(add || first > 0, out + (top + i) * n + left);
       });
     }
   }

@@ -27,8 +27,8 @@ class Dqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
   void update(const replay::Batch& batch, const Average& average) override {
     const c10::NoGradGuard no_grad;
     const Transitions t = transitions_of(batch, options_.device);
-    nets::forward(q_.net, t.next_observation, next_pass_);
-    nets::forward(q_.target(), t.next_observation, target_pass_);
+    nets::forward(q_.net, t.next_observation, next_pass_, /*keep=*/false);
+    nets::forward(q_.target(), t.next_observation, target_pass_, /*keep=*/false);
     nets::forward(q_.net, t.observation, pass_);
     const at::Tensor gradient = double_q_gradient(t, pass_.output, next_pass_.output, target_pass_.output);
     nets::backward(q_.net, t.observation, gradient, pass_, q_.gradient);

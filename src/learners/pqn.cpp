@@ -57,7 +57,7 @@ class Pqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
   void prepare(replay::Batch& rollout) override {
     const c10::NoGradGuard no_grad;
     const Transitions t = transitions_of(rollout, options_.device);
-    nets::forward(q_.net, t.next_observation, next_pass_);
+    nets::forward(q_.net, t.next_observation, next_pass_, /*keep=*/false);
     const at::Tensor best =
         next_pass_.output.masked_fill(t.next_moves <= 0, -std::numeric_limits<float>::infinity())
             .amax(1)

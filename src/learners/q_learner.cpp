@@ -27,8 +27,8 @@ nets::Mlp q_net(const LearnerOptions& o, bool layer_norm) {
 }
 
 QLearner::Mixing::Mixing(const LearnerOptions& o)
-    : Trainee(o, o.c_lr, o.seed + 1, nets::Mixer({kTeam * (o.features + 1)}, o.device),
-              nets::Mixer({kTeam * (o.features + 1)}, o.device)) {}
+    : Trainee(o, o.c_lr, o.seed + 1, nets::Mixer({kTeam * (o.features + 1)}, o.device, by_library(o)),
+              nets::Mixer({kTeam * (o.features + 1)}, o.device, by_library(o))) {}
 
 QLearner::QLearner(const LearnerOptions& options, Value value, Column last_column)
     : options_(options), value_(value), last_column_(last_column) {
@@ -76,10 +76,9 @@ at::Tensor QLearner::double_q_gradient(const Transitions& t, const at::Tensor& v
   q_mean_ = values.mean();
   at::Tensor d_error = (counts.defined() ? slope * counts : slope) / static_cast<double>(error.size(0));
   if (value_ != Value::kMixed) return t.action * of_snakes(d_error);
-  const at::Tensor d_chosen =
-      nets::backward(mixing_->net, t.observation.view({-1, kTeam * t.observation.size(1)}),
-                     chosen.view({-1, kTeam}), d_error, mixing_->pass, mixing_->gradient);
-  return t.action * d_chosen.reshape({-1, 1});
+  nets::backward(mixing_->net, t.observation.view({-1, kTeam * t.observation.size(1)}),
+                 chosen.view({-1, kTeam}), d_error, mixing_->pass, mixing_->gradient);
+  return t.action * mixing_->pass.d_q.view({-1, 1});
 }
 
 }  // namespace snake_ddp::learners

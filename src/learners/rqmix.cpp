@@ -24,7 +24,7 @@ void check(const LearnerOptions& o) {
 }
 
 nets::GruNet gru_net(const LearnerOptions& o) {
-  return {{o.features, o.hidden_size, kActions}, o.device, nets::kQNetName};
+  return {{o.features, o.hidden_size, kActions}, o.device, nets::kQNetName, o.library_products};
 }
 
 class Rqmix final : public QLearnerWith<nets::GruNet, nets::GruPolicy> {
@@ -39,44 +39,38 @@ class Rqmix final : public QLearnerWith<nets::GruNet, nets::GruPolicy> {
     const std::int64_t length = options_.sequence_length, burn_in = options_.burn_in,
                        windows = batch.columns.at(kBack).size(0) / length, rows = windows * kTeam,
                        learned = length - burn_in, width = options_.features + 1;
-    // Window after window -> step after step, from `first` on.
-    const auto by_step = [&](Column c, std::int64_t first) {
+    // Window after window -> step after step.
+    const auto by_step = [&](Column c) {
       const at::Tensor& all = batch.columns[c];
-      return all.view({windows, length, all.numel() / all.size(0)})
-          .transpose(0, 1)
-          .narrow(0, first, length - first)
-          .contiguous()
-          .to(options_.device);
+      return all.view({windows, length, all.numel() / all.size(0)}).transpose(0, 1);
     };
-    // The transitions that are learned from, a row for each snake.
-    const auto learned_rows = [&](Column c, std::int64_t floats) {
-      return by_step(c, burn_in).view({-1, floats});
-    };
-    const at::Tensor seen_by_team = by_step(kObservation, 0), in_window = by_step(kBack, 0);
-    const Transitions t = {seen_by_team.narrow(0, burn_in, learned).view({-1, width}),
-                           learned_rows(kAction, kActions),
-                           learned_rows(kReward, 1),
-                           learned_rows(kDiscount, 1),
-                           learned_rows(kNextObservation, width),
-                           learned_rows(kNextMoves, kActions)};
     // All steps, and the observation after the last one: any other step's next observation is that of the following
     // step.
-    const at::Tensor seen = at::cat({seen_by_team.view({length * rows, width}),
-                                     t.next_observation.narrow(0, (learned - 1) * rows, rows)})
-                                .view({length + 1, rows, width});
+    const at::Tensor by_team = at::empty({length + 1, windows, kTeam * width}, q_.gradient.flat().options());
+    by_team.narrow(0, 0, length).copy_(by_step(kObservation));
+    by_team[length].copy_(by_step(kNextObservation)[length - 1]);
+    const at::Tensor seen = by_team.view({length + 1, rows, width});
+    // The transitions that are learned from, a row for each snake.
+    const auto learned_rows = [&](const at::Tensor& steps, std::int64_t first, std::int64_t floats) {
+      return steps.narrow(0, first, learned).contiguous().to(options_.device).view({-1, floats});
+    };
+    const Transitions t = {
+        learned_rows(seen, burn_in, width),         learned_rows(by_step(kAction), burn_in, kActions),
+        learned_rows(by_step(kReward), burn_in, 1), learned_rows(by_step(kDiscount), burn_in, 1),
+        learned_rows(seen, burn_in + 1, width),     learned_rows(by_step(kNextMoves), burn_in, kActions)};
+    const at::Tensor in_window = by_step(kBack).to(options_.device);
     const at::Tensor there =
         at::cat({in_window, at::ones_like(in_window.narrow(0, 0, 1))}).repeat_interleave(kTeam, 1);
-    const at::Tensor start = at::zeros({rows, options_.hidden_size}, seen.options());
-    nets::forward(q_.net, seen, start, there, pass_);
-    nets::forward(q_.target(), seen, start, there, target_pass_);
+    nets::forward(q_.net, seen, {}, there, pass_, burn_in);
+    nets::forward(q_.target(), seen, {}, there, target_pass_, burn_in + 1, /*keep=*/false);
 
     const auto values_from = [&](const nets::GruPass& pass, std::int64_t first) {
       return pass.output.narrow(0, first, learned).view({learned * rows, kActions});
     };
-    const at::Tensor gradient = double_q_gradient(
-        t, values_from(pass_, burn_in), values_from(pass_, burn_in + 1),
-        values_from(target_pass_, burn_in + 1), in_window.narrow(0, burn_in, learned).view({-1, 1}));
-    nets::backward(q_.net, seen, there, pass_, burn_in, length - 1, gradient.view({learned, rows, kActions}),
+    const at::Tensor gradient =
+        double_q_gradient(t, values_from(pass_, 0), values_from(pass_, 1), values_from(target_pass_, 0),
+                          in_window.narrow(0, burn_in, learned).reshape({-1, 1}));
+    nets::backward(q_.net, seen, there, pass_, length - 1, gradient.view({learned, rows, kActions}),
                    q_.gradient);
     step(average);
   }

@@ -2,13 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
 #include <cmath>
 
 #include "fit.hpp"
-#include "snake_ddp/kernels/products.hpp"
+#include "layers.hpp"
 #include "snake_ddp/nets/lstm_cell.hpp"
 
 namespace snake_ddp::nets {
@@ -28,35 +27,12 @@ enum BlockIndex : std::size_t {
 };
 
 constexpr std::int64_t kDirections = 2, kGates = 4;
-// The least number of a product's rows per thread.
-constexpr std::int64_t kGrain = 48;
 
 std::vector<Block> blocks_of(const BicnetShape& s) {
   const std::int64_t h = s.hidden, gates = kDirections * kGates * h;
   return {{s.in + 1, h}, {h, gates},           {gates, 0}, {kDirections * h, kGates * h},
           {gates, 0},    {kDirections * h, h}, {h, 0},     {s.out, h},
           {s.out, 0}};
-}
-
-// out = left * right, or out += left * right. Threads share the rows of our own products; each element is the same
-// sum on whichever thread.
-void product(const BicnetNet& net, at::Tensor out, const at::Tensor& left, const at::Tensor& right,
-             bool add = false) {
-  if (net.by_library()) {
-    if (add) {
-      out.addmm_(left, right);
-    } else {
-      at::mm_out(out, left, right);
-    }
-    return;
-  }
-  const kernels::MatrixView b{right.data_ptr<float>(), right.stride(0), right.stride(1)};
-  at::parallel_for(0, out.size(0), kGrain, [&](std::int64_t first, std::int64_t end) {
-    const kernels::MatrixView a{left.data_ptr<float>() + first * left.stride(0), left.stride(0),
-                                left.stride(1)};
-    kernels::multiply(end - first, out.size(1), left.size(1), a, b,
-                      out.data_ptr<float>() + first * out.stride(0), out.stride(0), add);
-  });
 }
 
 at::Tensor rows_of(const at::Tensor& t) { return t.view({-1, t.size(-1)}); }
@@ -119,13 +95,13 @@ void back_to_gates(const BicnetNet& net, const BicnetMaps& maps, const at::Tenso
                    FlatParameters* gradients) {
   last_layer_back(net, d_output, pass, gradients);
   if (gradients != nullptr) {
-    product(net, gradients->block(kPost0Weight), rows_of(pass.states).t(), pass.d_hidden);
+    product(net.by_library(), gradients->block(kPost0Weight), rows_of(pass.states).t(), pass.d_hidden);
     at::Tensor d_bias = gradients->block(kPost0Bias);
     at::sum_out(d_bias, pass.d_hidden, {0});
   }
   const std::int64_t boards = d_output.size(1), h = net.shape().hidden;
   fit(pass.d_states, pass.states.sizes(), pass.states);
-  product(net, rows_of(pass.d_states), pass.d_hidden, maps.post_dense);
+  product(net.by_library(), rows_of(pass.d_states), pass.d_hidden, maps.post_dense);
   fit(pass.d_c, {boards, h}, d_output);
   const auto back = net.by_library() ? plain_cell_backward : cell_backward;
   for (std::int64_t direction = 0; direction < kDirections; ++direction) {
@@ -133,7 +109,8 @@ void back_to_gates(const BicnetNet& net, const BicnetMaps& maps, const at::Tenso
       const bool last = step == kTeam - 1;
       const at::Tensor d_state = part(pass.d_states, direction, step);
       if (!last)
-        product(net, d_state, part(pass.gates, direction, step + 1), maps.recurrent[direction], true);
+        product(net.by_library(), d_state, part(pass.gates, direction, step + 1), maps.recurrent[direction],
+                true);
       back(cell_step(pass, direction, step), d_state, pass.d_c, last);
     }
   }
@@ -187,7 +164,7 @@ void BicnetMaps::refresh(const BicnetNet& net, bool with_backward) {
   const std::int64_t h = net.shape().hidden;
   const at::Tensor& like = p.flat();
   fit(input, {net.shape().in + 1, kDirections * kGates * h}, like);
-  product(net, input, p.block(kPrev), p.block(kInput));
+  product(net.by_library(), input, p.block(kPrev), p.block(kInput));
   input.select(0, net.shape().in).add_(p.block(kInputBias)).add_(p.block(kRecurrentBias));
   if (!with_backward) return;
   fit(recurrent, {kDirections, kGates * h, h}, like);
@@ -206,17 +183,18 @@ void forward(const BicnetNet& net, const BicnetMaps& maps, const at::Tensor& inp
   fit(pass.hidden, {kTeam * boards, h}, input);
   fit(pass.output, {kTeam, boards, net.shape().out}, input);
 
-  product(net, rows_of(pass.gates), rows_of(input), maps.input);
+  product(net.by_library(), rows_of(pass.gates), rows_of(input), maps.input);
   const auto activate = net.by_library() ? plain_cell_forward : cell_forward;
   for (std::int64_t direction = 0; direction < kDirections; ++direction) {
     const at::Tensor weight = p.block(kRecurrent).narrow(0, direction * h, h);
     for (std::int64_t step = 0; step < kTeam; ++step) {
       const CellStep cell = cell_step(pass, direction, step);
-      if (step > 0) product(net, cell.gates, part(pass.states, direction, step - 1), weight, true);
+      if (step > 0)
+        product(net.by_library(), cell.gates, part(pass.states, direction, step - 1), weight, true);
       activate(cell, part(pass.states, direction, step));
     }
   }
-  product(net, pass.hidden, rows_of(pass.states), p.block(kPost0Weight));
+  product(net.by_library(), pass.hidden, rows_of(pass.states), p.block(kPost0Weight));
   pass.hidden.add_(p.block(kPost0Bias));
   last_layer(net, pass);
 }
@@ -232,16 +210,16 @@ void backward_parameters(const BicnetNet& net, const BicnetMaps& maps, const at:
   for (std::int64_t d = 0; d < kDirections; ++d) {
     const at::Tensor before = rows_of(pass.states.narrow(0, d, kTeam - 1)).narrow(1, d * h, h);
     const at::Tensor d_gates = rows_of(pass.gates.narrow(0, 1 - d, kTeam - 1)).narrow(1, d * gates, gates);
-    product(net, gradients.block(kRecurrent).narrow(0, d * h, h), before.t(), d_gates);
+    product(net.by_library(), gradients.block(kRecurrent).narrow(0, d * h, h), before.t(), d_gates);
   }
   // The gradient of the map from features to gates, then of the two it is made of, as in DenseNet.
   fit(pass.d_map, {shape.in + 1, kDirections * gates}, input);
-  product(net, pass.d_map, rows_of(input).t(), rows_of(pass.gates));
-  product(net, gradients.block(kInput), p.block(kPrev).t(), pass.d_map);
+  product(net.by_library(), pass.d_map, rows_of(input).t(), rows_of(pass.gates));
+  product(net.by_library(), gradients.block(kInput), p.block(kPrev).t(), pass.d_map);
   fit(pass.d_map_transposed, {kDirections * gates, shape.in + 1}, input);
   pass.d_map_transposed.copy_(pass.d_map.t());
   fit(pass.d_prev_transposed, {h, shape.in + 1}, input);
-  product(net, pass.d_prev_transposed, p.block(kInput), pass.d_map_transposed);
+  product(net.by_library(), pass.d_prev_transposed, p.block(kInput), pass.d_map_transposed);
   at::Tensor(gradients.block(kPrev)).copy_(pass.d_prev_transposed.t());
   for (const BlockIndex bias : {kInputBias, kRecurrentBias})
     at::Tensor(gradients.block(bias)).copy_(pass.d_map.select(0, shape.in));

@@ -2,48 +2,173 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "activations.hpp"
+#include "fit.hpp"
+#include "layers.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::nets {
 namespace {
 
-enum : std::size_t { kFirst, kFirstBias, kInput, kState, kInputBias, kStateBias, kLast, kLastBias, kBlocks };
+// Weights are stored as [inputs, outputs], except the last one: so the products read adjacent columns.
+enum : std::size_t { kFirst, kFirstBias, kInput, kState, kInputBias, kStateBias, kLast, kLastBias };
+
+// The least number of rows per thread.
+constexpr std::int64_t kGrain = 32;
 
 std::vector<Block> blocks_of(const GruShape& s) {
-  return {{s.hidden, s.in},  {s.hidden, 0},     {3 * s.hidden, s.hidden}, {3 * s.hidden, s.hidden},
+  return {{s.in, s.hidden},  {s.hidden, 0},     {s.hidden, 3 * s.hidden}, {s.hidden, 3 * s.hidden},
           {3 * s.hidden, 0}, {3 * s.hidden, 0}, {s.out, s.hidden},        {s.out, 0}};
 }
 
-at::Tensor block(const FlatParameters& of, std::size_t i) { return of.block(i); }
+at::Tensor rows_of(const at::Tensor& t) { return t.view({-1, t.size(-1)}); }
+
+// What the unit reads and writes in one step.
+struct Step {
+  at::Tensor gates, recurrent;  // as in GruPass, [R, 3 hidden], [R, hidden]
+  at::Tensor before, after;     // [R, hidden]
+  at::Tensor there;             // [R, 1]
+};
+
+// Step t, of which `pass` has these at `place`.
+Step step_of(const GruPass& pass, const at::Tensor& there, std::int64_t t, std::int64_t place) {
+  return {pass.gates[place], pass.recurrent[place], pass.states[t], pass.states[t + 1], there[t]};
+}
+
+// The columns of reset and update gate, and those of the candidate.
+at::Tensor gate_part(const at::Tensor& gates) { return gates.narrow(1, 0, gates.size(1) / 3 * 2); }
+at::Tensor candidate_part(const at::Tensor& gates) {
+  return gates.narrow(1, gates.size(1) / 3 * 2, gates.size(1) / 3);
+}
+
+// The row of one step. The pointers do not alias, which the compiler must know to keep several columns in flight.
+void row_forward(std::int64_t width, const float* __restrict input_bias, const float* __restrict state_bias,
+                 const float* __restrict before, float there, float* __restrict reset,
+                 float* __restrict update, float* __restrict candidate, float* __restrict recurrent,
+                 float* __restrict after) {
+  for (std::int64_t j = 0; j < width; ++j) {
+    const float r = sigmoid_of(reset[j] + (input_bias[j] + state_bias[j]));
+    const float z = sigmoid_of(update[j] + (input_bias[width + j] + state_bias[width + j]));
+    const float u = recurrent[j] + state_bias[2 * width + j];
+    const float n = tanh_of(candidate[j] + input_bias[2 * width + j] + r * u);
+    reset[j] = r;
+    update[j] = z;
+    candidate[j] = n;
+    recurrent[j] = u;
+    after[j] = there * (n + z * (before[j] - n));
+  }
+}
+
+// From d, the gradient at the state after the step: those before the gates' activations, of the input's part and of the
+// state's part of the candidate, in place; and what reaches the state before past all gates is added to d_before.
+void row_backward(std::int64_t width, const float* __restrict before, float there, const float* __restrict d,
+                  float* __restrict reset, float* __restrict update, float* __restrict candidate,
+                  float* __restrict recurrent, float* __restrict d_before) {
+  for (std::int64_t j = 0; j < width; ++j) {
+    const float r = reset[j], z = update[j], n = candidate[j], d_after = there * d[j];
+    const float d_candidate = d_after * (1.0F - z) * (1.0F - n * n);
+    reset[j] = d_candidate * recurrent[j] * r * (1.0F - r);
+    update[j] = d_after * (before[j] - n) * z * (1.0F - z);
+    candidate[j] = d_candidate;
+    recurrent[j] = d_candidate * r;
+    d_before[j] += d_after * z;
+  }
+}
+
+// Calls row(r, there, reset, update, candidate, recurrent, before) for each row; threads share them.
+template <class Row>
+void for_rows(const Step& step, const Row& row) {
+  const std::int64_t width = step.before.size(1);
+  float *gates = step.gates.data_ptr<float>(), *recurrent = step.recurrent.data_ptr<float>();
+  const float *before = step.before.data_ptr<float>(), *there = step.there.data_ptr<float>();
+  at::parallel_for(0, step.before.size(0), kGrain, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t r = first; r < end; ++r) {
+      float* gate = gates + r * 3 * width;
+      row(r * width, there[r], gate, gate + width, gate + 2 * width, recurrent + r * width,
+          before + r * width);
+    }
+  });
+}
+
+// The gates hold products before the call, activations after; likewise `recurrent`. Fills step.after.
+void unit_forward(const FlatParameters& p, const Step& step) {
+  const std::int64_t width = step.before.size(1);
+  const float *of_input = p.block(kInputBias).data_ptr<float>(),
+              *of_state = p.block(kStateBias).data_ptr<float>();
+  float* after = step.after.data_ptr<float>();
+  for_rows(step, [&](std::int64_t at, float there, float* reset, float* update, float* candidate,
+                     float* recurrent, const float* before) {
+    row_forward(width, of_input, of_state, before, there, reset, update, candidate, recurrent, after + at);
+  });
+}
+
+void unit_backward(const Step& step, const at::Tensor& d_after, const at::Tensor& d_before) {
+  const std::int64_t width = step.before.size(1);
+  const float* d = d_after.data_ptr<float>();
+  float* to = d_before.data_ptr<float>();
+  for_rows(step, [&](std::int64_t at, float there, float* reset, float* update, float* candidate,
+                     float* recurrent, const float* before) {
+    row_backward(width, before, there, d + at, reset, update, candidate, recurrent, to + at);
+  });
+}
+
+// The same by ATen's operators: for any device, and as the tests' oracle.
+void plain_unit_forward(const FlatParameters& p, const Step& step) {
+  const at::Tensor bias = p.block(kStateBias).unsqueeze(0), gates = gate_part(step.gates);
+  const at::Tensor n = candidate_part(step.gates), u = step.recurrent;
+  step.gates.add_(p.block(kInputBias));
+  gates.add_(gate_part(bias)).sigmoid_();
+  u.add_(candidate_part(bias));
+  const auto parts = gates.chunk(2, 1);
+  n.addcmul_(parts[0], u).tanh_();
+  // (1 - z) n + z h
+  at::Tensor after = step.after;
+  at::addcmul_out(after, n, parts[1], step.before - n).mul_(step.there);
+}
+
+void plain_unit_backward(const Step& step, const at::Tensor& d_after, const at::Tensor& d_before) {
+  const auto parts = step.gates.chunk(3, 1);
+  const at::Tensor r = parts[0].clone(), z = parts[1].clone(), n = parts[2].clone(), d = d_after * step.there;
+  const at::Tensor d_candidate = d * (1 - z) * (1 - n.square());
+  at::Tensor(parts[0]).copy_(d_candidate * step.recurrent * r * (1 - r));
+  at::Tensor(parts[1]).copy_(d * (step.before - n) * z * (1 - z));
+  at::Tensor(parts[2]).copy_(d_candidate);
+  at::Tensor(step.recurrent).copy_(d_candidate * r);
+  at::Tensor(d_before).addcmul_(d, z);
+}
 
 }  // namespace
 
-GruNet::GruNet(GruShape shape, at::Device device, std::string name)
-    : shape_(shape), parameters_(blocks_of(shape), device), name_(std::move(name)) {}
+GruNet::GruNet(GruShape shape, at::Device device, std::string name, bool by_library)
+    : shape_(shape),
+      parameters_(blocks_of(shape), device),
+      name_(std::move(name)),
+      by_library_(by_library || !device.is_cpu()) {}
 
 void GruNet::init(std::uint64_t seed) {
   const c10::NoGradGuard no_grad;
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  for (std::size_t i = 0; i < kBlocks; ++i) {
-    const std::int64_t inputs = i == kFirst || i == kFirstBias ? shape_.in : shape_.hidden;
+  for (const auto& [name, view] : named()) {
+    const std::int64_t inputs = name.starts_with(name_ + ".0.") ? shape_.in : shape_.hidden;
     const double bound = 1.0 / std::sqrt(static_cast<double>(inputs));
-    at::Tensor drawn = at::empty(parameters_.block(i).sizes(), at::kFloat);
-    drawn.uniform_(-bound, bound, generator);
-    block(parameters_, i).copy_(drawn);
+    at::Tensor drawn = at::empty(view.sizes(), at::kFloat);
+    at::Tensor(view).copy_(drawn.uniform_(-bound, bound, generator));
   }
 }
 
 NamedTensors GruNet::named_views(const FlatParameters& of) const {
-  return {{name_ + ".0.weight", of.block(kFirst)}, {name_ + ".0.bias", of.block(kFirstBias)},
-          {"gru.weight_ih", of.block(kInput)},     {"gru.weight_hh", of.block(kState)},
-          {"gru.bias_ih", of.block(kInputBias)},   {"gru.bias_hh", of.block(kStateBias)},
-          {name_ + ".1.weight", of.block(kLast)},  {name_ + ".1.bias", of.block(kLastBias)}};
+  return {{name_ + ".0.weight", of.block(kFirst).t()}, {name_ + ".0.bias", of.block(kFirstBias)},
+          {"gru.weight_ih", of.block(kInput).t()},     {"gru.weight_hh", of.block(kState).t()},
+          {"gru.bias_ih", of.block(kInputBias)},       {"gru.bias_hh", of.block(kStateBias)},
+          {name_ + ".1.weight", of.block(kLast)},      {name_ + ".1.bias", of.block(kLastBias)}};
 }
 
 bool is_gru_net(const NamedTensors& weights) {
@@ -66,34 +191,39 @@ GruShape gru_shape_of(const NamedTensors& weights, const std::string& name, cons
 }
 
 void forward(const GruNet& net, const at::Tensor& input, const at::Tensor& state, const at::Tensor& there,
-             GruPass& pass) {
+             GruPass& pass, std::int64_t from, bool keep) {
   const GruShape& s = net.shape();
   const FlatParameters& p = net.parameters();
-  const std::int64_t steps = input.size(0), rows = input.size(1);
-  pass.first = at::addmm(p.block(kFirstBias), input.view({steps * rows, s.in + 1}).narrow(1, 0, s.in),
-                         p.block(kFirst).t())
-                   .relu_();
-  const at::Tensor of_input =
-      at::addmm(p.block(kInputBias), pass.first, p.block(kInput).t()).view({steps, rows, 3 * s.hidden});
-  const at::Tensor recurrent = p.block(kState).t();
-  pass.steps.resize(static_cast<std::size_t>(steps));
-  std::vector<at::Tensor> states;
-  at::Tensor now = state;
+  const bool library = net.by_library();
+  const std::int64_t steps = input.size(0), rows = input.size(1), h = s.hidden;
+  // All other steps share a place: it stays in cache.
+  const std::int64_t places = keep ? steps - from : 1;
+  pass.from = from;
+  fit(pass.first, {places, rows, h}, input);
+  fit(pass.gates, {places, rows, 3 * h}, input);
+  fit(pass.recurrent, {places, rows, h}, input);
+  fit(pass.states, {steps + 1, rows, h}, input);
+  fit(pass.output, {steps - from, rows, s.out}, input);
+  const at::Tensor to_gates = gate_part(p.block(kState)), to_candidate = candidate_part(p.block(kState));
+  const auto unit = library ? plain_unit_forward : unit_forward;
   for (std::int64_t t = 0; t < steps; ++t) {
-    GruPass::Step& step = pass.steps[static_cast<std::size_t>(t)];
-    const at::Tensor of_state = at::addmm(p.block(kStateBias), now, recurrent), x = of_input[t];
-    const at::Tensor gates = (x.narrow(1, 0, 2 * s.hidden) + of_state.narrow(1, 0, 2 * s.hidden)).sigmoid_();
-    step.before = now;
-    step.reset = gates.narrow(1, 0, s.hidden);
-    step.update = gates.narrow(1, s.hidden, s.hidden);
-    step.recurrent = of_state.narrow(1, 2 * s.hidden, s.hidden);
-    step.candidate = at::addcmul(x.narrow(1, 2 * s.hidden, s.hidden), step.reset, step.recurrent).tanh_();
-    // (1 - z) n + z h
-    step.after = at::addcmul(step.candidate, step.update, now - step.candidate).mul_(there[t]);
-    now = step.after;
-    states.push_back(now);
+    const std::int64_t place = keep && t > from ? t - from : 0;
+    const Step now = step_of(pass, there, t, place);
+    const at::Tensor first = pass.first[place];
+    sparse_product(library, first, input[t].narrow(1, 0, s.in), p.block(kFirst));
+    bias_relu(library, first, p.block(kFirstBias));
+    product(library, now.gates, first, p.block(kInput));
+    if (t == 0) state.defined() ? now.before.copy_(state) : now.before.zero_();
+    if (t > 0 || state.defined()) {
+      product(library, gate_part(now.gates), now.before, to_gates, /*add=*/true);
+      product(library, now.recurrent, now.before, to_candidate);
+    } else {
+      now.recurrent.zero_();
+    }
+    unit(p, now);
   }
-  pass.output = at::addmm(p.block(kLastBias), at::cat(states), p.block(kLast).t()).view({steps, rows, s.out});
+  few_outputs(library, rows_of(pass.states.narrow(0, from + 1, steps - from)), p.block(kLast),
+              p.block(kLastBias), rows_of(pass.output));
 }
 
 void step(const GruNet& net, const at::Tensor& observations, at::Tensor& memory, GruPass& pass) {
@@ -101,50 +231,51 @@ void step(const GruNet& net, const at::Tensor& observations, at::Tensor& memory,
   forward(net, observations.reshape({1, rows, net.shape().in + 1}),
           memory.view({rows, net.shape().hidden}).to(observations.device()),
           at::ones({1, rows, 1}, observations.options()), pass);
-  memory.copy_(pass.steps[0].after.view(memory.sizes()));
+  memory.copy_(pass.states[1].view(memory.sizes()));
 }
 
-void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& there, const GruPass& pass,
-              std::int64_t first, std::int64_t last, const at::Tensor& d_output, FlatParameters& gradients) {
+void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& there, GruPass& pass,
+              std::int64_t last, const at::Tensor& d_output, FlatParameters& gradients) {
   const GruShape& s = net.shape();
   const FlatParameters& p = net.parameters();
-  const std::int64_t rows = input.size(1), steps = last - first + 1;
-  const at::Tensor d_out = d_output.reshape({steps * rows, s.out});
-  std::vector<at::Tensor> befores, afters;
-  for (std::int64_t t = first; t <= last; ++t) {
-    befores.push_back(pass.steps[static_cast<std::size_t>(t)].before);
-    afters.push_back(pass.steps[static_cast<std::size_t>(t)].after);
-  }
-  block(gradients, kLast).copy_(at::mm(d_out.t(), at::cat(afters)));
-  block(gradients, kLastBias).copy_(d_out.sum(0));
-
-  const at::Tensor from_above = at::mm(d_out, p.block(kLast)).view({steps, rows, s.hidden});
-  // Gradients before the gates' activations: of the input's part, and of the state's.
-  at::Tensor d_input = at::empty({steps, rows, 3 * s.hidden}, from_above.options());
-  at::Tensor d_state = at::empty_like(d_input);
-  at::Tensor carried = at::zeros({rows, s.hidden}, from_above.options());
+  const bool library = net.by_library();
+  const std::int64_t first = pass.from, rows = input.size(1), steps = last - first + 1, h = s.hidden;
+  const auto learned = [&](const at::Tensor& all, std::int64_t from) {
+    return rows_of(all.narrow(0, from, steps));
+  };
+  SD_CHECK(d_output.size(0) == steps && pass.gates.size(0) >= steps,
+           "a gradient for each step that was kept");
+  // dL/d(state) before the first of the steps, which nothing reads, and after each.
+  fit(pass.d_states, {steps + 1, rows, h}, input);
+  at::Tensor d_after = rows_of(pass.d_states.narrow(0, 1, steps));
+  pass.d_states[0].zero_();
+  few_outputs_back(library, learned(pass.states, first + 1), p.block(kLast), rows_of(d_output), d_after,
+                   gradients.block(kLast), gradients.block(kLastBias));
+  const at::Tensor to_state = transposed(library, p.block(kState), pass.transposed);
+  const auto unit = library ? plain_unit_backward : unit_backward;
   for (std::int64_t t = last; t >= first; --t) {
-    const GruPass::Step& step = pass.steps[static_cast<std::size_t>(t)];
-    const at::Tensor d = (from_above[t - first] + carried).mul_(there[t]);
-    const at::Tensor d_candidate = d * (1 - step.update) * (1 - step.candidate.square());
-    const at::Tensor d_reset = d_candidate * step.recurrent * step.reset * (1 - step.reset);
-    const at::Tensor d_update = d * (step.before - step.candidate) * step.update * (1 - step.update);
-    at::Tensor of_input = d_input[t - first], of_state = d_state[t - first];
-    at::cat_out(of_input, {d_reset, d_update, d_candidate}, 1);
-    at::cat_out(of_state, {d_reset, d_update, d_candidate * step.reset}, 1);
-    carried = at::addmm(d * step.update, of_state, p.block(kState));
+    const Step now = step_of(pass, there, t, t - first);
+    const at::Tensor d_before = pass.d_states[t - first];
+    unit(now, pass.d_states[t - first + 1], d_before);
+    if (t == first) break;
+    product(library, d_before, gate_part(now.gates), to_state.narrow(0, 0, 2 * h), /*add=*/true);
+    product(library, d_before, now.recurrent, to_state.narrow(0, 2 * h, h), /*add=*/true);
   }
-  d_input = d_input.view({steps * rows, 3 * s.hidden});
-  d_state = d_state.view({steps * rows, 3 * s.hidden});
-  const at::Tensor first_layer = pass.first.narrow(0, first * rows, steps * rows);
-  block(gradients, kState).copy_(at::mm(d_state.t(), at::cat(befores)));
-  block(gradients, kStateBias).copy_(d_state.sum(0));
-  block(gradients, kInput).copy_(at::mm(d_input.t(), first_layer));
-  block(gradients, kInputBias).copy_(d_input.sum(0));
-  const at::Tensor d_first = at::mm(d_input, p.block(kInput)).mul_(first_layer.gt(0));
-  const at::Tensor seen = input.narrow(0, first, steps).reshape({steps * rows, s.in + 1}).narrow(1, 0, s.in);
-  block(gradients, kFirst).copy_(at::mm(d_first.t(), seen));
-  block(gradients, kFirstBias).copy_(d_first.sum(0));
+  const at::Tensor d_input = learned(pass.gates, 0), d_recurrent = learned(pass.recurrent, 0);
+  const at::Tensor before = learned(pass.states, first).t(), of_state = gradients.block(kState);
+  product(library, gate_part(of_state), before, gate_part(d_input));
+  product(library, candidate_part(of_state), before, d_recurrent);
+  at::Tensor input_bias = gradients.block(kInputBias), state_bias = gradients.block(kStateBias);
+  at::sum_out(input_bias, d_input, {0});
+  state_bias.copy_(input_bias);
+  at::Tensor of_candidate = state_bias.narrow(0, 2 * h, h);
+  at::sum_out(of_candidate, d_recurrent, {0});
+  const at::Tensor first_layer = learned(pass.first, 0);
+  product(library, gradients.block(kInput), first_layer.t(), d_input);
+  // The states' gradients are done with.
+  product(library, d_after, d_input, transposed(library, p.block(kInput), pass.transposed));
+  bias_relu_back(library, first_layer, d_after, gradients.block(kFirstBias));
+  sparse_product(library, gradients.block(kFirst), learned(input, first).narrow(1, 0, s.in).t(), d_after);
 }
 
 }  // namespace snake_ddp::nets

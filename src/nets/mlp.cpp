@@ -53,87 +53,69 @@ LayerParameters layer_of(const MlpShape& shape, const FlatParameters& p, std::si
   return all;
 }
 
-// One hidden layer from the first `from.size(1) - spare` columns of `from`.
-void forward_layer(const LayerParameters& p, const at::Tensor& from, bool by_library, at::Tensor& product,
-                   MlpPass::Layer& layer) {
+// Rows that go through all layers together: each layer finds in cache what the one below has written.
+constexpr std::int64_t kChunk = 256;
+
+// One hidden layer by ATen's operators, from the first columns of `from`.
+void layer_by_library(const LayerParameters& p, const at::Tensor& from, at::Tensor& before_norm,
+                      MlpPass::Layer& layer) {
   const std::int64_t rows = from.size(0), in = p.weight.size(0), width = p.weight.size(1);
   const bool norm = p.gain.defined();
   fit(layer.hidden, {rows, width}, from);
-  if (by_library) {
-    // The product has a tensor of its own: layer norm makes new ones, and a recording still writes to the old.
-    if (norm) fit(product, {rows, width}, from);
-    affine_out(norm ? product : layer.hidden, p.bias, from.narrow(1, 0, in), p.weight);
-    if (norm) {
-      at::Tensor mean;
-      std::tie(layer.normal, mean, layer.inverse_deviation) =
-          at::native_layer_norm(product, {width}, {}, {}, kernels::kNormEpsilon);
-      at::addcmul_out(layer.hidden, p.shift, layer.normal, p.gain);
-    }
-    layer.hidden.relu_();
-    return;
-  }
-  if (norm) fit(layer.normal, {rows, width}, from);
-  at::Tensor& z = norm ? layer.normal : layer.hidden;
-  // Most of a view is 0. An input with fewer zeros uses the dense product.
-  kernels::multiply_sparse(rows, width, in, floats(from), from.stride(0), floats(p.weight), floats(z), width);
+  // The product has a tensor of its own: layer norm makes new ones, and a recording still writes to the old.
+  if (norm) fit(before_norm, {rows, width}, from);
+  affine_out(norm ? before_norm : layer.hidden, p.bias, from.narrow(1, 0, in), p.weight);
   if (norm) {
-    fit(layer.inverse_deviation, {rows}, from);
-    kernels::norm_relu(rows, width, floats(p.bias), floats(p.gain), floats(p.shift), floats(z),
-                       floats(layer.inverse_deviation), floats(layer.hidden));
-  } else {
-    kernels::bias_relu(rows, width, floats(p.bias), floats(z));
+    at::Tensor mean;
+    std::tie(layer.normal, mean, layer.inverse_deviation) =
+        at::native_layer_norm(before_norm, {width}, {}, {}, kernels::kNormEpsilon);
+    at::addcmul_out(layer.hidden, p.shift, layer.normal, p.gain);
   }
+  layer.hidden.relu_();
+}
+
+// The same in main memory, for `rows` rows from `from`, which are `from_row` apart, to row `at` on. Returns the result.
+const float* layer_in_rows(const LayerParameters& p, std::int64_t rows, const float* from,
+                           std::int64_t from_row, std::int64_t at, bool keep, MlpPass::Layer& layer) {
+  const std::int64_t in = p.weight.size(0), width = p.weight.size(1);
+  float* hidden = floats(layer.hidden) + at * width;
+  float* z = p.gain.defined() && keep ? floats(layer.normal) + at * width : hidden;
+  // Most of a view is 0. An input with fewer zeros uses the dense product.
+  kernels::multiply_sparse(rows, width, in, from, from_row, floats(p.weight), z, width);
+  if (p.gain.defined()) {
+    kernels::norm_relu(rows, width, floats(p.bias), floats(p.gain), floats(p.shift), z,
+                       floats(layer.inverse_deviation) + at, hidden);
+  } else {
+    kernels::bias_relu(rows, width, floats(p.bias), hidden);
+  }
+  return hidden;
 }
 
 // dL/d(hidden) in `d` becomes dL/dz; the gradients of all but the weight are written.
-void backward_activation(const LayerParameters& p, const MlpPass::Layer& layer, bool by_library,
-                         LayerParameters& gradient, at::Tensor& d) {
-  const std::int64_t rows = d.size(0), width = d.size(1);
-  const bool norm = p.gain.defined();
-  if (!by_library) {
-    if (norm) {
-      kernels::norm_relu_backward(rows, width, floats(p.gain), floats(layer.normal),
-                                  floats(layer.inverse_deviation), floats(layer.hidden), floats(d),
-                                  floats(gradient.bias), floats(gradient.gain), floats(gradient.shift));
-    } else {
-      kernels::bias_relu_backward(rows, width, floats(layer.hidden), floats(d), floats(gradient.bias));
-    }
-    return;
-  }
+void activation_back_by_library(const LayerParameters& p, const MlpPass::Layer& layer,
+                                LayerParameters& gradient, at::Tensor& d) {
   d.mul_(layer.hidden.gt(0));
-  if (norm) {
+  if (p.gain.defined()) {
     at::sum_out(gradient.shift, d, {0});
     at::sum_out(gradient.gain, d * layer.normal, {0});
     d.mul_(p.gain);
     const at::Tensor along = (d * layer.normal).mean(1, true);
-    d.sub_(d.mean(1, true)).sub_(layer.normal * along).mul_(layer.inverse_deviation.view({rows, 1}));
+    d.sub_(d.mean(1, true)).sub_(layer.normal * along).mul_(layer.inverse_deviation.view({-1, 1}));
   }
   at::sum_out(gradient.bias, d, {0});
 }
 
-// weight's gradient = from^T * d
-void backward_weight(const at::Tensor& from, const at::Tensor& d, bool by_library, at::Tensor& gradient) {
-  const std::int64_t in = gradient.size(0), width = gradient.size(1);
-  if (!by_library) {
-    kernels::multiply_sparse_transposed(in, width, d.size(0), floats(from), from.stride(0), floats(d),
-                                        floats(gradient));
+// The same in main memory, for `rows` rows from row `at` on; the gradients are added to.
+void activation_back(const LayerParameters& p, std::int64_t rows, std::int64_t at, MlpPass::Layer& layer,
+                     LayerParameters& gradient, float* d) {
+  const std::int64_t width = p.weight.size(1);
+  const float* hidden = floats(layer.hidden) + at * width;
+  if (p.gain.defined()) {
+    kernels::norm_relu_backward(rows, width, floats(p.gain), floats(layer.normal) + at * width,
+                                floats(layer.inverse_deviation) + at, hidden, d, floats(gradient.bias),
+                                floats(gradient.gain), floats(gradient.shift));
   } else {
-    product_out(gradient, from.narrow(1, 0, in).t(), d);
-  }
-}
-
-// below = d * weight^T
-void backward_input(const at::Tensor& weight, const at::Tensor& d, bool by_library, at::Tensor& transposed,
-                    at::Tensor& below) {
-  const std::int64_t in = weight.size(0), width = weight.size(1);
-  fit(below, {d.size(0), in}, d);
-  if (!by_library) {
-    fit(transposed, {width, in}, d);
-    transposed.copy_(weight.t());
-    kernels::multiply(d.size(0), in, width, {floats(d), width, 1}, {floats(transposed), in, 1}, floats(below),
-                      in);
-  } else {
-    product_out(below, d, weight.t());
+    kernels::bias_relu_backward(rows, width, hidden, d, floats(gradient.bias));
   }
 }
 
@@ -192,52 +174,81 @@ MlpShape mlp_shape_of(const NamedTensors& weights, const std::string& name, cons
   return {matrix(0).size(1), matrix(0).size(0), matrix(kHiddenLayers).size(0), norm};
 }
 
-void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass) {
+void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) {
   const MlpShape& shape = net.shape();
   const std::int64_t rows = input.size(0);
-  const at::Tensor* from = &input;
-  for (std::size_t layer = 0; layer < kHiddenLayers; ++layer) {
-    forward_layer(layer_of(shape, net.parameters(), layer), *from, net.by_library(), pass.d_upper,
-                  pass.layer[layer]);
-    from = &pass.layer[layer].hidden;
-  }
+  std::array<LayerParameters, kHiddenLayers> layers;
+  for (std::size_t i = 0; i < kHiddenLayers; ++i) layers[i] = layer_of(shape, net.parameters(), i);
   const LayerParameters last = layer_of(shape, net.parameters(), kHiddenLayers);
   fit(pass.output, {rows, shape.out}, input);
-  if (!net.by_library()) {
-    kernels::few_outputs(rows, shape.hidden, shape.out, floats(*from), floats(last.weight), floats(last.bias),
-                         floats(pass.output));
-  } else {
+  if (net.by_library()) {
+    const at::Tensor* from = &input;
+    for (std::size_t i = 0; i < kHiddenLayers; ++i) {
+      layer_by_library(layers[i], *from, pass.d_upper, pass.layer[i]);
+      from = &pass.layer[i].hidden;
+    }
     affine_out(pass.output, last.bias, *from, last.weight.t());
+    return;
+  }
+  const std::int64_t kept = keep ? rows : std::min(rows, kChunk);
+  for (MlpPass::Layer& layer : pass.layer) {
+    fit(layer.hidden, {kept, shape.hidden}, input);
+    if (!shape.layer_norm) continue;
+    if (keep) fit(layer.normal, {kept, shape.hidden}, input);
+    fit(layer.inverse_deviation, {kept}, input);
+  }
+  for (std::int64_t first = 0; first < rows; first += kChunk) {
+    const std::int64_t count = std::min(kChunk, rows - first);
+    const float* from = floats(input) + first * input.stride(0);
+    std::int64_t from_row = input.stride(0);
+    for (std::size_t i = 0; i < kHiddenLayers; ++i, from_row = shape.hidden)
+      from = layer_in_rows(layers[i], count, from, from_row, keep ? first : 0, keep, pass.layer[i]);
+    kernels::few_outputs(count, shape.hidden, shape.out, from, floats(last.weight), floats(last.bias),
+                         floats(pass.output) + first * shape.out);
   }
 }
 
 void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_output, MlpPass& pass,
               FlatParameters& gradients) {
   const MlpShape& shape = net.shape();
-  const FlatParameters& p = net.parameters();
-  const std::int64_t rows = d_output.size(0);
-  const LayerParameters last = layer_of(shape, p, kHiddenLayers);
-  LayerParameters d_last = layer_of(shape, gradients, kHiddenLayers);
-  const at::Tensor& top = pass.layer[kHiddenLayers - 1].hidden;
-  fit(pass.d_upper, {rows, shape.hidden}, d_output);
-  if (!net.by_library()) {
-    kernels::few_outputs_backward(rows, shape.hidden, shape.out, floats(top), floats(last.weight),
-                                  floats(d_output), floats(pass.d_upper), floats(d_last.weight),
-                                  floats(d_last.bias));
-  } else {
+  const std::int64_t rows = d_output.size(0), width = shape.hidden;
+  const LayerParameters first = layer_of(shape, net.parameters(), 0),
+                        second = layer_of(shape, net.parameters(), 1),
+                        last = layer_of(shape, net.parameters(), kHiddenLayers);
+  LayerParameters d_first = layer_of(shape, gradients, 0), d_second = layer_of(shape, gradients, 1),
+                  d_last = layer_of(shape, gradients, kHiddenLayers);
+  MlpPass::Layer &low = pass.layer[0], &top = pass.layer[1];
+  const std::int64_t chunk = net.by_library() ? rows : std::min(rows, kChunk);
+  fit(pass.d_upper, {chunk, width}, d_output);
+  fit(pass.d_lower, {chunk, width}, d_output);
+  if (net.by_library()) {
     product_out(pass.d_upper, d_output, last.weight);
-    product_out(d_last.weight, d_output.t(), top);
+    product_out(d_last.weight, d_output.t(), top.hidden);
     at::sum_out(d_last.bias, d_output, {0});
+    activation_back_by_library(second, top, d_second, pass.d_upper);
+    product_out(d_second.weight, low.hidden.t(), pass.d_upper);
+    product_out(pass.d_lower, pass.d_upper, second.weight.t());
+    activation_back_by_library(first, low, d_first, pass.d_lower);
+    product_out(d_first.weight, input.narrow(1, 0, shape.in).t(), pass.d_lower);
+    return;
   }
-  at::Tensor* d = &pass.d_upper;
-  for (std::size_t layer = kHiddenLayers; layer-- > 0;) {
-    const LayerParameters here = layer_of(shape, p, layer);
-    LayerParameters d_here = layer_of(shape, gradients, layer);
-    backward_activation(here, pass.layer[layer], net.by_library(), d_here, *d);
-    backward_weight(layer == 0 ? input : pass.layer[layer - 1].hidden, *d, net.by_library(), d_here.weight);
-    if (layer == 0) return;
-    backward_input(here.weight, *d, net.by_library(), pass.transposed, pass.d_lower);
-    d = &pass.d_lower;
+  fit(pass.transposed, {width, width}, d_output);
+  pass.transposed.copy_(second.weight.t());
+  gradients.flat().zero_();
+  float *upper = floats(pass.d_upper), *lower = floats(pass.d_lower);
+  for (std::int64_t at = 0; at < rows; at += kChunk) {
+    const std::int64_t count = std::min(kChunk, rows - at), row = input.stride(0);
+    kernels::few_outputs_backward(count, width, shape.out, floats(top.hidden) + at * width,
+                                  floats(last.weight), floats(d_output) + at * shape.out, upper,
+                                  floats(d_last.weight), floats(d_last.bias));
+    activation_back(second, count, at, top, d_second, upper);
+    kernels::multiply_sparse_transposed(width, width, count, floats(low.hidden) + at * width, width, upper,
+                                        floats(d_second.weight), /*add=*/true);
+    kernels::multiply(count, width, width, {upper, width, 1}, {floats(pass.transposed), width, 1}, lower,
+                      width);
+    activation_back(first, count, at, low, d_first, lower);
+    kernels::multiply_sparse_transposed(shape.in, width, count, floats(input) + at * row, row, lower,
+                                        floats(d_first.weight), /*add=*/true);
   }
 }
 

@@ -52,7 +52,7 @@ const at::Tensor& BicnetPolicy::action_values(const at::Tensor& observations) {
 const at::Tensor& MlpPolicy::action_values(const at::Tensor& observations) {
   const c10::NoGradGuard no_grad;
   MlpPass& pass = passes_.of(observations);
-  forward(*net_, rows_of(observations, net_->parameters()), pass);
+  forward(*net_, rows_of(observations, net_->parameters()), pass, /*keep=*/false);
   return output_ = answer_to(observations, pass.output);
 }
 

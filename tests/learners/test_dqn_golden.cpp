@@ -20,7 +20,8 @@ using recorded::require_near;
 TEST_CASE("five updates of DQN, VDN and QMIX equal those of a plain implementation", "[golden]") {
   const std::string algo = GENERATE("dqn", "vdn", "qmix");
   const auto recording = files::load_state_dict(test_data(algo + "_updates.pth"));
-  const learners::LearnerOptions options = recorded::dqn_options(algo);
+  learners::LearnerOptions options = recorded::dqn_options(algo);
+  options.library_products = GENERATE(false, true);
   const auto learner = learners::make_learner(options);
   const nets::NamedTensors state = learner->state();
   nets::copy_state(part(recording, "net0."), part(state, "net."), "net0");

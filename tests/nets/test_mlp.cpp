@@ -31,7 +31,7 @@ TEST_CASE("an Mlp's passes equal automatic differentiation", "[parity]") {
   for (const auto& [norm, by_library] :
        {std::pair{true, false}, {false, false}, {true, true}, {false, true}}) {
     for (const auto& [rows, in, hidden] :
-         {std::tuple{70, 277, 256}, std::tuple{1, 5, 3}, std::tuple{33, 30, 24}}) {
+         {std::tuple{70, 277, 256}, std::tuple{1, 5, 3}, std::tuple{33, 30, 24}, std::tuple{600, 30, 32}}) {
       CAPTURE(norm, by_library, rows, in, hidden);
       nets::Mlp net({in, hidden, 4, norm}, at::kCPU, "q_net", by_library);
       net.init(7);
@@ -46,6 +46,9 @@ TEST_CASE("an Mlp's passes equal automatic differentiation", "[parity]") {
         const at::Tensor expected = plain(p, norm, x);
         nets::forward(net, with_one(x), pass);
         REQUIRE(difference(pass.output, expected.detach()) < 1e-5);
+        nets::MlpPass only_forward;
+        nets::forward(net, with_one(x), only_forward, /*keep=*/false);
+        CHECK(at::equal(only_forward.output, pass.output));
         nets::backward(net, with_one(x), d, pass, gradients);
         for (at::Tensor& t : p) t.mutable_grad().reset();
         (expected * d).sum().backward();

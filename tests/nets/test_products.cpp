@@ -70,6 +70,11 @@ TEST_CASE("products that skip zeros have the same bits", "[parity]") {
           kernels::multiply_sparse_transposed(m, n, p, upright.data_ptr<float>(), m, b.data_ptr<float>(),
                                               product.data_ptr<float>());
           REQUIRE(at::equal(product, plain));
+          kernels::multiply(m, n, p, {upright.data_ptr<float>(), 1, m}, {b.data_ptr<float>(), n, 1},
+                            plain.data_ptr<float>(), n, /*add=*/true);
+          kernels::multiply_sparse_transposed(m, n, p, upright.data_ptr<float>(), m, b.data_ptr<float>(),
+                                              product.data_ptr<float>(), /*add=*/true);
+          REQUIRE(at::equal(product, plain));
         }
       }
     }

@@ -11,13 +11,14 @@ inline constexpr double kNormEpsilon = 1e-5;
 
 /// out = max(gain * (z + bias - mean) / sqrt(variance + kNormEpsilon) + shift, 0), mean and variance over each row.
 /// Shapes  z, out [rows, width], contiguous; bias, gain, shift [width]; inverse_deviation [rows]. z is overwritten by
-///         its normalised form, which the backward pass reads, as it does inverse_deviation and out.
+///         its normalised form, which the backward pass reads, as it does inverse_deviation and out; or `out` is z, and
+///         no backward pass can follow.
 /// Threads the calling one. The result depends only on shapes and values.
 void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const float* gain,
                const float* shift, float* z, float* inverse_deviation, float* out);
 
-/// The gradients of a scalar loss: `d` holds dL/d(out) and is overwritten by dL/dz; d_bias, d_gain, d_shift are
-/// overwritten.
+/// The gradients of a scalar loss: `d` holds dL/d(out) and is overwritten by dL/dz; those of bias, gain and shift are added
+/// to d_bias, d_gain and d_shift.
 /// Shapes  as above; `normal` is z after norm_relu.
 void norm_relu_backward(std::int64_t rows, std::int64_t width, const float* gain, const float* normal,
                         const float* inverse_deviation, const float* out, float* d, float* d_bias,
@@ -26,7 +27,7 @@ void norm_relu_backward(std::int64_t rows, std::int64_t width, const float* gain
 /// The same without the norm: out = max(z + bias, 0) in place of z.
 void bias_relu(std::int64_t rows, std::int64_t width, const float* bias, float* z);
 
-/// `d` holds dL/d(out) and is overwritten by dL/dz; d_bias is overwritten.
+/// `d` holds dL/d(out) and is overwritten by dL/dz, whose rows are added to d_bias.
 void bias_relu_backward(std::int64_t rows, std::int64_t width, const float* out, float* d, float* d_bias);
 
 /// out = hidden * weight^T + bias, for a handful of outputs.
@@ -34,7 +35,7 @@ void bias_relu_backward(std::int64_t rows, std::int64_t width, const float* out,
 void few_outputs(std::int64_t rows, std::int64_t width, std::int64_t outputs, const float* hidden,
                  const float* weight, const float* bias, float* out);
 
-/// d_hidden = d_out * weight, d_weight = d_out^T * hidden, d_bias = the sum of d_out's rows; all overwritten.
+/// d_hidden = d_out * weight; d_out^T * hidden is added to d_weight, and d_out's rows to d_bias.
 void few_outputs_backward(std::int64_t rows, std::int64_t width, std::int64_t outputs, const float* hidden,
                           const float* weight, const float* d_out, float* d_hidden, float* d_weight,
                           float* d_bias);

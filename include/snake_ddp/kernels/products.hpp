@@ -27,9 +27,9 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, Matr
 void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
                      const float* b, float* out, std::int64_t out_row);
 
-/// Likewise out = a^T * b, the gradient of a layer's weights.
+/// Likewise out = a^T * b, the gradient of a layer's weights; with `add`, added to out's contents.
 /// Shapes  a [p, m] with rows `a_row` apart, b [p, n] and out [m, n] contiguous.
 void multiply_sparse_transposed(std::int64_t m, std::int64_t n, std::int64_t p, const float* a,
-                                std::int64_t a_row, const float* b, float* out);
+                                std::int64_t a_row, const float* b, float* out, bool add = false);
 
 }  // namespace snake_ddp::kernels

@@ -22,10 +22,12 @@ struct GruShape {
 /// The parameters of one network. Rows of inputs carry one more column, [.., in + 1], as DenseNet's do; it is not read.
 class GruNet {
  public:
-  /// `name` starts the linear layers' names in files.
-  GruNet(GruShape shape, at::Device device, std::string name);
+  /// `name` starts the linear layers' names in files. `by_library`: pass through ATen's operators, as on every device
+  /// but the CPU.
+  GruNet(GruShape shape, at::Device device, std::string name, bool by_library = false);
 
   [[nodiscard]] const GruShape& shape() const { return shape_; }
+  [[nodiscard]] bool by_library() const { return by_library_; }
   [[nodiscard]] FlatParameters& parameters() { return parameters_; }
   [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
@@ -44,6 +46,7 @@ class GruNet {
   GruShape shape_;
   FlatParameters parameters_;
   std::string name_;
+  bool by_library_;
 };
 
 /// Are these the weights of a GruNet, rather than of an Mlp?
@@ -53,33 +56,34 @@ bool is_gru_net(const NamedTensors& weights);
 /// Throws  FileError if the tensors are not of this network. `what` names the source.
 GruShape gru_shape_of(const NamedTensors& weights, const std::string& name, const std::string& what);
 
-/// A forward pass over steps, and what its backward pass needs.
+/// A forward pass over T steps of R rows, and what its backward pass needs of the K last ones. Reused from call to call:
+/// no allocation while no size grows.
 struct GruPass {
-  at::Tensor first;  // [T R, hidden], after the ReLU
-  struct Step {
-    at::Tensor before;                    // [R, hidden], the state that it begins with
-    at::Tensor reset, update, candidate;  // [R, hidden]
-    at::Tensor recurrent;  // [R, hidden], the state's part of the candidate, before the reset gate
-    at::Tensor after;      // [R, hidden]
-  };
-  std::vector<Step> steps;
-  at::Tensor output;  // [T, R, out]
+  std::int64_t from = 0;  // the first of the K steps
+  at::Tensor first;       // [K, R, hidden], after the ReLU
+  at::Tensor gates;       // [K, R, 3 hidden]: reset, update and candidate
+  at::Tensor recurrent;   // [K, R, hidden], the state's part of the candidate, before the reset gate
+  at::Tensor states;      // [T + 1, R, hidden]: before the first step, and after each
+  at::Tensor output;      // [T - from, R, out]
+  // Scratch of the backward pass.
+  at::Tensor d_states, transposed;
 };
 
-/// Shapes  input [T, R, in + 1]; state [R, hidden] before the first step; there [T, R, 1]: the factor for the state after each
-///         step, 0 where there is no row and the next step starts from nothing. Fills `pass`.
+/// Shapes  input [T, R, in + 1]; state [R, hidden] before the first step, undefined where it is 0; there [T, R, 1]: the
+///         factor for the state after each step, 0 where there is no row and the next step starts from nothing. All
+///         contiguous. Fills `pass`, its outputs from step `from` on; without `keep` no backward pass can follow.
 void forward(const GruNet& net, const at::Tensor& input, const at::Tensor& state, const at::Tensor& there,
-             GruPass& pass);
+             GruPass& pass, std::int64_t from = 0, bool keep = true);
 
 /// One step of play: `pass.output` is [1, B n, out].
 /// Shapes  observations [B, n, in + 1] on the network's device; memory [B, n, hidden] in main memory, the state, which
 ///         is overwritten.
 void step(const GruNet& net, const at::Tensor& observations, at::Tensor& memory, GruPass& pass);
 
-/// Gradients of a scalar loss with respect to the parameters, through the steps from `first` to `last`; earlier steps
-/// count as constants.
-/// Shapes  d_output [last - first + 1, R, out]; `gradients` has the network's layout and is overwritten.
-void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& there, const GruPass& pass,
-              std::int64_t first, std::int64_t last, const at::Tensor& d_output, FlatParameters& gradients);
+/// Gradients of a scalar loss with respect to the parameters, through the steps from pass.from to `last`; earlier steps
+/// count as constants. Consumes `pass`: one backward pass per forward pass.
+/// Shapes  d_output [last - pass.from + 1, R, out]; `gradients` has the network's layout and is overwritten.
+void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& there, GruPass& pass,
+              std::int64_t last, const at::Tensor& d_output, FlatParameters& gradients);
 
 }  // namespace snake_ddp::nets

@@ -23,9 +23,11 @@ struct MixerShape {
 /// The constant in s is the hypernetworks' bias.
 class Mixer {
  public:
-  Mixer(MixerShape shape, at::Device device);
+  /// `by_library`: pass through ATen's operators, as on every device but the CPU.
+  Mixer(MixerShape shape, at::Device device, bool by_library = false);
 
   [[nodiscard]] const MixerShape& shape() const { return shape_; }
+  [[nodiscard]] bool by_library() const { return by_library_; }
   [[nodiscard]] FlatParameters& parameters() { return parameters_; }
   [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
@@ -40,23 +42,24 @@ class Mixer {
  private:
   MixerShape shape_;
   FlatParameters parameters_;
+  bool by_library_;
 };
 
-/// A forward pass and what its backward pass needs.
+/// A forward pass and what its backward pass needs. Reused from call to call.
 struct MixerPass {
-  at::Tensor hyper;   // [B, (n + 3) e] before the absolute values
-  at::Tensor before;  // [B, e] before elu
-  at::Tensor hidden;  // [B, e]
-  at::Tensor value;   // [B, e] relu(s H4)
+  at::Tensor
+      hyper;  // [B, (n + 3) e] before the absolute values; the backward pass turns it into its gradient
+  at::Tensor hidden;  // [B, e] after elu
   at::Tensor output;  // [B, 1]
+  at::Tensor d_q;     // [B, n], of the backward pass
 };
 
-/// Shapes  state [B, state], q [B, n]; fills `pass`.
+/// Shapes  state [B, state], q [B, n], contiguous; fills `pass`.
 void forward(const Mixer& mixer, const at::Tensor& state, const at::Tensor& q, MixerPass& pass);
 
-/// Gradients of a scalar loss.
-/// Shapes  d_output [B, 1]; `gradients` has the mixer's layout and is overwritten; returns dL/dq [B, n].
-at::Tensor backward(const Mixer& mixer, const at::Tensor& state, const at::Tensor& q,
-                    const at::Tensor& d_output, const MixerPass& pass, FlatParameters& gradients);
+/// Gradients of a scalar loss. Consumes `pass`: one backward pass per forward pass.
+/// Shapes  d_output [B, 1]; `gradients` has the mixer's layout and is overwritten; dL/dq goes to pass.d_q.
+void backward(const Mixer& mixer, const at::Tensor& state, const at::Tensor& q, const at::Tensor& d_output,
+              MixerPass& pass, FlatParameters& gradients);
 
 }  // namespace snake_ddp::nets

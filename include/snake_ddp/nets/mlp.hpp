@@ -69,8 +69,8 @@ struct MlpPass {
   at::Tensor d_upper, d_lower, transposed;
 };
 
-/// Shapes  input [R, in + 1]; fills `pass`.
-void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass);
+/// Shapes  input [R, in + 1]; fills `pass`; without `keep` only its output, and no backward pass can follow.
+void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep = true);
 
 /// Gradients of a scalar loss with respect to the parameters.
 /// Shapes  d_output [R, out] = dL/d(output); `gradients` has the network's layout and is overwritten.

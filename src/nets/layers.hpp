@@ -1,0 +1,38 @@
+// Parts of layers, by the library's operators on any device, or by our own kernels in main memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace snake_ddp::nets {
+
+/// out = left * right, or out += left * right.
+/// Shapes  left [m, p], right [p, n] with adjacent columns, out [m, n] likewise.
+/// Threads ATen's share the rows of our own products; each element is the same sum on whichever thread.
+void product(bool by_library, at::Tensor out, const at::Tensor& left, const at::Tensor& right,
+             bool add = false);
+
+/// out = left * right, the same bits as `product`, where many elements of left are 0: our own products skip them.
+/// Shapes  as above; left may be a transposed view, out and right are contiguous.
+/// Threads the calling one.
+void sparse_product(bool by_library, at::Tensor out, const at::Tensor& left, const at::Tensor& right);
+
+/// `weight` transposed, as the right factor of a product: a view for the library, a copy in `scratch` for ours.
+at::Tensor transposed(bool by_library, const at::Tensor& weight, at::Tensor& scratch);
+
+/// z = max(z + bias, 0) in place.
+/// Shapes  z [R, width], contiguous; bias [width].
+void bias_relu(bool by_library, at::Tensor z, const at::Tensor& bias);
+
+/// `d` holds dL/d(out) and becomes dL/dz; d_bias is overwritten.
+void bias_relu_back(bool by_library, const at::Tensor& out, at::Tensor d, at::Tensor d_bias);
+
+/// out = hidden * weight^T + bias, for a handful of outputs.
+/// Shapes  hidden [R, width], weight [outputs, width], bias [outputs], out [R, outputs]; all contiguous.
+void few_outputs(bool by_library, const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
+                 at::Tensor out);
+
+/// The gradients of its arguments, from dL/d(out); all overwritten.
+void few_outputs_back(bool by_library, const at::Tensor& hidden, const at::Tensor& weight,
+                      const at::Tensor& d_out, at::Tensor d_hidden, at::Tensor d_weight, at::Tensor d_bias);
+
+}  // namespace snake_ddp::nets
