@@ -56,7 +56,9 @@ def main(folder):
         archive.extractall(source)
     (unpacked,) = source.iterdir()
     scripts = sysconfig.get_path("scripts")  # cmake and ninja
+    # Relative paths in the sources that CMake generates, so that the compiler cache serves other clones too.
     run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", wheels, unpacked,
+        "-C", "cmake.define.CMAKE_UNITY_BUILD_RELOCATABLE=ON",
         env={**os.environ, "PATH": f"{scripts}:{os.environ['PATH']}"})  # fmt: skip
     (wheel,) = wheels.glob("*.whl")
     venv.create(environment)
