@@ -62,9 +62,11 @@ std::set<int> best_of(const play::Reasons& reasons, std::size_t snake) {
 
 TEST_CASE("a game that is explained is the same game, and each move made is one of the best that were seen",
           "[property]") {
-  const std::map<Why, play::MakeMover> movers = {{Why::kValues, champion::bare()},
-                                                 {Why::kLook, champion::searching(spec_of("look4"))},
-                                                 {Why::kTree, champion::searching(spec_of("puct30"))}};
+  const bool slow = boards::kSlowdown > 1;
+  const std::map<Why, play::MakeMover> movers = {
+      {Why::kValues, champion::bare()},
+      {Why::kLook, champion::searching(spec_of(slow ? "look2" : "look4"))},
+      {Why::kTree, champion::searching(spec_of(slow ? "puct10" : "puct30"))}};
   for (const auto& [kind, mover] : movers) {
     const Watched plain = played(mover, false), explained = played(mover, true);
     CHECK(plain.boards == explained.boards);
