@@ -1,5 +1,6 @@
 """The scripts, the test report, and the README's commands."""
 
+import functools
 import json
 import os
 import pathlib
@@ -460,8 +461,13 @@ def check_training_flags(words):
     assert done.returncode == 0, done.stderr
 
 
+@functools.cache
+def help_of(tool):
+    return run_here([sys.executable, "-m", tool, "--help"]).stdout
+
+
 def check_flags_of(tool, words):
-    known = run_here([sys.executable, "-m", tool, "--help"]).stdout.replace("_", "-")
+    known = help_of(tool).replace("_", "-")
     for word in words:
         if word.startswith("--"):
             assert re.search(re.escape(word.split("=")[0].replace("_", "-")) + r"\b", known), f"{tool} has no {word}"
