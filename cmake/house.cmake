@@ -109,9 +109,10 @@ function(sd_test name)
   endforeach()
 endfunction()
 
-# sd_pytest(<file without .py> LABEL <label> [ALONE] [READS] [PYTHON <path>]): a pytest file that drives the built
+# sd_pytest(<file without .py> LABEL <label> [ALONE] [READS] [COST <seconds>] [PYTHON <path>]): a pytest file that drives the built
 # programs. ALONE: nothing else runs at the same time, because its result depends on the programs' speed. READS: it
-# starts no programs, only reads files. PYTHON: the interpreter.
+# starts no programs, only reads files. COST: about how long it takes; ctest starts long ones first, so that none runs alone
+# at the end, also in a new build folder, where it has not measured them yet. PYTHON: the interpreter.
 function(sd_pytest name)
   cmake_parse_arguments(T "ALONE;READS" "LABEL;TIMEOUT;COST;PYTHON" "" ${ARGN})
   if(NOT T_TIMEOUT)
