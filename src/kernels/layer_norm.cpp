@@ -2,88 +2,138 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
-// The build lets the compiler reorder sums in this file, so that plain loops become vector instructions.
+#include "snake_ddp/base/simd.hpp"
+
 namespace snake_ddp::kernels {
-
-void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const float* gain,
-               const float* shift, float* z, float* inverse_deviation, float* out) {
-  const float share = 1.0F / static_cast<float>(width);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    float* row = z + r * width;
-    float* to = out + r * width;
-    float sum = 0.0F;
-    for (std::int64_t j = 0; j < width; ++j) {
-      row[j] += bias[j];
-      sum += row[j];
-    }
-    const float mean = sum * share;
-    float squares = 0.0F;
-    for (std::int64_t j = 0; j < width; ++j) squares += (row[j] - mean) * (row[j] - mean);
-    const float inverse = 1.0F / std::sqrt(squares * share + static_cast<float>(kNormEpsilon));
-    inverse_deviation[r] = inverse;
-    if (to == row) {  // the same bits as below: the normal form is rounded first
-      for (std::int64_t j = 0; j < width; ++j) row[j] = (row[j] - mean) * inverse;
-      for (std::int64_t j = 0; j < width; ++j) {
-        const float value = row[j] * gain[j] + shift[j];
-        row[j] = value > 0.0F ? value : 0.0F;
-      }
-      continue;
-    }
-    for (std::int64_t j = 0; j < width; ++j) {
-      const float normal = (row[j] - mean) * inverse;
-      row[j] = normal;
-      const float value = normal * gain[j] + shift[j];
-      to[j] = value > 0.0F ? value : 0.0F;
-    }
-  }
-}
-
 namespace {
 
-// One row of the backward pass. The pointers do not alias, which the compiler must know to keep eight or sixteen
-// columns in flight.
-void row_backward(std::int64_t width, const float* __restrict gain, const float* __restrict x,
-                  const float* __restrict y, float inverse, float* __restrict g, float* __restrict d_bias,
-                  float* __restrict d_gain, float* __restrict d_shift) {
-  float sum = 0.0F, along = 0.0F;
-  for (std::int64_t j = 0; j < width; ++j) {
-    const float open = g[j] * static_cast<float>(y[j] > 0.0F);
-    const float scaled = open * gain[j];
-    d_shift[j] += open;
-    d_gain[j] += open * x[j];
-    g[j] = scaled;
-    sum += scaled;
-    along += scaled * x[j];
+using base::kLanes;
+using base::Vector;
+
+// Sums of so many vectors are under way at once: each addition would otherwise wait for the one before.
+constexpr int kSums = 4;
+
+template <class T>
+T get(const float* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <class T>
+void put(float* to, T value) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+template <class T>
+T positive(T value) {
+  return value > T{} ? value : T{};
+}
+
+// Calls column(kind, j, sum) for all columns of a row. `kind` has the type of what column j begins: a vector, or at the
+// row's end a float. `sum` is the sum of `Sum` that it may add to.
+template <class Column>
+[[gnu::always_inline]] inline void columns(std::int64_t width, const Column& column) {
+  std::int64_t j = 0;
+  for (; j + kSums * kLanes <= width; j += kSums * kLanes) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kSums; ++s) column(Vector{}, j + s * kLanes, s);
   }
+  for (; j + kLanes <= width; j += kLanes) column(Vector{}, j, 0);
+  for (; j < width; ++j) column(0.0F, j, 0);
+}
+
+struct Sum {
+  Vector vectors[kSums] = {};
+  float rest = 0.0F;
+
+  void add(int sum, Vector value) { vectors[sum] += value; }
+  void add(int /*sum*/, float value) { rest += value; }
+  [[nodiscard]] float total() const {
+    return base::sum_of((vectors[0] + vectors[1]) + (vectors[2] + vectors[3])) + rest;
+  }
+};
+
+// The pointers do not alias, which the compiler must know to keep several columns in flight; `normal` and `out` may be
+// `z`, column by column.
+template <bool kKeep>
+float norm_relu_row(std::int64_t width, const float* __restrict bias, const float* __restrict gain,
+                    const float* __restrict shift, float* z, float* out) {
   const float share = 1.0F / static_cast<float>(width);
-  sum *= share;
-  along *= share;
-  for (std::int64_t j = 0; j < width; ++j) {
-    const float d = (g[j] - sum - x[j] * along) * inverse;
-    g[j] = d;
-    d_bias[j] += d;
-  }
+  Sum sum, squares;
+  columns(width, [&](auto kind, std::int64_t j, int s) {
+    using T = decltype(kind);
+    const T value = get<T>(z + j) + get<T>(bias + j);
+    put(z + j, value);
+    sum.add(s, value);
+  });
+  const float mean = sum.total() * share;
+  columns(width, [&](auto kind, std::int64_t j, int s) {
+    const auto centred = get<decltype(kind)>(z + j) - mean;
+    squares.add(s, centred * centred);
+  });
+  const float inverse = 1.0F / std::sqrt(squares.total() * share + static_cast<float>(kNormEpsilon));
+  columns(width, [&](auto kind, std::int64_t j, int /*s*/) {
+    using T = decltype(kind);
+    const T normal = (get<T>(z + j) - mean) * inverse;
+    if constexpr (kKeep) put(z + j, normal);
+    put(out + j, positive<T>(normal * get<T>(gain + j) + get<T>(shift + j)));
+  });
+  return inverse;
+}
+
+void norm_relu_row_backward(std::int64_t width, const float* __restrict gain, const float* __restrict normal,
+                            const float* __restrict out, float inverse, float* __restrict d,
+                            float* __restrict d_bias, float* __restrict d_gain, float* __restrict d_shift) {
+  Sum sum, along;
+  columns(width, [&](auto kind, std::int64_t j, int s) {
+    using T = decltype(kind);
+    const T x = get<T>(normal + j);
+    const T open = get<T>(out + j) > T{} ? get<T>(d + j) : T{};
+    put(d_shift + j, get<T>(d_shift + j) + open);
+    put(d_gain + j, get<T>(d_gain + j) + open * x);
+    const T scaled = open * get<T>(gain + j);
+    put(d + j, scaled);
+    sum.add(s, scaled);
+    along.add(s, scaled * x);
+  });
+  const float share = 1.0F / static_cast<float>(width);
+  const float mean = sum.total() * share, slope = along.total() * share;
+  columns(width, [&](auto kind, std::int64_t j, int /*s*/) {
+    using T = decltype(kind);
+    const T value = (get<T>(d + j) - mean - get<T>(normal + j) * slope) * inverse;
+    put(d + j, value);
+    put(d_bias + j, get<T>(d_bias + j) + value);
+  });
 }
 
 }  // namespace
+
+void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const float* gain,
+               const float* shift, float* z, float* inverse_deviation, float* out) {
+  const auto row = out == z ? norm_relu_row<false> : norm_relu_row<true>;
+  for (std::int64_t r = 0; r < rows; ++r)
+    inverse_deviation[r] = row(width, bias, gain, shift, z + r * width, out + r * width);
+}
 
 void norm_relu_backward(std::int64_t rows, std::int64_t width, const float* gain, const float* normal,
                         const float* inverse_deviation, const float* out, float* d, float* d_bias,
                         float* d_gain, float* d_shift) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    row_backward(width, gain, normal + r * width, out + r * width, inverse_deviation[r], d + r * width,
-                 d_bias, d_gain, d_shift);
+    norm_relu_row_backward(width, gain, normal + r * width, out + r * width, inverse_deviation[r],
+                           d + r * width, d_bias, d_gain, d_shift);
   }
 }
 
 void bias_relu(std::int64_t rows, std::int64_t width, const float* bias, float* z) {
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = z + r * width;
-    for (std::int64_t j = 0; j < width; ++j) {
-      const float value = row[j] + bias[j];
-      row[j] = value > 0.0F ? value : 0.0F;
-    }
+    columns(width, [&](auto kind, std::int64_t j, int /*s*/) {
+      using T = decltype(kind);
+      put(row + j, positive<T>(get<T>(row + j) + get<T>(bias + j)));
+    });
   }
 }
 
@@ -91,10 +141,12 @@ void bias_relu_backward(std::int64_t rows, std::int64_t width, const float* out,
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* y = out + r * width;
     float* g = d + r * width;
-    for (std::int64_t j = 0; j < width; ++j) {
-      g[j] = y[j] > 0.0F ? g[j] : 0.0F;
-      d_bias[j] += g[j];
-    }
+    columns(width, [&](auto kind, std::int64_t j, int /*s*/) {
+      using T = decltype(kind);
+      const T open = get<T>(y + j) > T{} ? get<T>(g + j) : T{};
+      put(g + j, open);
+      put(d_bias + j, get<T>(d_bias + j) + open);
+    });
   }
 }
 
@@ -104,31 +156,32 @@ void few_outputs(std::int64_t rows, std::int64_t width, std::int64_t outputs, co
     const float* h = hidden + r * width;
     for (std::int64_t o = 0; o < outputs; ++o) {
       const float* w = weight + o * width;
-      float sum = 0.0F;
-      for (std::int64_t j = 0; j < width; ++j) sum += h[j] * w[j];
-      out[r * outputs + o] = sum + bias[o];
+      Sum sum;
+      columns(width, [&](auto kind, std::int64_t j, int s) {
+        using T = decltype(kind);
+        sum.add(s, get<T>(h + j) * get<T>(w + j));
+      });
+      out[r * outputs + o] = sum.total() + bias[o];
     }
   }
 }
 
-namespace {
-
-void add_scaled(std::int64_t width, float factor, const float* __restrict from, float* __restrict to) {
-  for (std::int64_t j = 0; j < width; ++j) to[j] += factor * from[j];
-}
-
-}  // namespace
-
 void few_outputs_backward(std::int64_t rows, std::int64_t width, std::int64_t outputs, const float* hidden,
                           const float* weight, const float* d_out, float* d_hidden, float* d_weight,
                           float* d_bias) {
+  const auto add_scaled = [&](float factor, const float* from, float* to) {
+    columns(width, [&](auto kind, std::int64_t j, int /*s*/) {
+      using T = decltype(kind);
+      put(to + j, get<T>(to + j) + factor * get<T>(from + j));
+    });
+  };
   std::fill(d_hidden, d_hidden + rows * width, 0.0F);
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t o = 0; o < outputs; ++o) {
       const float slope = d_out[r * outputs + o];
       if (slope == 0.0F) continue;  // in Q-learning one output per row has a gradient
-      add_scaled(width, slope, weight + o * width, d_hidden + r * width);
-      add_scaled(width, slope, hidden + r * width, d_weight + o * width);
+      add_scaled(slope, weight + o * width, d_hidden + r * width);
+      add_scaled(slope, hidden + r * width, d_weight + o * width);
       d_bias[o] += slope;
     }
   }

@@ -7,6 +7,10 @@
 #include <type_traits>
 #include <utility>
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/simd.hpp"
 
@@ -91,22 +95,22 @@ inline void transpose(Vector* rows) {
   if constexpr (kSize > 1) transpose<kSize / 2>(rows);
 }
 
-// Some columns of b that lies transposed, square by square; zeros after the last one.
-template <int kColumns>
-void pack_transposed(std::int64_t depth, std::int64_t columns, const float* from, const MatrixView& b,
-                     float* packed) {
+// Some columns of b that is transposed in memory, square by square, to rows of `packed_row` floats, a multiple of kLanes;
+// zeros after the last column.
+inline void pack_transposed(std::int64_t depth, std::int64_t columns, const float* from, const MatrixView& b,
+                            std::int64_t packed_row, float* packed) {
   const std::int64_t whole = b.row == 1 ? depth / kLanes * kLanes : 0;
-  for (std::int64_t left = 0; left < kColumns; left += kLanes) {
+  for (std::int64_t left = 0; left < packed_row; left += kLanes) {
     const bool square = left + kLanes <= columns;
     for (std::int64_t k = 0; square && k < whole; k += kLanes) {
       Vector rows[kLanes];
       for (int j = 0; j < kLanes; ++j) rows[j] = load(from + (left + j) * b.column + k);
       transpose(rows);
-      for (int i = 0; i < kLanes; ++i) store(packed + (k + i) * kColumns + left, rows[i]);
+      for (int i = 0; i < kLanes; ++i) store(packed + (k + i) * packed_row + left, rows[i]);
     }
     for (std::int64_t k = square ? whole : 0; k < depth; ++k) {
       for (std::int64_t j = left; j < left + kLanes; ++j)
-        packed[k * kColumns + j] = j < columns ? from[k * b.row + j * b.column] : 0.0F;
+        packed[k * packed_row + j] = j < columns ? from[k * b.row + j * b.column] : 0.0F;
     }
   }
 }
@@ -124,7 +128,7 @@ void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixVi
       const float* right = b.data + first * b.row + left;
       std::int64_t right_row = b.row;
       if (b.column != 1) {
-        pack_transposed<kColumns>(depth, columns, b.data + first * b.row + left * b.column, b, packed);
+        pack_transposed(depth, columns, b.data + first * b.row + left * b.column, b, kColumns, packed);
         right = packed;
         right_row = kColumns;
       } else if (columns < kColumns || (m > kFewRows && depth > kShortDepth)) {
@@ -156,8 +160,11 @@ void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixVi
 // shares among rows. It pays off up to this share of nonzero elements.
 constexpr double kMostOthers = 0.4;
 constexpr std::int64_t kSampled = 32;  // rows
-constexpr int kSparseVectors = 4;      // of sums at a time
-constexpr std::int64_t kSparseColumns = kSparseVectors * kLanes;
+// Columns of b at a time: of a few hundred rows, the first cache holds that many.
+constexpr std::int64_t kSparseColumns = 32;
+constexpr int kSparseVectors = kSparseColumns / kLanes;
+// Rows of a at a time: enough sums to hide the latency of an addition.
+constexpr int kSparseRows = 8 / kSparseVectors;
 
 bool many_zeros(std::int64_t rows, std::int64_t columns, const float* a, std::int64_t a_row) {
   rows = std::min(rows, kSampled);
@@ -168,108 +175,116 @@ bool many_zeros(std::int64_t rows, std::int64_t columns, const float* a, std::in
   return static_cast<double>(others) < kMostOthers * static_cast<double>(rows * columns);
 }
 
-// Elements that are not 0, in order.
-struct Element {
-  float value;
-  std::int32_t place;
-};
+// The elements of a row that are not 0, in order, and their places in it. Both arrays have room for a vector more.
+struct Elements {
+  float* values;
+  std::int32_t* places;
 
-// Appends element `place` to `list` if it is not 0.
-inline Element* append(Element* list, float value, std::int64_t place) {
-  *list = {value, static_cast<std::int32_t>(place)};
-  return list + ((std::bit_cast<std::uint32_t>(value) << 1) != 0 ? 1 : 0);
-}
-
-template <int kVectors>
-struct Sums {
-  Vector of[kVectors] = {};
-  void put(bool add, float* out) const {
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) store(out + v * kLanes, add ? load(out + v * kLanes) + of[v] : of[v]);
+  // Writes those of a row there. Returns their number.
+  std::int64_t find(const float* row, std::int64_t size) const {
+    std::int64_t count = 0, k = 0;
+#if defined(__AVX512F__)
+    __m512i at = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    for (; k + kLanes <= size; k += kLanes, at = _mm512_add_epi32(at, _mm512_set1_epi32(kLanes))) {
+      const __m512 x = _mm512_loadu_ps(row + k);
+      const __mmask16 other = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NEQ_UQ);
+      _mm512_storeu_ps(values + count, _mm512_maskz_compress_ps(other, x));
+      _mm512_storeu_si512(places + count, _mm512_maskz_compress_epi32(other, at));
+      count += std::popcount(static_cast<unsigned>(other));
+    }
+#endif
+    for (; k < size; ++k) {
+      values[count] = row[k];
+      places[count] = static_cast<std::int32_t>(k);
+      count += (std::bit_cast<std::uint32_t>(row[k]) << 1) != 0 ? 1 : 0;
+    }
+    return count;
   }
 };
 
-// Adds to the sums: each of these elements of a times the row of b at its place.
+// kSparseRows rows of out, kVectors of their columns: for each row the sum of its elements times b's rows at their places.
+// Shapes  row i has the elements from first[i] up to first[i + 1].
 template <int kVectors>
-[[gnu::always_inline]] inline void add_at(const Element* first, const Element* last, const float* b,
-                                          std::int64_t b_row, Sums<kVectors>& sums) {
-  for (; first != last; ++first) {
-    const float* right = b + first->place * b_row;
+[[gnu::always_inline]] inline void sparse_block(const Elements& all, const std::int64_t* first, int rows,
+                                                const float* b, std::int64_t b_row, bool add, float* out,
+                                                std::int64_t out_row) {
+  Vector sums[kSparseRows][kVectors] = {};
+  const auto add_element = [&](int row, std::int64_t at) {
+    const float* right = b + all.places[at] * b_row;
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) sums.of[v] += first->value * load(right + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) sums[row][v] += all.values[at] * load(right + v * kLanes);
+  };
+  std::int64_t together = rows == kSparseRows ? first[1] - first[0] : 0;
+  for (int i = 1; i < kSparseRows && together > 0; ++i)
+    together = std::min(together, first[i + 1] - first[i]);
+  for (std::int64_t k = 0; k < together; ++k) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kSparseRows; ++i) add_element(i, first[i] + k);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kSparseRows; ++i) {
+    if (i >= rows) break;
+    for (std::int64_t at = first[i] + together; at < first[i + 1]; ++at) add_element(i, at);
+    float* to = out + i * out_row;
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v, to += kLanes) store(to, add ? load(to) + sums[i][v] : sums[i][v]);
   }
 }
 
-// Two rows at once: the additions of one hide the latency of the other's.
-template <int kVectors>
-[[gnu::always_inline]] inline void add_at(const Element* first, const Element* last, const Element* other,
-                                          const Element* other_last, const float* b, std::int64_t b_row,
-                                          Sums<kVectors>& sums, Sums<kVectors>& other_sums) {
-  for (; first != last && other != other_last; ++first, ++other) {
-    const float *right = b + first->place * b_row, *other_right = b + other->place * b_row;
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) sums.of[v] += first->value * load(right + v * kLanes);
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) other_sums.of[v] += other->value * load(other_right + v * kLanes);
+// out = a * b, where row(i) is row i of a, called for the m rows in order. Callers split sums where `multiply` does:
+// otherwise their bits would differ.
+// Shapes  a [m, depth] with depth <= kDepth, b [depth, n] contiguous.
+template <class Row>
+void multiply_elements(std::int64_t m, std::int64_t n, std::int64_t depth, const Row& row, const float* b,
+                       bool add, float* out, std::int64_t out_row) {
+  constexpr std::int64_t kRows = 256, kElements = 24 * 1024;
+  static_assert(2 * kDepth < kElements);
+  alignas(64) float packed[kDepth * kSparseColumns], values[kElements];
+  std::int32_t places[kElements];
+  std::int64_t first[kRows + 1];
+  for (std::int64_t top = 0; top < m;) {
+    // As many rows as there is room for; then the same columns of b for all of them.
+    std::int64_t rows = 0;
+    first[0] = 0;
+    for (; rows < kRows && top + rows < m && first[rows] + depth + kLanes <= kElements; ++rows) {
+      const Elements list{values + first[rows], places + first[rows]};
+      first[rows + 1] = first[rows] + list.find(row(top + rows), depth);
+    }
+    const auto columns = [&](std::int64_t left, auto vectors) {
+      const float* right = b + left;
+      std::int64_t right_row = n;
+      if (rows > kFewRows) {  // contiguous, so that they do not compete for a few cache sets
+        right_row = vectors * kLanes;
+        for (std::int64_t k = 0; k < depth; ++k)
+          std::memcpy(packed + k * right_row, b + left + k * n, vectors * sizeof(Vector));
+        right = packed;
+      }
+      for (std::int64_t i = 0; i < rows; i += kSparseRows) {
+        sparse_block<vectors>({values, places}, first + i,
+                              static_cast<int>(std::min<std::int64_t>(kSparseRows, rows - i)), right,
+                              right_row, add, out + (top + i) * out_row + left, out_row);
+      }
+    };
+    std::int64_t left = 0;
+    for (; left + kSparseColumns <= n; left += kSparseColumns)
+      columns(left, std::integral_constant<int, kSparseVectors>());
+    for (; left < n; left += kLanes) columns(left, std::integral_constant<int, 1>());
+    top += rows;
   }
-  add_at(first, last, b, b_row, sums);
-  add_at(other, other_last, b, b_row, other_sums);
-}
-
-// Calls columns(left, vectors) for all n columns, with vectors a constant.
-template <class Columns>
-void in_column_blocks(std::int64_t n, const Columns& columns) {
-  std::int64_t left = 0;
-  for (; left + kSparseColumns <= n; left += kSparseColumns)
-    columns(left, std::integral_constant<int, kSparseVectors>());
-  for (; left < n; left += kLanes) columns(left, std::integral_constant<int, 1>());
 }
 
 }  // namespace
 
-// Both split sums where `multiply` does: otherwise their bits would differ.
 void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
                      const float* b, float* out, std::int64_t out_row) {
   if (n % kLanes != 0 || !many_zeros(m, p, a, a_row)) {
     multiply(m, n, p, {a, a_row, 1}, {b, n, 1}, out, out_row);
     return;
   }
-  constexpr std::int64_t kRows = 128, kElements = 16384;
-  static_assert(kDepth < kElements);
-  Element elements[kElements];
-  alignas(64) float packed[kDepth * kSparseColumns];
   for (std::int64_t first = 0; first < p; first += kDepth) {
-    const std::int64_t depth = std::min(kDepth, p - first);
-    for (std::int64_t top = 0; top < m;) {
-      // As many rows as there is room for; then the same columns of b for all of them.
-      Element* from[kRows + 1];
-      std::int64_t rows = 0;
-      from[0] = elements;
-      while (rows < kRows && top + rows < m && elements + kElements - from[rows] > depth) {
-        const float* row = a + (top + rows) * a_row + first;
-        Element* list = from[rows];
-        for (std::int64_t k = 0; k < depth; ++k) list = append(list, row[k], k);
-        from[++rows] = list;
-      }
-      in_column_blocks(n, [&](std::int64_t left, auto vectors) {
-        const float* right = b + first * n + left;
-        std::int64_t right_row = n;
-        if (rows > kFewRows) {  // contiguous, so that they do not compete for a few cache sets
-          right_row = vectors * kLanes;
-          for (std::int64_t k = 0; k < depth; ++k)
-            std::memcpy(packed + k * right_row, right + k * n, vectors * sizeof(Vector));
-          right = packed;
-        }
-        for (std::int64_t i = 0; i < rows; i += 2) {
-          const bool pair = i + 1 < rows;
-          Sums<vectors> sums, next;
-          add_at(from[i], from[i + 1], from[i + 1], from[pair ? i + 2 : i + 1], right, right_row, sums, next);
-          sums.put(first > 0, out + (top + i) * out_row + left);
-          if (pair) next.put(first > 0, out + (top + i + 1) * out_row + left);
-        }
-      });
-      top += rows;
-    }
+    multiply_elements(
+        m, n, std::min(kDepth, p - first), [&](std::int64_t i) { return a + i * a_row + first; },
+        b + first * n, first > 0, out, out_row);
   }
 }
 
@@ -280,31 +295,18 @@ void multiply_sparse_transposed(std::int64_t m, std::int64_t n, std::int64_t p, 
     return;
   }
   constexpr std::int64_t kGroup = 16;  // columns of a: a cache line
-  constexpr std::int64_t kRows = 128;  // rows of b that stay in the first cache
-  constexpr std::int64_t kChunks = (kDepth + kRows - 1) / kRows;
-  Element elements[kGroup][kDepth + 1];
-  Element* from[kChunks + 1][kGroup];
+  alignas(64) float turned[kGroup * kDepth];
   for (std::int64_t first = 0; first < p; first += kDepth) {
-    const std::int64_t depth = std::min(kDepth, p - first), chunks = (depth + kRows - 1) / kRows;
-    for (std::int64_t top = 0; top < m; top += kGroup) {
-      const std::int64_t group = std::min(kGroup, m - top);
-      Element* list[kGroup];
-      for (std::int64_t i = 0; i < group; ++i) list[i] = elements[i];
-      for (std::int64_t k = 0; k < depth; ++k) {
-        if (k % kRows == 0) std::copy_n(list, group, from[k / kRows]);
-        const float* row = a + (first + k) * a_row + top;
-        for (std::int64_t i = 0; i < group; ++i) list[i] = append(list[i], row[i], k);
+    const std::int64_t depth = std::min(kDepth, p - first);
+    const std::int64_t turned_row = (depth + kLanes - 1) / kLanes * kLanes;
+    const auto row = [&](std::int64_t i) {
+      if (i % kGroup == 0) {
+        pack_transposed(std::min(kGroup, m - i), depth, a + first * a_row + i, {a, 1, a_row}, turned_row,
+                        turned);
       }
-      std::copy_n(list, group, from[chunks]);
-      in_column_blocks(n, [&](std::int64_t left, auto vectors) {
-        Sums<vectors> sums[kGroup];
-        for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-          for (std::int64_t i = 0; i < group; ++i)
-            add_at(from[chunk][i], from[chunk + 1][i], b + first * n + left, n, sums[i]);
-        }
-        for (std::int64_t i = 0; i < group; ++i) sums[i].put(add || first > 0, out + (top + i) * n + left);
-      });
-    }
+      return turned + i % kGroup * turned_row;
+    };
+    multiply_elements(m, n, depth, row, b + first * n, add || first > 0, out, n);
   }
 }
 

@@ -10,7 +10,7 @@
 namespace snake_ddp::search {
 namespace {
 
-constexpr std::size_t kChunk = 16;  // boards, 96 rows: what the second-level cache holds beside the weights
+constexpr std::size_t kChunk = 32;  // boards, 192 rows: what the second-level cache holds beside the weights
 
 float team_value(const Leaf& leaf, int team) {
   float sum = 0.0F;

@@ -83,9 +83,10 @@ TESTS = [
           ("squares are transposed in part", "transpose", "kSize > 1", "kSize > 2"),
           ("the last rows of a transposed factor are forgotten", "pack_transposed", "square ? whole : 0", "whole")),
     catch("test_nets", "products that skip zeros have the same bits",
-          ("what is small counts as zero", "append", "(std::bit_cast<std::uint32_t>(value) << 1) != 0", "value > 0.01F"),
-          ("sums continue where the dense product starts over", "multiply_sparse_transposed", "sums[i].put(add || first > 0, ",
-           "sums[i].put(add, ")),
+          ("what is small counts as zero", "Elements::find", "(std::bit_cast<std::uint32_t>(row[k]) << 1) != 0",
+           "row[k] > 0.01F"),
+          ("long rows end with the shortest one beside them", "sparse_block", "at = first[i] + together", "at = first[i + 1]"),
+          ("sums continue where the dense product starts over", "multiply_sparse_transposed", "add || first > 0", "add")),
 
     catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM",
           ("both directions run the same way", "snake_at", "direction == 0", "direction < 2"),
