@@ -177,9 +177,23 @@ def wait_until_loading(pid):
         time.sleep(0.002)
 
 
+def state_of(task):
+    """A letter, from a process's or thread's folder below /proc."""
+    return (pathlib.Path(task) / "stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def suspend(pid):
+    """Returns when all threads of the process have stopped. After kill alone, one may still write a file."""
+    until = time.monotonic() + PATIENCE_S
+    os.kill(pid, signal.SIGSTOP)
+    while any(state_of(task) != "T" for task in pathlib.Path(f"/proc/{pid}/task").iterdir()):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
 def is_alive(pid):
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+        return state_of(f"/proc/{pid}") not in ("Z", "X")
     except (FileNotFoundError, ProcessLookupError):
         return False
 

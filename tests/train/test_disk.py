@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from processes import BINARY, BUILD, TINY, call, fingerprint, flags, only_json, run_folder, starter
+from processes import BINARY, BUILD, TINY, call, fingerprint, flags, only_json, run_folder, starter, suspend
 
 ENDLESS = TINY | {"max_episodes": 10**9, "buffer_size": 2000, "updates_per_step": 0.05, "checkpoint_interval": 50,
                   "save_interval": 70, "record_interval": 30, "opponent_difficulty_strategy": "fixed:2"}
@@ -135,7 +135,7 @@ def test_a_run_can_resume_and_finish_its_checkpoint_whatever_room_the_disk_has_l
     (small_disk / "ballast").unlink()
     last = start([BINARY, "--resume", run, "--max_episodes", 10**9, "--record_interval", 10**9])
     last.wait_for(r"\n\[Episode ")
-    last.popen.send_signal(signal.SIGSTOP)
+    suspend(last.popen.pid)
     fill(small_disk, checkpoint_bytes + weights_bytes // 2)
     last.popen.send_signal(signal.SIGTERM)
     last.popen.send_signal(signal.SIGCONT)

@@ -21,7 +21,7 @@ from tensorboard.backend.event_processing.event_file_loader import RawEventFileL
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 
 from processes import (BINARY, BUILD, SOURCE, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder, starter,
-                       torchrun, wait_until_gone, wait_until_listening, worker_pids)
+                       suspend, torchrun, wait_until_gone, wait_until_listening, worker_pids)
 
 CHAMPION = SOURCE / "models" / "champion.pth"
 LEARNERS = only_json(call("info", "--json").stdout)["learners"]
@@ -693,7 +693,7 @@ def test_torchrun_begins_no_new_run_when_all_checkpoints_are_damaged(start, tmp_
     folder = run_folder_when_there(run)
     run.wait_for(r"Checkpoint step (?!0:)\d+: ")
     worker = worker_pids(run, 1)[0]
-    os.kill(worker, signal.SIGSTOP)
+    suspend(worker)
     for checkpoint in checkpoints(folder):
         flip(checkpoint / "shared.pth")
     os.kill(worker, signal.SIGKILL)
