@@ -158,15 +158,16 @@ def test_a_stop_within_an_epoch_is_invisible(stage, tokenizer, games, tmp_path):
     check_same_epochs(torn, whole)
 
 
-def stopped_in_its_validation(settings, save_dir, tmp_path):
-    """Whether a stop reached the first validation. All updates before it are saved one by one."""
+def stopped_in_its_validation(settings, save_dir, tmp_path, pause_s):
+    """Whether a stop reached the first validation. All updates before it are saved one by one; the stop comes `pause_s` after
+    the last but one."""
     with starter(tmp_path) as start:
         process = start([BINARY, "pretrain", *flags(settings | {"save_dir": save_dir})])
         last, until = save_dir / "tokenizer_last.pth", time.monotonic() + PATIENCE_S
         while not last.exists() or torch.load(last, weights_only=True)["place.counts"].tolist()[1] < 749:
             assert process.popen.poll() is None and time.monotonic() < until, process.text()
             time.sleep(0.01)
-        time.sleep(0.1)  # for the last update
+        time.sleep(pause_s)
         process.popen.send_signal(signal.SIGTERM)
         return process.wait() == 75 and "Stopped by a signal in epoch 1 after 750 updates" in process.text()
 
@@ -175,9 +176,10 @@ def test_a_stop_within_a_validation_is_noticed_and_invisible(games, tmp_path):
     settings = SMALL | {"stage": "tokenizer", "data_path": games, "cache_dir": tmp_path / "cache", "epochs": 1, "batch_size": 1,
                         "validation_share": 0.5, "save_interval": 1}
     assert call("pretrain", *flags(settings | {"save_dir": tmp_path / "whole"})).returncode == 0
-    torn = next((folder for attempt in range(5) if stopped_in_its_validation(settings, folder := tmp_path / str(attempt), tmp_path)),
-                None)
-    assert torn, "five stops came too early or too late"
+    # A validation takes some tenths of a second, or a few hundredths on a fast machine.
+    torn = next((folder for pause_ms in range(0, 200, 10)
+                 if stopped_in_its_validation(settings, folder := tmp_path / str(pause_ms), tmp_path, pause_ms / 1000)), None)
+    assert torn, "twenty stops came too early or too late"
     assert not (torn / "tokenizer.jsonl").exists(), "the epoch is not done"
     assert call("pretrain", *flags(settings | {"save_dir": torn})).returncode == 0
     check_same_epochs(epochs_of("tokenizer", torn), epochs_of("tokenizer", tmp_path / "whole"))
