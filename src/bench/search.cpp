@@ -16,7 +16,7 @@ namespace snake_ddp::bench {
 namespace {
 
 constexpr std::int64_t kGames = 64;
-constexpr std::size_t kChunk = 96;  // rows, as the evaluator has them
+constexpr std::size_t kChunk = search::kBoardsTogether * game::kSnakes;  // rows
 
 // Boards of games between good teams, in no order.
 std::vector<game::State> played_boards() {

@@ -56,8 +56,8 @@ struct Sum {
   }
 };
 
-// The pointers do not alias, which the compiler must know to keep several columns in flight; `normal` and `out` may be
-// `z`, column by column.
+// z becomes its normal form if kKeep; otherwise `out` is z. Returns the inverse deviation. The other pointers do not alias,
+// which the compiler must know to keep several columns in flight.
 template <bool kKeep>
 float norm_relu_row(std::int64_t width, const float* __restrict bias, const float* __restrict gain,
                     const float* __restrict shift, float* z, float* out) {

@@ -10,8 +10,6 @@
 namespace snake_ddp::search {
 namespace {
 
-constexpr std::size_t kChunk = 32;  // boards, 192 rows: what the second-level cache holds beside the weights
-
 float team_value(const Leaf& leaf, int team) {
   float sum = 0.0F;
   for (int i = team * game::kTeamSize; i < (team + 1) * game::kTeamSize; ++i)
@@ -37,18 +35,18 @@ Evaluator::Evaluator(const QWeights& net, const play::Sight& sight, const Traini
     : net_(&net),
       sight_(sight),
       point_(static_cast<float>(training.point())),
-      rows_(kChunk * game::kSnakes * static_cast<std::size_t>(sight.features() + 1)),
-      q_(kChunk * game::kSnakes * game::kMoves) {
+      rows_(kBoardsTogether * game::kSnakes * static_cast<std::size_t>(sight.features() + 1)),
+      q_(kBoardsTogether * game::kSnakes * game::kMoves) {
   SD_CHECK(net.features == sight.features(), "a network for what is seen");
 }
 
 void Evaluator::operator()(std::span<const game::State> boards, std::span<Leaf> leaves) {
   SD_CHECK(boards.size() == leaves.size(), "a leaf for each board");
   const std::size_t row = static_cast<std::size_t>(sight_.features()) + 1;
-  std::array<std::size_t, kChunk> chunk;
+  std::array<std::size_t, kBoardsTogether> chunk;
   for (std::size_t next = 0; next < boards.size();) {
     std::size_t count = 0;
-    for (; next < boards.size() && count < kChunk; ++next) {
+    for (; next < boards.size() && count < kBoardsTogether; ++next) {
       if (boards[next].done()) {
         leaves[next] = Leaf{};
         std::fill(std::begin(leaves[next].open), std::end(leaves[next].open), play::kAllMoves);

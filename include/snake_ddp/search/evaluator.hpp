@@ -1,6 +1,7 @@
 // What a Q-network says about boards, seen from both teams.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -11,6 +12,9 @@
 #include "snake_ddp/search/q_net.hpp"
 
 namespace snake_ddp::search {
+
+/// Boards that pass through the network together: 192 rows, which the second-level cache holds beside the weights.
+inline constexpr std::size_t kBoardsTogether = 32;
 
 struct Leaf {
   float q[game::kSnakes][game::kMoves];  // of each snake, as its own team sees it
