@@ -53,7 +53,7 @@ same_weights() {
     IFS=, read -r overlap graph waits <<<"$mode"
     [ $mode != on,off,1 ] || first=
     line=$(CUDA_LAUNCH_BLOCKING=$waits train 4 --algo "$1" --cuda_graph "$graph" --overlap "$overlap" --hidden_size 16 \
-      --batch_size 16 --max_episodes 40 --buffer_size 1000 | grep '^Fingerprint: ') || return 1
+      --batch_size 16 --max_episodes 20 --buffer_size 1000 | grep '^Fingerprint: ') || return 1
     echo "overlap $overlap, cuda_graph $graph: $line"
     [ -z "$first" ] || [ "$line" = "$first" ] || return 1
     first=$line
@@ -102,7 +102,7 @@ done
 unset PYTORCH_NO_CUDA_MEMORY_CACHING
 # The first 20 calls of a bench warm up.
 for kernel in PlayBoard SeeView; do
-  step "profile: $kernel" 60 ncu --set full --kernel-name-base demangled -k regex:$kernel --launch-skip 20 -c 3 "$snake_ddp" \
+  step "profile: $kernel" 60 ncu --set full --clock-control none --kernel-name-base demangled -k regex:$kernel --launch-skip 20 -c 3 "$snake_ddp" \
     bench game --device cuda --boards 65536 --seconds 0.1
 done
 

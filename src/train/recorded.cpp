@@ -1,5 +1,7 @@
 #include "snake_ddp/train/recorded.hpp"
 
+#include <utility>
+
 #include "snake_ddp/cuda/library.hpp"
 
 namespace snake_ddp::train {
@@ -17,10 +19,11 @@ bool Recorded::run(int kind, const std::function<void()>& work) {
   }
   const bool first = k.recording == nullptr;
   if (first) {
-    k.recording = make_();
-    k.recording->begin();
+    std::unique_ptr<Recording> recording = make_();
+    recording->begin();
     work();
-    k.recording->end();
+    recording->end();
+    k.recording = std::move(recording);
   }
   k.recording->replay();
   return first;

@@ -23,9 +23,10 @@ class SpanTimer {
   void start() {
 #ifdef SD_HAVE_CUDA
     if (device_.is_cuda()) {
-      collect();
       counts_ = c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None;
-      if (counts_ && !under_way_) began_.record();
+      if (!counts_) return;  // even the query of an event would spoil the recording
+      collect();
+      if (!under_way_) began_.record();
       return;
     }
 #endif

@@ -3,7 +3,7 @@
 
 namespace snake_ddp::cuda {
 
-/// One recording.
+/// One recording. Destroyed between `begin` and `end`, it is abandoned: the device works normally again.
 class Recording {
  public:
   virtual ~Recording() = default;

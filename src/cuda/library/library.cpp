@@ -12,17 +12,31 @@ namespace {
 class CudaGraph final : public Recording {
  public:
   explicit CudaGraph(at::Device device) : device_(device) {}
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+  ~CudaGraph() override {
+    if (!is_open_) return;
+    try {
+      graph_.capture_end();
+    } catch (const c10::Error&) {  // the recorded work made it invalid, and its exception says why
+    }
+  }
   void begin() override {
     c10::cuda::getCurrentCUDAStream(device_.index()).synchronize();
     // Calls of other threads (NCCL's watchdog, checkpoints) may continue meanwhile.
     graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    is_open_ = true;
   }
-  void end() override { graph_.capture_end(); }
+  void end() override {
+    is_open_ = false;
+    graph_.capture_end();
+  }
   void replay() override { graph_.replay(); }
 
  private:
   at::Device device_;
   at::cuda::CUDAGraph graph_;
+  bool is_open_ = false;
 };
 
 std::unique_ptr<Recording> make_graph(at::Device device) { return std::make_unique<CudaGraph>(device); }
