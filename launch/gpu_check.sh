@@ -46,17 +46,32 @@ step() {
 
 train() { "$snake_ddp" train --device cuda --boards device --runs_dir "$folder/runs" --num_envs "$@"; }
 
+train_little() { train 4 --hidden_size 16 --batch_size 16 --max_episodes 20 --buffer_size 1000 "$@" | grep '^Fingerprint: '; }
+
 # same_weights ALGO: recordings change no bit, nor does a second stream that runs beside the first instead of after it.
 same_weights() {
   local mode overlap graph waits line first=
   for mode in off,off,0 off,on,0 on,off,1 on,off,0 on,on,0; do
     IFS=, read -r overlap graph waits <<<"$mode"
     [ $mode != on,off,1 ] || first=
-    line=$(CUDA_LAUNCH_BLOCKING=$waits train 4 --algo "$1" --cuda_graph "$graph" --overlap "$overlap" --hidden_size 16 \
-      --batch_size 16 --max_episodes 20 --buffer_size 1000 | grep '^Fingerprint: ') || return 1
+    line=$(CUDA_LAUNCH_BLOCKING=$waits train_little --algo "$1" --cuda_graph "$graph" --overlap "$overlap") || return 1
     echo "overlap $overlap, cuda_graph $graph: $line"
     [ -z "$first" ] || [ "$line" = "$first" ] || return 1
     first=$line
+  done
+}
+
+# over_nccl: a rank that joins itself through NCCL trains as one without, plain and recorded.
+over_nccl() {
+  local graph line first
+  first=$(train_little --cuda_graph off) || return 1
+  echo "alone: $first"
+  export WORLD_SIZE=1 RANK=0 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT
+  for graph in off on; do
+    MASTER_PORT=$(python3 -c 'import socket; s = socket.create_server(("", 0)); print(s.getsockname()[1])')
+    line=$(train_little --cuda_graph $graph --dist_backend nccl) || return 1
+    echo "over NCCL, cuda_graph $graph: $line"
+    [ "$line" = "$first" ] || return 1
   done
 }
 
@@ -72,18 +87,19 @@ to_bar() {
   echo "won $won % after $took s; the bar is $percent % in $most s"
   [ "$won" -ge "$percent" ] && [ $took -le "$most" ]
 }
-export -f same_weights to_bar train
+export -f same_weights over_nccl to_bar train train_little
 export snake_ddp folder
 
 # Without a driver too: it says so itself.
 device=${device:-none} step "device against host" 240 "$bin/tests/rollout/device_check"
 # NoTests: a program without such a test fails.
 step "kernels against the host" 150 "$bin/tests/rollout/test_rollout" "[.device]" -w NoTests
-step "Adam on the device" 60 "$bin/tests/learners/test_learners" "[.device]" -w NoTests
-step "NCCL with one rank" 60 "$bin/tests/train/test_train" "[.device]" -w NoTests
+step "learners against the host" 60 "$bin/tests/learners/test_learners" "[.device]" -w NoTests
+step "recordings, NCCL with one rank" 60 "$bin/tests/train/test_train" "[.device]" -w NoTests
 for algo in ddpg dqn qmix; do
   step "same weights: $algo" 60 bash -c 'same_weights "$0"' $algo
 done
+step "one rank's run over NCCL" 60 bash -c over_nccl
 bench() { step "bench: $1" "$2" "$snake_ddp" bench "${@:3}" --device cuda --json; }
 bench "game" 60 game --boards 65536 --seconds 5
 bench "game, a million boards" 60 game --boards 1048576 --seconds 5

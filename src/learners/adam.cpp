@@ -5,12 +5,8 @@
 #include <cmath>
 
 #include "adam_work.hpp"
-#include "snake_ddp/base/each.hpp"
+#include "run_work.hpp"
 #include "snake_ddp/base/simd.hpp"
-#ifdef SD_HAVE_KERNELS
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAStream.h>
-#endif
 
 namespace snake_ddp::learners {
 namespace {
@@ -46,15 +42,6 @@ void step_on_cpu(float* __restrict p, const float* __restrict g, float* __restri
     p[i] = now;
     if constexpr (kFollow) target[i] += follow * (now - target[i]);
   }
-}
-
-template <class Work>
-void run(at::Device device, std::int64_t count, const Work& work) {
-  if (device.is_cpu()) return base::each_on_host(count, work);
-#ifdef SD_HAVE_KERNELS
-  C10_CUDA_CHECK(static_cast<cudaError_t>(
-      launch(work, count, c10::cuda::getCurrentCUDAStream(device.index()).stream())));
-#endif
 }
 
 // For a network on a device: our kernels if this build has them.
@@ -109,17 +96,20 @@ at::Tensor Adam::step(at::Tensor& parameters, at::Tensor& gradient, double max_n
       return at::scalar_tensor(norm);
     }
     case Way::kPieces: {
-      if (!scales_.defined())
+      if (!scales_.defined()) {
         scales_ =
             at::empty({static_cast<std::int64_t>(sizeof(AdamScales) / sizeof(float))}, parameters.options());
-      at::linalg_vector_norm_out(norm_, gradient);
+        squares_ = at::empty({}, parameters.options());
+      }
+      // On a GPU a quarter of the time that the library takes for the norm.
+      at::dot_out(squares_, gradient.view(-1), gradient.view(-1));
       auto* scales = static_cast<AdamScales*>(scales_.data_ptr());
-      run(parameters.device(), 1,
-          BeginAdam{norm_.data_ptr<float>(), steps.data_ptr<float>(), rate_.data_ptr<double>(), max_norm,
-                    scales});
-      run(parameters.device(), n,
-          StepAdam{scales, gradient.data_ptr<float>(), parameters.data_ptr<float>(), first, second, follower,
-                   static_cast<float>(tau)});
+      run_work(parameters.device(), 1,
+               BeginAdam{squares_.data_ptr<float>(), norm_.data_ptr<float>(), steps.data_ptr<float>(),
+                         rate_.data_ptr<double>(), max_norm, scales});
+      run_work(parameters.device(), n,
+               StepAdam{scales, gradient.data_ptr<float>(), parameters.data_ptr<float>(), first, second,
+                        follower, static_cast<float>(tau)});
       return norm_;
     }
     case Way::kLibrary:

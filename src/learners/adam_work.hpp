@@ -33,17 +33,18 @@ SD_HD inline float adam_element(const AdamScales& s, float gradient, float param
   return parameter - s.rate * first / (std::sqrt(second) * s.correction + static_cast<float>(kAdamEpsilon));
 }
 
-/// Counts the step and prepares its scales; one index for the whole step. The learning rate is on the device, so that
-/// a recorded step can be replayed with another one.
+/// Counts the step and prepares its scales from the gradient's squared norm; one index for the whole step. The learning
+/// rate is on the device, so that a recorded step can be replayed with another one.
 struct BeginAdam {
-  const float* norm;
-  float* steps;
+  const float* squares;
+  float *norm, *steps;
   const double* learning_rate;
   double max_norm;
   AdamScales* scales;
 
   SD_HD void operator()(std::int64_t) const {
     *steps += 1;
+    *norm = std::sqrt(*squares);
     *scales = adam_scales(*norm, max_norm, static_cast<double>(*steps), *learning_rate);
   }
 };

@@ -73,6 +73,8 @@ class QLearner : public Learner {
 
  private:
   at::Tensor errors(const Transitions& t, const at::Tensor& chosen, const at::Tensor& next);
+  at::Tensor double_q_by_kernel(const Transitions& t, const at::Tensor& values, const at::Tensor& next_online,
+                                const at::Tensor& next_target);
 
   Column last_column_;
 };

@@ -8,6 +8,7 @@
 
 #include "dense_blocks.hpp"
 #include "fit.hpp"
+#include "last_layer.hpp"
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/nets/precision.hpp"
@@ -185,7 +186,7 @@ void forward(const DenseNet& net, const Folded& folded, const at::Tensor& input,
   if (shape.head == Head::kSoftmax) fit(pass.d_logits, pass.output.sizes(), input);
   at::Tensor& logits = shape.head == Head::kSoftmax ? pass.d_logits : pass.output;
   pass.hidden.relu_();
-  at::addmm_out(logits, p.block(kPost2Bias), pass.hidden, p.block(kPost2Weight).t());
+  last_layer_out(logits, p.block(kPost2Bias), pass.hidden, p.block(kPost2Weight));
   if (shape.head == Head::kSoftmax) {
     at::_softmax_out(pass.output, logits, 1, false);
   } else if (shape.head == Head::kTanh) {
@@ -246,7 +247,7 @@ void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& 
                                                       p.block(kNormBias), kernels::kNormEpsilon));
     }
     pass.hidden.relu_();
-    at::addmm_out(pass.output, p.block(kPost2Bias), pass.hidden, p.block(kPost2Weight).t());
+    last_layer_out(pass.output, p.block(kPost2Bias), pass.hidden, p.block(kPost2Weight));
     values.select(1, move).copy_(pass.output.select(1, 0));
   }
 }

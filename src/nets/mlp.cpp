@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "fit.hpp"
+#include "last_layer.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/kernels/products.hpp"
@@ -57,19 +58,14 @@ LayerParameters layer_of(const MlpShape& shape, const FlatParameters& p, std::si
 constexpr std::int64_t kChunk = 256;
 
 // One hidden layer by ATen's operators, from the first columns of `from`.
-void layer_by_library(const LayerParameters& p, const at::Tensor& from, at::Tensor& before_norm,
-                      MlpPass::Layer& layer) {
-  const std::int64_t rows = from.size(0), in = p.weight.size(0), width = p.weight.size(1);
-  const bool norm = p.gain.defined();
-  fit(layer.hidden, {rows, width}, from);
-  // The product has a tensor of its own: layer norm makes new ones, and a recording still writes to the old.
-  if (norm) fit(before_norm, {rows, width}, from);
-  affine_out(norm ? before_norm : layer.hidden, p.bias, from.narrow(1, 0, in), p.weight);
-  if (norm) {
-    at::Tensor mean;
-    std::tie(layer.normal, mean, layer.inverse_deviation) =
-        at::native_layer_norm(before_norm, {width}, {}, {}, kernels::kNormEpsilon);
-    at::addcmul_out(layer.hidden, p.shift, layer.normal, p.gain);
+void layer_by_library(const LayerParameters& p, const at::Tensor& from, MlpPass::Layer& layer) {
+  const std::int64_t in = p.weight.size(0), width = p.weight.size(1);
+  at::Tensor& product = p.gain.defined() ? layer.before_norm : layer.hidden;
+  fit(product, {from.size(0), width}, from);
+  affine_out(product, p.bias, from.narrow(1, 0, in), p.weight);
+  if (p.gain.defined()) {
+    std::tie(layer.hidden, layer.mean, layer.inverse_deviation) =
+        at::native_layer_norm(product, {width}, p.gain, p.shift, kernels::kNormEpsilon);
   }
   layer.hidden.relu_();
 }
@@ -91,18 +87,25 @@ const float* layer_in_rows(const LayerParameters& p, std::int64_t rows, const fl
   return hidden;
 }
 
-// dL/d(hidden) in `d` becomes dL/dz; the gradients of all but the weight are written.
-void activation_back_by_library(const LayerParameters& p, const MlpPass::Layer& layer,
-                                LayerParameters& gradient, at::Tensor& d) {
-  d.mul_(layer.hidden.gt(0));
+// The sum of the rows of `d`. On a GPU the product takes half the time of a sum.
+void sum_rows(const at::Tensor& d, const at::Tensor& ones, at::Tensor& sum) { at::mv_out(sum, d.t(), ones); }
+
+// Returns dL/dz from dL/d(hidden), which is overwritten, as are the gradients of all but the weight.
+at::Tensor activation_back_by_library(const LayerParameters& p, const MlpPass::Layer& layer,
+                                      const at::Tensor& ones, LayerParameters& gradient,
+                                      at::Tensor& d_hidden) {
+  at::Tensor d = at::threshold_backward_out(d_hidden, d_hidden, layer.hidden, 0);
   if (p.gain.defined()) {
-    at::sum_out(gradient.shift, d, {0});
-    at::sum_out(gradient.gain, d * layer.normal, {0});
-    d.mul_(p.gain);
-    const at::Tensor along = (d * layer.normal).mean(1, true);
-    d.sub_(d.mean(1, true)).sub_(layer.normal * along).mul_(layer.inverse_deviation.view({-1, 1}));
+    // Not into `d_hidden`: a recording writes to the tensor that it was before.
+    at::Tensor d_gain, d_shift;
+    std::tie(d, d_gain, d_shift) =
+        at::native_layer_norm_backward(d, layer.before_norm, {p.weight.size(1)}, layer.mean,
+                                       layer.inverse_deviation, p.gain, p.shift, {true, true, true});
+    gradient.gain.copy_(d_gain);
+    gradient.shift.copy_(d_shift);
   }
-  at::sum_out(gradient.bias, d, {0});
+  sum_rows(d, ones, gradient.bias);
+  return d;
 }
 
 // The same in main memory, for `rows` rows from row `at` on; the gradients are added to.
@@ -184,10 +187,10 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) 
   if (net.by_library()) {
     const at::Tensor* from = &input;
     for (std::size_t i = 0; i < kHiddenLayers; ++i) {
-      layer_by_library(layers[i], *from, pass.d_upper, pass.layer[i]);
+      layer_by_library(layers[i], *from, pass.layer[i]);
       from = &pass.layer[i].hidden;
     }
-    affine_out(pass.output, last.bias, *from, last.weight.t());
+    last_layer_out(pass.output, last.bias, *from, last.weight);
     return;
   }
   const std::int64_t kept = keep ? rows : std::min(rows, kChunk);
@@ -222,14 +225,15 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
   fit(pass.d_upper, {chunk, width}, d_output);
   fit(pass.d_lower, {chunk, width}, d_output);
   if (net.by_library()) {
+    if (!pass.ones.defined() || pass.ones.size(0) != rows) pass.ones = at::ones({rows}, d_output.options());
     product_out(pass.d_upper, d_output, last.weight);
     product_out(d_last.weight, d_output.t(), top.hidden);
-    at::sum_out(d_last.bias, d_output, {0});
-    activation_back_by_library(second, top, d_second, pass.d_upper);
-    product_out(d_second.weight, low.hidden.t(), pass.d_upper);
-    product_out(pass.d_lower, pass.d_upper, second.weight.t());
-    activation_back_by_library(first, low, d_first, pass.d_lower);
-    product_out(d_first.weight, input.narrow(1, 0, shape.in).t(), pass.d_lower);
+    sum_rows(d_output, pass.ones, d_last.bias);
+    const at::Tensor upper = activation_back_by_library(second, top, pass.ones, d_second, pass.d_upper);
+    product_out(d_second.weight, low.hidden.t(), upper);
+    product_out(pass.d_lower, upper, second.weight.t());
+    const at::Tensor lower = activation_back_by_library(first, low, pass.ones, d_first, pass.d_lower);
+    product_out(d_first.weight, input.narrow(1, 0, shape.in).t(), lower);
     return;
   }
   fit(pass.transposed, {width, width}, d_output);

@@ -50,23 +50,24 @@ def test_with_a_device_each_step_is_run_and_judged(tmp_path):
             '[ "$1" != "[.device]" ] || { echo 3 assertions failed; exit 3; }', "echo no errors")
     program(build / "tests/rollout/device_check", "echo window, DIFFERENT: boards; echo 1 of 5 parts differ; exit 1")
     program(build / "tests/learners/test_learners", "sleep 600")
-    # A recording of QMIX on two streams has other weights, and DQN's two streams do not wait for each other. The view's preset falls
+    # Recorded over NCCL, DDPG's weights differ. A recording of QMIX on two streams has other weights, and DQN's two streams do not wait for each other. The view's preset falls
     # short of its bar, the other one reaches it.
     program(build / "src/app/snake_ddp",
             'if [ "$1" = bench ]; then echo \'{"benches":[{"name":"\'"$*"\'","value":12345.6,"unit":"us","limit":2,"ratio":0.5}]}\'; exit; fi',
             'case "$*" in *cpu_fast*) won=41.0 ;; *) won=84.9 ;; esac',
             'echo "[Evaluation at episode 9] against level2: won 1.0 % [0.5, 99.0] of 1000 games"',
             'echo "[Evaluation at episode 19] against level2: won $won % [0.5, 99.0] of 1000 games"',
-            'case "$*$CUDA_LAUNCH_BLOCKING" in *qmix*"graph on --overlap on"*|*dqn*"graph off --overlap on"*1) w=2 ;; *) w=1 ;; esac',
+            'case "$*$CUDA_LAUNCH_BLOCKING" in *"graph on --dist_backend nccl"*) w=2 ;; *qmix*"graph on --overlap on"*|*dqn*"graph off --overlap on"*1) w=2 ;; *) w=1 ;; esac',
             'echo "$1: Fingerprint"; echo "Fingerprint: weights $w"')
     code, device, steps = check(tmp_path / "report", tools, build=build)
     assert code == 1 and device == "A fast one, 580.1, 9.0"
     expected = {"device against host": ("failed: exit code 1", "1 of 5 parts differ"),
                 "kernels against the host": ("failed: exit code 3", "3 assertions failed"),
-                "Adam on the device": ("failed: longer than 2 s", ""),
+                "learners against the host": ("failed: longer than 2 s", ""),
                 "same weights: ddpg": ("passed", "overlap on, cuda_graph on: Fingerprint: weights 1"),
                 "same weights: dqn": ("failed: exit code 1", "overlap on, cuda_graph off: Fingerprint: weights 1"),
                 "same weights: qmix": ("failed: exit code 1", "overlap on, cuda_graph on: Fingerprint: weights 2"),
+                "one rank's run over NCCL": ("failed: exit code 1", "over NCCL, cuda_graph on: Fingerprint: weights 2"),
                 "bench: game": ("passed", "1 measurements"),
                 "bench: game, a million boards": ("passed", "1 measurements"),
                 "bench: update, dqn with layer norm, bf16": ("passed", "1 measurements"),
@@ -77,7 +78,7 @@ def test_with_a_device_each_step_is_run_and_judged(tmp_path):
                 "profile: PlayBoard": ("passed", "1 measurements"),
                 "profile: SeeView": ("failed: exit code 1", "")}
     assert {name: (steps[name][0], re.sub(r"after \d+ s", "after 0 s", steps[name][1])) for name in expected} == expected
-    assert steps["NCCL with one rank"][0].startswith("not run: no ")
+    assert steps["recordings, NCCL with one rank"][0].startswith("not run: no ")
 
 
 def test_all_steps_together_have_a_limit(tmp_path):

@@ -194,7 +194,7 @@ void compare_adam() {
   constexpr std::int64_t kParameters = 100'000;
   const Both<Adam> both([](Memory& m) { return lay_out_adam(m, kParameters); });
   const Adam& host = both.host;
-  *filled(host.begin.norm) = 3.0F;
+  *filled(host.begin.squares) = 9.0F;
   *filled(host.begin.learning_rate) = 1e-3;
   for (std::int64_t i = 0; i < kParameters; ++i) {
     filled(host.step.gradient)[i] = std::sin(static_cast<float>(i));

@@ -80,7 +80,8 @@ Adam lay_out_adam(Memory& m, std::int64_t parameters) {
     return m.template take<float>(name, count);
   };
   auto* const scales = m.template take<learners::AdamScales>("scales", 1);
-  return {{floats("norm", 1), floats("Adam's steps", 1), m.template take<double>("rate", 1), 1.0, scales},
+  return {{floats("squares", 1), floats("norm", 1), floats("Adam's steps", 1),
+           m.template take<double>("rate", 1), 1.0, scales},
           {scales, floats("gradient", parameters), floats("parameters", parameters),
            floats("first moments", parameters), floats("second moments", parameters),
            floats("targets", parameters), 0.01F},

@@ -42,7 +42,7 @@ struct Adam {
   at::Tensor steps;  // 0-dim float32
 
  private:
-  at::Tensor norm_, scales_, rate_;  // on the device, not with kOnePass
+  at::Tensor squares_, norm_, scales_, rate_;  // on the device, not with kOnePass
   double published_ = -1;
 };
 

@@ -59,14 +59,14 @@ MlpShape mlp_shape_of(const NamedTensors& weights, const std::string& name, cons
 /// rows does not exceed its earlier maximum.
 struct MlpPass {
   struct Layer {
-    at::Tensor normal;             // [R, hidden] normalised; with layer norm only
-    at::Tensor inverse_deviation;  // [R], likewise
-    at::Tensor hidden;             // [R, hidden] after the ReLU
+    // With layer norm only. In main memory the normalised rows are kept; by the library, the product in front of the norm.
+    at::Tensor normal, before_norm;      // [R, hidden]
+    at::Tensor mean, inverse_deviation;  // [R]; the mean by the library only
+    at::Tensor hidden;                   // [R, hidden] after the ReLU
   };
   std::array<Layer, kHiddenLayers> layer;
-  at::Tensor output;  // [R, out]
-  // Scratch: of the backward pass, and of the library's products in front of a layer norm.
-  at::Tensor d_upper, d_lower, transposed;
+  at::Tensor output;                              // [R, out]
+  at::Tensor d_upper, d_lower, transposed, ones;  // scratch of the backward pass
 };
 
 /// Shapes  input [R, in + 1]; fills `pass`; without `keep` only its output, and no backward pass can follow.
