@@ -151,6 +151,7 @@ struct Lines {
   std::unique_ptr<SharedSum> shared{};                  // the ranks of this machine
   std::vector<Peer> peers{};                            // the same ranks
   c10::intrusive_ptr<c10d::ProcessGroupGloo> across{};  // the first rank of each machine; null on the others
+  std::vector<c10::intrusive_ptr<c10d::Work>> sent{};  // last, between two machines; keeps `across` connected
   bool many_machines = false;
 
   [[nodiscard]] bool takes(const at::Tensor& tensor) const {
@@ -400,6 +401,7 @@ void DistContext::Group::close_connections() {
     background.reset();
   }
   if (lines.shared) lines.shared->give_up();
+  lines.sent.clear();
   for (auto* const group : {&lines.across, &lines.gloo}) {
     const auto held = std::make_shared<c10::intrusive_ptr<c10d::ProcessGroupGloo>>(std::move(*group));
     group->reset();
@@ -658,19 +660,26 @@ Deadline DistContext::deadline() const { return Deadline::in(group_->options.tim
 template <class Number>
 void Lines::add_machines(Number* values, at::Tensor& tensor, milliseconds limit) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> own{tensor};
   if (across->getSize() > 2) {
-    across->allreduce(own, all_reduce_options(limit))->wait(limit + kMoment);
+    std::vector<at::Tensor> tensors{tensor};
+    across->allreduce(tensors, all_reduce_options(limit))->wait(limit + kMoment);
     return;
   }
   // Two machines send each other their whole tensors: as many bytes as in a ring, but in one message each
-  // way instead of two in sequence.
-  std::vector<at::Tensor> theirs{at::empty_like(tensor)};
+  // way instead of two in sequence. When the connection breaks, Gloo ends no wait for a message that is under
+  // way. So this waits for an empty message that follows the tensor. What it sends is a copy: its arrival
+  // is certain, and its wait short, once the other machine's next message has come.
+  std::vector<at::Tensor> own{tensor.clone()}, theirs{at::empty_like(tensor)},
+      nothing{at::empty({0}, at::kByte)};
   const int other = 1 - across->getRank();
   const auto received = across->recv(theirs, other, 0);
-  const auto sent = across->send(own, other, 0);
-  sent->wait(limit + kMoment);
+  const auto end = across->recv(nothing, other, 1);
+  std::vector<c10::intrusive_ptr<c10d::Work>> sending{across->send(own, other, 0)};
+  sending.push_back(across->send(nothing, other, 1));
+  end->wait(limit + kMoment);
   received->wait(limit + kMoment);
+  for (const auto& before : sent) before->wait(limit + kMoment);
+  sent = std::move(sending);
   const Number* more = theirs[0].const_data_ptr<Number>();
   for (std::int64_t i = 0; i < tensor.numel(); ++i) values[i] += more[i];
 }
@@ -723,6 +732,7 @@ void Background::work() {
   }
   lock.unlock();
   // Ends the connections, so that peers that wait for this rank notice.
+  lines.sent.clear();
   lines.across.reset();
   lines.gloo.reset();
   lock.lock();

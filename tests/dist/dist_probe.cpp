@@ -37,6 +37,7 @@ struct Arguments {
   dist::Options options;
   int victim = -1;     // the rank that something happens to
   std::string folder;  // where each rank writes its process number
+  long values = 1000;  // in each all-reduce of for-ever
   int launch = 0;      // > 0: start that many ranks first
   std::optional<std::uint16_t> port;
   dist::LaunchLimits limits{.kill_after = 2s};
@@ -55,6 +56,7 @@ Arguments parse(int argc, char** argv) {
       {"--shared_memory", [&](const std::string& v) { a.options.shared_memory = v == "on"; }},
       {"--victim", [&](const std::string& v) { a.victim = std::stoi(v); }},
       {"--folder", [&](const std::string& v) { a.folder = v; }},
+      {"--values", [&](const std::string& v) { a.values = std::stol(v); }},
       {"--launch", [&](const std::string& v) { a.launch = std::stoi(v); }},
       {"--port", [&](const std::string& v) { a.port = static_cast<std::uint16_t>(std::stoi(v)); }},
       {"--kill_after_ms", [&](const std::string& v) { a.limits.kill_after = milliseconds(std::stol(v)); }},
@@ -153,7 +155,7 @@ void run_in_background_for_ever(dist::DistContext& group, const Arguments& a) {
 
 // All-reduces until something happens to a rank.
 void run_for_ever(dist::DistContext& group, const Arguments& a) {
-  at::Tensor t = at::ones({1000}, at::kFloat);
+  at::Tensor t = at::ones({a.values}, at::kFloat);
   for (long step = 0;; ++step) {
     group.all_reduce_mean(t, group.deadline());
     if (step == 20) write_pid(a, group.rank(), "busy");

@@ -136,6 +136,24 @@ def test_a_rank_killed_on_another_machine_is_named_by_all(start, tmp_path, victi
 
 
 @needs_host_names
+def test_a_rank_killed_amid_a_message_to_another_machine_is_named_at_once(start, tmp_path):
+    # More values than the system buffers, so that the message is under way until rank 0 goes on.
+    ranks = start_on_machines(start, "aabb", "for-ever", "--folder", str(tmp_path), "--values", 12_000_000, timeout_ms=300000)
+    pids = [process_number(tmp_path / f"busy.{r}") for r in range(4)]
+    os.kill(pids[3], signal.SIGSTOP)
+    time.sleep(1)  # rank 0 waits for the message, and rank 2 for rank 3
+    os.kill(pids[0], signal.SIGSTOP)
+    os.kill(pids[3], signal.SIGCONT)
+    time.sleep(1)  # rank 2 sends
+    begun = time.monotonic()
+    os.kill(pids[2], signal.SIGKILL)
+    os.kill(pids[0], signal.SIGCONT)
+    assert [r.wait() for r in ranks] == [3, 3, -signal.SIGKILL, 3]
+    assert time.monotonic() - begun < 60
+    assert f"no word from rank 2 on node-b (pid {pids[2]})" in ranks[0].text()
+
+
+@needs_host_names
 @pytest.mark.parametrize("victim", [1, 2])
 def test_a_rank_stopped_on_another_machine_is_named_within_the_timeout(start, tmp_path, victim):
     ranks = start_on_machines(start, "aabb", "for-ever", "--folder", str(tmp_path), timeout_ms=2000)

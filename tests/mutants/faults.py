@@ -317,6 +317,8 @@ TESTS = [
     pytest("dist/test_dist.py::test_a_rank_killed_on_another_machine_is_named_by_all[3]",
            ("neighbours wait for a rank whose call failed", "close_connections", "if (lines.shared) lines.shared->give_up();", ""),
            targets=("dist_probe",)),
+    pytest("dist/test_dist.py::test_a_rank_killed_amid_a_message_to_another_machine_is_named_at_once",
+           ("a survivor waits for the rest of a message", "add_machines", "end->wait(limit + kMoment);", ""), targets=("dist_probe",)),
     pytest("dist/test_dist.py::test_means_in_the_background_are_right_beside_other_calls[on-aabb]",
            ("a sum in the background is no mean", "Background::work", "lines.sum_in_shared_memory(tensor, size, limit);",
             "lines.sum_in_shared_memory(tensor, 1, limit);"), targets=("dist_probe",)),
