@@ -20,10 +20,10 @@ sd_may(play      ROOMS base game encode agents)
 sd_may(records   ROOMS base game encode agents play LIBRARIES json zlib system)
 sd_may(kernels   ROOMS base LIBRARIES intrinsics)
 sd_may(search    ROOMS base game encode kernels play)
-sd_may(nets      ROOMS base kernels LIBRARIES torch)
-sd_may(replay    ROOMS base LIBRARIES torch)
-sd_may(rollout   ROOMS base game encode agents play search nets replay LIBRARIES torch cuda)
-sd_may(learners  ROOMS base config nets replay LIBRARIES torch)
+sd_may(nets      ROOMS base cuda kernels LIBRARIES torch)
+sd_may(replay    ROOMS base cuda LIBRARIES torch)
+sd_may(rollout   ROOMS base cuda game encode agents play search nets replay LIBRARIES torch)
+sd_may(learners  ROOMS base cuda config nets replay LIBRARIES torch)
 sd_may(dist      ROOMS base cuda LIBRARIES torch c10d cuda system)
 sd_may(files     ROOMS base records LIBRARIES torch json protozero crc zlib system)
 sd_may(data      ROOMS base game encode records files LIBRARIES torch zlib system)
@@ -31,7 +31,7 @@ sd_may(running   ROOMS base dist records files LIBRARIES torch json system)
 sd_may(train     ROOMS base cuda config game encode agents play search nets replay rollout learners dist records files running
                  LIBRARIES torch json cuda system)
 sd_may(pretrain  ROOMS base config game encode nets learners dist records files data running LIBRARIES torch json)
-sd_may(bench     ROOMS base config game encode agents play kernels search nets replay rollout learners dist records files data running train
+sd_may(bench     ROOMS base cuda config game encode agents play kernels search nets replay rollout learners dist records files data running train
                  pretrain LIBRARIES torch c10d json cuda system)
 sd_may(app       ROOMS base cuda config game encode agents play search nets replay rollout learners dist records files data running train pretrain
                  bench LIBRARIES torch json cuda system cli)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <numeric>
@@ -50,6 +51,21 @@ inline void threaded(std::int64_t count, const std::function<void(std::int64_t)>
     threads.emplace_back([&work, first, count] {
       for (std::int64_t i = first; i < count; i += kThreads) work(i);
     });
+}
+
+/// On all cores; neighbouring indices share a core, and with it the cache lines that they write.
+inline void on_all_cores(std::int64_t count, const std::function<void(std::int64_t)>& work) {
+  constexpr std::int64_t kBlock = 256;
+  static const std::int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::int64_t used = std::min(cores, (count + kBlock - 1) / kBlock);
+  std::atomic<std::int64_t> next = 0;
+  const auto take_blocks = [&] {
+    for (std::int64_t begin; (begin = next.fetch_add(kBlock)) < count;)
+      for (std::int64_t i = begin; i < std::min(begin + kBlock, count); ++i) work(i);
+  };
+  std::vector<std::jthread> threads;
+  for (std::int64_t k = 1; k < used; ++k) threads.emplace_back(take_blocks);
+  take_blocks();  // few pieces, such as the threads of one board, need no second core
 }
 
 }  // namespace snake_ddp

@@ -15,6 +15,7 @@
 #include "snake_ddp/agents/plan.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/bench/jobs.hpp"
+#include "snake_ddp/cuda/kernels.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/gpus.hpp"
 #include "snake_ddp/encode/scaling.hpp"
@@ -99,7 +100,7 @@ double recorded_seconds(double seconds, at::Device device, const Call& call) {
 at::Device device_named(const std::string& name) {
   if (name == "pieces") return at::kCPU;
   if (dist::visible_gpus() == 0) throw base::UsageError("--device cuda, but " + dist::why_no_gpu());
-  if (!rollout::have_kernels())
+  if (!cuda::kHaveKernels)
     throw base::UsageError(
         "--device cuda, but this build has no kernels: CMake found no nvcc; install the wheels of "
         "launch/requirements-cuda.txt and build again");

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "adam_work.hpp"
-#include "run_work.hpp"
 #include "snake_ddp/base/simd.hpp"
+#include "snake_ddp/cuda/kernels.hpp"
 
 namespace snake_ddp::learners {
 namespace {
@@ -46,10 +46,7 @@ void step_on_cpu(float* __restrict p, const float* __restrict g, float* __restri
 
 // For a network on a device: our kernels if this build has them.
 Adam::Way way_of(const nets::FlatParameters& parameters, bool by_library) {
-#ifdef SD_HAVE_KERNELS
-  if (parameters.flat().is_cuda()) return Adam::Way::kPieces;
-#endif
-  (void)parameters;
+  if (cuda::kHaveKernels && parameters.flat().is_cuda()) return Adam::Way::kPieces;
   return by_library ? Adam::Way::kLibrary : Adam::Way::kOnePass;
 }
 
@@ -101,15 +98,15 @@ at::Tensor Adam::step(at::Tensor& parameters, at::Tensor& gradient, double max_n
             at::empty({static_cast<std::int64_t>(sizeof(AdamScales) / sizeof(float))}, parameters.options());
         squares_ = at::empty({}, parameters.options());
       }
-      // On a GPU a quarter of the time that the library takes for the norm.
+      // The library takes a norm by one block of a GPU: 17 us of an H200 for 75,000 elements.
       at::dot_out(squares_, gradient.view(-1), gradient.view(-1));
       auto* scales = static_cast<AdamScales*>(scales_.data_ptr());
-      run_work(parameters.device(), 1,
-               BeginAdam{squares_.data_ptr<float>(), norm_.data_ptr<float>(), steps.data_ptr<float>(),
-                         rate_.data_ptr<double>(), max_norm, scales});
-      run_work(parameters.device(), n,
-               StepAdam{scales, gradient.data_ptr<float>(), parameters.data_ptr<float>(), first, second,
-                        follower, static_cast<float>(tau)});
+      cuda::run_work(parameters.device(), 1,
+                     BeginAdam{squares_.data_ptr<float>(), norm_.data_ptr<float>(), steps.data_ptr<float>(),
+                               rate_.data_ptr<double>(), max_norm, scales});
+      cuda::run_work(parameters.device(), n,
+                     StepAdam{scales, gradient.data_ptr<float>(), parameters.data_ptr<float>(), first, second,
+                              follower, static_cast<float>(tau)});
       return norm_;
     }
     case Way::kLibrary:

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "double_q_work.hpp"
-#include "run_work.hpp"
 #include "snake_ddp/base/check.hpp"
+#include "snake_ddp/cuda/kernels.hpp"
 
 namespace snake_ddp::learners {
 
@@ -75,10 +75,10 @@ at::Tensor QLearner::double_q_by_kernel(const Transitions& t, const at::Tensor& 
     SD_CHECK(of.is_contiguous() && of.device() == values.device(), "rows without gaps on one device");
     return of.const_data_ptr<float>();
   };
-  run_work(values.device(), learned,
-           DoubleQ{snakes, 1.0F / static_cast<float>(learned), floats(values), floats(t.action),
-                   floats(t.reward), floats(t.discount), floats(next_online), floats(next_target),
-                   floats(t.next_moves), losses.data_ptr<float>(), d_values.data_ptr<float>()});
+  cuda::run_work(values.device(), learned,
+                 DoubleQ{snakes, 1.0F / static_cast<float>(learned), floats(values), floats(t.action),
+                         floats(t.reward), floats(t.discount), floats(next_online), floats(next_target),
+                         floats(t.next_moves), losses.data_ptr<float>(), d_values.data_ptr<float>()});
   loss_ = losses.mean();
   q_mean_ = values.mean();
   return d_values;
@@ -87,10 +87,8 @@ at::Tensor QLearner::double_q_by_kernel(const Transitions& t, const at::Tensor& 
 at::Tensor QLearner::double_q_gradient(const Transitions& t, const at::Tensor& values,
                                        const at::Tensor& next_online, const at::Tensor& next_target,
                                        const at::Tensor& counts) {
-#ifdef SD_HAVE_KERNELS
-  if (values.is_cuda() && value_ != Value::kMixed && !counts.defined())
+  if (cuda::kHaveKernels && values.is_cuda() && value_ != Value::kMixed && !counts.defined())
     return double_q_by_kernel(t, values, next_online, next_target);
-#endif
   // Q'(s', argmax over allowed moves of Q(s')).
   const at::Tensor choice =
       next_online.masked_fill(t.next_moves <= 0, -std::numeric_limits<float>::infinity()).argmax(1, true);

@@ -87,7 +87,7 @@ const float* layer_in_rows(const LayerParameters& p, std::int64_t rows, const fl
   return hidden;
 }
 
-// The sum of the rows of `d`. On a GPU the product takes half the time of a sum.
+// The sum of the rows of `d`, as a product: the library's sum takes 10 us of an H200 for 1,152 rows.
 void sum_rows(const at::Tensor& d, const at::Tensor& ones, at::Tensor& sum) { at::mv_out(sum, d.t(), ones); }
 
 // Returns dL/dz from dL/d(hidden), which is overwritten, as are the gradients of all but the weight.

@@ -6,35 +6,18 @@
 
 #include "draw_rows.hpp"
 #include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/each.hpp"
 #include "snake_ddp/base/error.hpp"
-#ifdef SD_HAVE_KERNELS
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAStream.h>
-#endif
+#include "snake_ddp/cuda/kernels.hpp"
 
 namespace snake_ddp::replay {
-namespace {
-
-void run(const DrawRows& work, std::int64_t count, at::Device device) {
-  if (device.is_cpu()) return base::each_on_host(count, work);
-#ifdef SD_HAVE_KERNELS
-  C10_CUDA_CHECK(static_cast<cudaError_t>(
-      launch(work, count, c10::cuda::getCurrentCUDAStream(device.index()).stream())));
-#endif
-}
-
-}  // namespace
 
 DeviceBuffer::DeviceBuffer(std::vector<Column> columns, std::int64_t capacity, at::Device device)
     : columns_(std::move(columns)), capacity_(capacity) {
   SD_CHECK(capacity > 0, "an empty replay buffer");
-#ifndef SD_HAVE_KERNELS
-  if (!device.is_cpu())
+  if (!cuda::kHaveKernels && !device.is_cpu())
     throw base::UsageError(
         "--boards device: this build has no kernels for GPUs, as CMake found no nvcc; install the wheels of "
         "launch/requirements-cuda.txt and build again, or use --boards host");
-#endif
   std::int64_t bytes = 0;
   try {
     for (const Column& c : columns_) {
@@ -55,7 +38,8 @@ DeviceBuffer::DeviceBuffer(std::vector<Column> columns, std::int64_t capacity, a
 void DeviceBuffer::sample(std::int64_t count, std::uint64_t seed, Batch& out) {
   if (!indices_.defined() || indices_.size(0) != count) indices_ = at::empty({count}, counters_.options());
   auto* counter = counters_.data_ptr<std::int64_t>();
-  run({seed, counter + kDraw, counter + kSize, indices_.data_ptr<std::int64_t>()}, count, device());
+  cuda::run_work(device(), count,
+                 DrawRows{seed, counter + kDraw, counter + kSize, indices_.data_ptr<std::int64_t>()});
   counters_.select(0, kDraw).add_(1);
   out.columns.resize(columns_.size());
   for (std::size_t c = 0; c < columns_.size(); ++c) {

@@ -10,33 +10,18 @@
 #include "fleet_work.hpp"
 #include "show_boards.hpp"
 #include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/each.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/cuda/kernels.hpp"
 #include "snake_ddp/game/game.hpp"
-#ifdef SD_HAVE_KERNELS
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAStream.h>
-#endif
 
 namespace snake_ddp::rollout {
 namespace {
 
-template <class Work>
-void run_on(at::Device device, std::int64_t count, const Work& work) {
-  if (device.is_cpu()) return base::each_on_host(count, work);
-#ifdef SD_HAVE_KERNELS
-  C10_CUDA_CHECK(static_cast<cudaError_t>(
-      launch(work, count, c10::cuda::getCurrentCUDAStream(device.index()).stream())));
-#else
-  SD_CHECK(false, "kernels in a build without them");
-#endif
-}
-
 std::int64_t* longs(const at::Tensor& t) { return t.data_ptr<std::int64_t>(); }
 
 void see(at::Device device, std::int64_t count, const Seen& seen) {
-  if (encode::is_view(seen.sight.kind)) return run_on(device, count, SeeView{seen});
-  run_on(device, count, SeePlain{seen});
+  if (encode::is_view(seen.sight.kind)) return cuda::run_work(device, count, SeeView{seen});
+  cuda::run_work(device, count, SeePlain{seen});
 }
 
 const game::State* boards_in(const at::Tensor& storage) {
@@ -50,14 +35,6 @@ std::int64_t records_of(const CollectorOptions& o, std::int64_t interval) {
 }
 
 }  // namespace
-
-bool have_kernels() {
-#ifdef SD_HAVE_KERNELS
-  return true;
-#else
-  return false;
-#endif
-}
 
 void show_boards(const play::Sight& sight, const at::Tensor& storage, const at::Tensor& indices,
                  at::Tensor& out) {
@@ -186,7 +163,7 @@ void Fleet::run(std::int64_t count) const {
     if (sources_[s] >= 0)
       f.column[s] = replay_.column(static_cast<std::size_t>(sources_[s])).data_ptr<float>();
   f.counter = longs(replay_.counters());
-  run_on(device_, count, Work{f});
+  cuda::run_work(device_, count, Work{f});
 }
 
 void Fleet::look() {
@@ -265,9 +242,9 @@ Wanderers::Wanderers(std::int64_t boards, std::uint64_t seed, const play::Sight*
 }
 
 void Wanderers::step() {
-  run_on(boards_.device(), boards_.size(0),
-         WanderBoard{static_cast<game::State*>(boards_.data_ptr()),
-                     static_cast<std::uint32_t*>(games_.data_ptr()), seed_});
+  cuda::run_work(boards_.device(), boards_.size(0),
+                 WanderBoard{static_cast<game::State*>(boards_.data_ptr()),
+                             static_cast<std::uint32_t*>(games_.data_ptr()), seed_});
   if (observations_.defined())
     see(boards_.device(), boards_.size(0),
         {sight_, boards_in(boards_), nullptr, observations_.data_ptr<float>()});

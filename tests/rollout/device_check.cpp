@@ -12,7 +12,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <chrono>
 #include <cstdlib>
@@ -20,7 +19,6 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "../host_loops.hpp"
@@ -80,21 +78,6 @@ struct Memory {
   bool on_device;
   std::vector<Array> arrays;
 };
-
-/// On all cores; neighbouring indices share a core, and with it the cache lines that they write.
-void on_all_cores(std::int64_t count, const std::function<void(std::int64_t)>& work) {
-  constexpr std::int64_t kBlock = 256;
-  static const std::int64_t cores = std::max(1U, std::thread::hardware_concurrency());
-  const std::int64_t used = std::min(cores, (count + kBlock - 1) / kBlock);
-  std::atomic<std::int64_t> next = 0;
-  const auto take_blocks = [&] {
-    for (std::int64_t begin; (begin = next.fetch_add(kBlock)) < count;)
-      for (std::int64_t i = begin; i < std::min(begin + kBlock, count); ++i) work(i);
-  };
-  std::vector<std::jthread> threads;
-  for (std::int64_t k = 1; k < used; ++k) threads.emplace_back(take_blocks);
-  take_blocks();  // few pieces, such as the threads of one board, need no second core
-}
 
 /// The same work on both sides: `lay_out` prepares each one's memory.
 template <class Part>

@@ -10,6 +10,7 @@
 #include "show_boards.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/cuda/kernels.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/learners/columns.hpp"
 #include "snake_ddp/rollout/fleet.hpp"
@@ -311,13 +312,13 @@ TEST_CASE("a fetch copies the games that ended, not their whole ring", "[unit]")
 
 // Hidden: test_device.py runs them where there is a GPU.
 TEST_CASE("a fleet on a device plays the collector's games and stores the same rows", "[.device]") {
-  REQUIRE(rollout::have_kernels());
+  REQUIRE(cuda::kHaveKernels);
   for (const Case& c : kCases) compare(c, at::kCUDA);
 }
 
 // Few, for launch/gpu_check.sh's sanitizers, which slow a device down; replay has been filled, so that all of it may be read.
 TEST_CASE("1 and 63 boards on a device play the collector's games", "[.device]") {
-  REQUIRE(rollout::have_kernels());
+  REQUIRE(cuda::kHaveKernels);
   for (const std::int64_t boards : {1, 63}) {
     compare({"30 features", encode::ObsKind::k30, kWeights, boards, 40, 2, 17, 2 * boards, 0.0, true, ""},
             at::kCUDA);
@@ -337,18 +338,12 @@ TEST_CASE("the threads of a grid play each board once, however many there are", 
   }
 }
 
-// A thread costs more than the few lanes of a board.
-void boards_threaded(std::int64_t count, const std::function<void(std::int64_t)>& work) {
-  if (count >= 1000) return threaded(count, work);
-  for (std::int64_t i = 0; i < count; ++i) work(i);
-}
-
 TEST_CASE("65,536 and 1,048,576 boards on a device move as on the host", "[.device]") {
-  REQUIRE(rollout::have_kernels());
+  REQUIRE(cuda::kHaveKernels);
   for (const std::int64_t boards : {65'536, 1'048'576}) {
     for (const Case& c : {kFeatures, kView}) {
       const Held there = held_after(c, boards, at::kCUDA);
-      const HostGoes goes(boards_threaded);
+      const HostGoes goes(on_all_cores);
       compare_held(there, held_after(c, boards, at::kCPU));
     }
   }

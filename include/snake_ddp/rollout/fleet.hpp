@@ -83,7 +83,4 @@ class Wanderers {
   at::Tensor boards_, games_, observations_;
 };
 
-/// Does this build contain kernels?
-bool have_kernels();
-
 }  // namespace snake_ddp::rollout
