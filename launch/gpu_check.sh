@@ -75,11 +75,11 @@ over_nccl() {
   done
 }
 
-# to_bar PERCENT SECONDS FLAGS...: trains until an evaluation shows so many games won, or for a minute.
+# to_bar PERCENT SECONDS FLAGS...: trains until an evaluation shows so many games won, or for SECONDS.
 to_bar() {
   local percent=$1 most=$2 log won begin=$SECONDS took code=0
   shift 2
-  log=$(train 4096 --cuda_graph on --overlap on --eval_interval 2000 --max_minutes 1 --target_win_rate "0.$percent" "$@") || code=$?
+  log=$(train 4096 --cuda_graph on --overlap on --max_minutes "$(awk "BEGIN {print $most / 60}")" --target_win_rate "0.$percent" "$@") || code=$?
   took=$((SECONDS - begin))
   echo "$log"
   won=$(sed -nE 's/^\[Evaluation at episode .*: won ([0-9]+).*/\1/p' <<<"$log" | tail -n 1)
@@ -108,8 +108,8 @@ for products in float32 tf32 bf16; do
   bench "update, dqn with layer norm, $products" 30 update --config configs/champion.json --batch_size 384 --batch_size 8192 \
     --products $products --seconds 1
 done
-step "40 % against level 2" 90 bash -c 'to_bar 40 60 --config configs/cpu_fast.json'
-step "85 % with the view" 90 bash -c 'to_bar 85 30 --config configs/champion.json --opponent_mix level2:0.5,territory:0.5'
+step "40 % against level 2" 90 bash -c 'to_bar 40 60 --config configs/cpu_fast.json --eval_interval 2000'
+step "80 % against territory" 150 bash -c 'to_bar 80 120 --config configs/champion_gpu.json'
 export PYTORCH_NO_CUDA_MEMORY_CACHING=1  # each tensor has memory of its own
 for tool in memcheck initcheck; do
   step "sanitizer: $tool" 120 compute-sanitizer --tool $tool --error-exitcode 9 "$bin/tests/rollout/test_rollout" \
