@@ -1,3 +1,4 @@
+#include <ATen/Context.h>
 #include <fmt/format.h>
 
 #include <csignal>
@@ -52,6 +53,10 @@ int main(int argc, char** argv) {
   snake_ddp::base::hold_run_signals();  // until the command is known
   snake_ddp::dist::install_failure_handlers();
   snake_ddp::dist::end_with_torchrun();
+  // Subnormal numbers count as zero, in the threads started from here too. Adam's first moment of a weight whose gradient
+  // stays zero would end among them and never leave: rounded to nearest, 0.9 of the smallest number is that number.
+  // Some processors need many times as long for them.
+  at::globalContext().setFlushDenormal(true);
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit becomes a failed write, whose error names the file
   const int code = run({argv + 1, argv + argc});
   if (snake_ddp::cuda::is_loaded())

@@ -361,6 +361,8 @@ TESTS = [
            ("a stop needs a signal to every rank", "play_due_games",
             "return s.agreed.stop == 0",
             "return s.agreed.stop < s.context.size()")),
+    pytest("train/test_train.py::test_no_moment_of_an_adam_ends_among_the_subnormal_numbers",
+           ("subnormal numbers are kept", "main", "at::globalContext().setFlushDenormal(true);", "")),
     pytest("train/test_train.py::test_ranks_end_with_a_killed_torchrun",
            ("ranks outlive torchrun", "main", "snake_ddp::dist::end_with_torchrun();", "")),
     pytest("train/test_signals.py::test_playing_is_progress",

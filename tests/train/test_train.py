@@ -72,6 +72,20 @@ def test_ranks_that_learn_with_bicnet_hold_the_same_weights(run_once):
     assert reported["weights"] != fingerprint(run_once(2))["weights"]
 
 
+def test_no_moment_of_an_adam_ends_among_the_subnormal_numbers(start, tmp_path):
+    # At 20 episodes of the reference's schedule a thousand would be there, in hidden units whose gradient has become zero.
+    run = start([BINARY, "--ddp", "--world_size", "2", *flags({
+        "runs_dir": tmp_path, "hidden_size": 64, "max_episodes": 20, "checkpoint_interval": 20, "threads": 2, "average_delay": 1})])
+    assert run.wait() == 0, run.text()
+    state = torch.load(run_folder(run.text()) / "checkpoints" / "step_000000004000" / "shared.pth", weights_only=True)
+    smallest = torch.finfo(torch.float32).smallest_normal
+    moments = {name: t for name, t in state.items() if ".first." in name}
+    assert len(moments) == 12
+    for name, moment in moments.items():
+        bits = moment.view(torch.int32) & 0x7fffffff
+        assert not ((bits > 0) & (moment.abs() < smallest)).any(), name
+
+
 def test_ranks_of_a_machine_sum_in_memory_that_goes_with_them(start, tmp_path):
     shared = pathlib.Path("/dev/shm")
     before = set(shared.iterdir())
