@@ -43,62 +43,111 @@ void transpose(const float* from, std::int64_t rows, std::int64_t columns, std::
   }
 }
 
-float sum_of_row(const float* row, std::int64_t width) {
-  Vector sum{};
-  for (std::int64_t j = 0; j < width; j += kLanes) sum += load(row + j);
-  return base::sum_of(sum);
-}
+// So many rows go through the last layer and the norm before it together: the additions of one would wait for each other.
+constexpr std::int64_t kGroup = 4;
 
-// (x - mean) / deviation of one row whose padding is zero. Returns 1 / deviation.
-float normalise(float* row, std::int64_t hidden, std::int64_t width) {
+// (x - mean) / deviation of each row; their padding is zero. Returns 1 / deviation of each.
+template <int kRows>
+Vector4 normalise(float* rows, std::int64_t stride, std::int64_t hidden, std::int64_t width) {
   const auto n = static_cast<float>(hidden);
-  const float mean = sum_of_row(row, width) / n;
-  Vector squares{};
+  Vector sum[kGroup] = {}, squares[kGroup] = {};
   for (std::int64_t j = 0; j < width; j += kLanes) {
-    const Vector centred = load(row + j) - all_lanes(mean);
-    squares += centred * centred;
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) sum[i] += load(rows + i * stride + j);
   }
-  const float surplus = static_cast<float>(width - hidden) * mean * mean;  // the padding's share
-  const float inverse =
-      1.0F / std::sqrt((base::sum_of(squares) - surplus) / n + static_cast<float>(kernels::kNormEpsilon));
-  for (std::int64_t j = 0; j < width; j += kLanes)
-    store(row + j, (load(row + j) - all_lanes(mean)) * all_lanes(inverse));
+  const Vector4 mean = base::sums_of(sum[0], sum[1], sum[2], sum[3]) / n;
+  for (std::int64_t j = 0; j < width; j += kLanes) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
+      const Vector centred = load(rows + i * stride + j) - all_lanes(mean[i]);
+      squares[i] += centred * centred;
+    }
+  }
+  const Vector4 surplus = static_cast<float>(width - hidden) * mean * mean;  // the padding's share
+  Vector4 inverse = (base::sums_of(squares[0], squares[1], squares[2], squares[3]) - surplus) / n +
+                    static_cast<float>(kernels::kNormEpsilon);
+  for (int i = 0; i < kGroup; ++i) inverse[i] = 1.0F / std::sqrt(inverse[i]);
+  for (std::int64_t j = 0; j < width; j += kLanes) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
+      float* x = rows + i * stride + j;
+      store(x, (load(x) - all_lanes(mean[i])) * all_lanes(inverse[i]));
+    }
+  }
   return inverse;
 }
 
-// hidden := ReLU(before) [, which is scaled and shifted first], and its products with the last layer's rows.
-template <int kOutputs, bool kNorm>
-void last_layer_row(const DenseRows& net, const float* before, float* hidden, float* out) {
-  const std::int64_t width = net.width();
-  const float *weight = net.last_weight(), *scale = net.norm_scale(), *shift = net.norm_shift();
-  Vector sum[kOutputs] = {};
-  for (std::int64_t j = 0; j < width; j += kLanes) {
-    Vector h = load(before + j);
-    if constexpr (kNorm) h = h * load(scale + j) + load(shift + j);
-    h = base::max(h, Vector{});
-    if (hidden != nullptr) store(hidden + j, h);
-    for (int o = 0; o < kOutputs; ++o) sum[o] += h * load(weight + o * width + j);
+// A group, or what is left of one; `inverse` may be null.
+void normalise_group(float* rows, std::int64_t count, std::int64_t stride, std::int64_t hidden,
+                     std::int64_t width, float* inverse) {
+  if (count == kGroup) {
+    const Vector4 four = normalise<kGroup>(rows, stride, hidden, width);
+    if (inverse != nullptr) std::memcpy(inverse, &four, sizeof four);
+    return;
   }
-  if constexpr (kOutputs == 4) {
-    const Vector4 four = base::sums_of(sum[0], sum[1], sum[2], sum[3]);
-    for (int o = 0; o < 4; ++o) out[o] = four[o] + net.last_bias()[o];
-  } else {
-    for (int o = 0; o < kOutputs; ++o) out[o] = base::sum_of(sum[o]) + net.last_bias()[o];
+  for (std::int64_t r = 0; r < count; ++r) {
+    const Vector4 one = normalise<1>(rows + r * stride, stride, hidden, width);
+    if (inverse != nullptr) inverse[r] = one[0];
   }
 }
 
-using LastLayerRow = void (*)(const DenseRows&, const float*, float*, float*);
+// hidden := ReLU(before) [, which is scaled and shifted first], and its products with the last layer's rows. Returns their
+// sums, by row.
+template <int kRows, int kOutputs, bool kNorm>
+[[gnu::always_inline]] inline void last_layer_of_rows(const DenseRows& net, const float* before,
+                                                      std::int64_t stride, float* hidden,
+                                                      Vector (&sum)[kRows * kOutputs]) {
+  const std::int64_t width = net.width();
+  const float *weight = net.last_weight(), *scale = net.norm_scale(), *shift = net.norm_shift();
+  for (std::int64_t j = 0; j < width; j += kLanes) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
+      Vector h = load(before + i * stride + j);
+      if constexpr (kNorm) h = h * load(scale + j) + load(shift + j);
+      h = base::max(h, Vector{});
+      if (hidden != nullptr) store(hidden + i * stride + j, h);
+      for (int o = 0; o < kOutputs; ++o) sum[i * kOutputs + o] += h * load(weight + o * width + j);
+    }
+  }
+}
+
+// `hidden` may be null.
+// Shapes  before and hidden [rows] `stride` apart, out [rows, kOutputs]; rows <= kGroup.
+template <int kOutputs, bool kNorm>
+void last_layer_group(const DenseRows& net, std::int64_t rows, const float* before, std::int64_t stride,
+                      float* hidden, float* out) {
+  if (kOutputs == 1 && rows == kGroup) {
+    Vector sum[kGroup] = {};
+    last_layer_of_rows<kGroup, 1, kNorm>(net, before, stride, hidden, sum);
+    const Vector4 four = base::sums_of(sum[0], sum[1], sum[2], sum[3]) + net.last_bias()[0];
+    std::memcpy(out, &four, sizeof four);
+    return;
+  }
+  for (std::int64_t r = 0; r < rows; ++r, out += kOutputs) {
+    Vector sum[kOutputs] = {};
+    last_layer_of_rows<1, kOutputs, kNorm>(net, before + r * stride, stride,
+                                           hidden != nullptr ? hidden + r * stride : nullptr, sum);
+    if constexpr (kOutputs == 4) {
+      const Vector4 four = base::sums_of(sum[0], sum[1], sum[2], sum[3]);
+      for (int o = 0; o < 4; ++o) out[o] = four[o] + net.last_bias()[o];
+    } else {
+      for (int o = 0; o < kOutputs; ++o) out[o] = base::sum_of(sum[o]) + net.last_bias()[o];
+    }
+  }
+}
+
+using LastLayerGroup = void (*)(const DenseRows&, std::int64_t, const float*, std::int64_t, float*, float*);
 
 // By number of outputs - 1.
 template <bool kNorm, int... kOutputs>
-constexpr std::array<LastLayerRow, sizeof...(kOutputs)> last_layer_rows(
+constexpr std::array<LastLayerGroup, sizeof...(kOutputs)> last_layer_groups(
     std::integer_sequence<int, kOutputs...>) {
-  return {last_layer_row<kOutputs + 1, kNorm>...};
+  return {last_layer_group<kOutputs + 1, kNorm>...};
 }
-constexpr auto kLastLayer = last_layer_rows<false>(std::make_integer_sequence<int, kMostOutputs>());
-constexpr auto kLastLayerNorm = last_layer_rows<true>(std::make_integer_sequence<int, kMostOutputs>());
+constexpr auto kLastLayer = last_layer_groups<false>(std::make_integer_sequence<int, kMostOutputs>());
+constexpr auto kLastLayerNorm = last_layer_groups<true>(std::make_integer_sequence<int, kMostOutputs>());
 
-LastLayerRow last_layer_of(const DenseShape& shape) {
+LastLayerGroup last_layer_of(const DenseShape& shape) {
   return (shape.layer_norm ? kLastLayerNorm : kLastLayer)[static_cast<std::size_t>(shape.out - 1)];
 }
 
@@ -311,13 +360,12 @@ void forward(const DenseRows& net, std::int64_t rows, const float* input, std::i
   float* before = shape.layer_norm ? s.normalised : hidden;
   kernels::multiply(rows, width, shape.in + 1, {input, input_row, 1}, {net.map(), width, 1}, before,
                     s.stride);
-  const LastLayerRow last_layer = last_layer_of(shape);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    float* row = before + r * s.stride;
-    if (shape.layer_norm) {
-      s.inverse_deviation[r] = normalise(row, shape.hidden, width);
-    }
-    last_layer(net, row, hidden + r * s.stride, output + r * shape.out);
+  const LastLayerGroup last_layer = last_layer_of(shape);
+  for (std::int64_t r = 0; r < rows; r += kGroup) {
+    const std::int64_t count = std::min(kGroup, rows - r), at = r * s.stride;
+    if (shape.layer_norm)
+      normalise_group(before + at, count, s.stride, shape.hidden, width, s.inverse_deviation + r);
+    last_layer(net, count, before + at, s.stride, hidden + at, output + r * shape.out);
   }
   apply_head(shape, rows, output);
 }
@@ -372,15 +420,18 @@ void forward_moves(const DenseRows& net, std::int64_t rows, const float* observa
   kernels::multiply(rows, width, features, {observation, features + 1, 1}, {net.map(), width, 1}, base_row,
                     s.stride);
   const float *action_rows = net.map() + features * width, *constant = net.map() + shape.in * width;
-  const LastLayerRow last_layer = last_layer_of(shape);
-  float* row = s.hidden;
+  const LastLayerGroup last_layer = last_layer_of(shape);
+  float* group = s.hidden;
   for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t move = 0; move < moves; ++move) {
+    for (std::int64_t move = 0; move < moves; move += kGroup) {
+      const std::int64_t count = std::min(kGroup, moves - move);
       const float *from = base_row + r * s.stride, *action = action_rows + move * width;
-      for (std::int64_t j = 0; j < width; j += kLanes)
-        store(row + j, load(from + j) + load(action + j) + load(constant + j));
-      if (shape.layer_norm) normalise(row, shape.hidden, width);
-      last_layer(net, row, nullptr, values + r * moves + move);
+      for (std::int64_t i = 0; i < count; ++i, action += width) {
+        for (std::int64_t j = 0; j < width; j += kLanes)
+          store(group + i * s.stride + j, load(from + j) + load(action + j) + load(constant + j));
+      }
+      if (shape.layer_norm) normalise_group(group, count, s.stride, shape.hidden, width, nullptr);
+      last_layer(net, count, group, s.stride, nullptr, values + r * moves + move);
     }
   }
 }

@@ -99,9 +99,9 @@ TEST_CASE("passes in rows equal the library's passes", "[parity]") {
           nets::RowScratch scratch(hidden, shape.in);
           nets::FoldedGradient sums(shape, rows_net.width(), at::kCPU), library_sums(shape, hidden, at::kCPU);
           nets::FlatParameters expected = net.parameters().like(), got = net.parameters().like();
-          // Sums over two calls, the second of few rows.
+          // Sums over two calls, the second of few rows, with a rest after a group.
           at::Tensor all_input, all_d_output;
-          for (const std::int64_t rows : {nets::kChunkRows, std::int64_t{3}}) {
+          for (const std::int64_t rows : {nets::kChunkRows, std::int64_t{7}}) {
             const at::Tensor input = at::cat({at::randn({rows, shape.in}), at::ones({rows, 1})}, 1);
             const at::Tensor d_output = at::randn({rows, out});
             all_input = all_input.defined() ? at::cat({all_input, input}) : input;
@@ -112,6 +112,14 @@ TEST_CASE("passes in rows equal the library's passes", "[parity]") {
             nets::forward(rows_net, rows, input.data_ptr<float>(), shape.in + 1, scratch,
                           output.data_ptr<float>());
             CHECK(difference(output, pass.output) < 1e-5);
+            for (const std::int64_t row : {std::int64_t{1}, rows - 1}) {
+              at::Tensor alone = at::empty({out});
+              nets::forward(rows_net, 1, input[row].data_ptr<float>(), shape.in + 1, scratch,
+                            alone.data_ptr<float>());
+              CHECK(at::equal(alone, output[row]));
+            }
+            nets::forward(rows_net, rows, input.data_ptr<float>(), shape.in + 1, scratch,
+                          output.data_ptr<float>());
             if (out == 1 && head == nets::Head::kIdentity) {
               at::Tensor d_columns, d_input = at::empty({rows, 4});
               nets::backward_input(net, folded, d_output, pass, 7, 4, d_columns);
