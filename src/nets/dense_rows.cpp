@@ -46,16 +46,33 @@ void transpose(const float* from, std::int64_t rows, std::int64_t columns, std::
 // So many rows go through the last layer and the norm before it together: the additions of one would wait for each other.
 constexpr std::int64_t kGroup = 4;
 
-// (x - mean) / deviation of each row; their padding is zero. Returns 1 / deviation of each.
+// The mean of each row; their padding is zero.
 template <int kRows>
-Vector4 normalise(float* rows, std::int64_t stride, std::int64_t hidden, std::int64_t width) {
-  const auto n = static_cast<float>(hidden);
-  Vector sum[kGroup] = {}, squares[kGroup] = {};
+Vector4 means(const float* rows, std::int64_t stride, std::int64_t hidden, std::int64_t width) {
+  Vector sum[kGroup] = {};
   for (std::int64_t j = 0; j < width; j += kLanes) {
 #pragma GCC unroll 4
     for (int i = 0; i < kRows; ++i) sum[i] += load(rows + i * stride + j);
   }
-  const Vector4 mean = base::sums_of(sum[0], sum[1], sum[2], sum[3]) / n;
+  return base::sums_of(sum[0], sum[1], sum[2], sum[3]) / static_cast<float>(hidden);
+}
+
+// 1 / deviation of each row, from the sums of squares of its centred elements, among which is its padding.
+Vector4 inverse_deviations(const Vector (&squares)[kGroup], Vector4 mean, std::int64_t hidden,
+                           std::int64_t width) {
+  const Vector4 surplus = static_cast<float>(width - hidden) * mean * mean;  // the padding's share
+  Vector4 inverse =
+      (base::sums_of(squares[0], squares[1], squares[2], squares[3]) - surplus) / static_cast<float>(hidden) +
+      static_cast<float>(kernels::kNormEpsilon);
+  for (int i = 0; i < kGroup; ++i) inverse[i] = 1.0F / std::sqrt(inverse[i]);
+  return inverse;
+}
+
+// (x - mean) / deviation of each row; their padding is zero. Returns 1 / deviation of each.
+template <int kRows>
+Vector4 normalise(float* rows, std::int64_t stride, std::int64_t hidden, std::int64_t width) {
+  const Vector4 mean = means<kRows>(rows, stride, hidden, width);
+  Vector squares[kGroup] = {};
   for (std::int64_t j = 0; j < width; j += kLanes) {
 #pragma GCC unroll 4
     for (int i = 0; i < kRows; ++i) {
@@ -63,10 +80,7 @@ Vector4 normalise(float* rows, std::int64_t stride, std::int64_t hidden, std::in
       squares[i] += centred * centred;
     }
   }
-  const Vector4 surplus = static_cast<float>(width - hidden) * mean * mean;  // the padding's share
-  Vector4 inverse = (base::sums_of(squares[0], squares[1], squares[2], squares[3]) - surplus) / n +
-                    static_cast<float>(kernels::kNormEpsilon);
-  for (int i = 0; i < kGroup; ++i) inverse[i] = 1.0F / std::sqrt(inverse[i]);
+  const Vector4 inverse = inverse_deviations(squares, mean, hidden, width);
   for (std::int64_t j = 0; j < width; j += kLanes) {
 #pragma GCC unroll 4
     for (int i = 0; i < kRows; ++i) {
@@ -77,18 +91,16 @@ Vector4 normalise(float* rows, std::int64_t stride, std::int64_t hidden, std::in
   return inverse;
 }
 
-// A group, or what is left of one; `inverse` may be null.
+// A group, or what is left of one.
 void normalise_group(float* rows, std::int64_t count, std::int64_t stride, std::int64_t hidden,
                      std::int64_t width, float* inverse) {
   if (count == kGroup) {
     const Vector4 four = normalise<kGroup>(rows, stride, hidden, width);
-    if (inverse != nullptr) std::memcpy(inverse, &four, sizeof four);
+    std::memcpy(inverse, &four, sizeof four);
     return;
   }
-  for (std::int64_t r = 0; r < count; ++r) {
-    const Vector4 one = normalise<1>(rows + r * stride, stride, hidden, width);
-    if (inverse != nullptr) inverse[r] = one[0];
-  }
+  for (std::int64_t r = 0; r < count; ++r)
+    inverse[r] = normalise<1>(rows + r * stride, stride, hidden, width)[0];
 }
 
 // hidden := ReLU(before) [, which is scaled and shifted first], and its products with the last layer's rows. Returns their
@@ -105,13 +117,12 @@ template <int kRows, int kOutputs, bool kNorm>
       Vector h = load(before + i * stride + j);
       if constexpr (kNorm) h = h * load(scale + j) + load(shift + j);
       h = base::max(h, Vector{});
-      if (hidden != nullptr) store(hidden + i * stride + j, h);
+      store(hidden + i * stride + j, h);
       for (int o = 0; o < kOutputs; ++o) sum[i * kOutputs + o] += h * load(weight + o * width + j);
     }
   }
 }
 
-// `hidden` may be null.
 // Shapes  before and hidden [rows] `stride` apart, out [rows, kOutputs]; rows <= kGroup.
 template <int kOutputs, bool kNorm>
 void last_layer_group(const DenseRows& net, std::int64_t rows, const float* before, std::int64_t stride,
@@ -125,8 +136,7 @@ void last_layer_group(const DenseRows& net, std::int64_t rows, const float* befo
   }
   for (std::int64_t r = 0; r < rows; ++r, out += kOutputs) {
     Vector sum[kOutputs] = {};
-    last_layer_of_rows<1, kOutputs, kNorm>(net, before + r * stride, stride,
-                                           hidden != nullptr ? hidden + r * stride : nullptr, sum);
+    last_layer_of_rows<1, kOutputs, kNorm>(net, before + r * stride, stride, hidden + r * stride, sum);
     if constexpr (kOutputs == 4) {
       const Vector4 four = base::sums_of(sum[0], sum[1], sum[2], sum[3]);
       for (int o = 0; o < 4; ++o) out[o] = four[o] + net.last_bias()[o];
@@ -134,6 +144,42 @@ void last_layer_group(const DenseRows& net, std::int64_t rows, const float* befo
       for (int o = 0; o < kOutputs; ++o) out[o] = base::sum_of(sum[o]) + net.last_bias()[o];
     }
   }
+}
+
+// The values of four moves: of ReLU(row + added[move]), which is normalised, scaled and shifted first with kNorm.
+// Shapes  row [width], added [kGroup] rows `stride` apart; row_mean and added_mean are their means.
+template <bool kNorm>
+void values_of_moves(const DenseRows& net, const float* row, float row_mean, const float* added,
+                     Vector4 added_mean, std::int64_t stride, float* values) {
+  const std::int64_t width = net.width();
+  const float *weight = net.last_weight(), *scale = net.norm_scale(), *shift = net.norm_shift();
+  const Vector4 mean = added_mean + row_mean;
+  Vector4 inverse{};
+  if constexpr (kNorm) {
+    Vector squares[kGroup] = {};
+    for (std::int64_t j = 0; j < width; j += kLanes) {
+      const Vector own = load(row + j);
+#pragma GCC unroll 4
+      for (int i = 0; i < kGroup; ++i) {
+        const Vector centred = (own + load(added + i * stride + j)) - all_lanes(mean[i]);
+        squares[i] += centred * centred;
+      }
+    }
+    inverse = inverse_deviations(squares, mean, net.shape().hidden, width);
+  }
+  Vector sum[kGroup] = {};
+  for (std::int64_t j = 0; j < width; j += kLanes) {
+    const Vector own = load(row + j);
+#pragma GCC unroll 4
+    for (int i = 0; i < kGroup; ++i) {
+      Vector h = own + load(added + i * stride + j);
+      if constexpr (kNorm)
+        h = (h - all_lanes(mean[i])) * all_lanes(inverse[i]) * load(scale + j) + load(shift + j);
+      sum[i] += base::max(h, Vector{}) * load(weight + j);
+    }
+  }
+  const Vector4 four = base::sums_of(sum[0], sum[1], sum[2], sum[3]) + net.last_bias()[0];
+  std::memcpy(values, &four, sizeof four);
 }
 
 using LastLayerGroup = void (*)(const DenseRows&, std::int64_t, const float*, std::int64_t, float*, float*);
@@ -415,23 +461,35 @@ void forward_moves(const DenseRows& net, std::int64_t rows, const float* observa
                    RowScratch& s, float* values) {
   const DenseShape& shape = net.shape();
   const std::int64_t width = net.width(), features = shape.in - moves;
-  SD_CHECK(rows <= kChunkRows && shape.out == 1, "a chunk of rows, one value");
-  float* base_row = s.d_hidden;
-  kernels::multiply(rows, width, features, {observation, features + 1, 1}, {net.map(), width, 1}, base_row,
+  SD_CHECK(rows <= kChunkRows && shape.out == 1 && moves == kGroup,
+           "a chunk of rows, one value of four moves");
+  float* base_rows = s.d_hidden;
+  kernels::multiply(rows, width, features, {observation, features + 1, 1}, {net.map(), width, 1}, base_rows,
                     s.stride);
-  const float *action_rows = net.map() + features * width, *constant = net.map() + shape.in * width;
-  const LastLayerGroup last_layer = last_layer_of(shape);
-  float* group = s.hidden;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t move = 0; move < moves; move += kGroup) {
-      const std::int64_t count = std::min(kGroup, moves - move);
-      const float *from = base_row + r * s.stride, *action = action_rows + move * width;
-      for (std::int64_t i = 0; i < count; ++i, action += width) {
-        for (std::int64_t j = 0; j < width; j += kLanes)
-          store(group + i * s.stride + j, load(from + j) + load(action + j) + load(constant + j));
-      }
-      if (shape.layer_norm) normalise_group(group, count, s.stride, shape.hidden, width, nullptr);
-      last_layer(net, count, group, s.stride, nullptr, values + r * moves + move);
+  // What a move adds to each row.
+  float* added = s.hidden;
+  const float *action = net.map() + features * width, *constant = net.map() + shape.in * width;
+  for (std::int64_t move = 0; move < moves; ++move) {
+    for (std::int64_t j = 0; j < width; j += kLanes)
+      store(added + move * s.stride + j, load(action + move * width + j) + load(constant + j));
+  }
+  if (!shape.layer_norm) {
+    for (std::int64_t r = 0; r < rows; ++r)
+      values_of_moves<false>(net, base_rows + r * s.stride, 0.0F, added, Vector4{}, s.stride,
+                             values + r * moves);
+    return;
+  }
+  // A sum's mean is the sum of the means.
+  const Vector4 added_mean = means<kGroup>(added, s.stride, shape.hidden, width);
+  for (std::int64_t r = 0; r < rows; r += kGroup) {
+    const std::int64_t count = std::min(kGroup, rows - r);
+    const float* group = base_rows + r * s.stride;
+    Vector4 mean{};
+    if (count == kGroup) mean = means<kGroup>(group, s.stride, shape.hidden, width);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float* row = group + i * s.stride;
+      if (count < kGroup) mean[i] = means<1>(row, s.stride, shape.hidden, width)[0];
+      values_of_moves<true>(net, row, mean[i], added, added_mean, s.stride, values + (r + i) * moves);
     }
   }
 }

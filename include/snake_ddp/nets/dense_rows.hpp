@@ -88,7 +88,7 @@ void backward_input(const DenseRows& net, std::int64_t rows, const float* d_outp
 
 /// Values of all one-hot actions at once: column i is the output for [features, e_i].
 /// Shapes  `net` has features + moves inputs, no head and one output; observation [rows, features + 1], the constant 1
-///         last; values [rows, moves]. No backward pass may follow.
+///         last; moves is 4; values [rows, 4]. No backward pass may follow.
 void forward_moves(const DenseRows& net, std::int64_t rows, const float* observation, std::int64_t moves,
                    RowScratch& scratch, float* values);
 
