@@ -103,8 +103,8 @@ void normalise_group(float* rows, std::int64_t count, std::int64_t stride, std::
     inverse[r] = normalise<1>(rows + r * stride, stride, hidden, width)[0];
 }
 
-// hidden := ReLU(before) [, which is scaled and shifted first], and its products with the last layer's rows. Returns their
-// sums, by row.
+// hidden := ReLU(before) [, which is scaled and shifted first], and its products with the last layer's rows, which are
+// added to `sum`, by row.
 template <int kRows, int kOutputs, bool kNorm>
 [[gnu::always_inline]] inline void last_layer_of_rows(const DenseRows& net, const float* before,
                                                       std::int64_t stride, float* hidden,
