@@ -20,9 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                  {.name = "reward_scale", .target = &any_real, .help = "", .choices = {}},
                                  {.name = "runs_dir", .target = &text, .help = "", .choices = {}},
                                  {"output_activation", &choice, "", 0, 1, {"softmax", "tanh"}}};
-  const fuzz::MemoryFile file(fuzz::text_of(data, size));
   return fuzz::read_or_refuse([&] {
-    config::set_from_file(fields, file.path(), {"run"});
+    config::set_from_json_text(fields, fuzz::text_of(data, size), "settings", {"run"});
     config::check(fields);
     SD_CHECK(whole >= 1 && whole <= 1'000'000 && real >= 0 && real <= 1, "a value out of its range");
     SD_CHECK(choice == "softmax" || choice == "tanh", choice);

@@ -137,6 +137,7 @@ class Boards(_core.Boards):
                 raise ValueError(f"{name}: not {current.size} writable elements in C order")
             views[name] = array.reshape(current.shape)
         self._write_to(**views)
+        self._written = views  # the caller's arrays live as long as the engine writes into them
         for name, array in views.items():
             setattr(self, name, array)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ class SnakesParallelEnv(ParallelEnv[str, NDArray[np.float32], int]):  # type: ig
     ]:
         if not self.agents:
             raise ValueError("the game has ended: reset it first")
-        self.boards.step(np.array([[actions[agent] for agent in AGENTS]], dtype=np.int64))
+        self.boards.step(np.array([[operator.index(actions[agent]) for agent in AGENTS]], dtype=np.int64))
         terminated, truncated = bool(self.boards.terminated[0]), bool(self.boards.truncated[0])
         infos = self._infos()
         self._show()

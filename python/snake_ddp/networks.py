@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from snake_ddp._core import obs_size
 from snake_ddp.state import MOVES, TEAM
-from snake_ddp.teams import OBS_OF_SIZE
+from snake_ddp.teams import OBS_OF_SIZE, config_of_run
 from snake_ddp.weights import read_file
 
 
@@ -200,7 +199,7 @@ def load(path: str | os.PathLike[str], head: str | None = None) -> Network:
     """
     file = read_file(path)
     weights = {name: torch.tensor(array) for name, array in file.tensors.items()}
-    record = json.loads(file.record) if file.record else {}
+    record = recorded(file.record, path) if file.record else {}
     network = like(weights, head or record.get("head") or head_of_run(path), path)
     if head is not None and not isinstance(network, (Actor, BiCNetActor)):
         raise ValueError(f"head {head!r}: {path} is a {type(network).__name__}, which has no such layer")
@@ -229,6 +228,19 @@ def like(weights: dict[str, Tensor], head: str, path: str | os.PathLike[str]) ->
     return Critic(inputs - MOVES, hidden, "post_norm.weight" in weights) if is_critic else Actor(inputs, hidden, head)
 
 
+def recorded(text: str, path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The record that snake_ddp wrote into the file."""
+    try:
+        record: dict[str, Any] = json.loads(text)
+        for key in ("obs", "head", "tokens"):
+            if not isinstance(record[key], str):
+                raise TypeError(f"{key} is {record[key]!r}, not a string")
+        obs_size(record["obs"])
+    except (ValueError, KeyError, TypeError, RecursionError) as e:
+        raise ValueError(f"{path}: its record snake_ddp.json: {e}") from e
+    return record
+
+
 def check_record(record: dict[str, Any], network: Network, path: str | os.PathLike[str]) -> None:
     plain = obs_size(record["obs"])
     right_size = network.features > plain if record["tokens"] else network.features == plain
@@ -247,6 +259,6 @@ def checked_head(head: str) -> str:
 
 def head_of_run(path: str | os.PathLike[str]) -> str:
     """The head from the config.json of the run that contains the file."""
-    config = pathlib.Path(path).resolve().parent.parent / "config.json"
+    config = config_of_run(path)
     settings = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
     return str(settings.get("output_activation", "softmax"))

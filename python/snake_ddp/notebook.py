@@ -6,6 +6,7 @@ import gzip
 import html
 import json
 import os
+import zlib
 from collections.abc import Iterator
 from importlib import resources
 from typing import Any
@@ -49,7 +50,7 @@ def replay(log: str | os.PathLike[str] | dict[str, Any], game: int = 0) -> Repla
         log = games[game]
     try:
         data = page_data(log, file, game)
-    except (KeyError, IndexError, TypeError) as error:
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise ValueError(f"not a game log: {type(error).__name__}: {error}; docs/formats.md has the format") from error
     template = resources.files("snake_ddp").joinpath("replay_page.html").read_text(encoding="utf-8")
     return Replay(template.replace(f"{PLACE}null", PLACE + embedded(data), 1))
@@ -60,7 +61,10 @@ def games_in(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     with open(path, "rb") as file:
         content = file.read()
     if content[:2] == b"\x1f\x8b":
-        content = gzip.decompress(content)
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f"{path}: a damaged gzip file: {error}") from error
     text, at = content.decode("utf-8", errors="replace"), 0
     decoder = json.JSONDecoder()
     while at < len(text):
@@ -69,8 +73,10 @@ def games_in(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
             continue
         try:
             value, at = decoder.raw_decode(text, at)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise ValueError(f"{path}: not a game log: {error}") from error
+        if not isinstance(value, dict):
+            raise ValueError(f"{path}: not a game log, but a {type(value).__name__}")
         yield value
 
 

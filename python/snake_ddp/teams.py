@@ -277,13 +277,18 @@ def _typed(value: Any, field: dataclasses.Field[Any]) -> Any:
     return value
 
 
+def config_of_run(path: str | os.PathLike[str]) -> pathlib.Path:
+    """config.json of the run that has the file in its trained_model, if it is there."""
+    return pathlib.Path(os.path.abspath(path)).parent.parent / "config.json"
+
+
 def _guessed(features: int, path: str) -> _Record:
     """For a file without a record: the features by their number, the rest from its run's config.json."""
     obs = OBS_OF_SIZE.get(features)
     if obs is None:
         known = ", ".join(f"{size} ({name})" for size, name in OBS_OF_SIZE.items())
         raise ValueError(f"{path}: a network for {features} features; without tokens there are {known}")
-    config = pathlib.Path(path).parent.parent / "config.json"
+    config = config_of_run(path)
     if not config.exists():
         return _Record(obs)
     try:

@@ -106,6 +106,8 @@ Boards::Boards(const Options& options)
   a.scores.resize(2 * n);
   a.sides.resize(n);
   outputs_ = {a.observations.data(), a.rewards.data(), a.terminated.get(), a.truncated.get()};
+  terminated_.resize(n);
+  truncated_.resize(n);
   games_.resize(n);
   numbers_.resize(n);
   if (options.mix) {
@@ -162,10 +164,17 @@ void Boards::observe(std::size_t board, float* out) const {
   }
 }
 
+void Boards::set_end(std::size_t board, bool terminated, bool truncated) {
+  outputs_.terminated[board] = terminated;
+  outputs_.truncated[board] = truncated;
+  terminated_[board] = static_cast<std::uint8_t>(terminated);
+  truncated_[board] = static_cast<std::uint8_t>(truncated);
+}
+
 // The outputs of a new game, as a step without a move gives them.
 void Boards::begin(std::size_t board) {
   start_game(board);
-  outputs_.terminated[board] = outputs_.truncated[board] = false;
+  set_end(board, false, false);
   std::fill_n(outputs_.rewards + board * static_cast<std::size_t>(acting_), acting_, 0.0F);
   observe(board, observation(board));
 }
@@ -250,8 +259,7 @@ void Boards::step(const Action* actions) {
     write_rewards(options_.reward, state, result, own, reward);
     if (acting == kSnakes) write_rewards(options_.reward, state, result, 1, reward + kTeamSize);
     const bool truncated = !result.done && state.step() > options_.episode_length;
-    out.terminated[b] = result.done;
-    out.truncated[b] = truncated;
+    set_end(b, result.done, truncated);
     if (result.done || truncated) {
       ++finished_;
       arrays_->scores[2 * b] = state.team_return(own);
@@ -314,8 +322,8 @@ Boards::Progress Boards::progress() const {
   Progress p{dealt_,          seed_,           started_, finished_, games_, numbers_,
              arrays_->states, arrays_->scores, {},       {},        {}};
   p.rewards.assign(outputs_.rewards, outputs_.rewards + n * static_cast<std::size_t>(acting_));
-  p.terminated.assign(outputs_.terminated, outputs_.terminated + n);
-  p.truncated.assign(outputs_.truncated, outputs_.truncated + n);
+  p.terminated = terminated_;
+  p.truncated = truncated_;
   return p;
 }
 
@@ -346,9 +354,8 @@ void Boards::go_on(const Progress& p) {
   std::copy(p.states.begin(), p.states.end(), arrays_->states.begin());
   std::copy(p.scores.begin(), p.scores.end(), arrays_->scores.begin());
   std::copy(p.rewards.begin(), p.rewards.end(), outputs_.rewards);
-  std::copy(p.terminated.begin(), p.terminated.end(), outputs_.terminated);
-  std::copy(p.truncated.begin(), p.truncated.end(), outputs_.truncated);
   for (std::size_t b = 0; b < n; ++b) {
+    set_end(b, p.terminated[b] != 0, p.truncated[b] != 0);
     take_place(b);
     observe(b, observation(b));
   }

@@ -117,8 +117,9 @@ class Boards {
     return outputs_.observations + board * static_cast<std::size_t>(seen_ * features_);
   }
   [[nodiscard]] bool ended(std::size_t board) const {
-    return outputs_.terminated[board] || outputs_.truncated[board];
+    return terminated_[board] != 0 || truncated_[board] != 0;
   }
+  void set_end(std::size_t board, bool terminated, bool truncated);
   void require_deal() const;
 
   Options options_;
@@ -131,6 +132,8 @@ class Boards {
   std::vector<game::Actions> answers_;     // of a team that is not scripted
   std::unique_ptr<play::Mover> searcher_;  // for a team that searches
   std::vector<std::uint8_t> foes_;         // the opponent's team, 0 or 1, by board
+  // Of the latest step. The caller may change the outputs, which say the same.
+  std::vector<std::uint8_t> terminated_, truncated_;
   std::vector<std::uint32_t> games_;
   std::vector<std::int64_t> numbers_;
   std::uint64_t seed_ = 0;

@@ -230,7 +230,9 @@ nb::object moves(const Team& team, const nb::ndarray<nb::ro>& observations_, con
     const std::size_t boards = std::min<std::size_t>(Passes::kBoards, n - first);
     float* row = passes.rows();
     for (std::size_t k = 0; k < boards * game::kTeamSize; ++k, from += features) {
-      row = std::copy_n(from, features, row);
+      std::copy_n(from, features, row);
+      if (team.sight.view_radius > 0) encode::hide_far(team.sight.view_radius, row);
+      row += features;
       *row++ = 1.0F;
     }
     const float* values = passes.run(static_cast<std::int64_t>(boards));

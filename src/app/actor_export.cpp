@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 
+#include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/console.hpp"
@@ -16,6 +18,7 @@
 #include "snake_ddp/nets/gru_net.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/json_text.hpp"
 #include "submission.hpp"
 
 namespace snake_ddp::app {
@@ -129,7 +132,11 @@ std::string quoted(const std::string& text) {
   std::string out;
   for (const char c : text) {
     if (c == '"' || c == '\\') out.push_back('\\');
-    out.push_back(c);
+    if (c >= 0 && c < ' ') {
+      out += fmt::format("\\x{:02x}", static_cast<int>(c));
+    } else {
+      out.push_back(c);
+    }
   }
   return out;
 }
@@ -160,12 +167,18 @@ void write_submission(const ActorFile& actor, const std::string& output) {
         fmt::format("--format submission: {} was trained with --tokens; a submission has no tokenizer. eval "
                     "plays it",
                     actor.path));
+  if (actor.view_radius > 0)
+    throw base::UsageError(
+        fmt::format("--format submission: {} was trained with --view_radius {}; a submission sees the whole "
+                    "window. eval plays it",
+                    actor.path, actor.view_radius));
   std::error_code error;
   fs::create_directories(output, error);
   if (error) throw records::file_error("make the folder", output, error.value());
   const std::string name = fs::path(actor.path).filename().string();
+  const std::string script = (fs::path(output) / "submission.py").string();
+  refuse_to_replace(actor.path, script, "--output");
   std::string text(submission_template());
-  text = filled_in(std::move(text), "ACTOR_FILE", quoted(name));
   text = filled_in(std::move(text), "OUTPUT_ACTIVATION", head_of(actor).name);
   text = filled_in(std::move(text), "CHOICE", actor.argmax ? "argmax" : "sampled");
   text = filled_in(std::move(text), "MASK_FATAL", actor.mask_fatal ? "True" : "False");
@@ -174,17 +187,21 @@ void write_submission(const ActorFile& actor, const std::string& output) {
   const search::Training values = training.value_or(search::Training{});
   text = filled_in(std::move(text), "DISCOUNT", fmt::format("{}", values.gamma));
   text = filled_in(std::move(text), "POINT", fmt::format("{}", values.point()));
-  files::save_state_dict((fs::path(output) / name).string(), actor.weights, actor.record);
-  records::write_file_atomically((fs::path(output) / "submission.py").string(), text);
+  text = filled_in(std::move(text), "ACTOR_FILE", quoted(name));
+  const std::string weights = (fs::path(output) / name).string();
+  if (!fs::equivalent(actor.path, weights, error)) files::save_state_dict(weights, actor.weights, actor.record);
+  records::write_file_atomically(script, text);
 }
 
 void write_torchscript(const ActorFile& actor, const std::string& output) {
   refuse_memory(actor, "torchscript");
+  refuse_to_replace(actor.path, output, "--output");
   const std::string source = std::string(kind_of(actor).logits) + head_of(actor).forward;
   records::write_file_atomically(output, files::torchscript_bytes(actor.weights, source));
 }
 
 void write_safetensors(const ActorFile& actor, const std::string& output) {
+  refuse_to_replace(actor.path, output, "--output");
   records::write_file_atomically(
       output, files::safetensors_bytes(actor.weights, {{"format", "pt"},
                                                        {"network", kind_of(actor).name},
@@ -203,7 +220,8 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
   ActorFile actor{.path = file_of_spec(spec),
                   .argmax = team.player.argmax,
                   .mask_fatal = team.player.mask_fatal,
-                  .tokens = team.player.sight.graphs};
+                  .tokens = team.player.sight.graphs,
+                  .view_radius = team.player.sight.view_radius};
   files::SavedWeights file = files::load_weights(actor.path);
   actor.weights = std::move(file.weights);
   actor.record = std::move(file.record);
@@ -214,7 +232,11 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
     actor.argmax = true;
     return actor;
   }
-  if (!head.empty()) actor.record.clear();  // the record may name another head
+  if (!head.empty() && !actor.record.empty()) {
+    auto record = records::parse_ordered_json(actor.record);
+    record["head"] = head;
+    actor.record = record.dump();
+  }
   actor.head = head.empty() ? team.head : nets::head_from_name(head);
   return actor;
 }

@@ -1,11 +1,15 @@
 #include <cstdlib>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/own_ranks.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/world.hpp"
 #include "snake_ddp/pretrain/run.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -13,7 +17,7 @@ namespace {
 struct PretrainLine {
   pretrain::PretrainOptions options;
   Given given;
-  std::string config;
+  std::optional<std::string> config;
   bool check_settings = false;
   OwnRanks ranks;
 };
@@ -29,8 +33,9 @@ Action add_pretrain(CLI::App& command, const std::vector<std::string>& arguments
   add_fields(command, pretrain::fields(line->options), line->given);
   return [line, arguments]() -> int {
     const config::Fields fields = pretrain::fields(line->options);
-    if (!line->config.empty()) config::set_from_file(fields, line->config, {});
+    if (line->config) config::set_from_json_text(fields, records::read_file(*line->config), *line->config);
     apply_given(fields, line->given);
+    check_own_ranks(line->ranks);
     pretrain::check_together(line->options);
     if (line->check_settings) return base::kExitDone;
     const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });

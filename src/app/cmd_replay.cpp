@@ -92,6 +92,7 @@ Action add_replay(CLI::App& command) {
           "replay needs --html OUT, for a page, --text, for the terminal, or --blunders, for a list of "
           "moves");
     }
+    refuse_to_replace(line->file, line->html, "--html");
     const records::RecordedGame game = records::nth_game(line->file, line->game);
     PageNotes notes{line->file, line->game, {}};
     if (line->blunders > 0) print(*(notes.blunders = blunders_of(*line, game)), game);

@@ -35,17 +35,32 @@ constexpr int kGpusElsewhere = 0;
 struct TrainLine {
   train::TrainOptions options;
   Given given;
-  std::string config;
+  std::optional<std::string> config;
   bool check_settings = false;
   OwnRanks ranks;
 };
+
+// The keys of the file of --config; a run's config.json may serve as one.
+std::vector<std::string> set_from_config(const config::Fields& fields, const std::string& path) {
+  return config::set_from_json_text(fields, records::read_file(path), path, {"run"});
+}
+
+// A run's config.json is the program's own file: what is wrong in it is damage.
+void set_from_run(const config::Fields& fields, const std::string& path,
+                  const std::vector<std::string>& passed_over) {
+  try {
+    config::set_from_json_text(fields, records::read_file(path), path, passed_over);
+  } catch (const base::UsageError& e) {
+    throw base::FileError(fmt::format("{}. A run cannot be resumed without its settings: repair the file", e.what()));
+  }
+}
 
 // The learner from the command line or its configuration file; empty if neither has one.
 std::string named_learner(const TrainLine& line) {
   train::TrainOptions options;
   options.algo.clear();
   const config::Fields fields = train::fields(options);
-  if (!line.config.empty()) config::set_from_file(fields, line.config, {"run"});
+  if (line.config) set_from_config(fields, *line.config);
   Given algo = line.given;
   std::erase_if(algo, [](const auto& given) { return given.first != "algo"; });
   apply_given(fields, algo);
@@ -119,7 +134,7 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
     config::Fields fields = train::fields(line->options);
     const auto read_settings = [&] {
       std::vector<std::string> given;
-      if (!line->config.empty()) given = config::set_from_file(fields, line->config, {"run"});
+      if (line->config) given = set_from_config(fields, *line->config);
       // A run's config.json holds all settings, whether they were set by the user or not.
       if (std::find(given.begin(), given.end(), "run") != given.end()) given.clear();
       apply_given(fields, line->given);
@@ -133,9 +148,10 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
       const std::vector<std::string> passed_over = keys_passed_over(settings, resume);
       line->options = train::TrainOptions();
       fields = train::fields(line->options);
-      config::set_from_file(fields, settings, passed_over);
+      set_from_run(fields, settings, passed_over);
       given = read_settings();
     }
+    check_own_ranks(line->ranks);
     const std::vector<std::string> warnings = train::check_given(line->options, given);
     train::check_together(line->options);
     const auto warn = [&] {

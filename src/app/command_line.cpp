@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 
 #include "snake_ddp/base/console.hpp"
@@ -161,6 +162,12 @@ int run_command_line(const std::vector<std::string>& arguments) {
     return c.action();
   }
   return base::kExitDone;
+}
+
+void refuse_to_replace(const std::string& input, const std::string& output, const char* flag) {
+  std::error_code error;  // of a file that does not exist yet
+  if (std::filesystem::equivalent(input, output, error))
+    throw base::UsageError(fmt::format("{} {}: this is the file that is read; give another name", flag, output));
 }
 
 }  // namespace snake_ddp::app

@@ -15,12 +15,17 @@ void add_own_ranks(CLI::App& command, OwnRanks& ranks) {
       ->check(CLI::Range(1, 65535));
 }
 
-std::optional<int> start_own_ranks(const OwnRanks& ranks, const dist::World& world,
-                                   const std::vector<std::string>& arguments) {
+void check_own_ranks(const OwnRanks& ranks) {
   if (!ranks.ddp && ranks.world_size > 0)
     throw base::UsageError("--world_size is for --ddp; under torchrun it comes from --nproc_per_node");
+  if (!ranks.ddp && ranks.ddp_port > 0)
+    throw base::UsageError("--ddp_port is for --ddp; under torchrun it comes from --master_port");
+  if (ranks.ddp && ranks.world_size == 0) throw base::UsageError("--ddp needs --world_size");
+}
+
+std::optional<int> start_own_ranks(const OwnRanks& ranks, const dist::World& world,
+                                   const std::vector<std::string>& arguments) {
   if (!ranks.ddp || world.launcher != dist::Launcher::kSingle) return std::nullopt;
-  if (ranks.world_size == 0) throw base::UsageError("--ddp needs --world_size");
   std::vector<std::string> again = {"snake_ddp"};
   again.insert(again.end(), arguments.begin(), arguments.end());
   const std::optional<std::uint16_t> port =

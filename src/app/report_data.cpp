@@ -13,6 +13,7 @@
 #include "report_ladder.hpp"
 #include "snake_ddp/app/replay_page.hpp"
 #include "snake_ddp/play/match.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/game_log.hpp"
 #include "snake_ddp/train/history.hpp"
 #include "snake_ddp/train/options.hpp"
@@ -255,7 +256,7 @@ void add_log(const History& history, const Axes& axes, ordered_json& run) {
 ordered_json base_settings(const std::string& preset) {
   train::TrainOptions options;
   const config::Fields fields = train::fields(options);
-  if (!preset.empty()) config::set_from_file(fields, preset, {"run"});
+  if (!preset.empty()) config::set_from_json_text(fields, records::read_file(preset), preset, {"run"});
   return config::to_json(fields);
 }
 

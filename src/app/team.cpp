@@ -42,7 +42,9 @@ struct RunSettings {
 };
 
 RunSettings settings_beside(const std::string& actor) {
-  RunSettings run{(std::filesystem::path(actor).parent_path().parent_path() / "config.json").string()};
+  // Absolute: of "actor_7.pth" alone there is no parent to go up to.
+  const std::filesystem::path file = std::filesystem::absolute(actor).lexically_normal();
+  RunSettings run{(file.parent_path().parent_path() / "config.json").string()};
   if (!std::filesystem::exists(run.file)) return run;
   try {
     run.values = records::parse_json(records::read_file(run.file));

@@ -181,7 +181,7 @@ TemporaryFolder::~TemporaryFolder() {
 nlohmann::json run_settings(const std::string& config_file) {
   train::TrainOptions options;
   const config::Fields fields = train::fields(options);
-  if (!config_file.empty()) config::set_from_file(fields, config_file);
+  if (!config_file.empty()) config::set_from_json_text(fields, records::read_file(config_file), config_file);
   train::check_together(options);
   return config::to_json(fields);
 }

@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <sstream>
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
@@ -233,29 +231,25 @@ void set_from_json(const Fields& fields, const nlohmann::json& object, const std
   }
 }
 
-std::vector<std::string> set_from_file(const Fields& fields, const std::string& path,
-                                       const std::vector<std::string>& passed_over) {
-  std::ifstream file(path);
-  if (!file) throw base::FileError("--config " + path + ": cannot be opened; is the path right?");
-  std::stringstream text;
-  text << file.rdbuf();
-  if (file.bad()) throw base::FileError("--config " + path + ": cannot be read");
+std::vector<std::string> set_from_json_text(const Fields& fields, std::string_view text,
+                                            const std::string& where,
+                                            const std::vector<std::string>& passed_over) {
   nlohmann::json object;
   try {
-    object = nlohmann::json::parse(text.str(), is_flat, true, true);
+    object = nlohmann::json::parse(text, is_flat, true, true);
   } catch (const nlohmann::json::parse_error& e) {
-    throw UsageError(fmt::format("{}: not valid JSON at byte {}: {:.300}", path, e.byte, e.what()));
+    throw UsageError(fmt::format("{}: not valid JSON at byte {}: {:.300}", where, e.byte, e.what()));
   } catch (const nlohmann::json::exception& e) {  // a number too large for a double
-    throw UsageError(fmt::format("{}: not valid JSON: {:.300}", path, e.what()));
+    throw UsageError(fmt::format("{}: not valid JSON: {:.300}", where, e.what()));
   } catch (const UsageError& e) {
-    throw UsageError(fmt::format("{}: {}", path, e.what()));
+    throw UsageError(fmt::format("{}: {}", where, e.what()));
   }
   std::vector<std::string> keys;
   if (object.is_object()) {
     for (const auto& [key, value] : object.items()) keys.push_back(with_underscores(key));
     for (const std::string& key : passed_over) object.erase(key);
   }
-  set_from_json(fields, object, path);
+  set_from_json(fields, object, where);
   return keys;
 }
 

@@ -46,10 +46,21 @@ using nlohmann::ordered_json;
 constexpr std::int64_t kUpdatesAVote = 10;
 constexpr std::int64_t kValidationDraws = -1;  // in place of the epoch: the same masks in each validation
 
-// The settings that must be the same on all ranks, and in a resumed run.
+// The settings that must be the same on all ranks.
 ordered_json settings_of(const PretrainOptions& o) {
   PretrainOptions shared = o;
   return config::to_json(fields(shared));
+}
+
+constexpr const char* kCountsName = "place.counts";
+constexpr std::int64_t kCounts = 7, kCountsBeforeTask = 6;  // files of earlier versions have no task
+
+// What gives a saved position and its losses their meaning, as a number. `frozen`: hashes of the frozen weights.
+std::int64_t task_of(const PretrainOptions& o, const std::vector<std::string>& frozen) {
+  std::string task = fmt::format("{} {} {}", o.seed, o.view_radius, o.validation_share);
+  task += fmt::format(" {}", o.stage == "tokenizer" ? o.commitment : o.mask_ratio);
+  for (const std::string& hash : frozen) task += " " + hash;
+  return static_cast<std::int64_t>(base::add_to_hash(base::kHashStart, std::string_view(task)));
 }
 
 std::string hash_of(const at::Tensor& flat) {
@@ -164,6 +175,12 @@ void Run::tell(const std::string& line) {
 std::string Run::import_set() {
   std::string path;
   if (context_.is_main()) {
+    std::error_code error;  // of a folder that does not exist; record_files reports it
+    if (std::filesystem::equivalent(o_.cache_dir, o_.data_path, error)) {
+      throw base::UsageError(fmt::format(
+          "--cache_dir {} is the folder of --data_path: the cache would be read as more games; name another",
+          o_.cache_dir));
+    }
     const std::vector<std::string> files = data::record_files(o_.data_path);
     path = data::cache_path(o_.cache_dir, files, o_.board_interval);
     std::optional<std::string> damage;
@@ -209,7 +226,7 @@ nets::NamedTensors Run::file(const at::Tensor& shape, bool whole, const at::Tens
   nets::add_under(all, "adam.second.", views(adam_.second_moment));
   all.emplace_back("adam.steps", adam_.steps);
   nets::add_under(all, "counters.", stage_->counters());
-  all.emplace_back("place.counts", counts);
+  all.emplace_back(kCountsName, counts);
   all.emplace_back("place.losses", losses);
   return all;
 }
@@ -236,7 +253,7 @@ void Run::save(const std::string& which) {
   nets::NamedTensors all =
       file(stage_->shape(), !best,
            at::tensor({place_.epoch, place_.position, place_.updates, place_.revived, place_.best_epoch,
-                       std::int64_t{set_->checksum()}},
+                       std::int64_t{set_->checksum()}, task_of(o_, frozen_)},
                       at::kLong),
            at::tensor({place_.loss_sum, place_.loss_samples, place_.best_loss}, at::kDouble));
   for (auto& [name, tensor] : all) tensor = tensor.to(at::kCPU);
@@ -263,20 +280,32 @@ void Run::resume() {
     check_weights();
     return;
   }
-  at::Tensor shape = at::zeros_like(stage_->shape()), counts = at::zeros({6}, at::kLong),
+  at::Tensor shape = at::zeros_like(stage_->shape()), counts = at::zeros({kCounts}, at::kLong),
              losses = at::zeros({3}, at::kDouble);
   if (context_.is_main()) {
     const auto advice = [&] {
       return fmt::format("{} does not match these settings; --resume never starts over", path);
     };
     try {
-      nets::copy_state(files::load_state_dict(path), file(shape, true, counts, losses), path);
+      const nets::NamedTensors saved = files::load_state_dict(path);
+      const bool has_task = std::none_of(saved.begin(), saved.end(), [](const auto& entry) {
+        return entry.first == kCountsName && entry.second.numel() == kCountsBeforeTask;
+      });
+      const at::Tensor read = counts.narrow(0, 0, has_task ? kCounts : kCountsBeforeTask);
+      nets::copy_state(saved, file(shape, true, read, losses), path);
+      if (!has_task) counts[kCounts - 1] = task_of(o_, frozen_);
     } catch (const base::FileError& e) {
       throw base::FileError(fmt::format("{}. {}", e.what(), advice()));
     }
     if (!shape.equal(stage_->shape())) throw base::UsageError(advice() + ": its shape differs");
     if (counts[5].item<std::int64_t>() != std::int64_t{set_->checksum()})
       throw base::UsageError(advice() + ": it was trained on other games");
+    if (counts[6].item<std::int64_t>() != task_of(o_, frozen_))
+      throw base::UsageError(
+          advice() + (o_.stage == "tokenizer"
+                          ? ": --seed, --view_radius, --validation_share or --commitment differs"
+                          : ": the tokenizer is another one, or --seed, --view_radius, "
+                            "--validation_share or --mask_ratio differs"));
   }
   for (at::Tensor* t : {&counts, &losses}) {
     *t = t->to(context_.device());

@@ -13,6 +13,8 @@ std::string_view advice(int error_number) {
       return "Free some space there or choose another folder.";
     case EFBIG:
       return "The file size limit is too low: raise it (ulimit -f) or choose another folder.";
+    case ETIMEDOUT:
+      return "Nothing was written to this pipe for 30 seconds; check the program at its other end.";
     case EROFS:
     case EACCES:
     case EPERM:

@@ -145,7 +145,7 @@ config::Fields fields(TrainOptions& o) {
           number("local_updates", &o.local_updates,
                  "updates that each rank makes by itself between averages of the ranks' weights; 0: "
                  "gradients are averaged in each update",
-                 0, 10000),
+                 0, 1000),
           number("outer_momentum", &o.outer_momentum,
                  "with --local_updates: momentum of the step from the last average to the new one", 0, 0.999),
           number("outer_rate", &o.outer_rate,

@@ -1,5 +1,6 @@
 """Exported actors: the platform's submission, TorchScript and safetensors, compared with our own outputs."""
 
+import ast
 import collections
 import gzip
 import json
@@ -14,7 +15,7 @@ import safetensors.torch
 import torch
 
 from exports import UPSTREAM, Platform, export, load_submission, network, platform_observation, q_network, save_in_run
-from processes import BUILD, DATA, call, only_json, starter
+from processes import BUILD, DATA, TINY, call, flags, only_json, run_folder, starter
 
 PROBE = str(BUILD / "tests" / "train" / "train_probe")
 with gzip.open(DATA / "encodings.jsonl.gz", "rt") as encodings:
@@ -237,6 +238,10 @@ def bad_exports(folder):
         "folder that is a file": (4, [str(folder / "file")], ["--actor", actor, *good, "--output", folder / "file"]),
         "file in a missing folder": (4, ["none/a.pt"], ["--actor", actor, "--format", "torchscript", "--output", folder / "none" / "a.pt"]),
         "file that is a folder": (4, [str(folder)], ["--actor", actor, "--format", "safetensors", "--output", folder]),
+        "over itself": (2, [f"--output {actor}", "another name"], ["--actor", actor, "--format", "safetensors", "--output", actor]),
+        "over itself, by another path": (2, ["another name"], ["--actor", actor, "--format", "torchscript", "--output",
+                                                               folder.parent / folder.name / ".." / folder.name / actor.name]),
+        "an actor with the script's name": (2, ["another name"], ["--actor", saved("submission.py", network(26)), *good, "--output", folder]),
         "read-only place": (4, ["/proc/x"], ["--actor", actor, *good, "--output", "/proc/x"]),
     }
 
@@ -253,6 +258,47 @@ def test_what_cannot_be_exported_is_reported(tmp_path):
         assert done.stdout == "" and done.stderr.count("snake_ddp: ") == 1 and "unexpected error" not in done.stderr, what
         assert sorted(path.name for path in inputs.iterdir()) == before, what
         assert [path.name for path in tmp_path.iterdir()] == ["in"], what
+
+
+def test_a_network_that_sees_less_has_no_submission(tmp_path):
+    trained = call(*flags(TINY | {"algo": "dqn", "obs": "window", "view_radius": 4, "runs_dir": tmp_path / "runs", "max_episodes": 1}))
+    actor = max((run_folder(trained.stdout) / "trained_model").glob("actor_*.pth"))
+    done = call("export", "--actor", actor, "--format", "submission", "--output", tmp_path / "team")
+    assert done.returncode == 2 and "--view_radius 4" in done.stderr and not (tmp_path / "team").exists(), done.stderr
+
+
+def test_a_submission_beside_its_actor_leaves_the_file_as_it_is(tmp_path):
+    trained = call(*flags(TINY | {"runs_dir": tmp_path / "runs", "max_episodes": 1}))
+    actor = max((run_folder(trained.stdout) / "trained_model").glob("actor_*.pth"))
+    before = actor.read_bytes()
+    for head in ("softmax", "tanh"):
+        done = call("export", "--actor", actor, "--format", "submission", "--output", actor.parent, "--output_activation", head)
+        assert done.returncode == 0 and actor.read_bytes() == before, done.stderr
+        assert f'OUTPUT_ACTIVATION = "{head}"' in (actor.parent / "submission.py").read_text()
+    done = call("export", "--actor", actor, "--format", "submission", "--output", tmp_path / "team", "--output_activation", "tanh")
+    shown = only_json(call("info", tmp_path / "team" / actor.name, "--json").stdout)
+    assert shown["record"]["head"] == "tanh" and shown["record"]["obs"] == "30"
+
+
+def test_the_last_layer_does_not_depend_on_how_the_path_is_written(tmp_path):
+    models = tmp_path / "run" / "trained_model"
+    models.mkdir(parents=True)
+    torch.save(network(30), models / "actor_1.pth")
+    (tmp_path / "run" / "config.json").write_text('{"output_activation": "tanh"}')
+    for path in (models / "actor_1.pth", "actor_1.pth", "./actor_1.pth", "../trained_model/actor_1.pth"):
+        done = call("export", "--actor", path, "--format", "submission", "--output", tmp_path / "team", cwd=models)
+        assert done.returncode == 0 and 'OUTPUT_ACTIVATION = "tanh"' in (tmp_path / "team" / "submission.py").read_text(), path
+
+
+@pytest.mark.parametrize("name", ["a\nb.pth", "@CHOICE@.pth", 'a"\\b.pth'])
+def test_odd_names_of_actors_are_found_by_their_submissions(name, tmp_path):
+    torch.save(network(30), tmp_path / name)
+    done = call("export", "--actor", tmp_path / name, "--format", "submission", "--output", tmp_path / "team")
+    assert done.returncode == 0, done.stderr
+    source = (tmp_path / "team" / "submission.py").read_text()
+    line = next(line for line in source.splitlines() if line.startswith("ACTOR_FILE = "))
+    assert ast.literal_eval(line.removeprefix("ACTOR_FILE = ")) == name
+    assert (tmp_path / "team" / name).exists()
 
 
 def test_help_does_not_promise_other_formats():

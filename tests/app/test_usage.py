@@ -59,6 +59,8 @@ USAGE = {
     "longer than a game": (["--episode_length", "201"], ["--episode_length 201", "from 1 to 200"]),
     "beyond 64 bits": (["--seed", "99999999999999999999"], ["--seed 99999999999999999999"]),
     "a world beyond 32 bits": (["--ddp", "--world_size", "4294967298"], ["world_size", "4294967298"]),
+    "a port without ranks": (["--ddp_port", "4000", "--check_settings"], ["--ddp_port is for --ddp"]),
+    "a world without ranks": (["--world_size", "2", "--check_settings"], ["--world_size is for --ddp"]),
     "a port beyond 16 bits": (["--ddp", "--world_size", "2", "--ddp_port", "94967"], ["ddp_port", "94967"]),
     "eval with a view beyond 32 bits": (["eval", "--team_a", "random", "--team_b", "random", "--view_radius", "4294967298"],
                                         ["view_radius", "4294967298"]),
@@ -188,7 +190,27 @@ def test_wrong_configuration_files_are_reported(tmp_path, text, words):
 
 def test_a_configuration_file_that_is_missing_is_reported(tmp_path):
     path = tmp_path / "none.json"
-    refused(4, f"--config {path}", line=["--config", path, "--check_settings"])
+    refused(4, f"cannot read '{path}'", line=["--config", path, "--check_settings"])
+    refused(4, "cannot read ''", line=["--config", "", "--check_settings"])
+    refused(4, "Is a directory", line=["--config", tmp_path, "--check_settings"])
+    refused(4, "Is a directory", line=["pretrain", "--stage", "tokenizer", "--config", tmp_path, "--check_settings"])
+    os.mkfifo(tmp_path / "pipe")
+    refused(2, "pipe: not valid JSON", line=["--config", tmp_path / "pipe", "--check_settings"])
+
+
+def test_a_run_s_damaged_settings_are_a_damaged_file(tmp_path):
+    done = call(*flags(TINY | {"runs_dir": tmp_path / "runs", "max_episodes": 1, "episode_length": 5}))
+    settings = run_folder(done.stdout) / "config.json"
+    settings.write_bytes(settings.read_bytes()[:50])
+    refused(4, str(settings), "repair the file", line=["--resume", settings.parent])
+
+
+def test_a_page_does_not_replace_its_game(tmp_path):
+    assert call("eval", "--team_a", "level1", "--team_b", "level1", "--games", 1, "--record", tmp_path).returncode == 0
+    log = tmp_path / "game_0.json"
+    before = log.read_bytes()
+    refused(2, f"--html {log}", "give another name", line=["replay", log, "--html", log])
+    assert log.read_bytes() == before
 
 
 def settings_of(tmp_path, *line):

@@ -1,6 +1,12 @@
 // Complete files, logs, and the messages for system errors.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -74,6 +80,42 @@ TEST_CASE("a missing folder, a file for a folder, and a folder for a file are re
   CHECK_THAT(file_error_of([&] { records::read_file(folder / "none"); }),
              Contains("cannot read") && Contains("No such file"));
   CHECK(folder.entries() == 2);
+}
+
+TEST_CASE("a link stays a link, and the file behind it is written", "[unit]") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "d");
+  records::write_file_atomically(folder / "d/x", "old");
+  std::filesystem::create_symlink("d/x", folder / "link");
+  records::write_file_atomically(folder / "link", "new");
+  CHECK(std::filesystem::is_symlink(folder / "link"));
+  CHECK(records::read_file(folder / "d/x") == "new");
+  std::filesystem::create_symlink("d/none", folder / "dangling");
+  records::write_file_atomically(folder / "dangling", "first");
+  CHECK(records::read_file(folder / "d/none") == "first");
+}
+
+TEST_CASE("a pipe is not replaced, and is read as long as something comes", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_THAT(file_error_of([&] { records::write_file_atomically(pipe, "x"); }), Contains("a device or a pipe"));
+  CHECK(std::filesystem::is_fifo(pipe));
+  CHECK(records::read_file(pipe).empty());  // nobody writes to it
+  const int end = ::open(pipe.c_str(), O_RDWR);
+  REQUIRE(end >= 0);
+  std::thread writer([end] {
+    for (const char* part : {"one ", "two"}) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      CHECK_NOTHROW([&] {
+        if (::write(end, part, std::strlen(part)) < 0) throw std::runtime_error("no write");
+      }());
+    }
+    ::close(end);
+  });
+  const std::string text = records::read_file(pipe);
+  writer.join();
+  CHECK(text == "one two");
 }
 
 TEST_CASE("readers see a complete file while others write", "[unit]") {

@@ -207,6 +207,34 @@ def test_data_that_cannot_be_used_is_reported(games, tmp_path):
     assert "pretrain needs --data_path" in call("pretrain", "--stage", "tokenizer").stderr
 
 
+def test_a_stage_continues_only_what_it_began(tokenizer, games, tmp_path):
+    folder, _ = tokenizer
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    shutil.copy(folder / "tokenizer_best.pth", tmp_path / "first")
+    other = torch.load(folder / "tokenizer_best.pth", weights_only=True)
+    name = next(name for name, tensor in other.items() if tensor.is_floating_point())
+    other[name] = other[name] + 0.5
+    torch.save(other, tmp_path / "second" / "tokenizer_best.pth")
+    started = {"tokenizer": tmp_path / "first" / "tokenizer_best.pth", "epochs": 1}
+    learned("mask_predictor", games, tmp_path / "run", **started)
+    for more in ({"tokenizer": tmp_path / "second" / "tokenizer_best.pth"}, {"seed": 99}, {"mask_ratio": 0.4}, {"validation_share": 0.3}):
+        done = pretrain("mask_predictor", games, tmp_path / "run", **started | {"epochs": 2} | more)
+        assert done.returncode == 2 and "does not match these settings" in done.stderr, (more, done.stdout, done.stderr)
+    last = tmp_path / "run" / "mask_predictor_last.pth"
+    file = torch.load(last, weights_only=True)
+    torch.save(file | {"place.counts": file["place.counts"][:6]}, last)  # as earlier versions wrote it
+    done = pretrain("mask_predictor", games, tmp_path / "run", **started | {"epochs": 2})
+    assert done.returncode == 0 and "Resumed from" in done.stdout, done.stderr
+
+
+def test_the_cache_is_not_taken_for_games(games, tmp_path):
+    folder = tmp_path / "games"
+    shutil.copytree(games, folder)
+    done = pretrain("tokenizer", folder, tmp_path / "run", cache_dir=tmp_path / "games" / "." )
+    assert done.returncode == 2 and "would be read as more games" in done.stderr, done.stderr
+
+
 def test_traces_are_cached_once_and_a_damaged_cache_is_rebuilt(tmp_path):
     more = {"epochs": 1, "board_interval": 10}
     first = pretrain("tokenizer", DATA / "games.jsonl.gz", tmp_path / "run", **more)

@@ -101,6 +101,20 @@ def test_steps_write_into_given_buffers():
     assert np.array_equal(part, other.rewards) and np.shares_memory(batch.observations, mine["observations"])
 
 
+def test_given_buffers_live_as_long_as_they_are_written():
+    batch = started(8)
+    buffer = np.zeros((8, 3, 30), np.float32)
+    freed = weakref.ref(buffer)
+    batch.use_buffers(observations=buffer)
+    batch.observations = buffer[:1].copy()  # a public name, which a caller may use for something else
+    del buffer
+    assert freed() is not None
+    play(batch, 1)
+    batch.use_buffers(observations=np.zeros((8, 3, 30), np.float32))
+    gc.collect()
+    assert freed() is None
+
+
 # ---- games ---------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("own", ["none", "level2"])
@@ -174,6 +188,17 @@ def test_without_autoreset_an_ended_board_must_be_reset():
         play(batch, 1)
     batch.reset(mask=np.array([False, True, False]))
     play(batch, 1)
+
+
+def test_what_a_caller_does_to_the_flags_does_not_change_the_games():
+    plain, changed = (started(3, episode_length=2, autoreset="disabled") for _ in range(2))
+    play(plain, 2), play(changed, 2)
+    changed.terminated |= changed.truncated
+    copied = pickle.loads(pickle.dumps(changed))
+    assert np.array_equal(copied.terminated, plain.terminated) and np.array_equal(copied.truncated, plain.truncated)
+    changed.terminated[:] = changed.truncated[:] = False
+    with pytest.raises(ValueError, match="board 0 has ended"):
+        play(changed, 1)
 
 
 def test_starts_depend_on_seed_board_and_game_only():

@@ -9,7 +9,7 @@ import torch
 
 import snake_ddp
 from processes import DATA, SOURCE, call, only_json
-from snake_ddp import networks
+from snake_ddp import networks, teams
 
 torch.set_num_threads(1)
 CHAMPION = SOURCE / "models" / "champion.pth"
@@ -179,7 +179,7 @@ def test_every_file_that_a_run_saves_is_read(learner, actor, critic, short_runs)
                                                                                     "softmax" if learner == "bicnet" else "values")
 
 
-def test_without_a_record_the_run_names_the_last_layer(tmp_path):
+def test_without_a_record_the_run_names_the_last_layer(tmp_path, monkeypatch):
     models = tmp_path / "trained_model"
     models.mkdir()
     torch.save(networks.Actor(30, 8).state_dict(), models / "actor_1.pth")
@@ -187,6 +187,10 @@ def test_without_a_record_the_run_names_the_last_layer(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"output_activation": "tanh"}))
     assert networks.load(models / "actor_1.pth").head == "tanh"
     assert networks.load(models / "actor_1.pth", head="softmax").head == "softmax"
+    monkeypatch.chdir(models)
+    for path in ("actor_1.pth", "./actor_1.pth", "../trained_model/actor_1.pth"):
+        assert networks.load(path).head == "tanh", path
+        assert teams._guessed(30, path).head == "tanh", path
 
 
 def test_wrong_files_are_rejected_with_the_reason(tmp_path, short_runs):
@@ -203,13 +207,22 @@ def test_wrong_files_are_rejected_with_the_reason(tmp_path, short_runs):
     with pytest.raises(RuntimeError, match="norm_1.bias"):
         loaded(tmp_path, weights)
     honest = max(short_runs("dqn", "--layer_norm").glob("actor_*.pth"))
-    contradictory = tmp_path / "contradictory.pth"
-    with zipfile.ZipFile(honest) as source, zipfile.ZipFile(contradictory, "w") as to:
-        for name in source.namelist():
-            content = source.read(name)
-            to.writestr(name, content.replace(b'"head":"values"', b'"head":"tanh"') if name.endswith("snake_ddp.json") else content)
+    changed = tmp_path / "changed.pth"
+
+    def with_record(change):
+        with zipfile.ZipFile(honest) as source, zipfile.ZipFile(changed, "w") as to:
+            for name in source.namelist():
+                content = source.read(name)
+                to.writestr(name, change(content) if name.endswith("snake_ddp.json") else content)
+        return changed
+
     with pytest.raises(ValueError, match="record says tanh"):
-        networks.load(contradictory)
+        networks.load(with_record(lambda content: content.replace(b'"head":"values"', b'"head":"tanh"')))
+    for record in (b"[]", b"3", b"null", b"{", b'{"obs": "view"}', b'{"obs": null, "head": "values", "tokens": ""}',
+                   b'{"obs": "35", "head": "values", "tokens": ""}', b'{"obs": "view", "head": ["values"], "tokens": ""}',
+                   b"[" * 100_000):  # fmt: skip
+        with pytest.raises(ValueError, match="its record snake_ddp.json"):
+            networks.load(with_record(lambda _, record=record: record))
 
 
 def test_the_champion_plays_in_torch_as_the_program_plays_it():

@@ -92,6 +92,9 @@ def test_wrong_calls_are_rejected():
     env.reset(seed=1)
     with pytest.raises(ValueError, match="action"):
         env.step(dict.fromkeys(multiagent.AGENTS, 4))
+    for action in (2.7, "1", None):
+        with pytest.raises(TypeError):
+            env.step(dict.fromkeys(multiagent.AGENTS, action))
     with pytest.raises(KeyError, match="b_2"):
         env.step(dict.fromkeys(multiagent.AGENTS[:5], 0))
     with pytest.raises(ValueError, match="ansi"):

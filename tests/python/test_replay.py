@@ -68,6 +68,20 @@ def test_old_and_cut_off_logs_and_wild_names_are_shown_as_the_program_does(logs,
     assert snake_ddp.replay(tmp_path / "wild.json").page == page_of_the_program(tmp_path / "wild.json", tmp_path)
 
 
+def test_what_is_not_a_game_is_rejected(logs, tmp_path):
+    packed = gzip.compress(logs[0].read_bytes())
+    damaged = bytearray(packed)
+    damaged[len(packed) // 2] ^= 0xFF
+    path = tmp_path / "log"
+    for content in (b"[]", b'"text"', b"3", b"{", b"[" * 100_000, packed[:-100], bytes(damaged), packed[:5]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=str(path)):
+            snake_ddp.replay(path)
+    for log in ({"game_name": "snakes_3v3"}, {"game_name": "snakes_3v3", "steps": [3], "init_info": []}):
+        with pytest.raises(ValueError, match="not a game log"):
+            snake_ddp.replay(log)
+
+
 def test_a_game_seed_starts_the_program_s_games(logs):
     # Game k of a match with some seed is the k-th game of the first board, as in training, whose boards count from 1.
     start = json.loads(logs[1].read_text())["init_info"]

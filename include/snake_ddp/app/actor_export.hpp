@@ -19,6 +19,7 @@ struct ActorFile {
   bool mask_fatal = false;
   bool bare = false;    // a submission makes the network's own moves, without a search
   bool tokens = false;  // it also reads the outputs of pretrained networks
+  int view_radius = 0;  // above 0, it does not see farther than this
 };
 
 /// `spec` is the actor's part of a team SPEC: PATH, or PATH:argmax. `head` is "softmax", "tanh", or empty

@@ -21,6 +21,9 @@ using Given = std::vector<std::pair<std::string, std::string>>;
 void add_fields(CLI::App& command, const config::Fields& fields, Given& given);
 void apply_given(const config::Fields& fields, const Given& given);
 
+/// Throws  UsageError if `output`, the value of `flag`, is the file that the command reads.
+void refuse_to_replace(const std::string& input, const std::string& output, const char* flag);
+
 /// A subcommand: adds its flags to `command` and returns the function to run once they are parsed. `arguments` are
 /// the whole line, for commands that start themselves again.
 using Action = std::function<int()>;

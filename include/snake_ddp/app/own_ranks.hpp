@@ -19,9 +19,12 @@ struct OwnRanks {
 /// --ddp, --world_size, --ddp_port. `ranks` must outlive the command.
 void add_own_ranks(CLI::App& command, OwnRanks& ranks);
 
+/// Throws  UsageError if the flags contradict each other.
+void check_own_ranks(const OwnRanks& ranks);
+
 /// If --ddp is given and this process is not one of its ranks, starts them, waits for them, and returns their exit
 /// code. `arguments` are the whole line.
-/// Throws  UsageError if the flags contradict each other; DistError as launch_local_ranks.
+/// Throws  DistError as launch_local_ranks.
 std::optional<int> start_own_ranks(const OwnRanks& ranks, const dist::World& world,
                                    const std::vector<std::string>& arguments);
 

@@ -63,7 +63,7 @@ class TemporaryFolder {
 };
 
 /// Settings of a run as they travel to a job: the reference's schedule, or those of a configuration file.
-/// Throws      as config::set_from_file.
+/// Throws      as records::read_file and config::set_from_json_text.
 nlohmann::json run_settings(const std::string& config_file);
 train::TrainOptions options_from(const nlohmann::json& settings);
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -65,11 +66,13 @@ void set_from_text(const Field& field, const std::string& text);
 ///         `where` (a file's name) starts the message.
 void set_from_json(const Fields& fields, const nlohmann::json& object, const std::string& where);
 
-/// Reads a JSON file (comments allowed) and merges it. Keys in `passed_over` are no error and set nothing.
+/// Merges the text of a JSON file (comments allowed). Keys in `passed_over` are no error and set nothing; `where` (the
+/// file's name) starts the message.
 /// Returns all keys, with underscores.
-/// Throws  FileError when it cannot be read; UsageError as set_from_json, and for text that is not JSON.
-std::vector<std::string> set_from_file(const Fields& fields, const std::string& path,
-                                       const std::vector<std::string>& passed_over = {});
+/// Throws  UsageError as set_from_json, and for text that is not JSON.
+std::vector<std::string> set_from_json_text(const Fields& fields, std::string_view text,
+                                            const std::string& where,
+                                            const std::vector<std::string>& passed_over = {});
 
 /// All values, in list order.
 nlohmann::ordered_json to_json(const Fields& fields);
