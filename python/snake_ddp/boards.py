@@ -91,6 +91,8 @@ class Boards(_core.Boards):
         self.states = arrays["states"].view(STATE)[:, 0]
         self.scores = arrays["scores"]
         self.sides = arrays["sides"]
+        # Where the engine writes. The public names may be assigned to, and a caller's array must live as long as it is written.
+        self._written = {name: arrays[name] for name in ("observations", "rewards", "terminated", "truncated")}
 
     def reset(self, seed: int | None = None, mask: NDArray[numpy.bool_] | None = None) -> None:
         """Starts new games, on all boards or where `mask` is True.
@@ -125,10 +127,9 @@ class Boards(_core.Boards):
         Throws   TypeError for another dtype, ValueError for another size or order, or for a read-only array.
         """
         given = {"observations": observations, "rewards": rewards, "terminated": terminated, "truncated": truncated}
-        views = {}
+        views = dict(self._written)
         for name, array in given.items():
-            current = getattr(self, name)
-            views[name] = current
+            current = views[name]
             if array is None:
                 continue
             if not isinstance(array, numpy.ndarray) or array.dtype != current.dtype:
@@ -137,7 +138,7 @@ class Boards(_core.Boards):
                 raise ValueError(f"{name}: not {current.size} writable elements in C order")
             views[name] = array.reshape(current.shape)
         self._write_to(**views)
-        self._written = views  # the caller's arrays live as long as the engine writes into them
+        self._written = views
         for name, array in views.items():
             setattr(self, name, array)
 
