@@ -189,7 +189,8 @@ void write_submission(const ActorFile& actor, const std::string& output) {
   text = filled_in(std::move(text), "POINT", fmt::format("{}", values.point()));
   text = filled_in(std::move(text), "ACTOR_FILE", quoted(name));
   const std::string weights = (fs::path(output) / name).string();
-  if (!fs::equivalent(actor.path, weights, error)) files::save_state_dict(weights, actor.weights, actor.record);
+  if (!fs::equivalent(actor.path, weights, error))
+    files::save_state_dict(weights, actor.weights, actor.record);
   records::write_file_atomically(script, text);
 }
 

@@ -51,7 +51,8 @@ void set_from_run(const config::Fields& fields, const std::string& path,
   try {
     config::set_from_json_text(fields, records::read_file(path), path, passed_over);
   } catch (const base::UsageError& e) {
-    throw base::FileError(fmt::format("{}. A run cannot be resumed without its settings: repair the file", e.what()));
+    throw base::FileError(
+        fmt::format("{}. A run cannot be resumed without its settings: repair the file", e.what()));
   }
 }
 

@@ -301,11 +301,11 @@ void Run::resume() {
     if (counts[5].item<std::int64_t>() != std::int64_t{set_->checksum()})
       throw base::UsageError(advice() + ": it was trained on other games");
     if (counts[6].item<std::int64_t>() != task_of(o_, frozen_))
-      throw base::UsageError(
-          advice() + (o_.stage == "tokenizer"
-                          ? ": --seed, --view_radius, --validation_share or --commitment differs"
-                          : ": the tokenizer is another one, or --seed, --view_radius, "
-                            "--validation_share or --mask_ratio differs"));
+      throw base::UsageError(advice() +
+                             (o_.stage == "tokenizer"
+                                  ? ": --seed, --view_radius, --validation_share or --commitment differs"
+                                  : ": the tokenizer is another one, or --seed, --view_radius, "
+                                    "--validation_share or --mask_ratio differs"));
   }
   for (at::Tensor* t : {&counts, &losses}) {
     *t = t->to(context_.device());

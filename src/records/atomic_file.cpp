@@ -37,7 +37,8 @@ std::filesystem::path file_behind(const std::string& path) {
     target = target.parent_path() / std::filesystem::read_symlink(target, error);
   if (error) throw file_error("write", path, error.value());
   struct stat status {};
-  if (::stat(target.c_str(), &status) != 0) return target;  // there is none yet; or the write says what is wrong
+  if (::stat(target.c_str(), &status) != 0)
+    return target;  // there is none yet; or the write says what is wrong
   if (S_ISDIR(status.st_mode)) throw file_error("write", path, EISDIR);
   if (!S_ISREG(status.st_mode))
     throw base::FileError("cannot write '" + path + "': it is a device or a pipe; give a file's name");

@@ -99,7 +99,8 @@ TEST_CASE("a pipe is not replaced, and is read as long as something comes", "[un
   const TemporaryFolder folder;
   const std::string pipe = folder / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-  CHECK_THAT(file_error_of([&] { records::write_file_atomically(pipe, "x"); }), Contains("a device or a pipe"));
+  CHECK_THAT(file_error_of([&] { records::write_file_atomically(pipe, "x"); }),
+             Contains("a device or a pipe"));
   CHECK(std::filesystem::is_fifo(pipe));
   CHECK(records::read_file(pipe).empty());  // nobody writes to it
   const int end = ::open(pipe.c_str(), O_RDWR);

@@ -10,6 +10,7 @@ import torch
 from conftest import CHAMPION, DATA, ROOT
 
 import snake_ddp
+from processes import call
 from snake_ddp import Team
 
 ACTOR = str(DATA / "upstream_actor_2000.pth")
@@ -82,6 +83,19 @@ def test_a_q_network_makes_the_best_open_move():
         assert np.array_equal(moves, team.moves_on(batch.states))
         batch.step(moves)
     assert unlike > 0
+
+
+def test_a_network_that_sees_less_sees_as_much_of_given_observations(tmp_path):
+    done = call("train", "--algo", "dqn", "--obs", "window", "--view_radius", 4, "--runs_dir", tmp_path, "--hidden_size", 16,
+                "--batch_size", 16, "--num_envs", 4, "--max_episodes", 4, "--episode_length", 40, "--threads", 1)
+    assert done.returncode == 0, done.stderr
+    team = Team(str(max(tmp_path.rglob("actor_*.pth"))))
+    batch = snake_ddp.Boards(100, obs="window", opponent="territory")
+    batch.reset(seed=1)
+    for _ in range(20):
+        moves = team.moves(batch.observations, batch.open_moves())
+        assert np.array_equal(moves, team.moves_on(batch.states))
+        batch.step(moves)
 
 
 def test_an_actor_has_the_probabilities_of_the_reference():
