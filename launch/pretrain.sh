@@ -2,10 +2,10 @@
 # Runs the three stages: tokenizer, mask predictor, QMIX with the predicted tokens under a limited view. Flags go to the
 # last one.
 #
-#   NPROC=2 GAMES=games OUT=pretrained launch/pretrain.sh --max_minutes 20
+#   NPROC=2 GAMES=pretrain_games OUT=pretrained launch/pretrain.sh --max_minutes 20
 #
 #   NPROC    ranks (default: GPUs, else cores, at most 8)
-#   GAMES    folder of recorded games; if it does not exist, 6000 are recorded into it
+#   GAMES    folder of recorded games (default: pretrain_games); if it does not exist, 6000 are recorded into it
 #   OUT      output folder (default: pretrained)
 #   RADIUS   cells that a snake sees around its head (default 4)
 set -euo pipefail
@@ -19,7 +19,7 @@ sd_build release snake_ddp
 sd_unlock
 
 sd_ranks
-games=${GAMES:-games} out=${OUT:-pretrained} radius=${RADIUS:-4}
+games=${GAMES:-pretrain_games} out=${OUT:-pretrained} radius=${RADIUS:-4}
 
 start() {  # torchrun with one process per rank
   "$SD_PYTHON" -m torch.distributed.run --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --local-addr=127.0.0.1 \

@@ -837,8 +837,8 @@ void DistContext::check_same(std::string_view what, const std::string& value, De
     }
   std::string verdict;
   if (!different.empty())
-    verdict = fmt::format("{} differs between ranks: rank {} from rank 0 on {}, which has '{}'; {}", what,
-                          rank_list(different), hosts()[0], shown(values[0]), fmt::join(parts, ", "));
+    verdict = fmt::format("{}: not the same on all ranks: rank {} unlike rank 0 on {}, which has '{}'; {}",
+                          what, rank_list(different), hosts()[0], shown(values[0]), fmt::join(parts, ", "));
   verdict = group_->broadcast_text(verdict, deadline);
   if (!verdict.empty()) throw DistError(fmt::format("{}: {}", group_->self(), verdict));
 }

@@ -84,7 +84,7 @@ def test_a_rank_that_differs_is_named_on_all_ranks(start):
     ranks = start_ranks(start, 3, "differs", "--victim", "2")
     for rank in ranks:
         assert rank.wait() == 3
-        assert "the seed differs between ranks: rank 2 from rank 0" in rank.text()
+        assert "the seed: not the same on all ranks: rank 2 unlike rank 0" in rank.text()
         assert f"rank 2 on {socket.gethostname()}: '8'" in rank.text()
 
 

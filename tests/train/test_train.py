@@ -319,7 +319,7 @@ def test_settings_that_differ_between_ranks_end_all(start, tmp_path, name, here,
                           each=lambda rank: [f"--{name}", there if rank == 2 else here])
     for rank in ranks:
         assert rank.wait() == 3
-        assert "the configuration differs between ranks: rank 2 from rank 0" in rank.text()
+        assert "the configuration: not the same on all ranks: rank 2 unlike rank 0" in rank.text()
         assert f"'--{name} {json.dumps(there)} (rank 0: {json.dumps(here)})'" in rank.text()
         assert rank.text().count("snake_ddp: ") == 1
     assert not list(tmp_path.glob("snakes_3v3/*")), "nothing was started"
@@ -367,8 +367,8 @@ def test_weights_that_change_on_one_rank_end_all_at_the_next_comparison(start, t
              for r in range(3)]
     for process in ranks:
         assert process.wait() == 3, process.text()
-        at, who = re.search(r"weights after (\d+) updates differs between ranks: (.*)", process.text()).groups()
-        assert 70 <= int(at) <= 100 and who.startswith(f"rank {rank} from rank 0"), process.text()
+        at, who = re.search(r"weights after (\d+) updates: not the same on all ranks: (.*)", process.text()).groups()
+        assert 70 <= int(at) <= 100 and who.startswith(f"rank {rank} unlike rank 0"), process.text()
         assert "weights at the end" not in process.text()
 
 
