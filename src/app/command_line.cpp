@@ -150,6 +150,10 @@ int run_command_line(const std::vector<std::string>& arguments) {
     const int code = program.exit(e, text, none);
     base::print_result(text.str());
     return code;
+  } catch (const CLI::ArgumentMismatch& e) {
+    const std::string text = e.what();  // "--gamma: 1 required  missing"
+    const std::size_t at = text.find(": 1 required");
+    throw base::UsageError(at == text.npos ? text : text.substr(0, at) + " needs a value; see --help");
   } catch (const CLI::ParseError& e) {
     throw base::UsageError(e.what());
   }

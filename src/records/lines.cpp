@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/records/file_error.hpp"
 
 namespace snake_ddp::records {
 
@@ -33,9 +34,8 @@ bool LineReader::fill() {
   const std::string reason = gzerror(file_, &code);
   // A truncated gzip first returns the data that it has, then Z_BUF_ERROR.
   if (n < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-    const std::string why = code == Z_ERRNO       ? std::strerror(system_error)
-                            : code == Z_BUF_ERROR ? "the compressed data are truncated"
-                                                  : reason;
+    if (code == Z_ERRNO) throw file_error("read", path_, system_error);
+    const std::string why = code == Z_BUF_ERROR ? "the compressed data are truncated" : reason;
     throw base::FileError(fmt::format(
         "cannot read {} after line {}: {}; the file is truncated or corrupt; fetch or write it again", path_,
         line_number_, why));

@@ -49,7 +49,8 @@ USAGE = {
     "unknown flag of eval": (["eval", "--team_c", "random"], ["unknown flag --team_c", "--team_"]),
     "stray argument": (["train", "fast"], ['unexpected argument "fast"']),
     "unknown command": (["evla"], ['unknown command "evla"', "did you mean eval?", "verify-trace"]),
-    "no value": (["--gamma"], ["gamma"]),
+    "no value": (["--gamma"], ["--gamma needs a value"]),
+    "no value of eval": (["eval", "--games"], ["--games needs a value"]),
     "word for a whole number": (["--max_episodes", "many"], ["--max_episodes many", "not a whole number", "from 1 to 1e+15"]),
     "fraction for a whole number": (["--batch_size", "12.5"], ["--batch_size 12.5", "not a whole number"]),
     "word for a number": (["--gamma", "high"], ["--gamma high", "not a number", "from 0 to 1"]),
@@ -211,6 +212,12 @@ def test_a_page_does_not_replace_its_game(tmp_path):
     before = log.read_bytes()
     refused(2, f"--html {log}", "give another name", line=["replay", log, "--html", log])
     assert log.read_bytes() == before
+
+
+@pytest.mark.parametrize("line", [["replay", "--text"], ["verify-trace"]])
+def test_a_folder_is_no_game(tmp_path, line):
+    done = refused(4, str(tmp_path), "Is a directory", line=[*line, tmp_path])
+    assert "truncated" not in done.stderr
 
 
 def settings_of(tmp_path, *line):
