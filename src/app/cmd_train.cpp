@@ -40,9 +40,15 @@ struct TrainLine {
   OwnRanks ranks;
 };
 
-// The keys of the file of --config; a run's config.json may serve as one.
-std::vector<std::string> set_from_config(const config::Fields& fields, const std::string& path) {
-  return config::set_from_json_text(fields, records::read_file(path), path, {"run"});
+// The text of the file of --config; without one, of a file without settings.
+std::string config_text(const TrainLine& line) {
+  return line.config ? records::read_file(*line.config) : "{}";
+}
+
+// Returns the keys of that file. It may be a run's config.json.
+std::vector<std::string> set_from_config(const config::Fields& fields, const TrainLine& line,
+                                         const std::string& text) {
+  return config::set_from_json_text(fields, text, line.config.value_or("--config"), {"run"});
 }
 
 // A run's config.json is the program's own file: what is wrong in it is damage.
@@ -61,7 +67,7 @@ std::string named_learner(const TrainLine& line) {
   train::TrainOptions options;
   options.algo.clear();
   const config::Fields fields = train::fields(options);
-  if (line.config) set_from_config(fields, *line.config);
+  set_from_config(fields, line, config_text(line));
   Given algo = line.given;
   std::erase_if(algo, [](const auto& given) { return given.first != "algo"; });
   apply_given(fields, algo);
@@ -133,9 +139,9 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
   });
   return [line, arguments]() -> int {
     config::Fields fields = train::fields(line->options);
+    const std::string text = config_text(*line);  // once: a pipe can be read only once
     const auto read_settings = [&] {
-      std::vector<std::string> given;
-      if (line->config) given = set_from_config(fields, *line->config);
+      std::vector<std::string> given = set_from_config(fields, *line, text);
       // A run's config.json holds all settings, whether they were set by the user or not.
       if (std::find(given.begin(), given.end(), "run") != given.end()) given.clear();
       apply_given(fields, line->given);

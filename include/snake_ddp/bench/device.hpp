@@ -22,7 +22,8 @@ std::vector<Row> measure_device_game(double seconds, const std::vector<std::int6
 /// alone, recorded too; and the same update without recording, compared with the recorded one.
 /// The learner and its sizes come from the configuration file, or without one from the reference; `algo` and
 /// the precision `products` override the file's. Without `batch_sizes`, the settings' batch size is used.
-/// Throws   as records::read_file and config::set_from_json_text; UsageError for settings that do not go together, and for learners that do not record.
+/// Throws   as records::read_file and config::set_from_json_text;
+///          UsageError for settings that do not go together, and for learners that do not record.
 std::vector<Row> measure_device_update(double seconds, std::vector<std::int64_t> batch_sizes,
                                        at::Device device, const std::string& config_file,
                                        const std::string& algo, const std::string& products);
