@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
+#include "snake_ddp/base/text.hpp"
 
 namespace snake_ddp::agents {
 
@@ -58,11 +58,9 @@ Mix parse_mix(const std::string& text) {
       if (!share.rival.scripted) refuse(fmt::format("\"{}\" is not an opponent", pieces[0]));
     }
     if (pieces.size() == 2) {
-      const std::string& weight = pieces[1];
-      const auto [end, error] = std::from_chars(weight.data(), weight.data() + weight.size(), share.weight);
-      if (error != std::errc() || end != weight.data() + weight.size() || !(share.weight > 0) ||
-          share.weight > 1e6)
-        refuse(fmt::format("\"{}\" is not a weight above 0", weight));
+      share.weight = base::try_number<double>(pieces[1]).value_or(0.0);
+      if (!(share.weight > 0) || share.weight > 1e6)
+        refuse(fmt::format("\"{}\" is not a weight above 0", pieces[1]));
     }
     if (std::any_of(mix.begin(), mix.end(), [&](const Share& other) {
           return is_file ? other.file == share.file

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -281,8 +280,7 @@ Action add_eval(CLI::App& command) {
     options.device = "cpu";
     options.fingerprint = running::build_text();
     options.stopping = running::stop_requested;
-    dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }),
-                              options);
+    dist::DistContext context(dist::this_world(), options);
     const auto begin = std::chrono::steady_clock::now();
     play::MatchOptions match{line->games, static_cast<std::uint64_t>(line->seed), line->swap_sides, 0, 1};
     if (line->show > 0) {

@@ -1,4 +1,3 @@
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,7 +37,7 @@ Action add_pretrain(CLI::App& command, const std::vector<std::string>& arguments
     check_own_ranks(line->ranks);
     pretrain::check_together(line->options);
     if (line->check_settings) return base::kExitDone;
-    const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });
+    const dist::World world = dist::this_world();
     if (const std::optional<int> code = start_own_ranks(line->ranks, world, arguments)) return *code;
     return pretrain::run_pretraining(line->options, world);
   };

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -169,7 +168,7 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
       train::check_start(train::Plan(line->options), {}, std::max(dist::visible_gpus(), kGpusElsewhere));
       return base::kExitDone;
     }
-    const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });
+    const dist::World world = dist::this_world();
     if (const std::optional<int> code = start_own_ranks(line->ranks, world, arguments)) return *code;
     if (world.rank == 0) warn();
     return train::run_training(line->options, world);

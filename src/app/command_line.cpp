@@ -99,34 +99,28 @@ int run_command_line(const std::vector<std::string>& arguments) {
     CLI::App* app;
     Action action;
   };
-  const auto add = [&](const char* name, const char* help) {
+  std::vector<Command> commands;
+  const auto add = [&](const char* name, const char* help, const auto& make) {
     CLI::App* app = program.add_subcommand(name, help);
     app->allow_extras();
+    commands.push_back({app, make(*app)});
     return app;
   };
-  std::vector<Command> commands;
-  CLI::App* train = add("train", "train a team (the default command)");
-  commands.push_back({train, add_train(*train, arguments)});
-  CLI::App* eval = add("eval", "play games between teams and report who wins");
-  commands.push_back({eval, add_eval(*eval)});
-  CLI::App* exploit = add("exploit", "look for teams that beat a team");
-  commands.push_back({exploit, add_exploit(*exploit)});
-  CLI::App* pretrain = add("pretrain", "train the tokenizer and the mask predictor on recorded games");
-  commands.push_back({pretrain, add_pretrain(*pretrain, arguments)});
-  CLI::App* replay = add("replay", "show a recorded game, in a web page or in the terminal");
-  commands.push_back({replay, add_replay(*replay)});
-  CLI::App* play = add("play", "play against a team in the terminal");
-  commands.push_back({play, add_play(*play)});
-  CLI::App* report = add("report", "write a page about training runs");
-  commands.push_back({report, add_report(*report)});
-  CLI::App* verify = add("verify-trace", "replay recorded games and compare every state");
-  commands.push_back({verify, add_verify_trace(*verify)});
-  CLI::App* bench = add("bench", "measure speed and compare it with its bounds");
-  commands.push_back({bench, add_bench(*bench, arguments)});
-  CLI::App* exporting = add("export", "export an actor as a submission, TorchScript or safetensors");
-  commands.push_back({exporting, add_export(*exporting)});
-  CLI::App* info = add("info", "show versions and devices, or what a run or weights file contains");
-  commands.push_back({info, add_info(*info)});
+  const auto with_line = [&](Action (*make)(CLI::App&, const std::vector<std::string>&)) {
+    return [&, make](CLI::App& app) { return make(app, arguments); };
+  };
+  CLI::App* train = add("train", "train a team (the default command)", with_line(add_train));
+  CLI::App* eval = add("eval", "play games between teams and report who wins", add_eval);
+  add("exploit", "look for teams that beat a team", add_exploit);
+  CLI::App* pretrain = add("pretrain", "train the tokenizer and the mask predictor on recorded games",
+                           with_line(add_pretrain));
+  add("replay", "show a recorded game, in a web page or in the terminal", add_replay);
+  add("play", "play against a team in the terminal", add_play);
+  add("report", "write a page about training runs", add_report);
+  add("verify-trace", "replay recorded games and compare every state", add_verify_trace);
+  add("bench", "measure speed and compare it with its bounds", with_line(add_bench));
+  add("export", "export an actor as a submission, TorchScript or safetensors", add_export);
+  add("info", "show versions and devices, or what a run or weights file contains", add_info);
 
   // Training is the default: flags without a command are its flags.
   std::vector<std::string> line = arguments;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -168,7 +167,7 @@ void play_ladder(const LadderOptions& options) {
   group.device = "cpu";
   group.fingerprint = running::build_text();
   group.stopping = running::stop_requested;
-  dist::DistContext context(dist::world_from_env([](const char* name) { return std::getenv(name); }), group);
+  dist::DistContext context(dist::this_world(), group);
   const auto begin = std::chrono::steady_clock::now();
   const auto results = train::judge_all(pairings, {options.games, options.seed, options.swap_sides, 0, 1, {}},
                                         context, running::stop_requested);

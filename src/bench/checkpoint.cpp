@@ -1,13 +1,11 @@
 #include "snake_ddp/bench/checkpoint.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <string>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/bench/jobs.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/train/averaging.hpp"
@@ -24,22 +22,10 @@ double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-struct TemporaryRun {
-  std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("snake_ddp_bench_" + std::to_string(::getpid()));
-  TemporaryRun() { std::filesystem::create_directories(path); }
-  ~TemporaryRun() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  TemporaryRun(const TemporaryRun&) = delete;
-  TemporaryRun& operator=(const TemporaryRun&) = delete;
-};
-
 }  // namespace
 
 std::vector<Row> measure_checkpoint(double seconds) {
-  const TemporaryRun run;
+  const TemporaryFolder run;
   dist::Options alone;
   alone.device = "cpu";
   dist::DistContext context(dist::World{}, alone);
@@ -51,7 +37,7 @@ std::vector<Row> measure_checkpoint(double seconds) {
   options.opponent = [](std::int64_t) { return agents::Rival{agents::Opponent::kLevel2}; };
   rollout::Collector collector(options, replay);
   train::Counters counters;
-  train::Checkpoints checkpoints({run.path.string(), 0, 1, true, true, 1, "bench", {}, {}});
+  train::Checkpoints checkpoints({run.path(), 0, 1, true, true, 1, "bench", {}, {}});
   std::vector<rollout::Episode> ended;
   const auto longest_step = [&](const auto& go_on) {
     double longest = 0;
@@ -89,7 +75,7 @@ std::vector<Row> measure_checkpoint(double seconds) {
   // The same bytes to the same disk, and nothing else.
   const std::string plain(static_cast<std::size_t>(replay.payload_bytes()), 'x');
   const auto begin = Clock::now();
-  records::write_sealed((run.path / "plain").string(), plain);
+  records::write_sealed(run.path() + "/plain", plain);
   const double plain_mb_per_s = static_cast<double>(plain.size()) / 1e3 / ms_since(begin);
   const double mb_per_s = bytes / 1e6 / writing_s;
   std::sort(pauses.begin(), pauses.end());

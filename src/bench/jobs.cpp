@@ -27,10 +27,6 @@ extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leav
 namespace snake_ddp::bench {
 namespace {
 
-dist::World this_world() {
-  return dist::world_from_env([](const char* name) { return std::getenv(name); });
-}
-
 cpu_set_t usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -101,7 +97,7 @@ struct Started {
 }  // namespace
 
 std::vector<nlohmann::json> run_jobs(const std::vector<Job>& jobs) {
-  if (this_world().launcher != dist::Launcher::kSingle)
+  if (dist::this_world().launcher != dist::Launcher::kSingle)
     throw base::UsageError("this bench starts its own ranks: call it without torchrun or srun");
   const TemporaryFolder folder;
   const auto result_file = [&](std::size_t k) { return fmt::format("{}/result{}.json", folder.path(), k); };
@@ -143,7 +139,7 @@ BusyNeighbours::~BusyNeighbours() { end_all(pids_); }
 
 int do_job(JobAction action, int ranks, const std::string& settings, const std::string& result_file,
            const std::vector<std::string>& arguments) {
-  const dist::World world = this_world();
+  const dist::World world = dist::this_world();
   if (ranks > 1 && world.launcher == dist::Launcher::kSingle) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     std::vector<std::string> again = {"snake_ddp"};

@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 
 namespace snake_ddp::config {
 namespace {
@@ -40,12 +40,6 @@ void check_choice(const Field& f, const std::string& value) {
       fmt::format("--{} {}: not a known value; allowed: {}", f.name, value, fmt::join(f.choices, ", ")));
 }
 
-template <class Number>
-bool parse_whole(const std::string& text, Number& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 struct TextSetter {
   const Field& f;
   const std::string& text;
@@ -60,20 +54,18 @@ struct TextSetter {
     }
   }
   void operator()(std::int64_t* target) const {
-    std::int64_t value = 0;
-    if (!parse_whole(text, value)) {
+    const auto value = base::try_number<std::int64_t>(text);
+    if (!value)
       throw UsageError(fmt::format("--{} {}: not a whole number; allowed: {}", f.name, text, range_text(f)));
-    }
-    check_number(f, static_cast<double>(value), text);
-    *target = value;
+    check_number(f, static_cast<double>(*value), text);
+    *target = *value;
   }
   void operator()(double* target) const {
-    double value = 0;
-    if (!parse_whole(text, value)) {
+    const auto value = base::try_number<double>(text);
+    if (!value)
       throw UsageError(fmt::format("--{} {}: not a number; allowed: {}", f.name, text, range_text(f)));
-    }
-    check_number(f, value, text);
-    *target = value;
+    check_number(f, *value, text);
+    *target = *value;
   }
   void operator()(std::string* target) const {
     check_choice(f, text);

@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
+#include <type_traits>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -36,12 +37,13 @@ Hello decode_hello(std::string_view text) {
   };
   const auto number = [&](auto& value) {
     const std::string_view digits = word();
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size())
+    const auto read = base::try_number<std::remove_reference_t<decltype(value)>>(digits);
+    if (!read)
       throw base::DistError(
           fmt::format("the store contains an unknown greeting ('{}'): is another program at "
                       "this port?",
                       digits));
+    value = *read;
   };
   Hello h;
   h.token = word();

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -13,6 +12,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/base/text.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -25,17 +25,10 @@ std::optional<std::string> lookup(const Environment& env, const char* name) {
   return value;
 }
 
-std::optional<long> to_number(std::string_view text) {
-  long value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::optional<int> number_between(const Environment& env, const char* name, long low, long high) {
   const auto text = lookup(env, name);
   if (!text) return std::nullopt;
-  const auto value = to_number(*text);
+  const auto value = base::try_number<long>(*text);
   if (!value || *value < low || *value > high)
     throw UsageError(fmt::format("{}='{}' is not a number from {} to {}", name, *text, low, high));
   return static_cast<int>(*value);
@@ -117,7 +110,7 @@ World from_slurm(const Environment& env) {
     }
   if (const auto job = lookup(env, "SLURM_JOB_ID")) {
     w.job = *job;
-    const auto number = to_number(*job);
+    const auto number = base::try_number<long>(*job);
     if (!number || *number < 0) throw UsageError(fmt::format("SLURM_JOB_ID='{}' is not a number", *job));
     w.master_port = static_cast<std::uint16_t>(20000 + *number % 20000);  // below the ephemeral range
   }
@@ -131,7 +124,7 @@ World from_slurm(const Environment& env) {
 bool is_srun_task(const Environment& env) {
   const auto step = lookup(env, "SLURM_STEP_ID");
   if (!step || !lookup(env, "SLURM_PROCID")) return false;
-  const auto number = to_number(*step);
+  const auto number = base::try_number<long>(*step);
   return number && *number >= 0 && *number < 0xfffffffaL;
 }
 
@@ -167,10 +160,10 @@ int slurm_tasks_on_node(std::string_view counts, int node) {
     rest.remove_prefix(std::min(comma + 1, rest.size()));
     long repeats = 1;
     if (const std::size_t open = entry.find("(x"); open != std::string_view::npos && entry.back() == ')') {
-      repeats = to_number(entry.substr(open + 2, entry.size() - open - 3)).value_or(0);
+      repeats = base::try_number<long>(entry.substr(open + 2, entry.size() - open - 3)).value_or(0);
       entry = entry.substr(0, open);
     }
-    const auto tasks = to_number(entry);
+    const auto tasks = base::try_number<long>(entry);
     if (!tasks || *tasks < 1 || *tasks > kMaxRanks || repeats < 1 || repeats > kMaxRanks) return fail();
     if (node < before + repeats) return static_cast<int>(*tasks);
     before += static_cast<int>(repeats);
@@ -213,6 +206,10 @@ World world_from_env(const Environment& env) {
       "some variables of the process group are set ({}) and others are not ({}). Start with torchrun, srun "
       "or --ddp, which set them all; or set all; or unset them to run as one process",
       fmt::join(set, ", "), fmt::join(missing, ", ")));
+}
+
+World this_world() {
+  return world_from_env([](const char* name) { return std::getenv(name); });
 }
 
 }  // namespace snake_ddp::dist

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -16,6 +15,7 @@
 #include <system_error>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/descriptor.hpp"
 #include "snake_ddp/records/file_error.hpp"
@@ -211,10 +211,8 @@ void discard_unfinished(const std::string& run) {
 std::vector<std::int64_t> checkpoints_of(const std::string& run) {
   std::vector<std::int64_t> steps;
   for (const std::string& name : folders_in_home(run, kStepPrefix)) {
-    std::int64_t step = -1;
-    const char* end = name.data() + name.size();
-    const auto [stop, failed] = std::from_chars(name.data() + kStepPrefix.size(), end, step);
-    if (failed == std::errc() && stop == end && step >= 0 && name == name_of(step)) steps.push_back(step);
+    const auto step = base::try_number<std::int64_t>(std::string_view(name).substr(kStepPrefix.size()));
+    if (step && *step >= 0 && name == name_of(*step)) steps.push_back(*step);
   }
   std::sort(steps.begin(), steps.end(), std::greater<>());
   return steps;

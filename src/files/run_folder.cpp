@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
 
@@ -38,10 +38,8 @@ std::optional<std::int64_t> number_within(std::string_view name, std::string_vie
   if (!name.starts_with(before) || !name.ends_with(after) || name.size() <= before.size() + after.size())
     return {};
   const std::string_view digits = name.substr(before.size(), name.size() - before.size() - after.size());
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc() || end != digits.data() + digits.size()) return {};
-  if (number < 0 || number == std::numeric_limits<std::int64_t>::max())
+  const auto number = base::try_number<std::int64_t>(digits);
+  if (!number || *number < 0 || *number == std::numeric_limits<std::int64_t>::max())
     return {};  // there must be a next number
   return number;
 }

@@ -1,12 +1,12 @@
 #include "snake_ddp/search/mover.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <numeric>
 #include <utility>
 
 #include "snake_ddp/base/check.hpp"
+#include "snake_ddp/base/text.hpp"
 
 namespace snake_ddp::search {
 namespace {
@@ -133,10 +133,8 @@ class SearchMover final : public play::Mover {
 // A number between `least` and `most` that takes up the whole text.
 template <class Number>
 std::optional<Number> number_in(std::string_view text, Number least, Number most) {
-  Number n{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  if (error != std::errc{} || end != text.data() + text.size() || !(n >= least && n <= most)) return {};
-  return n;
+  const auto number = base::try_number<Number>(text);
+  return number && *number >= least && *number <= most ? number : std::nullopt;
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ std::string rank_file(int rank) { return fmt::format("rank_{}.pth", rank); }
 std::string replay_file(int rank) { return fmt::format("rank_{}.replay", rank); }
 
 Checkpoints::~Checkpoints() {
-  *stop_ = true;
+  stop_ = true;
   if (job_.valid()) job_.wait();
 }
 
@@ -95,7 +95,7 @@ void Checkpoints::begin(const RunState& state) {
   if (plan_.rank == 0) taken.shared = shared_part(state);
   taken.own = rank_part(state, plan_.with_replay);
   if (plan_.with_replay) taken.rows = state.replay.snapshot();
-  const auto write = [stop = stop_, rank = plan_.rank, run = plan_.run, step = manifest_.step](Taken& t) {
+  const auto write = [&stop = stop_, rank = plan_.rank, run = plan_.run, step = manifest_.step](Taken& t) {
     Written written;
     try {
       const std::string folder = files::unfinished_checkpoint(run, step) + "/";
@@ -106,7 +106,7 @@ void Checkpoints::begin(const RunState& state) {
         add(kSharedFile, records::write_sealed(folder + kSharedFile, files::state_dict_bytes(t.shared)));
       add(rank_file(rank), records::write_sealed(folder + rank_file(rank), files::state_dict_bytes(t.own)));
       if (t.rows) {
-        add(replay_file(rank), write_rows(folder + replay_file(rank), std::move(*t.rows), *stop));
+        add(replay_file(rank), write_rows(folder + replay_file(rank), std::move(*t.rows), stop));
         t.rows.reset();  // moved-from, it still refers to the buffer's columns
       }
     } catch (const FileError& e) {  // reported at the next vote; training continues

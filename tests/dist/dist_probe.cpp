@@ -177,7 +177,7 @@ int stopped_early(dist::DistContext& group, const Arguments& a) {
 int run(const Arguments& a, int argc, char** argv) {
   if (a.launch > 0 && std::getenv("RANK") == nullptr)
     return dist::launch_local_ranks(a.launch, a.port, {argv, argv + argc}, a.limits);
-  const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });
+  const dist::World world = dist::this_world();
   const bool here = world.rank == a.victim;
   write_pid(a, world.rank);
   if (a.scenario == "world") {

@@ -71,7 +71,7 @@ void run(const dist::World& world) {
 int main(int argc, char** argv) {
   try {
     if (std::getenv("RANK") == nullptr) return dist::launch_local_ranks(2, std::nullopt, {argv, argv + argc});
-    run(dist::world_from_env([](const char* name) { return std::getenv(name); }));
+    run(dist::this_world());
   } catch (const base::Error& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return e.exit_code();

@@ -75,8 +75,7 @@ void learn_union(const std::vector<std::string>& a) {
   dist::Options group_options;
   group_options.fingerprint = "train_probe";
   group_options.device = "cpu";
-  dist::DistContext group(dist::world_from_env([](const char* name) { return std::getenv(name); }),
-                          group_options);
+  dist::DistContext group(dist::this_world(), group_options);
   learners::LearnerOptions options;
   options.algo = a.at(1);
   options.output_activation = a.at(2);
@@ -131,7 +130,7 @@ train::TrainOptions options_from(const std::vector<std::string>& a, std::size_t 
 
 int train_perturbed(const std::vector<std::string>& a, double by) {
   const train::TrainOptions options = options_from(a, 3);
-  const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });
+  const dist::World world = dist::this_world();
   learners::Learner* learner = nullptr;
   g_decorate = [&](std::unique_ptr<learners::Learner> made) {
     learner = made.get();
@@ -154,7 +153,7 @@ int train_with(const std::vector<std::string>& a) {
     if (deed == "stall" && now.steps == step) std::this_thread::sleep_for(std::chrono::minutes(1));
     if (deed == "slow" && now.steps <= step) std::this_thread::sleep_for(std::chrono::milliseconds(250));
   };
-  const dist::World world = dist::world_from_env([](const char* name) { return std::getenv(name); });
+  const dist::World world = dist::this_world();
   return train::run_training(options, world, watch, std::chrono::milliseconds(std::stoll(a.at(3))));
 }
 

@@ -1,6 +1,8 @@
 // Text from outside: arguments, names, system messages.
 #pragma once
 
+#include <charconv>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,5 +13,14 @@ bool is_utf8(std::string_view text);
 
 /// `text` with each byte that is not part of UTF-8 replaced by an escape such as \xe9.
 std::string as_utf8(std::string_view text);
+
+/// The number that is all of `text`; nothing for anything else, and for a number that does not fit.
+template <class Number>
+std::optional<Number> try_number(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return number;
+}
 
 }  // namespace snake_ddp::base

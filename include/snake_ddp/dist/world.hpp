@@ -39,6 +39,10 @@ using Environment = std::function<const char*(const char*)>;
 /// Follows     torchrun 2.11; SLURM 22.05; MASTER_ADDR and MASTER_PORT override SLURM's variables.
 World world_from_env(const Environment& env);
 
+/// That of this process.
+/// Throws      as world_from_env.
+World this_world();
+
 /// The process that started this one, uniquely identified: "host process start-time". It stays the same when
 /// torchrun's agent restarts its ranks.
 std::string agent_identity();

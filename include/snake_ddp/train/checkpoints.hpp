@@ -106,7 +106,7 @@ class Checkpoints {
   files::Manifest manifest_;
   std::chrono::steady_clock::time_point begun_;
   std::string failure_;  // on rank 0: why it cannot be completed
-  std::shared_ptr<std::atomic<bool>> stop_ = std::make_shared<std::atomic<bool>>(false);
+  std::atomic<bool> stop_ = false;
   std::future<Written> job_;
 };
 
