@@ -27,9 +27,10 @@ void put(float* to, T value) {
   std::memcpy(to, &value, sizeof value);
 }
 
+// A NaN stays one.
 template <class T>
 T positive(T value) {
-  return value > T{} ? value : T{};
+  return value < T{} ? T{} : value;
 }
 
 // Calls column(kind, j, sum) for all columns of a row. `kind` has the type of what column j begins: a vector, or at the

@@ -144,7 +144,7 @@ void Ddpg::scale_rates(double factor) {
 }
 
 at::Tensor Ddpg::measured() const {
-  return at::stack({actor_loss_, critic_loss_, actor_.norm, critics_.back().norm, q_mean_});
+  return at::stack({actor_loss_, critic_loss_, actor_.norm, critics_.front().norm, q_mean_});
 }
 
 nets::NamedTensors Ddpg::state() {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
@@ -32,7 +33,8 @@ const float* data(const replay::Batch& batch, Column column) {
 
 template <std::int64_t kCount>
 void lesser(std::int64_t rows, const float* other, float* values) {
-  for (std::int64_t i = 0; i < rows * kCount; ++i) values[i] = std::min(values[i], other[i]);
+  for (std::int64_t i = 0; i < rows * kCount; ++i)
+    values[i] = values[i] < other[i] || std::isnan(values[i]) ? values[i] : other[i];  // a NaN of either
 }
 
 }  // namespace

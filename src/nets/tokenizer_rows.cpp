@@ -56,7 +56,7 @@ void fill_rows(std::int64_t rows, std::int64_t width, const float* row, float* t
 }
 
 void relu(std::int64_t count, float* values) {
-  for (std::int64_t i = 0; i < count; ++i) values[i] = values[i] > 0.0F ? values[i] : 0.0F;
+  for (std::int64_t i = 0; i < count; ++i) values[i] = values[i] < 0.0F ? 0.0F : values[i];
 }
 
 // The first place of the least value.

@@ -31,6 +31,21 @@ TEST_CASE("inputs of the vector exponential beyond its range are taken as its en
   CHECK(y[0] > 0.0F);
 }
 
+TEST_CASE("what is not a number stays so", "[unit]") {
+  std::array<float, base::kLanes> y{};
+  const base::Vector nan = base::all_lanes(std::nanf(""));
+  for (const base::Vector v :
+       {base::max(nan, base::Vector{}), base::min(nan, base::Vector{}), base::exp_of(nan)}) {
+    base::store(y.data(), v);
+    CHECK(std::isnan(y[0]));
+    CHECK(std::isnan(y.back()));
+  }
+  base::store(y.data(), base::max(base::all_lanes(-1.0F), base::Vector{}));
+  CHECK(y[0] == 0.0F);
+  base::store(y.data(), base::min(base::all_lanes(2.0F), base::all_lanes(1.0F)));
+  CHECK(y[0] == 1.0F);
+}
+
 TEST_CASE("sums over lanes are exact for small whole numbers", "[unit]") {
   std::array<float, 4 * base::kLanes> x{};
   std::array<float, 4> expected{};

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import pathlib
 import re
@@ -384,6 +385,28 @@ def test_a_loss_that_is_not_finite_on_one_rank_ends_all_with_one_message(start, 
                        process.text()) for process in ranks]
     assert reported[0] == reported[1] and len(reported[0]) == 1 and 70 < int(reported[0][0]) <= 110, ranks[0].text() + ranks[1].text()
     assert "Error: the critic's loss is not finite" in next(tmp_path.glob("snakes_3v3/*/train.rank1.log")).read_text()
+
+
+@pytest.mark.parametrize("algo, more, layer", [
+    ("ddpg", {}, "prev_dense.0.weight"),
+    ("ddpg", {"layer_norm": True, "expected_value": True, "stored_action": "played"}, "prev_dense.0.weight"),
+    ("dqn", {"obs": "view"}, "q_net.0.weight"),
+    ("dqn", {"obs": "view", "layer_norm": True}, "q_net.0.weight"),
+    ("pqn", {"obs": "view", "num_envs": 8}, "q_net.0.weight"),
+])
+def test_a_weight_that_is_not_a_number_ends_the_run(tmp_path, algo, more, layer):
+    settings = TINY | {"algo": algo, "runs_dir": tmp_path, "hidden_size": 32, "batch_size": 32} | more
+    first = call(*flags(settings | {"max_episodes": 8}))
+    assert first.returncode == 0, first.stderr
+    path = max((run_folder(first.stdout) / "trained_model").glob("critic_*.pth"))
+    weights = torch.load(path, weights_only=True)
+    weights[layer][0, 0] = math.nan
+    torch.save(weights, path)
+    if algo != "ddpg":
+        torch.save(weights, path.with_name(path.name.replace("critic", "actor")))
+    episode = int(path.stem.removeprefix("critic_"))
+    done = call(*flags(settings | {"max_episodes": 400, "load_model_run": 1, "load_model_run_episode": episode}), "--load_model")
+    assert done.returncode == 1 and "is not finite after" in done.stderr, done.stdout + done.stderr
 
 
 def test_world_size_needs_ddp(start, tmp_path):

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 
 namespace snake_ddp::base {
 
@@ -26,8 +27,9 @@ inline Vector load(const float* from) {
 inline void store(float* to, Vector v) { std::memcpy(to, &v, sizeof v); }
 inline Vector all_lanes(float x) { return Vector{} + x; }
 
-inline Vector max(Vector a, Vector b) { return a > b ? a : b; }
-inline Vector min(Vector a, Vector b) { return a < b ? a : b; }
+/// Of a lane that is not a number in `a`, that: max(x, 0) keeps a NaN, as LibTorch's ReLU does.
+inline Vector max(Vector a, Vector b) { return b > a ? b : a; }
+inline Vector min(Vector a, Vector b) { return b < a ? b : a; }
 
 /// The lanes `kAt` of `a` and `b` together.
 template <class Out, int... kAt, class In>
