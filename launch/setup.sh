@@ -86,9 +86,12 @@ set PIP_INDEX_URL to a mirror:
   echo "$wanted $kind" >"$stamp"
 }
 
+# The cores that this process may use; plain nproc answers with OMP_NUM_THREADS if that is set.
+sd_cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc; }
+
 sd_jobs() {
   local cores memory
-  cores=$(nproc)
+  cores=$(sd_cores)
   memory=$(awk '/MemAvailable/ {print int($2 / 2097152)}' /proc/meminfo 2>/dev/null)
   [ "${memory:-0}" -ge 1 ] || memory=1
   echo "${SNAKE_DDP_JOBS:-$((cores < memory ? cores : memory))}"
@@ -147,8 +150,10 @@ sd_unlock() {
 sd_ranks() {
   local gpus cores threads
   gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
-  if [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then gpus=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c . || true); fi
-  cores=$(nproc)
+  if [ "$gpus" -gt 0 ] && [ -n "${CUDA_VISIBLE_DEVICES+set}" ]; then  # a list that ends at -1
+    gpus=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | sed '/^-1/,$d' | grep -c . || true)
+  fi
+  cores=$(sd_cores)
   SD_RANKS=${NPROC:-$((gpus > 0 ? gpus : (cores < 8 ? cores : 8)))}
   [[ $SD_RANKS =~ ^[1-9][0-9]*$ ]] || give_up "NPROC=$SD_RANKS is not a number of ranks"
   threads=$((cores / SD_RANKS))

@@ -101,7 +101,8 @@ pid_t start(const std::string& program, std::vector<std::string> arguments,
   const pid_t child = ::fork();
   if (child < 0) throw DistError(fmt::format("cannot start another process: {}", std::strerror(errno)));
   if (child > 0) return child;
-  ::setpgid(0, 0);  // a terminal's Ctrl-C reaches the launcher alone, which forwards it once
+  ::setpgid(0, 0);                // a terminal's Ctrl-C reaches the launcher alone, which forwards it once
+  std::signal(SIGTTOU, SIG_IGN);  // and one with `stty tostop` does not stop a rank that writes
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(base::kExitDist);  // the launcher died in between
   if (inherited_fd >= 0) ::fcntl(inherited_fd, F_SETFD, 0);
@@ -220,6 +221,7 @@ int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   std::uint16_t store_port = port.value_or(0);
   const int store_fd = listen_at("127.0.0.1", store_port);
+  std::signal(SIGCHLD, SIG_DFL);  // where the parent ignored it, ranks would end without a trace
   const HeldSignals signals;
   Ranks ranks(limits);
   for (int r = 0; r < world_size; ++r)
@@ -237,6 +239,9 @@ int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
 void end_with_torchrun() {
   // A rank of torchrun has both; the id alone may be left over in a shell.
   if (std::getenv("TORCHELASTIC_RUN_ID") == nullptr || std::getenv("RANK") == nullptr) return;
+  // torchrun gives each rank a session. Below a script that does not exec, the parent is that script, which a stop may
+  // end before the checkpoint is written.
+  if (::getsid(0) != ::getpid()) return;
   const pid_t agent = ::getppid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != agent) ::_exit(base::kExitDist);  // the agent ended in between

@@ -41,9 +41,9 @@ void check_settings(const nlohmann::ordered_json& settings, dist::DistContext& c
 }
 
 void add_up(at::Tensor& sum, dist::DistContext& context, base::Deadline deadline) {
-  at::Tensor there = sum.to(context.device());  // NCCL sums only tensors on its device
-  context.all_reduce_sum(there, deadline);
-  sum = there.to(at::kCPU);
+  sum = sum.to(
+      at::kCPU);  // of a GPU's tensor NCCL would take the sum, with its own limit instead of the deadline
+  context.all_reduce_sum(sum, deadline);
 }
 
 void add_up(std::vector<std::int64_t>& counts, dist::DistContext& context) {

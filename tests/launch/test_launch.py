@@ -436,6 +436,27 @@ def test_a_whole_suite_without_one_of_its_kinds_is_red(tmp_path):
     assert report(tmp_path / "nowhere").returncode != 0
 
 
+@pytest.mark.parametrize("variables, gpus, ranks", [
+    ({}, 0, "cores"),
+    ({"OMP_NUM_THREADS": "1"}, 0, "cores"),
+    ({"OMP_NUM_THREADS": "6"}, 0, "cores"),
+    ({"CUDA_VISIBLE_DEVICES": "0,1,2,3,4"}, 0, "cores"),
+    ({"NPROC": "3"}, 0, 3),
+    ({}, 4, 4),
+    ({"CUDA_VISIBLE_DEVICES": "2,3"}, 4, 2),
+    ({"CUDA_VISIBLE_DEVICES": "2,-1,3"}, 4, 1),
+    ({"CUDA_VISIBLE_DEVICES": "-1"}, 4, "cores"),
+])
+def test_ranks_are_counted_by_what_the_machine_has(tmp_path, variables, gpus, ranks):
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\n" + "echo 'GPU 0: made up'\n" * gpus)
+    tool.chmod(0o755)
+    script = ". launch/setup.sh; sd_ranks; echo $SD_RANKS"
+    done = subprocess.run(["bash", "-c", script], cwd=SOURCE, capture_output=True, text=True, timeout=PATIENCE_S,
+                          env=clean_environment(PATH=f"{tmp_path}:{os.environ['PATH']}", **variables))
+    assert done.stdout.strip() == str(min(8, len(os.sched_getaffinity(0))) if ranks == "cores" else ranks), done.stderr
+
+
 # README and presets
 
 

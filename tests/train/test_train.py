@@ -8,6 +8,8 @@ import pathlib
 import re
 import signal
 import socket
+import subprocess
+import termios
 
 import pytest
 import torch
@@ -407,6 +409,25 @@ def test_a_weight_that_is_not_a_number_ends_the_run(tmp_path, algo, more, layer)
     episode = int(path.stem.removeprefix("critic_"))
     done = call(*flags(settings | {"max_episodes": 400, "load_model_run": 1, "load_model_run_episode": episode}), "--load_model")
     assert done.returncode == 1 and "is not finite after" in done.stderr, done.stdout + done.stderr
+
+
+def test_ranks_end_where_the_parent_ignores_its_children_and_on_a_terminal_that_stops_writers(tmp_path):
+    line = [BINARY, "--ddp", "--world_size", "2", *flags(TINY | {"runs_dir": tmp_path})]
+    ignoring = subprocess.run(["env", "--ignore-signal=CHLD", *line], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert ignoring.returncode == 0, ignoring.stderr
+    own, terminal = os.openpty()
+    attributes = termios.tcgetattr(terminal)
+    attributes[3] |= termios.TOSTOP
+    termios.tcsetattr(terminal, termios.TCSANOW, attributes)
+    stopping = ["setsid", "--ctty", "--wait", *line]
+    with subprocess.Popen(stopping, stdin=terminal, stdout=terminal, stderr=terminal) as run:
+        os.close(terminal)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while part := os.read(own, 1 << 16):
+                shown += part
+        assert run.wait(PATIENCE_S) == 0 and b"Training completed!" in shown, shown
+    os.close(own)
 
 
 def test_world_size_needs_ddp(start, tmp_path):
