@@ -12,7 +12,7 @@ from torch import nn
 from torch.distributions import Categorical
 
 from snake_ddp.envs import SnakeVectorEnv
-from snake_ddp.networks import Actor
+from snake_ddp.networks import Actor, save
 
 HORIZON, GAMMA, LAMBDA, CLIP, ENTROPY = 64, 0.98, 0.9, 0.2, 0.01
 EPOCHS, MINIBATCHES, RATE = 3, 6, 1e-3
@@ -87,14 +87,14 @@ def train(updates, snakes=384, obs="view", opponent="level2", seed=1, report=pri
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--updates", type=int, default=60)
-    parser.add_argument("--obs", default="view")
+    parser.add_argument("--obs", default="view", choices=["26", "30", "window", "view"])
     parser.add_argument("--opponent", default="level2")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--save", metavar="FILE", help="write the actor's weights")
     line = parser.parse_args()
     actor, _ = train(line.updates, obs=line.obs, opponent=line.opponent, seed=line.seed)
     if line.save:
-        torch.save(actor.state_dict(), line.save)
+        save(actor, line.save)
         print(f"Wrote {line.save}")
 
 

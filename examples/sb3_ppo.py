@@ -10,7 +10,7 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecMonitor
 
-from snake_ddp.networks import Actor
+from snake_ddp.networks import Actor, save
 from snake_ddp.sb3 import SnakesVecEnv
 
 
@@ -54,7 +54,7 @@ def main():
     line = parser.parse_args()
     model = train(line.steps, opponent=line.opponent)
     if line.save:
-        torch.save(actor_of(model).state_dict(), line.save)
+        save(actor_of(model), line.save)
         print(f"Wrote {line.save}")
 
 

@@ -15,7 +15,7 @@ from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
 from snake_ddp.envs import SnakeVectorEnv
-from snake_ddp.networks import Actor
+from snake_ddp.networks import Actor, save
 
 
 def train(updates, snakes=192, horizon=50, seed=1, report=print):
@@ -74,7 +74,7 @@ def main():
     line = parser.parse_args()
     network, _ = train(line.updates)
     if line.save:
-        torch.save(network.state_dict(), line.save)
+        save(network, line.save)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from ._core import Error, bounds, obs_size, opponents
 from .boards import Boards
 from .state import STATE
 from .notebook import Replay, replay
-from .teams import Match, Team, evaluate
+from .teams import Match, Team, evaluate, turned_moves
 from .weights import read_weights
 
 __version__ = importlib.metadata.version("snake_ddp")
@@ -34,4 +34,5 @@ __all__ = [
     "opponents",
     "read_weights",
     "replay",
+    "turned_moves",
 ]

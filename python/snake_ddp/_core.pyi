@@ -22,7 +22,7 @@ def opponents() -> list[str]:
 
 def obs_size(obs: str) -> int:
     """
-    How many features a snake sees: "26", "30", "window", "view".
+    How many features a snake sees: "26", "30", "window", "view", "ahead".
 
     Throws  ValueError for another name.
     """

@@ -22,7 +22,7 @@ class Boards(_core.Boards):
     ("level2:0.7,territory:0.3"), or a `Team`. With "none" the caller moves all six snakes. With `swap_sides` it
     plays every second game of a board as team B.
 
-    `obs` is "26", "30", "window", "view" or "none"; `reward` is "score" (the game's own), "2021", "v1_1" or "v1_2". A game ends
+    `obs` is "26", "30", "window", "view", "ahead" or "none"; `reward` is "score" (the game's own), "2021", "v1_1" or "v1_2". A game ends
     after 200 steps, or earlier if a snake has no room to respawn; at `episode_length` it is cut off (truncated). `autoreset` decides what happens then:
     "next_step"  the next step starts a new game instead of a move, with reward 0;
     "same_step"  a new game starts at once; the last observation is in `final_observations`;

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from snake_ddp._core import obs_size
 from snake_ddp.state import MOVES, TEAM
 from snake_ddp.teams import OBS_OF_SIZE, config_of_run
-from snake_ddp.weights import read_file
+from snake_ddp.weights import add_record, read_file
 
 
 def softmax(logits: Tensor) -> Tensor:
@@ -32,7 +32,8 @@ HEADS = {"softmax": softmax, "tanh": positive_share}
 class Network(nn.Module):
     """A network whose `state_dict()` has the names of the program's files.
 
-    `obs` names the features that it reads, "" if no observation has as many; `record` is the record in its file.
+    `obs` names the features that it reads, "" if no observation has as many; `record` is the record in its file. A network whose
+    `obs` is set to "ahead" values other moves than directions: `snake_ddp.turned_moves`.
     """
 
     def __init__(self, features: int) -> None:
@@ -193,7 +194,8 @@ def load(path: str | os.PathLike[str], head: str | None = None) -> Network:
 
     `head` is an actor's last layer, "softmax" or "tanh". Without it the file's record decides, otherwise the run's config.json,
     otherwise it is softmax. A network that was trained with `--tokens` reads tokens after the features of `obs`:
-    `record["tokens"]` names their folder.
+    `record["tokens"]` names their folder. One that was trained with `--obs ahead` values the moves ahead, back, to the left and to
+    the right.
     Returns  a Network. `torch.save(network.state_dict(), path)` writes a file that the program plays.
     Throws   OSError if the file cannot be read, ValueError if it is another kind of file, or its record contradicts its weights.
     """
@@ -208,6 +210,25 @@ def load(path: str | os.PathLike[str], head: str | None = None) -> Network:
         check_record(record, network, path)
         network.record, network.obs = record, record["obs"]
     return network
+
+
+def save(network: Actor | BiCNetActor | QNetwork, path: str | os.PathLike[str]) -> None:
+    """Writes a file that the program plays: the weights, and a record of what the network observes (`network.obs`) and of its last
+    layer. `network.record` may have more of the record's keys, such as the rewards that it was trained for; by default they are those
+    of configs/champion.json.
+
+    Throws   OSError if the file cannot be written, ValueError if the network does not have as many features as its `obs`.
+    """
+    head = network.head if isinstance(network, (Actor, BiCNetActor)) else "values"
+    weights = network.state_dict()
+    record = {
+        "format": 1, "version": "snake_ddp.networks", "learner": "", "obs": network.obs, "view_radius": 0, "tokens": "",
+        "mask_fatal": False, "reward": "score", "rival_reward": 0.5, "reward_scale": 1.0, "gamma": 0.99, **network.record,
+    }  # fmt: skip
+    record |= {"obs": network.obs, "head": head, "hidden_size": len(next(iter(weights.values())))}
+    check_record(record, network, path)
+    torch.save(weights, path)
+    add_record(path, record)
 
 
 def like(weights: dict[str, Tensor], head: str, path: str | os.PathLike[str]) -> Network:

@@ -23,7 +23,11 @@ _SEARCHES = ("look", "puct")
 _WINDOW = "window"
 _LEAST_RADIUS = 3
 _Q_NET = "q_net"
-OBS_OF_SIZE = {_core.obs_size(obs): obs for obs in ("26", "30", _WINDOW, "view")}
+_AHEAD = "ahead"
+_HEADING = 270  # the first of the features of the heading
+# Up, down, left, right are 0 to 3. By heading: ahead, back, to the left, to the right.
+_TURNED = numpy.array([[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 1, 0], [3, 2, 0, 1]])
+OBS_OF_SIZE = {_core.obs_size(obs): obs for obs in ("26", "30", _WINDOW, "view")}  # "ahead" is as large as "view"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +43,18 @@ class _Record:
     rival_reward: float = 0.5
     reward_scale: float = 1.0
     gamma: float = 0.99
+
+
+def turned_moves(observations: NDArray[numpy.float32], obs: str) -> NDArray[numpy.int64]:
+    """The direction of each move of a network that sees `observations`: with obs "ahead", those ahead, back, to the left and to the
+    right; otherwise up, down, left and right.
+
+    Shapes   observations [..., obs_size(obs)]; returns [..., 4]. numpy.take_along_axis(open_moves, turned, -1) are the open moves in
+             the network's order, numpy.take_along_axis(turned, moves[..., None], -1)[..., 0] the directions of its moves.
+    """
+    if obs != _AHEAD:
+        return numpy.broadcast_to(numpy.arange(MOVES), (*observations.shape[:-1], MOVES))
+    return _TURNED[observations[..., _HEADING : _HEADING + MOVES].argmax(-1)]
 
 
 class Team:
@@ -257,7 +273,7 @@ def _recorded(text: str, path: str, is_q_net: bool) -> _Record:
         if values["format"] > _FORMAT:
             raise ValueError(f"format {values['format']} is of a later version; this one reads {_FORMAT}")
         record = _Record(**{field.name: _typed(values[field.name], field) for field in dataclasses.fields(_Record)})
-        if record.obs not in OBS_OF_SIZE.values():
+        if record.obs not in (*OBS_OF_SIZE.values(), _AHEAD):
             raise ValueError(f'unknown observation "{record.obs}"')
         radius = record.view_radius
         if radius != 0 and (record.obs != _WINDOW or radius < _LEAST_RADIUS):
@@ -302,4 +318,4 @@ def _guessed(features: int, path: str) -> _Record:
         }
     except (ValueError, TypeError) as e:
         raise ValueError(f"{config}, which describes the training of {path}: {e}") from e
-    return _Record(obs, **found)
+    return _Record(_AHEAD if obs == "view" and settings.get("obs") == _AHEAD else obs, **found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import io
+import json
 import os
 import pickle
 import struct
@@ -96,6 +97,13 @@ class _Reader(pickle.Unpickler):
         bytes_apart = tuple(stride * storage.itemsize for stride in strides)
         view = numpy.lib.stride_tricks.as_strided(storage[offset:], shape, bytes_apart, writeable=False)
         return numpy.ascontiguousarray(view).reshape(shape)
+
+
+def add_record(path: str | os.PathLike[str], record: dict[str, Any]) -> None:
+    """Adds snake_ddp's record to a file of torch.save that has none."""
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_STORED) as archive:
+        folder = archive.namelist()[0].split("/")[0]
+        archive.writestr(f"{folder}/{_RECORD}", json.dumps(record))
 
 
 def _read(archive: zipfile.ZipFile) -> WeightsFile:

@@ -157,7 +157,7 @@ void Boards::observe(std::size_t board, float* out) const {
   if (seen_ == kTeamSize) {
     encode::observe(kind, state, own, out);
   } else if (own == 0 && encode::is_view(kind)) {  // both teams in one call
-    encode::view::write_snakes(encode::has_outlooks(kind), state, 0, kSnakes, out, features_);
+    encode::view::write_snakes(kind, state, 0, kSnakes, out, features_);
   } else {
     encode::observe(kind, state, own, out);
     encode::observe(kind, state, 1 - own, out + kTeamSize * features_);

@@ -1,6 +1,7 @@
 // The Python module: converts arguments and errors, releases the GIL, and calls boards.hpp and team.hpp. The package
 // extends these classes in Python: see snake_ddp/boards.py and teams.py.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -42,8 +43,8 @@ constexpr const char* kNothing = "none";
 std::optional<encode::ObsKind> obs_of(const std::string& name, bool or_nothing) {
   const auto kind = encode::try_obs_kind(name);
   if (!kind && !(or_nothing && name == kNothing)) {
-    throw base::UsageError(
-        fmt::format("obs is \"{}\", not one of: 26, 30, window, view{}", name, or_nothing ? ", none" : ""));
+    throw base::UsageError(fmt::format("obs is \"{}\", not one of: {}{}", name,
+                                       fmt::join(encode::kObsKindNames, ", "), or_nothing ? ", none" : ""));
   }
   return kind;
 }
@@ -229,6 +230,7 @@ nb::object moves(const Team& team, const nb::ndarray<nb::ro>& observations_, con
   for (std::size_t first = 0; first < n; first += Passes::kBoards) {
     const std::size_t boards = std::min<std::size_t>(Passes::kBoards, n - first);
     float* row = passes.rows();
+    const float* seen = from;
     for (std::size_t k = 0; k < boards * game::kTeamSize; ++k, from += features) {
       std::copy_n(from, features, row);
       if (team.sight.view_radius > 0) encode::hide_far(team.sight.view_radius, row);
@@ -238,11 +240,12 @@ nb::object moves(const Team& team, const nb::ndarray<nb::ro>& observations_, con
     const float* values = passes.run(static_cast<std::int64_t>(boards));
     for (std::size_t k = first; k < first + boards; ++k) {
       const base::RandomBlock draw = base::random_block(seed, k, 0, base::Purpose::kAct);
-      for (int snake = 0; snake < game::kTeamSize; ++snake, values += game::kMoves, may += game::kMoves) {
+      for (int snake = 0; snake < game::kTeamSize;
+           ++snake, values += game::kMoves, may += game::kMoves, seen += features) {
         unsigned bits = 0;
         for (unsigned d = 0; d < game::kMoves; ++d) bits |= (may[d] != 0 ? 1U : 0U) << d;
         if (!team.avoids_fatal() || bits == 0) bits = play::kAllMoves;
-        *out++ = move_of(team, values, bits, draw.word[snake]);
+        *out++ = move_of(team, encode::up_in(team.sight.kind, seen), values, bits, draw.word[snake]);
       }
     }
   }
@@ -487,7 +490,8 @@ NB_MODULE(SD_MODULE, m) {
   m.def("opponents", &agents::opponent_names, "The names of the scripted opponents.");
   m.def(
       "obs_size", [](const std::string& obs) { return encode::obs_size(*obs_of(obs, false)); }, "obs"_a,
-      "How many features a snake sees: \"26\", \"30\", \"window\", \"view\".\n\nThrows  ValueError for "
+      "How many features a snake sees: \"26\", \"30\", \"window\", \"view\", \"ahead\".\n\nThrows  "
+      "ValueError for "
       "another name.");
   m.def(
       "bounds",

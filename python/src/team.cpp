@@ -96,7 +96,8 @@ void choose(const Team& team, Passes& passes, std::span<const game::State> board
       for (std::size_t snake = 0; snake < kSeats; ++snake, values += kValues) {
         const auto index = static_cast<int>(sides[k] * kSeats + snake);
         const unsigned open = team.avoids_fatal() ? encode::open_moves(boards[k], index) : play::kAllMoves;
-        actions[k].of[index] = move_of(team, values, open, words.word[snake]);
+        actions[k].of[index] =
+            move_of(team, team.sight.up(boards[k], index), values, open, words.word[snake]);
       }
     }
   }

@@ -77,10 +77,13 @@ void act_in_blocks(play::Mover& mover, std::span<const game::State> boards,
                    std::span<const std::uint8_t> sides, std::int64_t first_game,
                    std::span<game::Actions> actions);
 
-/// A snake's move from a network's outputs.
-inline std::uint8_t move_of(const Team& team, const float* values, unsigned open, std::uint32_t draw) {
-  return team.makes_best() ? play::best_move(values, open)
-                           : play::sampled_move(values, base::unit_float(draw), open);
+/// The direction that a snake takes after a network's outputs; `up` as play::Sight::up.
+inline std::uint8_t move_of(const Team& team, int up, const float* values, unsigned open,
+                            std::uint32_t draw) {
+  float by_direction[game::kMoves];
+  encode::to_directions(up, values, by_direction);
+  return team.makes_best() ? play::best_move(by_direction, open)
+                           : play::sampled_move(by_direction, base::unit_float(draw), open);
 }
 
 /// The team as a player for matches, as in `snake_ddp eval`.

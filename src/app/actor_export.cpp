@@ -185,6 +185,7 @@ void write_submission(const ActorFile& actor, const std::string& output) {
   const std::optional<search::Training> training = training_for_search(actor);
   text = filled_in(std::move(text), "LOOK_AHEAD", training ? "True" : "False");
   const search::Training values = training.value_or(search::Training{});
+  text = filled_in(std::move(text), "HEADING_UP", actor.obs == encode::ObsKind::kAhead ? "True" : "False");
   text = filled_in(std::move(text), "DISCOUNT", fmt::format("{}", values.gamma));
   text = filled_in(std::move(text), "POINT", fmt::format("{}", values.point()));
   text = filled_in(std::move(text), "ACTOR_FILE", quoted(name));
@@ -221,6 +222,7 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
   ActorFile actor{.path = file_of_spec(spec),
                   .argmax = team.player.argmax,
                   .mask_fatal = team.player.mask_fatal,
+                  .obs = team.player.sight.kind,
                   .tokens = team.player.sight.graphs,
                   .view_radius = team.player.sight.view_radius};
   files::SavedWeights file = files::load_weights(actor.path);

@@ -23,6 +23,7 @@ OUTPUT_ACTIVATION = "@OUTPUT_ACTIVATION@"  # softmax or tanh: the actor's last l
 CHOICE = "@CHOICE@"  # sampled: moves drawn from the probabilities; argmax: always the likeliest or most valuable move
 MASK_FATAL = @MASK_FATAL@  # makes no move that is certain death, nor one back
 LOOK_AHEAD = @LOOK_AHEAD@  # searches; a Q-network can
+HEADING_UP = @HEADING_UP@  # what a snake sees is turned so that its heading is up
 DISCOUNT = @DISCOUNT@  # of values after a step
 POINT = @POINT@  # the difference of the teams' values where a snake is to gain a point on a foe
 
@@ -35,6 +36,9 @@ UP, DOWN, LEFT, RIGHT = range(ACTIONS)
 BACK = {UP: DOWN, DOWN: UP, LEFT: RIGHT, RIGHT: LEFT}
 STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))  # rows, columns
 WORDS = ("up", "down", "left", "right")
+# By heading: the directions ahead, back, to the left, to the right; and which of these four each direction is.
+DIRECTIONS = ((UP, DOWN, LEFT, RIGHT), (DOWN, UP, RIGHT, LEFT), (LEFT, RIGHT, DOWN, UP), (RIGHT, LEFT, UP, DOWN))
+MOVES = tuple(tuple(map(directions.index, range(ACTIONS))) for directions in DIRECTIONS)
 
 # What the platform shows
 
@@ -149,6 +153,10 @@ class Board:
         moves = [d for d in range(ACTIONS) if d != back and self.leaves.get(self.beside(self.heads[i], d), 0) < 2]
         return moves or list(range(ACTIONS))
 
+    def up(self, i):
+        """The direction that is up in what snake i sees."""
+        return self.directions[i] if HEADING_UP and self.directions[i] is not None else UP
+
     def around_head(self, i):
         """0 empty, 1 bean, 2 to 7 snakes."""
         return [self.codes.get(self.beside(self.heads[i], d), 0) for d in range(ACTIONS)]
@@ -195,15 +203,30 @@ HORIZON = 10  # steps that are looked ahead
 
 
 def turned(difference, side):
-    """A difference of coordinates on a circle, in (-side / 2, side / 2]."""
-    difference %= side
-    return difference - side if difference > side // 2 else difference
+    """A difference of coordinates on a circle, in (-side / 2, side / 2]; numbers or arrays."""
+    difference = difference % side
+    return difference - side * (difference > side // 2)
+
+
+def seen_around(up, row, column, height, width):
+    """The cells of the window around a cell, from its top left corner on; numbers or arrays."""
+    (down_rows, down_columns), (right_rows, right_columns) = STEPS[DIRECTIONS[up][DOWN]], STEPS[DIRECTIONS[up][RIGHT]]
+    return [((row + dy * down_rows + dx * right_rows) % height, (column + dy * down_columns + dx * right_columns) % width)
+            for dy in range(-REACH, REACH + 1) for dx in range(-REACH, REACH + 1)]
+
+
+def offset(up, rows, columns, height, width):
+    """(dx, dy) of what is `rows` below and `columns` to the right on the board, for a snake that sees `up` at the top."""
+    sign = 1 if up in (UP, RIGHT) else -1
+    if up in (UP, DOWN):
+        return turned(sign * columns, width), turned(sign * rows, height)
+    return turned(sign * rows, height), turned(-sign * columns, width)
 
 
 def by_distance(board, i, cells):
     """(dx, dy, place in cells) from the head of snake i, the nearest first."""
     row, column = board.heads[i]
-    found = [(turned(cell[1] - column, board.width), turned(cell[0] - row, board.height), place)
+    found = [offset(board.up(i), cell[0] - row, cell[1] - column, board.height, board.width) + (place,)
              for place, cell in enumerate(cells)]
     return sorted(found, key=lambda at: (at[0] ** 2 + at[1] ** 2, at[1], at[0], len(board.snakes[at[2]]) if cells is board.heads else 0))
 
@@ -216,8 +239,7 @@ def features_window(board, i):
         if snake and j != i:
             kind[snake[0]] = "mate" if j < TEAM else "foe"
     kind.update((bean, "bean") for bean in board.beans)
-    cells = [((row + dy) % board.height, (column + dx) % board.width)
-             for dy in range(-REACH, REACH + 1) for dx in range(-REACH, REACH + 1)]
+    cells = seen_around(board.up(i), row, column, board.height, board.width)
     values = [float(cell in board.leaves) for cell in cells] + [board.leaves.get(cell, 0) * 0.1 for cell in cells]
     for wanted in ("bean", "mate", "foe"):
         values += [float(kind.get(cell) == wanted) for cell in cells]
@@ -275,7 +297,7 @@ def features_view(board, i):
                     for t in range(1, HORIZON + 1)]
     values = features_window(board, i)
     allowed = board.open_moves(i)
-    for d in range(ACTIONS):
+    for d in DIRECTIONS[board.up(i)]:
         start = sets.of([board.beside(board.heads[i], d)])
         if not board.snakes[i] or d == BACK.get(board.directions[i]) or start & blocked[1]:
             values += [float(d in allowed)] + [0] * 7
@@ -346,7 +368,8 @@ class Actor:
     def __call__(self, board):
         """Weights or values of the moves of the team's snakes, [3][4]."""
         if board.answers is None:
-            board.answers = self.answer([self.features(board, i) for i in range(TEAM)]).tolist()
+            answers = self.answer([self.features(board, i) for i in range(TEAM)]).tolist()
+            board.answers = [[by_move[move] for move in MOVES[board.up(i)]] for i, by_move in enumerate(answers)]
         return board.answers
 
 
@@ -472,15 +495,18 @@ class Views(Torus):
     def __init__(self, height, width):
         super().__init__(height, width)
         nowhere = height * width  # the cell of a bean that is missing
-        cells, reach = numpy.arange(nowhere), numpy.arange(-REACH, REACH + 1)
-        rows, columns = cells // width, cells % width
+        rows, columns = numpy.divmod(numpy.arange(nowhere), width)
+        ups = range(ACTIONS) if HEADING_UP else (UP,)
         self.place = numpy.append(rows * 32 + (columns ^ 7), 31 ^ 7)
-        self.window = self.place[(rows[:, None, None] + reach[:, None]) % height * width + (columns[:, None, None] + reach) % width].reshape(nowhere, -1)
+        self.window = numpy.stack([numpy.stack([self.place[row * width + column]
+                                                for row, column in seen_around(up, rows, columns, height, width)], 1) for up in ups])
         self.targets = numpy.array([list(beside) for beside in self.beside]).T  # [cells, 4]
         self.row, self.bit = rows, (1 << columns).astype(numpy.uint32)
-        dx, dy = (turned_all(at - at[:, None], side) for at, side in ((columns, width), (rows, height)))
-        self.near = numpy.full((nowhere, nowhere + 1), 1 << 20 | 16 << 5 | 16)  # from a head: distance, dy and dx as one number
-        self.near[:, :nowhere] = dx * dx + dy * dy << 10 | dy + 16 << 5 | dx + 16
+        # From a head, where a direction is up: distance, dy and dx as one number.
+        self.near = numpy.full((len(ups), nowhere, nowhere + 1), 1 << 20 | 16 << 5 | 16)
+        for up in ups:
+            dx, dy = offset(up, rows - rows[:, None], columns - columns[:, None], height, width)
+            self.near[up, :, :nowhere] = dx * dx + dy * dy << 10 | dy + 16 << 5 | dx + 16
         offsets = numpy.arange(1 << 10)
         self.offset = numpy.stack([((offsets & 31) - 16) * 0.2, ((offsets >> 5) - 16) * 0.2], 1).astype(numpy.float32)  # by near's last bits
         self.tenths = ((numpy.arange(nowhere + 1 << 2) >> 2) * 0.1).astype(numpy.float32)  # by what a cell has
@@ -497,7 +523,8 @@ class Views(Torus):
         owner = numpy.repeat(numpy.arange(len(snakes)), length)
         head = body[end - length].astype(int).reshape(n, SNAKES)
         length = length.reshape(n, SNAKES)
-        heading = numpy.array([p.directions for p in positions])
+        heading = headings(positions)
+        up = heading if HEADING_UP else numpy.full_like(heading, UP)
         bean = numpy.array([(p.beans + [nowhere] * BEANS)[:BEANS] for p in positions])
         # Of a cell: four times the steps until a segment is gone, and 1 or 2 for a head of that team or 3 for a bean.
         board = numpy.arange(n)[:, None] * (32 * self.height)
@@ -508,7 +535,7 @@ class Views(Torus):
         has[self.place[bean] + board] |= 3
 
         seen = numpy.zeros((n, SNAKES, 309 if outlooks else 277), numpy.float32)
-        window = has[self.window[head] + board[:, :, None]]
+        window = has[self.window[up, head] + board[:, :, None]]
         cells = window.shape[2]
         seen[:, :, :cells] = window > 3
         seen[:, :, cells:2 * cells] = self.tenths[window]
@@ -519,11 +546,11 @@ class Views(Torus):
             seen[:, their, 4 * cells:5 * cells] = window[:, their] == 3 - team
         seen[:, :, 3 * cells + cells // 2] = 0  # the own head
         column = 5 * cells
-        near = numpy.sort(self.near[head[:, :, None], bean[:, None]], 2)
+        near = numpy.sort(self.near[up[:, :, None], head[:, :, None], bean[:, None]], 2)
         seen[:, :, column:column + 2 * BEANS] = self.offset[near & 1023].reshape(n, SNAKES, -1)
         column += 2 * BEANS
         for others in (numpy.array(MATES), numpy.array(FOES)):
-            near = numpy.sort(self.near[head[:, :, None], head[:, others]] << 8 | length[:, others], 2)
+            near = numpy.sort(self.near[up[:, :, None], head[:, :, None], head[:, others]] << 8 | length[:, others], 2)
             part = seen[:, :, column:column + 3 * near.shape[2]].reshape(n, SNAKES, -1, 3)
             part[..., :2] = self.offset[near >> 8 & 1023]
             part[..., 2] = ((near & 255) - length[:, :, None]) * 0.1
@@ -543,7 +570,8 @@ class Views(Torus):
         if outlooks:
             outlook = self.outlooks(has.reshape(n, -1), head.T, target.transpose(2, 1, 0), survives.transpose(2, 1, 0))
             outlook[0] = is_open.transpose(2, 1, 0)
-            seen[:, :, 277:] = outlook.transpose(3, 2, 1, 0).reshape(n, SNAKES, -1)
+            by_move = numpy.take_along_axis(outlook.transpose(3, 2, 1, 0), numpy.array(DIRECTIONS)[up][..., None], 2)
+            seen[:, :, 277:] = by_move.reshape(n, SNAKES, -1)
         return seen, is_open
 
     def sets(self, cells):
@@ -615,10 +643,9 @@ class Views(Torus):
         return out.reshape(8, ACTIONS, SNAKES, n)
 
 
-def turned_all(difference, side):
-    """As `turned`, of arrays."""
-    difference = difference % side
-    return numpy.where(difference > side // 2, difference - side, difference)
+def headings(positions):
+    """[positions, 6]"""
+    return numpy.array([position.directions for position in positions])
 
 
 def count(sets):
@@ -752,6 +779,8 @@ def nodes(positions, views):
     """For positions none of which is the end of a game."""
     rows, is_open = features_of(positions, views)
     answers = ACTOR.answer(rows.reshape(-1, rows.shape[2])).numpy().reshape(is_open.shape)
+    if HEADING_UP:
+        answers = numpy.take_along_axis(answers, numpy.array(MOVES)[headings(positions)], 2)
     answers = numpy.where(is_open, answers, numpy.float32(-numpy.inf))
     best = answers.max(2)
     values = (best[:, :TEAM].mean(1) - best[:, TEAM:].mean(1)) / POINT

@@ -141,6 +141,10 @@ train::ActorRecord guessed(const files::NamedTensors& weights, const std::string
       {}, {}, {}, {}, nets::is_q_net(weights) ? nets::Head::kIdentity : head_of_run(path)};
   const std::int64_t features = nets::features_of(weights, path);
   auto kind = encode::try_obs_kind(features);
+  if (kind == encode::ObsKind::kView) {
+    const auto obs = settings_beside(path).get<std::string>("obs", "");
+    if (encode::try_obs_kind(obs) == encode::ObsKind::kAhead) kind = encode::ObsKind::kAhead;
+  }
   if (!kind) {
     const RunSettings run = settings_beside(path);
     record.obs = run.get<std::string>("obs", "");
@@ -150,7 +154,7 @@ train::ActorRecord guessed(const files::NamedTensors& weights, const std::string
     kind = encode::try_obs_kind(record.obs);
     if (record.tokens.empty() || !kind) {
       throw base::FileError(fmt::format(
-          "{}: a network for {} features; this version has 26, 30, 277 (window) and {} (view); one "
+          "{}: a network for {} features; this version has 26, 30, 277 (window) and {} (view, ahead); one "
           "trained with --tokens needs its run's config.json, {}",
           path, features, encode::obs_size(encode::ObsKind::kView), run.file));
     }

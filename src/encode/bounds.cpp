@@ -52,23 +52,23 @@ void add_plain(ObsKind kind, Listed& list) {
   list.cells(kTeamSize - 1);
 }
 
-void add_window(Listed& list) {
+void add_window(ObsKind kind, Listed& list) {
   constexpr float kLength = static_cast<float>(kCells) * 0.1F;
-  // Half a side in one direction, one less in the other.
+  // Half a side in one direction, one less in the other; a turned view has the longer side either way.
+  const int rows = kind == ObsKind::kAhead ? kCols : kRows;
   constexpr float kLeft = static_cast<float>(1 - kCols / 2) * 0.2F,
-                  kRight = static_cast<float>(kCols / 2) * 0.2F,
-                  kUp = static_cast<float>(1 - kRows / 2) * 0.2F,
-                  kDown = static_cast<float>(kRows / 2) * 0.2F;
+                  kRight = static_cast<float>(kCols / 2) * 0.2F;
+  const float up = static_cast<float>(1 - rows / 2) * 0.2F, down = static_cast<float>(rows / 2) * 0.2F;
   list.flags(view::kWindow);
   list.add(view::kWindow, 0.0F, kLength);  // ages
   list.flags(3 * view::kWindow);
   for (int bean = 0; bean < kBeans; ++bean) {
     list.add(1, kLeft, kRight);
-    list.add(1, kUp, kDown);
+    list.add(1, up, down);
   }
   for (int other = 0; other < kSnakes - 1; ++other) {
     list.add(1, kLeft, kRight);
-    list.add(1, kUp, kDown);
+    list.add(1, up, down);
     list.add(1, -kLength, kLength);
   }
   list.flags(kMoves);
@@ -88,7 +88,7 @@ void add_outlooks(Listed& list) {
 Bounds feature_bounds(ObsKind kind) {
   Listed list;
   if (is_view(kind)) {
-    add_window(list);
+    add_window(kind, list);
     if (has_outlooks(kind)) add_outlooks(list);
   } else {
     add_plain(kind, list);

@@ -5,14 +5,10 @@
 
 namespace snake_ddp::encode {
 
-namespace {
-constexpr std::string_view kKindNames[] = {"26", "30", "window", "view"};  // by ObsKind
-}
-
 std::optional<ObsKind> try_obs_kind(std::string_view name) {
-  const auto at = std::find(std::begin(kKindNames), std::end(kKindNames), name);
-  if (at == std::end(kKindNames)) return std::nullopt;
-  return static_cast<ObsKind>(at - std::begin(kKindNames));
+  const auto at = std::find(std::begin(kObsKindNames), std::end(kObsKindNames), name);
+  if (at == std::end(kObsKindNames)) return std::nullopt;
+  return static_cast<ObsKind>(at - std::begin(kObsKindNames));
 }
 
 std::optional<ObsKind> try_obs_kind(std::int64_t features) {

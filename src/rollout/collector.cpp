@@ -202,9 +202,11 @@ void Collector::ask_frozen() {
       for (int snake = 0; snake < game::kTeamSize; ++snake, values += play::kActions) {
         const int index = game::kTeamSize + snake;
         const unsigned open = options_.mask_fatal ? encode::open_moves(boards_[b], index) : play::kAllMoves;
+        float by_direction[play::kActions];
+        encode::to_directions(options_.sight.up(boards_[b], index), values, by_direction);
         frozen_moves_[b].of[index] =
-            best ? play::best_move(values, open)
-                 : play::sampled_move(values, base::unit_float(draw.word[snake]), open);
+            best ? play::best_move(by_direction, open)
+                 : play::sampled_move(by_direction, base::unit_float(draw.word[snake]), open);
       }
     }
   }
@@ -230,9 +232,11 @@ void Collector::look_ahead() {
   for (std::size_t k = 0; k < searched_.size(); ++k) {
     float* values = values_.data() + searched_[k] * static_cast<std::size_t>(play::kActionFloats);
     std::fill_n(values, play::kActionFloats, 0.0F);
-    for (int snake = 0; snake < game::kTeamSize; ++snake)
-      values[snake * play::kActions + searched_moves_[k].of[searched_teams_[k] * game::kTeamSize + snake]] =
-          1.0F;
+    for (int snake = 0; snake < game::kTeamSize; ++snake) {
+      const int index = searched_teams_[k] * game::kTeamSize + snake;
+      const int up = options_.sight.up(searched_boards_[k], index);
+      values[snake * play::kActions + encode::move_of(up, searched_moves_[k].of[index])] = 1.0F;
+    }
   }
 }
 

@@ -254,14 +254,16 @@ struct SeeView {
     } else if (phase == encode::kSurveyPhases) {
       const int jobs = game::kTeamSize * (floods ? 1 + game::kMoves : 1);
       SD_ROLLED for (int k = lane; k < jobs; k += kLanes) {
-        const int snake = k % game::kTeamSize, d = k / game::kTeamSize - 1;
+        const int snake = k % game::kTeamSize, d = k / game::kTeamSize - 1,
+                  up = sight.up(s.board.state, snake);
         float* const row = seen.row(i) + snake * (sight.features() + 1);
         if (d < 0) {
-          encode::view::write_one(s.board.state, s.around, 0, snake, row);
+          encode::view::write_one(s.board.state, s.around, 0, snake, up, row);
         } else {
-          encode::view::write_outlook(encode::outlook_of(s.board, snake, d),
-                                      (encode::open_moves(s.board.state, snake) >> d & 1U) != 0,
-                                      row + encode::view::kFeatures + d * encode::view::kOutlook);
+          encode::view::write_outlook(
+              encode::outlook_of(s.board, snake, d),
+              (encode::open_moves(s.board.state, snake) >> d & 1U) != 0,
+              row + encode::view::kFeatures + encode::move_of(up, d) * encode::view::kOutlook);
         }
       }
     } else if (lane < play::kTeam) {

@@ -43,8 +43,10 @@ class PolicyMover final : public play::Mover {
           base::random_block(seed_, static_cast<std::uint64_t>(first_game) + k,
                              static_cast<std::uint32_t>(boards[k].step() * 2 + team[k]), base::Purpose::kAct);
       for (std::size_t snake = 0; snake < game::kTeamSize; ++snake) {
-        const float* weights = values + (k * game::kTeamSize + snake) * game::kMoves;
         const auto index = static_cast<int>(team[k] * game::kTeamSize + snake);
+        float weights[game::kMoves];
+        encode::to_directions(player_.sight.up(boards[k], index),
+                              values + (k * game::kTeamSize + snake) * game::kMoves, weights);
         const unsigned open = player_.mask_fatal ? encode::open_moves(boards[k], index) : play::kAllMoves;
         actions[k].of[index] = argmax ? play::best_move(weights, open)
                                       : play::sampled_move(weights, base::unit_float(draw.word[snake]), open);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/encode/moves.hpp"
@@ -22,8 +21,7 @@ float team_value(const Leaf& leaf, int team) {
 // Shapes  out [6, row].
 void write_both(const play::Sight& sight, const game::State& state, float* out, std::size_t row) {
   if (encode::is_view(sight.kind) && sight.view_radius == 0 && !sight.graphs) {
-    encode::view::write_snakes(encode::has_outlooks(sight.kind), state, 0, game::kSnakes, out,
-                               static_cast<int>(row));
+    encode::view::write_snakes(sight.kind, state, 0, game::kSnakes, out, static_cast<int>(row));
     return;
   }
   for (int team = 0; team < 2; ++team, out += game::kTeamSize * row) sight.write(state, team, out);
@@ -59,9 +57,12 @@ void Evaluator::operator()(std::span<const game::State> boards, std::span<Leaf> 
             static_cast<std::int64_t>(row), scratch_, q_.data());
     for (std::size_t k = 0; k < count; ++k) {
       Leaf& leaf = leaves[chunk[k]];
-      std::memcpy(leaf.q, q_.data() + k * game::kSnakes * game::kMoves, sizeof leaf.q);
-      for (int i = 0; i < game::kSnakes; ++i)
-        leaf.open[i] = static_cast<std::uint8_t>(encode::open_moves(boards[chunk[k]], i));
+      const game::State& board = boards[chunk[k]];
+      const float* q = q_.data() + k * game::kSnakes * game::kMoves;
+      for (int i = 0; i < game::kSnakes; ++i, q += game::kMoves) {
+        encode::to_directions(sight_.up(board, i), q, leaf.q[i]);
+        leaf.open[i] = static_cast<std::uint8_t>(encode::open_moves(board, i));
+      }
       leaf.value = (team_value(leaf, 0) - team_value(leaf, 1)) / point_;
     }
   }

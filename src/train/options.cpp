@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -125,7 +126,8 @@ config::Fields fields(TrainOptions& o) {
       });
   add("Learning",
       {
-          text("obs", &o.obs, "what a snake observes", {"26", "30", "window", "view"}),
+          text("obs", &o.obs, "what a snake observes",
+               {std::begin(encode::kObsKindNames), std::end(encode::kObsKindNames)}),
           text("reward", &o.reward, "reward shaping; score is the game's own reward",
                {"2021", "v1_1", "v1_2", "score"}),
           number("reward_scale", &o.reward_scale, "factor on shaped rewards", 1e-6, 1e6),

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"
@@ -34,7 +35,11 @@ void load_weights(const TrainOptions& o, const FeatureMap& map, learners::Learne
       files::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
   const auto load = [&](const std::string& path, const nets::NamedTensors& views) {
     const files::SavedWeights file = files::load_weights(path);
-    read_actor_record(file, path);  // a contradiction is an error
+    const auto record = read_actor_record(file, path);  // a contradiction is an error
+    if (record && record->obs != o.obs) {
+      throw base::UsageError(
+          fmt::format("{} was trained with --obs {}, this run has --obs {}", path, record->obs, o.obs));
+    }
     const files::NamedTensors& raw = file.weights;
     nets::copy_state(raw, views, path);  // checks names and shapes before anything is computed from them
     nets::copy_state(map.from_file(raw), views, path);

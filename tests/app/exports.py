@@ -36,11 +36,11 @@ def q_network(features, hidden=32, norm=True, seed=1):
             for name, layer in layers.items() for part, value in layer.state_dict().items()}
 
 
-def save_in_run(folder, weights, head):
-    """An actor in a run's folder, whose config.json has the kind of its last layer."""
+def save_in_run(folder, weights, head="softmax", obs="30"):
+    """An actor in a run's folder, whose config.json has the kind of its last layer and what it observes."""
     models = folder / "trained_model"
     models.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps({"output_activation": head}))
+    (folder / "config.json").write_text(json.dumps({"output_activation": head, "obs": obs}))
     torch.save(weights, models / "actor_7.pth")
     return models / "actor_7.pth"
 

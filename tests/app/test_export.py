@@ -309,12 +309,13 @@ def test_help_does_not_promise_other_formats():
 # Q-networks
 
 
-@pytest.mark.parametrize("features,norm", [(26, True), (277, True), (309, False)])
-def test_a_q_network_s_submission_moves_as_it_did_in_recorded_games(features, norm, tmp_path):
-    torch.save(q_network(features, norm=norm), tmp_path / "actor_1.pth")
-    done = call("eval", "--team_a", tmp_path / "actor_1.pth", "--team_b", "territory", "--games", "2", "--record", tmp_path)
+@pytest.mark.parametrize("features,norm,obs", [(26, True, "26"), (277, True, "window"), (309, False, "view"), (309, True, "ahead")])
+def test_a_q_network_s_submission_moves_as_it_did_in_recorded_games(features, norm, obs, tmp_path):
+    actor = save_in_run(tmp_path / "run", q_network(features, norm=norm), obs=obs)
+    done = call("eval", "--team_a", actor, "--team_b", "territory", "--games", "2", "--record", tmp_path)
     assert done.returncode == 0, done.stderr
-    submission = load_submission(export(tmp_path / "actor_1.pth", "submission", tmp_path / "out", "--bare"))
+    submission = load_submission(export(actor, "submission", tmp_path / "out", "--bare"))
+    assert submission.HEADING_UP == (obs == "ahead")
     moves = collections.Counter()
     platform = Platform()
     for game in range(2):  # in the second one it is the right team

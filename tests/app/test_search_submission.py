@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from exports import BOARDS, RECORDED, Platform, coordinates, export, load_submission, q_network, shown, words
+from exports import BOARDS, RECORDED, Platform, coordinates, export, load_submission, q_network, save_in_run, shown, words
 from processes import DATA, SOURCE, call
 
 CHAMPION = SOURCE / "models" / "champion.pth"
@@ -26,6 +26,12 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def submission(folder):
     return load_submission(folder)
+
+
+@pytest.fixture(scope="module")
+def heading_up(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ahead")
+    return load_submission(export(save_in_run(folder / "run", q_network(309), obs="ahead"), "submission", folder / "out"))
 
 
 @pytest.fixture(scope="module")
@@ -143,9 +149,10 @@ def test_chance_covers_all_possible_outcomes(submission):
 # Its encoder
 
 
-@pytest.mark.parametrize("features", [277, 309])
-def test_many_boards_at_once_are_encoded_as_one_by_one(features, submission):
-    torus = submission.Torus(10, 20)
+@pytest.mark.parametrize("obs", ["window", "view", "ahead"])
+def test_many_boards_at_once_are_encoded_as_one_by_one(obs, submission, heading_up):
+    submission = heading_up if obs == "ahead" else submission
+    torus, features = submission.Torus(10, 20), 277 if obs == "window" else 309
     chosen = boards(submission, 2)
     one_by_one, checked = submission.FEATURES[features], 0
     for start in range(0, len(chosen), 500):
@@ -293,10 +300,10 @@ def test_it_searches_once_a_step_and_team_and_plays_recorded_games_without_a_wor
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("features", [26, 30, 277])
-def test_q_networks_of_other_features_search_too(features, tmp_path, capfd):
-    torch.save(q_network(features), tmp_path / "actor_1.pth")
-    submission = load_submission(export(tmp_path / "actor_1.pth", "submission", tmp_path / "out"))
+@pytest.mark.parametrize("features,obs", [(26, "26"), (30, "30"), (277, "window"), (309, "ahead")])
+def test_q_networks_of_other_features_search_too(features, obs, tmp_path, capfd):
+    actor = save_in_run(tmp_path / "run", q_network(features), obs=obs)
+    submission = load_submission(export(actor, "submission", tmp_path / "out"))
     views = submission.views_of(10, 20)
     some = boards(submission, 97)
     values = [value_of(submission, views, board) for board in some]

@@ -140,6 +140,8 @@ USAGE = {
                                          [f"file:{CHAMPION}", "--mask_fatal"]),
     "a frozen team that sees something else": (["--algo", "dqn", "--mask_fatal", "--opponent_mix", f"file:{CHAMPION}",
                                                 "--check_settings"], [f"file:{CHAMPION}", "--obs 30"]),
+    "a frozen team that sees the board another way up": (["--algo", "dqn", "--obs", "ahead", "--mask_fatal", "--opponent_mix",
+                                                          f"file:{CHAMPION}", "--check_settings"], ["--obs view", "--obs ahead"]),
     "an export of a search": (["export", "--actor", f"{CHAMPION}:look4", "--format", "submission", "--output", "x"], ["without a search"]),
     "ladder of one": (["eval", "--ladder", "level2"], ["--ladder needs two teams"]),
     "ladder and teams": (["eval", "--ladder", "level1", "level2", "--team_a", "random"], ["--ladder", "without --team_a"]),

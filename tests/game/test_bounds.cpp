@@ -16,7 +16,7 @@ using encode::ObsKind;
 
 namespace {
 
-constexpr ObsKind kKinds[] = {ObsKind::k26, ObsKind::k30, ObsKind::kWindow, ObsKind::kView};
+constexpr ObsKind kKinds[] = {ObsKind::k26, ObsKind::k30, ObsKind::kWindow, ObsKind::kView, ObsKind::kAhead};
 
 // The range of what was seen, by feature of a kind.
 class Seen {

@@ -20,15 +20,27 @@ namespace {
 constexpr int kFeatures = encode::obs_size(encode::ObsKind::kWindow);
 using Rows = std::array<std::vector<float>, 3>;
 
-Rows view_of(const game::State& s, int team) {
-  std::vector<float> flat(3 * kFeatures, -99.0F);
-  encode::observe(encode::ObsKind::kWindow, s, team, flat.data());
+Rows view_of(const game::State& s, int team, encode::ObsKind kind = encode::ObsKind::kWindow) {
+  const int size = encode::obs_size(kind);
+  std::vector<float> flat(static_cast<std::size_t>(3 * size), -99.0F);
+  encode::observe(kind, s, team, flat.data());
   Rows rows;
   for (int i = 0; i < 3; ++i)
-    rows[static_cast<std::size_t>(i)].assign(flat.begin() + i * kFeatures,
-                                             flat.begin() + (i + 1) * kFeatures);
+    rows[static_cast<std::size_t>(i)].assign(flat.begin() + i * size, flat.begin() + (i + 1) * size);
   return rows;
 }
+
+// By the direction that is up: how a step down and a step to the right change row and column.
+struct Step {
+  int rows, columns;
+};
+constexpr Step kDownwards[4] = {{1, 0}, {-1, 0}, {0, 1}, {0, -1}};
+constexpr Step kRightwards[4] = {{0, 1}, {0, -1}, {-1, 0}, {1, 0}};
+// Moves ahead, back, to the left and to the right as directions, by heading.
+constexpr int kTurned[4][4] = {{game::kUp, game::kDown, game::kLeft, game::kRight},
+                               {game::kDown, game::kUp, game::kRight, game::kLeft},
+                               {game::kLeft, game::kRight, game::kDown, game::kUp},
+                               {game::kRight, game::kLeft, game::kUp, game::kDown}};
 
 int around(int difference, int side) {
   while (difference > side / 2) difference -= side;
@@ -36,8 +48,9 @@ int around(int difference, int side) {
   return difference;
 }
 
-// A direct implementation of docs/formats.md, from the position alone.
-std::vector<float> plain_view(const game::Position& p, int snake) {
+// A direct implementation of docs/formats.md, from the position alone, where `up` is up.
+std::vector<float> plain_view(const game::Position& p, int snake, int up = game::kUp) {
+  const Step down = kDownwards[up], right = kRightwards[up];
   const int team = snake / 3;
   const auto& me = p.snakes[static_cast<std::size_t>(snake)];
   const int head = me.empty() ? 0 : me[0];
@@ -62,8 +75,11 @@ std::vector<float> plain_view(const game::Position& p, int snake) {
     return c;
   };
   std::vector<Cell> window;
-  for (int dr = -3; dr <= 3; ++dr)
-    for (int dc = -3; dc <= 3; ++dc) window.push_back(cell_at(head / 20 + dr, head % 20 + dc));
+  for (int dy = -3; dy <= 3; ++dy) {
+    for (int dx = -3; dx <= 3; ++dx)
+      window.push_back(cell_at(head / 20 + dy * down.rows + dx * right.rows,
+                               head % 20 + dy * down.columns + dx * right.columns));
+  }
   for (const Cell& c : window) out.push_back(c.body ? 1.0F : 0.0F);
   for (const Cell& c : window) out.push_back(static_cast<float>(c.age) / 10.0F);
   for (const Cell& c : window) out.push_back(c.bean ? 1.0F : 0.0F);
@@ -72,7 +88,9 @@ std::vector<float> plain_view(const game::Position& p, int snake) {
 
   using Seen = std::tuple<int, int, int, int>;  // squared distance, dy, dx, length
   const auto seen = [&](int cell, int length) {
-    const int dy = around(cell / 20 - head / 20, 10), dx = around(cell % 20 - head % 20, 20);
+    const int rows = cell / 20 - head / 20, columns = cell % 20 - head % 20;
+    const int dy = around(rows * down.rows + columns * down.columns, down.rows != 0 ? 10 : 20),
+              dx = around(rows * right.rows + columns * right.columns, right.rows != 0 ? 10 : 20);
     return Seen{dx * dx + dy * dy, dy, dx, length};
   };
   std::vector<Seen> beans, mates, foes;
@@ -157,6 +175,64 @@ TEST_CASE("the view equals a plain one computed from the board", "[parity]") {
   });
 }
 
+TEST_CASE("with the heading up, the view equals a plain one, and its moves are turned", "[parity]") {
+  using encode::ObsKind;
+  for (int up = 0; up < 4; ++up) {
+    for (int move = 0; move < 4; ++move) {
+      REQUIRE(encode::direction_of(up, move) == kTurned[up][move]);
+      REQUIRE(encode::move_of(up, kTurned[up][move]) == move);
+    }
+  }
+  on_many_boards([](const game::State& s) {
+    const game::Position p = game::position_of(s);
+    for (int team = 0; team < 2; ++team) {
+      const Rows rows = view_of(s, team, ObsKind::kAhead), upright = view_of(s, team, ObsKind::kView);
+      for (int i = 0; i < 3; ++i) {
+        const int snake = team * 3 + i, heading = s.direction(snake);
+        const std::vector<float>& row = rows[static_cast<std::size_t>(i)];
+        REQUIRE(encode::up_in(ObsKind::kAhead, row.data()) == heading);
+        std::vector<float> expected = plain_view(p, snake, heading);
+        for (const int direction : kTurned[heading]) {
+          const auto outlook =
+              upright[static_cast<std::size_t>(i)].begin() + kFeatures + direction * encode::view::kOutlook;
+          expected.insert(expected.end(), outlook, outlook + encode::view::kOutlook);
+        }
+        require_near(row, expected);
+      }
+    }
+  });
+}
+
+TEST_CASE("with the heading up, a board turned by 180 degrees looks the same", "[property]") {
+  int turned = 0;
+  on_many_boards([&](const game::State& s) {
+    game::Position p = game::position_of(s);
+    for (auto& body : p.snakes) {
+      for (std::size_t k = 1; k < body.size(); ++k) {
+        const int rows = around(body[k] / 20 - body[k - 1] / 20, 10),
+                  columns = around(body[k] % 20 - body[k - 1] % 20, 20);
+        if (std::abs(rows) + std::abs(columns) != 1) return;  // came back with its head in the middle
+      }
+      if (body.empty()) return;
+      for (int& cell : body) cell = 199 - cell;
+    }
+    for (int& cell : p.beans) cell = 199 - cell;
+    for (int& direction : p.directions) direction ^= 1;
+    const game::State t = game::make_state(p);
+    for (int team = 0; team < 2; ++team) {
+      Rows before = view_of(s, team, encode::ObsKind::kAhead),
+           after = view_of(t, team, encode::ObsKind::kAhead);
+      for (std::size_t i = 0; i < 3; ++i) {
+        std::swap_ranges(after[i].begin() + 270, after[i].begin() + 271, after[i].begin() + 271);
+        std::swap_ranges(after[i].begin() + 272, after[i].begin() + 273, after[i].begin() + 273);
+        REQUIRE(before[i] == after[i]);
+      }
+    }
+    ++turned;
+  });
+  CHECK(turned > 300 / boards::kSlowdown);
+}
+
 TEST_CASE("the view shows what the drawing shows", "[unit]") {
   const game::State s = boards::top(R"(
     ...............o....
@@ -211,8 +287,8 @@ TEST_CASE("team B sees what team A sees of the board with sides swapped", "[prop
     const game::State t = game::with_sides_swapped(s);
     game::check_consistency(t);
     REQUIRE(game::with_sides_swapped(t) == s);
-    for (const auto kind :
-         {encode::ObsKind::k26, encode::ObsKind::k30, encode::ObsKind::kWindow, encode::ObsKind::kView}) {
+    for (const auto kind : {encode::ObsKind::k26, encode::ObsKind::k30, encode::ObsKind::kWindow,
+                            encode::ObsKind::kView, encode::ObsKind::kAhead}) {
       std::vector<float> a(3 * encode::kMaxObsSize, 0.0F), b(a);
       encode::observe(kind, s, 1, b.data());
       encode::observe(kind, t, 0, a.data());

@@ -97,7 +97,7 @@ OPTIONS = [
     (dict(num_boards=-1), ValueError, "num_boards is -1"),
     (dict(num_boards=10**9), ValueError, "num_boards is 1000000000"),
     (dict(num_boards=2.5), TypeError, "incompatible function arguments"),
-    (dict(obs="31"), ValueError, 'obs is "31", not one of: 26, 30, window, view, none'),
+    (dict(obs="31"), ValueError, 'obs is "31", not one of: 26, 30, window, view, ahead, none'),
     (dict(obs=30), TypeError, "incompatible function arguments"),
     (dict(reward="points"), ValueError, 'reward is "points", not one of: 2021, v1_1, v1_2, score'),
     (dict(opponent="level5"), ValueError, 'opponent is "level5"; it can be one of level0,'),
@@ -271,7 +271,7 @@ def test_wrong_calls_of_a_team():
         (lambda: snake_ddp.evaluate("level2", "level4", games=0), ValueError, "games is 0, not 1 or more"),
         (lambda: snake_ddp.evaluate("level2", "level4", seed=-1), ValueError, "seed is -1"),
         (lambda: snake_ddp.evaluate("level2", "level9"), ValueError, 'team "level9"'),
-        (lambda: snake_ddp.obs_size("none"), ValueError, 'obs is "none", not one of: 26, 30, window, view'),
+        (lambda: snake_ddp.obs_size("none"), ValueError, 'obs is "none", not one of: 26, 30, window, view, ahead'),
         (lambda: snake_ddp.bounds("x"), ValueError, 'obs is "x"'),
         (lambda: Team.__new__(Team).__setstate__({"spec": "x"}), ValueError, "not the state of a team"),
     ]:

@@ -33,7 +33,7 @@ def started(*arguments, seed=1, **keywords):
 
 # ---- arrays --------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("obs, features", [("26", 26), ("30", 30), ("window", 277), ("view", 309), ("none", 0)])
+@pytest.mark.parametrize("obs, features", [("26", 26), ("30", 30), ("window", 277), ("view", 309), ("ahead", 309), ("none", 0)])
 @pytest.mark.parametrize("opponent, observe_both, acting, seen", [("level2", False, 3, 3), ("level2", True, 3, 6), ("none", False, 6, 6)])
 def test_arrays_have_their_shapes_and_types(obs, features, opponent, observe_both, acting, seen):
     batch = started(5, obs=obs, opponent=opponent, observe_both=observe_both, autoreset="same_step")
@@ -72,7 +72,7 @@ def test_a_view_outlives_its_batch():
 
 
 def test_observations_stay_within_their_bounds():
-    for obs in ("26", "30", "window", "view"):
+    for obs in ("26", "30", "window", "view", "ahead"):
         low, high = snake_ddp.bounds(obs)
         assert low.shape == high.shape == (snake_ddp.obs_size(obs),)
         batch = started(32, obs=obs, opponent="territory")

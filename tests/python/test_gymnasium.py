@@ -48,7 +48,7 @@ def same(one, other):
 # Checkers
 
 
-@pytest.mark.parametrize("obs", ["26", "30", "window", "view"])
+@pytest.mark.parametrize("obs", ["26", "30", "window", "view", "ahead"])
 def test_the_checker_of_gymnasium_passes(obs):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

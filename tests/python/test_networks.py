@@ -4,6 +4,7 @@ import copy
 import json
 import zipfile
 
+import numpy as np
 import pytest
 import torch
 
@@ -242,6 +243,40 @@ def test_the_champion_plays_in_torch_as_the_program_plays_it():
     won = float((scores[:, 0] > scores[:, 1]).mean())
     assert won > 0.94 and abs(won - theirs["win_rate"]) < 0.06
     assert abs(scores[:, 0].mean() - theirs["score_a"]) < 3
+
+
+def test_a_saved_network_keeps_what_it_observes_and_its_last_layer(tmp_path):
+    made = networks.QNetwork(309, 16)
+    made.obs, made.record = "ahead", {"gamma": 0.9, "rival_reward": 0.25}
+    for network, head in ((made, "values"), (networks.Actor(30, 16, head="tanh"), "tanh")):
+        networks.save(network, tmp_path / "saved.pth")
+        record = only_json(call("info", tmp_path / "saved.pth", "--json").stdout)["record"]
+        assert (record["obs"], record["head"], record["hidden_size"]) == (network.obs, head, 16)
+        loaded = networks.load(tmp_path / "saved.pth")
+        assert loaded.obs == network.obs and loaded.record == record and snake_ddp.Team(tmp_path / "saved.pth").obs == network.obs
+        assert all(torch.equal(value, network.state_dict()[name]) for name, value in loaded.state_dict().items())
+        assert list(torch.load(tmp_path / "saved.pth", weights_only=True)) == list(network.state_dict())
+        played = call("eval", "--team_a", tmp_path / "saved.pth", "--team_b", "level0", "--games", 4, "--json")
+        assert played.returncode == 0, played.stderr
+    networks.save(loaded, tmp_path / "again.pth")
+    assert networks.load(tmp_path / "again.pth").record == record
+    made.obs = "30"
+    with pytest.raises(ValueError, match="observation '30', but its weights are of a QNetwork for 309 features"):
+        networks.save(made, tmp_path / "never.pth")
+    assert not (tmp_path / "never.pth").exists()
+
+
+def test_moves_of_a_turned_view_are_known_from_it():
+    batch = snake_ddp.Boards(50, obs="ahead", opponent="none")
+    batch.reset(seed=1)
+    for _ in range(30):
+        turned, headings = snake_ddp.turned_moves(batch.observations, "ahead"), batch.states["directions"]
+        assert turned.shape == (50, 6, 4)
+        assert np.array_equal(turned[..., 0], headings) and np.array_equal(turned[..., 1], headings ^ 1)
+        left = np.array([2, 3, 1, 0])[headings]
+        assert np.array_equal(turned[..., 2], left) and np.array_equal(turned[..., 3], left ^ 1)
+        batch.step(np.where(batch.open_moves()[..., 1], 1, turned[..., 3]).astype(np.uint8))
+    assert np.array_equal(snake_ddp.turned_moves(np.zeros((2, 3, 309), np.float32), "view"), np.tile(np.arange(4), (2, 3, 1)))
 
 
 def test_a_copy_learns_and_its_file_is_played_by_the_program(tmp_path):

@@ -1,5 +1,6 @@
 """Weights without torch, teams, and matches."""
 
+import json
 import pickle
 import subprocess
 import sys
@@ -96,6 +97,43 @@ def test_a_network_that_sees_less_sees_as_much_of_given_observations(tmp_path):
         moves = team.moves(batch.observations, batch.open_moves())
         assert np.array_equal(moves, team.moves_on(batch.states))
         batch.step(moves)
+
+
+def test_with_the_heading_up_a_network_s_moves_are_turned_into_directions(tmp_path):
+    torch.manual_seed(1)
+    layers = {"q_net.0": torch.nn.Linear(309, 32), "q_net.1": torch.nn.Linear(32, 32), "q_net.2": torch.nn.Linear(32, 4)}
+    models = tmp_path / "trained_model"
+    models.mkdir()
+    torch.save({f"{name}.{part}": value for name, layer in layers.items() for part, value in layer.state_dict().items()},
+               models / "actor_1.pth")  # fmt: skip
+    (tmp_path / "config.json").write_text('{"obs": "ahead"}')
+    team = Team(models / "actor_1.pth")
+    assert team.obs == "ahead" and pickle.loads(pickle.dumps(team)).obs == "ahead"
+    batch = snake_ddp.Boards(100, obs="ahead", opponent="territory")
+    batch.reset(seed=1)
+    directions = np.array([[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 1, 0], [3, 2, 0, 1]])  # ahead, back, left, right
+    for _ in range(20):
+        moves, open_moves = team.moves(batch.observations, batch.open_moves()), batch.open_moves()
+        headings = batch.states["directions"][:, :3]
+        x = torch.from_numpy(batch.observations)
+        for layer in list(layers.values())[:2]:
+            x = layer(x).relu()
+        with torch.no_grad():
+            values = layers["q_net.2"](x).numpy()
+        turned = directions[headings]
+        values = np.where(np.take_along_axis(open_moves, turned, 2), values, -np.inf)
+        best = np.sort(values, axis=2)
+        clear = best[..., 3] - best[..., 2] > 1e-4
+        wanted = np.take_along_axis(turned, values.argmax(axis=2)[..., None], 2)[..., 0]
+        assert np.array_equal(moves[clear], wanted[clear]) and clear.mean() > 0.95
+        assert np.array_equal(moves, team.moves_on(batch.states))
+        batch.step(moves)
+    spec = str(models / "actor_1.pth")
+    for mode in ("", ":look1"):
+        done = call("eval", "--team_a", spec + mode, "--team_b", "level2", "--games", 20, "--seed", 5, "--json")
+        assert done.returncode == 0, done.stderr
+        match, reported = snake_ddp.evaluate(spec + mode, "level2", games=20, seed=5), json.loads(done.stdout)
+        assert (match.wins, match.score_a, match.score_b) == tuple(reported[key] for key in ("wins", "score_a", "score_b"))
 
 
 def test_an_actor_has_the_probabilities_of_the_reference():

@@ -302,6 +302,7 @@ int main(int argc, char** argv) {
     compare_games("30 features", {ObsKind::k30, encode::feature_scaling(ObsKind::k30)});
     compare_games("a window with graphs", {ObsKind::kWindow, encode::no_scaling(), 3, true});
     compare_games("the view", {ObsKind::kView});
+    compare_games("the view with the heading up", {ObsKind::kAhead});
     compare_adam();
     for (const std::int64_t times : {1, 16})
       if (different == 0) measure(times * options.boards);
@@ -309,6 +310,6 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "device_check: {}\n", error.what());
     return 2;
   }
-  fmt::print("{}\n", different == 0 ? "all equal" : fmt::format("{} of 5 parts differ", different));
+  fmt::print("{}\n", different == 0 ? "all equal" : fmt::format("{} of 6 parts differ", different));
   return different == 0 ? 0 : 1;
 }

@@ -811,6 +811,83 @@ TEST_CASE("on its share of the boards a policy makes its search's moves, for bot
   for (const std::int64_t row : {0, 3}) CHECK(played[row].select(1, 0).eq(1).all().item<bool>());
 }
 
+TEST_CASE("with the heading up, outputs are for moves ahead, back, left and right, and so is what is stored",
+          "[property]") {
+  // Of the moves ahead, back, left and right, in turn.
+  constexpr std::array<float, 4> kWorth[3] = {{4, 1, 3, 2}, {2, 1, 4, 3}, {2, 1, 3, 4}};
+  constexpr int kLeftOf[4] = {game::kLeft, game::kRight, game::kDown, game::kUp};
+  // The open move of the greatest worth, and its direction.
+  const auto liked = [&](const game::State& state, int snake) {
+    const int ahead = state.direction(snake),
+              directions[4] = {ahead, ahead ^ 1, kLeftOf[ahead], kLeftOf[ahead] ^ 1};
+    const auto worth = [&](int move) {
+      const bool may = (encode::open_moves(state, snake) >> directions[move] & 1U) != 0;
+      return may ? kWorth[state.step() % 3][static_cast<std::size_t>(move)] : 0.0F;
+    };
+    int best = 0;
+    for (int move = 1; move < 4; ++move)
+      if (worth(move) > worth(best)) best = move;
+    return std::pair{best, directions[best]};
+  };
+  for (const bool searches : {false, true}) {
+    for (const int frozen : {agents::Rival::kNobody, 0}) {  // against itself, a frozen copy
+      std::optional<Fixed> policy;
+      rollout::CollectorOptions o = options_for(1);
+      o.sight = {encode::ObsKind::kAhead};
+      o.mask_fatal = true;
+      o.epsilon = o.epsilon_min = 1e-12;
+      o.self_play = frozen == agents::Rival::kNobody;
+      o.opponent = [frozen](std::int64_t) { return agents::Rival{std::nullopt, frozen}; };
+      o.frozen = [&](int) { return &*policy; };
+      if (searches) {
+        o.search_share = 1.0;
+        o.search = [&](auto boards, auto team, auto, std::span<game::Actions> moves) {
+          for (std::size_t k = 0; k < boards.size(); ++k) {
+            for (int i = team[k] * 3; i < team[k] * 3 + 3; ++i)
+              moves[k].of[i] = static_cast<std::uint8_t>(liked(boards[k], i).second);
+          }
+        };
+      }
+      std::vector<game::State> before;
+      std::vector<game::Actions> made;
+      o.watch = [&](const rollout::Episode&, const game::State& state, const game::Actions* actions,
+                    const game::StepResult*) {
+        if (actions != nullptr) made.push_back(*actions);
+        before.push_back(state);
+      };
+      replay::Buffer buffer(dqn_columns(o.sight), 1000);
+      rollout::Collector collector(o, buffer);
+      std::vector<rollout::Episode> episodes;
+      for (std::size_t t = 0; t < 150; ++t) {
+        policy.emplace(searches ? kWorth[0] : kWorth[before[t].step() % 3], nets::Policy::Answer::kValues);
+        collector.step(*policy, episodes);
+      }
+      REQUIRE(made.size() == 150);
+      const std::int64_t teams = o.self_play ? 2 : 1;
+      REQUIRE(buffer.size() == 150 * teams);
+      const at::Tensor action = shown(buffer, learners::kAction), next = shown(buffer, learners::kNextMoves);
+      std::array<int, 4> moves{};
+      for (std::size_t t = 0; t < made.size(); ++t) {
+        for (int i = 0; i < (searches && !o.self_play ? 3 : 6); ++i) {
+          const auto [move, direction] = liked(before[t], i);
+          REQUIRE(int{made[t].of[i]} == direction);
+          if (i / 3 >= teams) continue;
+          const std::int64_t row = static_cast<std::int64_t>(t) * teams + i / 3;
+          const auto of_snake = [&](const at::Tensor& column) {
+            return column[row].flatten().narrow(0, i % 3 * 4, 4);
+          };
+          ++moves[static_cast<std::size_t>(move)];
+          REQUIRE(of_snake(action).argmax().item<int>() == move);
+          const game::State& after = before[t + 1];
+          const at::Tensor worth = at::tensor(at::ArrayRef<float>(kWorth[after.step() % 3]));
+          REQUIRE((of_snake(next) * worth).argmax().item<int>() == liked(after, i).first);
+        }
+      }
+      for (const int move : {0, 2, 3}) CHECK(moves[static_cast<std::size_t>(move)] > 50);
+    }
+  }
+}
+
 TEST_CASE("boards that are not searched play the same games whatever the others do", "[unit]") {
   rollout::CollectorOptions plain = options_for(4), searching = options_for(4);
   searching.search_share = 0.5;

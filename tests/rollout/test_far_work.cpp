@@ -120,7 +120,7 @@ void play_alone(Place& p) {
 
 TEST_CASE("boards and rows beyond 2^32 are played, stored and seen as those before", "[unit]") {
   // As many boards as opponents, each with another one.
-  for (const auto kind : {encode::ObsKind::k30, encode::ObsKind::kView}) {
+  for (const auto kind : {encode::ObsKind::k30, encode::ObsKind::kView, encode::ObsKind::kAhead}) {
     for (const char* opponent : {"level2", "evasion", "territory"}) {
       CAPTURE(static_cast<int>(kind), opponent);
       const play::Sight sight{kind};

@@ -228,6 +228,7 @@ TEST_CASE("boards may be played in any order, and at once", "[unit]") {
       {"the curriculum", encode::ObsKind::k30, kWeights, 33, 60, 2, 17, 900, 0.0, true, ""},
       {"values, the view, territory", encode::ObsKind::kView, kValues, 9, 40, 1, 17, 200, 0.0, false,
        "level2,territory"},
+      {"values, the heading up", encode::ObsKind::kAhead, kValues, 9, 40, 2, 17, 200, 0.1, false, "level2"},
   };
   for (const auto& way : {shuffled, threaded}) {
     const HostGoes goes(way);
@@ -241,6 +242,7 @@ TEST_CASE("several threads per board compute the same view as one", "[unit]") {
                                 {ObsKind::k30, encode::feature_scaling(ObsKind::k30)},
                                 {ObsKind::kWindow, encode::no_scaling(), 4},
                                 {ObsKind::kView},
+                                {ObsKind::kAhead},
                                 {ObsKind::kWindow, encode::no_scaling(), 3, true},
                                 {ObsKind::kView, encode::no_scaling(), 0, true}};
   constexpr std::int64_t kBoards = 33;

@@ -119,6 +119,35 @@ TEST_CASE("a Q-network plays its best moves, and none that is certain death wher
   CHECK(c.score_a > a.score_a);  // an untrained net runs into its neck otherwise
 }
 
+TEST_CASE("with the heading up, a network's outputs are for moves ahead, back, left and right", "[unit]") {
+  nets::Mlp net({encode::obs_size(encode::ObsKind::kAhead), 16, 4, false}, at::kCPU, nets::kQNetName);
+  for (const auto& [name, tensor] : net.named()) tensor.zero_();
+  net.named().back().second.copy_(at::tensor({3.0F, 0.0F, 2.0F, 1.0F}));  // the last bias
+  const auto policy = nets::make_policy(net.named(), nets::Head::kIdentity, "test");
+  const rollout::Player player{std::nullopt, policy.get(), {encode::ObsKind::kAhead}, false, true};
+  play::MatchOptions options{4, 6, false};
+  game::State last[4];
+  std::int64_t ahead = 0, left = 0, right = 0;
+  options.watch = [&](std::int64_t number, const game::State& state) { last[number] = state; };
+  options.on_step = [&](std::int64_t number, const game::Actions& actions, const game::StepResult&,
+                        const game::State&) {
+    const game::State& before = last[number];
+    constexpr int kLeftOf[4] = {game::kLeft, game::kRight, game::kDown, game::kUp};
+    for (int i = 0; i < game::kTeamSize; ++i) {
+      const int heading = before.direction(i), made = actions.of[i];
+      const unsigned open = encode::open_moves(before, i);
+      const bool may_go_on = (open >> heading & 1U) != 0, may_left = (open >> kLeftOf[heading] & 1U) != 0;
+      REQUIRE((made == heading) == may_go_on);
+      REQUIRE((made == kLeftOf[heading]) == (!may_go_on && may_left));
+      (made == heading ? ahead : made == kLeftOf[heading] ? left : right) += 1;
+    }
+  };
+  rollout::play_match(player, scripted(agents::Opponent::kLevel2), options);
+  CHECK(ahead > 1000);
+  CHECK(left > 20);
+  CHECK(right > 0);
+}
+
 TEST_CASE("an actor's reasons are the probabilities that it draws from, and do not change the game",
           "[unit]") {
   nets::DenseNet net({30, 32, 4, nets::Head::kTanh, false}, at::kCPU);  // negative outputs count as 0

@@ -74,6 +74,26 @@ TEST_CASE("the value is the difference of both teams' over what each counts of t
   }
 }
 
+TEST_CASE("with the heading up, values are those of the directions that the moves lead to", "[unit]") {
+  nets::Mlp net({encode::obs_size(encode::ObsKind::kAhead), 16, 4, false}, at::kCPU, nets::kQNetName);
+  for (const auto& [name, tensor] : net.named()) tensor.zero_();
+  net.named().back().second.copy_(at::tensor({0.0F, 1.0F, 2.0F, 3.0F}));  // the last bias
+  const search::QWeights weights = rollout::search_weights(net.named(), "test");
+  const std::vector<game::State> boards = champion::boards(2, 10);
+  std::vector<search::Leaf> leaves(boards.size());
+  search::Evaluator(weights, {encode::ObsKind::kAhead}, {})(boards, leaves);
+  constexpr int kLeftOf[4] = {game::kLeft, game::kRight, game::kDown, game::kUp};
+  for (std::size_t k = 0; k < boards.size(); ++k) {
+    for (int i = 0; i < game::kSnakes; ++i) {
+      const int heading = boards[k].direction(i);
+      CHECK(leaves[k].q[i][heading] == 0.0F);
+      CHECK(leaves[k].q[i][heading ^ 1] == 1.0F);
+      CHECK(leaves[k].q[i][kLeftOf[heading]] == 2.0F);
+      CHECK(leaves[k].q[i][kLeftOf[heading] ^ 1] == 3.0F);
+    }
+  }
+}
+
 TEST_CASE("an actor's file gives no weights for search", "[unit]") {
   const auto actor = files::load_state_dict(test_data("upstream_actor_2000.pth"));
   CHECK_THROWS_AS(rollout::search_weights(actor, "actor"), base::FileError);

@@ -8,7 +8,7 @@ import torch
 from processes import BINARY, SOURCE, call, fingerprint, flags, only_json, run_folder, starter, torchrun
 
 PRESET = SOURCE / "configs" / "champion.json"
-SMALL = {"config": PRESET, "hidden_size": 32, "num_envs": 8, "batch_size": 24, "buffer_size": 3000, "max_episodes": 8,
+SMALL = {"config": PRESET, "obs": "ahead", "hidden_size": 32, "num_envs": 8, "batch_size": 24, "buffer_size": 3000, "max_episodes": 8,
          "updates_per_step": 0.125, "episode_length": 60, "eval_games": 16, "check_consistency": 50, "threads": 1}
 
 
@@ -81,6 +81,9 @@ def test_training_continues_from_saved_weights(run, tmp_path):
     before = torch.load(folder / "trained_model" / f"actor_{episode}.pth", weights_only=True)
     saved = [torch.load(path, weights_only=True) for path in (newest / "trained_model").glob("actor_[0-9]*.pth")]
     assert saved and all(torch.equal(weights[name], before[name]) for weights in saved for name in before)
+    other = call(*flags(SMALL | {"obs": "view", "runs_dir": folder.parents[1], "load_model": True, "load_model_run": number,
+                                 "load_model_run_episode": episode}))
+    assert other.returncode == 2 and "--obs ahead, this run has --obs view" in other.stderr
 
 
 def test_a_few_hundred_updates_beat_random_snakes(tmp_path):

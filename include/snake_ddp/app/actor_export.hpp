@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "snake_ddp/encode/obs_kind.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/nets/dense.hpp"
 
@@ -17,7 +18,8 @@ struct ActorFile {
   nets::Head head = nets::Head::kSoftmax;
   bool argmax = false;
   bool mask_fatal = false;
-  bool bare = false;    // a submission makes the network's own moves, without a search
+  bool bare = false;  // a submission makes the network's own moves, without a search
+  encode::ObsKind obs = encode::ObsKind::k30;
   bool tokens = false;  // it also reads the outputs of pretrained networks
   int view_radius = 0;  // above 0, it does not see farther than this
 };

@@ -1,20 +1,18 @@
 // What a team observes of a board.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 
 #include "snake_ddp/base/host_device.hpp"
+#include "snake_ddp/encode/obs_kind.hpp"
 #include "snake_ddp/encode/view_inline.hpp"
 #include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::encode {
-
-/// The reference's 26 features (heads and beans, absolute), its later variant's 30, and ours: a window around the
-/// head and everything in it.
-enum class ObsKind { k26, k30, kWindow, kView };
 
 SD_HD constexpr int obs_size(ObsKind kind) {
   return kind == ObsKind::k26       ? 26
@@ -24,15 +22,19 @@ SD_HD constexpr int obs_size(ObsKind kind) {
 }
 inline constexpr int kMaxObsSize = view::kAllFeatures;
 
-/// Already scaled, and relative to the head?
-SD_HD constexpr bool is_view(ObsKind kind) { return kind == ObsKind::kWindow || kind == ObsKind::kView; }
-/// A view that also says what each move leads to?
-SD_HD constexpr bool has_outlooks(ObsKind kind) { return kind == ObsKind::kView; }
-
-/// "26", "30", "view".
+/// "26", "30", "window", "view", "ahead", by ObsKind.
+inline constexpr std::string_view kObsKindNames[] = {"26", "30", "window", "view", "ahead"};
 std::optional<ObsKind> try_obs_kind(std::string_view name);
-/// The kind with that many features.
+/// The kind with that many features; the view of the two that have equally many.
 std::optional<ObsKind> try_obs_kind(std::int64_t features);
+
+/// As `up_of`, from the features that a snake observes.
+/// Shapes  row [obs_size(kind)].
+inline int up_in(ObsKind kind, const float* row) {
+  if (kind != ObsKind::kAhead) return game::kUp;
+  const float* heading = row + view::kHeading;
+  return static_cast<int>(std::max_element(heading, heading + game::kMoves) - heading);
+}
 
 /// Writes the features of the team's three snakes.
 /// Shapes   out [3, obs_size(kind)] float32, row-major; every element is written.
@@ -41,7 +43,8 @@ std::optional<ObsKind> try_obs_kind(std::int64_t features);
 ///          the relabelled board, so team mates come first. Missing beans are 0 0 (0 0 40 in the distance
 ///          features of the 30); an empty snake is at cell 0 with length 0.
 ///          The view is already near -1..1, and the same for all shifts of the board and orders of beans, team
-///          mates and opponents.
+///          mates and opponents. With kAhead, "up" in it is the snake's heading: all but the features that name the
+///          heading also stay the same if the board is turned by 180 degrees.
 SD_HD inline void observe(ObsKind kind, const game::State& state, int team, float* out);
 
 }  // namespace snake_ddp::encode

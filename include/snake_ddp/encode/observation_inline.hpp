@@ -129,7 +129,7 @@ SD_HD_APART inline void observe_plain(ObsKind kind, const game::State& state, in
 
 SD_HD inline void observe(ObsKind kind, const game::State& state, int team, float* out) {
   if (is_view(kind)) {
-    view::write(has_outlooks(kind), state, team, out, obs_size(kind));
+    view::write(kind, state, team, out, obs_size(kind));
   } else {
     observe_plain(kind, state, team, out);
   }

@@ -43,8 +43,7 @@ SD_HD_APART inline void write_graphs(const game::State& state, int team, Eye eye
     node[3] = length;
   };
   const auto key_from = [](int from, int cell) {
-    return view::key_of(view::turned(game::column_of(cell) - game::column_of(from), game::kCols),
-                        view::turned(game::row_of(cell) - game::row_of(from), game::kRows));
+    return view::key_of(view::offset_of(game::kUp, cell, from));
   };
   memset(out, 0, sizeof(float) * kGraphsFloats);
   for (int place = 0; place < game::kSnakes; ++place) {

@@ -4,6 +4,7 @@
 
 #include "snake_ddp/base/chunk.hpp"
 #include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/encode/obs_kind.hpp"
 #include "snake_ddp/game/reach.hpp"
 
 namespace snake_ddp::encode::view {
@@ -35,10 +36,23 @@ SD_HD constexpr int turned(int difference, int side) {
   return wrapped - side * static_cast<int>(wrapped > side / 2);
 }
 
+/// How far a cell is from a head: to the right and down where `up` is up.
+struct Offset {
+  int right, down;
+};
+SD_HD constexpr Offset offset_of(int up, int cell, int head) {
+  const int rows = game::row_of(cell) - game::row_of(head),
+            columns = game::column_of(cell) - game::column_of(head);
+  const int sign = up == game::kUp || up == game::kRight ? 1 : -1;
+  // Turned first, so that half of the way around has the same sign in every heading.
+  if (up < game::kLeft) return {turned(sign * columns, game::kCols), turned(sign * rows, game::kRows)};
+  return {turned(sign * rows, game::kRows), turned(-sign * columns, game::kCols)};
+}
+
 /// A position relative to a head as one number, ordered by distance and then by place, so that the order in
 /// which things are listed does not matter.
-SD_HD constexpr int key_of(int dx, int dy) {
-  return ((dx * dx + dy * dy) << 10) | ((dy + 16) << 5) | (dx + 16);
+SD_HD constexpr int key_of(Offset o) {
+  return ((o.right * o.right + o.down * o.down) << 10) | ((o.down + 16) << 5) | (o.right + 16);
 }
 SD_HD constexpr int dx_of(int key) { return (key & 31) - 16; }
 SD_HD constexpr int dy_of(int key) { return ((key >> 5) & 31) - 16; }
@@ -107,15 +121,11 @@ SD_HD inline void sort(int (&key)[kCount]) {
 
 /// dx, dy and the difference in length of some snakes, by distance.
 template <int kCount>
-SD_HD inline void write_snakes(const game::State& state, int snake, const int (&others)[kCount], float* out) {
-  const int row = game::row_of(state.head(snake)), column = game::column_of(state.head(snake));
+SD_HD inline void write_snakes(const game::State& state, int snake, int up, const int (&others)[kCount],
+                               float* out) {
   int key[kCount];
   for (int k = 0; k < kCount; ++k) {
-    const int head = state.head(others[k]);
-    key[k] = key_of(turned(game::column_of(head) - column, game::kCols),
-                    turned(game::row_of(head) - row, game::kRows))
-                 << 8 |
-             state.length(others[k]);
+    key[k] = key_of(offset_of(up, state.head(others[k]), state.head(snake))) << 8 | state.length(others[k]);
   }
   sort(key);
   for (int k = 0; k < kCount; ++k) {
@@ -125,17 +135,41 @@ SD_HD inline void write_snakes(const game::State& state, int snake, const int (&
   }
 }
 
-/// The features of one snake of `team`.
+/// From a cell of a plane to the one at its right and the one below it where `up` is up.
+struct Strides {
+  int right, down;
+};
+SD_HD constexpr Strides strides_of(int up) {
+  constexpr int kRow = Surroundings::kWidth;
+  return up == game::kUp     ? Strides{1, kRow}
+         : up == game::kDown ? Strides{-1, -kRow}
+         : up == game::kLeft ? Strides{-kRow, 1}
+                             : Strides{kRow, -1};
+}
+
+/// The features of one snake of `team`, with `up` up.
 SD_HD_APART inline void write_one(const game::State& state, const Surroundings& around, int team, int snake,
-                                  float* out) {
+                                  int up, float* out) {
   const int row = game::row_of(state.head(snake)), column = game::column_of(state.head(snake));
   const std::uint8_t mate = team == 0 ? 2 : 3, foe = team == 0 ? 3 : 2;
+  const Strides to_next = strides_of(up);
+  const int corner =
+      (row + kReach) * Surroundings::kWidth + column + kReach - kReach * (to_next.right + to_next.down);
+  const std::uint8_t *const ages = around.age[0] + corner, *const kinds = around.kind[0] + corner;
   // Eight cells per row: the last one is overwritten by the next row, or by the features after the window.
   constexpr int kRead = kSide + 1;
   SD_ROLLED for (int r = 0; r < kSide; ++r) {
     std::uint8_t age[kRead], kind[kRead];
-    memcpy(age, around.age[row + r] + column, kRead);
-    memcpy(kind, around.kind[row + r] + column, kRead);
+    if (up == game::kUp) {
+      memcpy(age, ages + r * to_next.down, kRead);
+      memcpy(kind, kinds + r * to_next.down, kRead);
+    } else {
+      for (int k = 0; k < kSide; ++k) {
+        age[k] = ages[r * to_next.down + k * to_next.right];
+        kind[k] = kinds[r * to_next.down + k * to_next.right];
+      }
+      age[kSide] = kind[kSide] = 0;
+    }
     float* to = out + r * kSide;
     for (int k = 0; k < kRead; ++k) to[kBody + k] = age[k] != 0 ? 1.0F : 0.0F;
     for (int k = 0; k < kRead; ++k) to[kAge + k] = static_cast<float>(age[k]) * 0.1F;
@@ -145,18 +179,15 @@ SD_HD_APART inline void write_one(const game::State& state, const Surroundings& 
   }
   // Each window's last row wrote one feature into the next window.
   for (int plane = 0; plane < 4; ++plane) {
-    const std::uint8_t age = around.age[row][column], kind = around.kind[row][column];
-    const float first[4] = {static_cast<float>(age) * 0.1F, kind == 1 ? 1.0F : 0.0F,
-                            kind == mate ? 1.0F : 0.0F, kind == foe ? 1.0F : 0.0F};
+    const float first[4] = {static_cast<float>(*ages) * 0.1F, *kinds == 1 ? 1.0F : 0.0F,
+                            *kinds == mate ? 1.0F : 0.0F, *kinds == foe ? 1.0F : 0.0F};
     out[(plane + 1) * kWindow] = first[plane];
   }
   out[kMate + kWindow / 2] = 0.0F;  // its own head
 
   int beans[game::kBeans];
   for (int b = 0; b < game::kBeans; ++b) {
-    const int cell = state.beans[b];
-    const int key = key_of(turned(game::column_of(cell) - column, game::kCols),
-                           turned(game::row_of(cell) - row, game::kRows));
+    const int key = key_of(offset_of(up, state.beans[b], state.head(snake)));
     beans[b] = b < state.bean_count() ? key : kMissing;
   }
   sort(beans);
@@ -167,9 +198,9 @@ SD_HD_APART inline void write_one(const game::State& state, const Surroundings& 
 
   const int first_own = team * game::kTeamSize, first_foe = game::kTeamSize - first_own;
   const int place = snake - first_own;
-  write_snakes<2>(state, snake, {first_own + (place == 0 ? 1 : 0), first_own + (place == 2 ? 1 : 2)},
+  write_snakes<2>(state, snake, up, {first_own + (place == 0 ? 1 : 0), first_own + (place == 2 ? 1 : 2)},
                   out + kMates);
-  write_snakes<3>(state, snake, {first_foe, first_foe + 1, first_foe + 2}, out + kFoes);
+  write_snakes<3>(state, snake, up, {first_foe, first_foe + 1, first_foe + 2}, out + kFoes);
 
   for (int d = 0; d < 4; ++d) out[kHeading + d] = state.direction(snake) == d ? 1.0F : 0.0F;
   out[kOwn] = static_cast<float>(state.length(snake)) * 0.1F;
@@ -192,32 +223,32 @@ SD_HD inline void write_outlook(const game::Outlook& o, bool open, float* out) {
   out[7] = o.mate_may_enter ? 1.0F : 0.0F;
 }
 
-/// Where each of the four moves of a snake leads.
-SD_HD_APART inline void write_outlooks(const game::State& state, const game::Reach& reach, int snake,
+/// Where each of the four moves of a snake leads, with `up` up.
+SD_HD_APART inline void write_outlooks(const game::State& state, const game::Reach& reach, int snake, int up,
                                        float* out) {
   game::Outlook outlook[4];
   game::look_ahead(state, reach, snake, outlook);
   const unsigned open = open_moves(state, snake);
-  for (int d = 0; d < 4; ++d) write_outlook(outlook[d], (open >> d & 1U) != 0, out + d * kOutlook);
+  for (int d = 0; d < 4; ++d)
+    write_outlook(outlook[d], (open >> d & 1U) != 0, out + move_of(up, d) * kOutlook);
 }
 
-/// The features of snakes `first` to `last` - 1, each as its own team sees them, rows `stride` floats apart; without
-/// `outlooks` only the first kFeatures.
-SD_HD_APART inline void write_snakes(bool outlooks, const game::State& state, int first, int last, float* out,
+/// The features of snakes `first` to `last` - 1, each as its own team sees them, rows `stride` floats apart.
+SD_HD_APART inline void write_snakes(ObsKind kind, const game::State& state, int first, int last, float* out,
                                      int stride) {
   const game::Segments segments = game::segments_of(state);
   const Surroundings around = surroundings_of(state, segments);
   SD_ROLLED for (int i = first; i < last; ++i)
-      write_one(state, around, i / game::kTeamSize, i, out + (i - first) * stride);
-  if (!outlooks) return;
+      write_one(state, around, i / game::kTeamSize, i, up_of(kind, state, i), out + (i - first) * stride);
+  if (!has_outlooks(kind)) return;
   const game::Reach reach = game::reach_of(state, segments);
   SD_ROLLED for (int i = first; i < last; ++i)
-      write_outlooks(state, reach, i, out + (i - first) * stride + kFeatures);
+      write_outlooks(state, reach, i, up_of(kind, state, i), out + (i - first) * stride + kFeatures);
 }
 
 /// The features of the team's three snakes.
-SD_HD inline void write(bool outlooks, const game::State& state, int team, float* out, int stride) {
-  write_snakes(outlooks, state, team * game::kTeamSize, (team + 1) * game::kTeamSize, out, stride);
+SD_HD inline void write(ObsKind kind, const game::State& state, int team, float* out, int stride) {
+  write_snakes(kind, state, team * game::kTeamSize, (team + 1) * game::kTeamSize, out, stride);
 }
 
 }  // namespace snake_ddp::encode::view

@@ -21,12 +21,17 @@ struct Sight {
     return encode::obs_size(kind) + (graphs ? encode::kGraphsFloats : 0);
   }
 
+  /// The direction that is up in what a snake sees, and so the first of the moves that its network values.
+  [[nodiscard]] SD_HD int up(const game::State& state, int snake) const {
+    return encode::up_of(kind, state, snake);
+  }
+
   /// Writes the rows that networks take.
   /// Shapes  out [3, features + 1], the constant 1 included.
   SD_HD void write(const game::State& state, int team, float* out) const {
     const int n = features();
     if (encode::is_view(kind)) {
-      encode::view::write(encode::has_outlooks(kind), state, team, out, n + 1);
+      encode::view::write(kind, state, team, out, n + 1);
       for (int snake = 0; snake < game::kTeamSize; ++snake)
         finish_view(state, team, snake, out + snake * (n + 1));
       return;

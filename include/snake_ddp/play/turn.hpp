@@ -51,7 +51,8 @@ SD_HD inline std::uint64_t stream_of(std::int64_t board, std::uint32_t games) {
 /// Chooses a team's moves. From weights, as in the reference: with probability epsilon the whole team's action vector
 /// is replaced by random numbers; in either case moves are sampled from the vector. From values (`best`): each snake
 /// makes its best move, or with probability epsilon any.
-/// Shapes  values, stored [12]: the policy's outputs, and what replay stores of them.
+/// Shapes  values, stored [12]: the policy's outputs, and what replay stores of them; both in the order of moves that
+///         Sight::up gives.
 SD_HD inline void choose(const TurnRules& rules, const game::State& state, std::uint64_t stream, int team,
                          double epsilon, bool best, const float* values, game::Actions& actions,
                          float* stored) {
@@ -71,11 +72,15 @@ SD_HD inline void choose(const TurnRules& rules, const game::State& state, std::
     const unsigned open = rules.mask_fatal ? encode::open_moves(state, index) : kAllMoves;
     const float unit = base::unit_float(draw.word[snake]);
     const bool explores = best && static_cast<double>(random.unit()) < epsilon;
-    const std::uint8_t move =
-        best && !explores ? best_move(weights, open) : sampled_move(explores ? kNone : weights, unit, open);
-    actions.of[index] = move;
+    const int up = rules.sight.up(state, index);
+    float by_direction[kActions];
+    encode::to_directions(up, weights, by_direction);
+    const std::uint8_t direction = best && !explores
+                                       ? best_move(by_direction, open)
+                                       : sampled_move(explores ? kNone : by_direction, unit, open);
+    actions.of[index] = direction;
     if (rules.store_played || best) {
-      for (std::uint8_t a = 0; a < kActions; ++a) weights[a] = a == move ? 1.0F : 0.0F;
+      for (int a = 0; a < kActions; ++a) weights[a] = encode::direction_of(up, a) == direction ? 1.0F : 0.0F;
     }
   }
 }
@@ -118,8 +123,9 @@ SD_HD inline Summed summed(const TurnRules& rules, const float* window, std::int
   for (int snake = 0; snake < kTeam; ++snake) {
     s.discount[snake] = terminated ? 0.0F : static_cast<float>(factor);
     const unsigned open = rules.mask_fatal ? encode::open_moves(after, snake) : kAllMoves;
+    const int up = rules.sight.up(after, snake);
     for (int a = 0; a < kActions; ++a)
-      s.next_moves[snake * kActions + a] = (open >> a & 1U) != 0 ? 1.0F : 0.0F;
+      s.next_moves[snake * kActions + a] = (open >> encode::direction_of(up, a) & 1U) != 0 ? 1.0F : 0.0F;
   }
   return s;
 }
