@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the three stages: tokenizer, mask predictor, QMIX with the predicted tokens under a limited view. Flags go to the
-# last one.
+# last one. After a stop (exit code 75) the same command continues: finished stages are short.
 #
 #   NPROC=2 GAMES=pretrain_games OUT=pretrained launch/pretrain.sh --max_minutes 20
 #
@@ -9,6 +9,12 @@
 #   OUT      output folder (default: pretrained)
 #   RADIUS   cells that a snake sees around its head (default 4)
 set -euo pipefail
+running=
+stop() {  # set-up in progress finishes first
+  if [ -n "$running" ]; then kill -TERM "$running"; else exit 75; fi
+}
+trap stop TERM INT HUP USR1
+trap '[ -z "$running" ] || kill -USR2 "$running"' USR2
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . launch/setup.sh
 
@@ -22,15 +28,25 @@ sd_ranks
 games=${GAMES:-pretrain_games} out=${OUT:-pretrained} radius=${RADIUS:-4}
 
 start() {  # torchrun with one process per rank
-  "$SD_PYTHON" -m torch.distributed.run --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --local-addr=127.0.0.1 \
-    --nproc_per_node="$SD_RANKS" --signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1 --no-python ./snake_ddp "$@"
+  local code
+  ./snake_ddp --become "$SD_PYTHON" launch/torchrun.py --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --local-addr=127.0.0.1 \
+    --nproc_per_node="$SD_RANKS" --no-python ./snake_ddp "$@" &
+  running=$!
+  while kill -0 "$running" 2>/dev/null; do
+    wait "$running" || true  # a signal ends it early
+  done
+  code=0
+  wait "$running" || code=$?
+  running=
+  [ "$code" = 0 ] || exit "$code"
 }
 
 if [ ! -d "$games" ]; then
   for pair in "level2 level4" "level2 territory" "evasion territory"; do
     read -r a b <<<"$pair"
-    start eval --team_a "$a" --team_b "$b" --games 2000 --record_boards "$games/${a}_$b.boards"
+    start eval --team_a "$a" --team_b "$b" --games 2000 --record_boards "$games.part/${a}_$b.boards"
   done
+  mv "$games.part" "$games"
 fi
 shape=(--hidden_dim 64 --num_encoder_layers 2 --num_decoder_layers 2)
 data=(--data_path "$games" --save_dir "$out" --view_radius "$radius")

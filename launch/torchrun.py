@@ -74,7 +74,8 @@ with tempfile.TemporaryDirectory(prefix="snake_ddp.") as folder:
     os.environ["SNAKE_DDP_EXIT_CODE_FILE"] = str(code_file)
     ended_well = True
     try:
-        run.main([f"--signals-to-handle={','.join(number.name for number in STOPS)}", *sys.argv[1:]])
+        # Without a folder of its own, torchrun leaves one behind.
+        run.main([f"--signals-to-handle={','.join(number.name for number in STOPS)}", f"--log-dir={folder}", *sys.argv[1:]])
     except api.SignalException as stopped:
         ended_well = all(rank.returncode == 0 for rank in ranks)
         say(f"stopped by {stopped.sigval.name}" + ("" if ended_well else "; not all ranks ended well"))

@@ -37,6 +37,7 @@ struct BenchLine {
   double bucket_mb = pretrain::PretrainOptions{}.bucket_mb;
   bool json = false;
   std::string job, job_settings, job_result;
+  int job_parent = 0;
 };
 
 using Rows = std::vector<bench::Row>;
@@ -178,12 +179,13 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
   command.add_flag("--json", line->json, "one JSON object on stdout");
   // The job of a bench's own child process; see bench/jobs.hpp.
   command.add_option("--job", line->job)->group("");
+  command.add_option("--job_parent", line->job_parent)->group("");
   command.add_option("--job_settings", line->job_settings)->group("");
   command.add_option("--job_result", line->job_result)->group("");
   return [line, arguments]() -> int {
     if (!line->job.empty())
-      return bench::do_job(job_named(line->job), line->ranks, line->job_settings, line->job_result,
-                           arguments);
+      return bench::do_job(job_named(line->job), line->ranks, line->job_parent, line->job_settings,
+                           line->job_result, arguments);
     Rows rows;
     for (const Bench& bench : kBenches) {
       if (!line->what.empty() && line->what != bench.name) continue;

@@ -89,18 +89,25 @@ void record_games(const EvalLine& line, play::MatchOptions& match) {
   };
 }
 
-/// Writes boards of each game to a set. With several ranks each writes its own; the first one's has exactly the given
-/// path.
-std::shared_ptr<data::BoardSetWriter> record_boards(const EvalLine& line, int rank,
+/// Where a rank's boards go. The first one's path is exactly the given one.
+std::filesystem::path boards_path(std::filesystem::path path, int rank) {
+  if (rank > 0)
+    path.replace_filename(fmt::format("{}_{}{}", path.stem().string(), rank, data::kBoardSetEnding));
+  return path;
+}
+
+/// Writes boards of each game to a set. With several ranks each writes its own; the first one removes those that are left
+/// from more ranks.
+std::shared_ptr<data::BoardSetWriter> record_boards(const EvalLine& line, int rank, int ranks,
                                                     play::MatchOptions& match) {
   if (!line.record_boards.ends_with(data::kBoardSetEnding)) {
     throw base::UsageError(fmt::format("--record_boards {}: the file's name must end in {}",
                                        line.record_boards, data::kBoardSetEnding));
   }
-  std::filesystem::path path = line.record_boards;
+  const std::filesystem::path path = boards_path(line.record_boards, rank);
   if (path.has_parent_path()) records::make_folders(path.parent_path().string());
-  if (rank > 0)
-    path.replace_filename(fmt::format("{}_{}{}", path.stem().string(), rank, data::kBoardSetEnding));
+  std::error_code ignored;
+  for (int other = ranks; rank == 0 && std::filesystem::remove(boards_path(path, other), ignored);) ++other;
   const auto writer = std::make_shared<data::BoardSetWriter>(path.string(), line.board_interval);
   const auto running = std::make_shared<std::map<std::int64_t, std::vector<game::State>>>();
   match.watch = [=, interval = line.board_interval, before = match.watch](std::int64_t number,
@@ -292,7 +299,7 @@ Action add_eval(CLI::App& command) {
     if (line->watch && context.is_main()) watch_game(*line, match);
     if (!line->record.empty()) record_games(*line, match);
     std::shared_ptr<data::BoardSetWriter> boards;
-    if (!line->record_boards.empty()) boards = record_boards(*line, context.rank(), match);
+    if (!line->record_boards.empty()) boards = record_boards(*line, context.rank(), context.size(), match);
     const std::optional<play::MatchResult> played =
         train::judge(a.player, b.player, match, context, running::stop_requested);
     if (!played) throw base::Stopped("stopped by a signal before all games were played; there is no result");

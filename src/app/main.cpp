@@ -36,6 +36,9 @@ int run(const std::vector<std::string>& arguments) {
     return snake_ddp::app::run_command_line(arguments);
   } catch (const snake_ddp::base::DistError& e) {
     return report(e.what(), e.exit_code(), e.peer_only);
+  } catch (const snake_ddp::base::Stopped& e) {
+    report(e.what(), e.exit_code(), false);
+    return snake_ddp::dist::exit_code_after_stop(e.exit_code());
   } catch (const snake_ddp::base::Error& e) {
     return report(e.what(), e.exit_code(), false);
   } catch (const std::bad_alloc&) {

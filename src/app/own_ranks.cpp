@@ -1,5 +1,7 @@
 #include "snake_ddp/app/own_ranks.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 
 #include "snake_ddp/base/error.hpp"
@@ -25,7 +27,14 @@ void check_own_ranks(const OwnRanks& ranks) {
 
 std::optional<int> start_own_ranks(const OwnRanks& ranks, const dist::World& world,
                                    const std::vector<std::string>& arguments) {
-  if (!ranks.ddp || world.launcher != dist::Launcher::kSingle) return std::nullopt;
+  if (!ranks.ddp) return std::nullopt;
+  if (!world.alone()) {
+    if (world.size == ranks.world_size) return std::nullopt;  // one of those ranks
+    throw base::UsageError(fmt::format(
+        "--ddp --world_size {}: this process is already one of the {} rank(s) of {}; leave --ddp out",
+        ranks.world_size, world.size,
+        world.launcher == dist::Launcher::kSlurm ? "srun" : "another launcher"));
+  }
   std::vector<std::string> again = {"snake_ddp"};
   again.insert(again.end(), arguments.begin(), arguments.end());
   const std::optional<std::uint16_t> port =

@@ -63,6 +63,7 @@ pid_t start(const Job& job, const std::string& result_file) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   std::vector<std::string> line = {"snake_ddp",      "bench",
                                    "--job",          job.name,
+                                   "--job_parent",   std::to_string(getpid()),
                                    "--job_settings", job.settings.dump(),
                                    "--ranks",        std::to_string(job.ranks),
                                    "--job_result",   result_file};
@@ -88,6 +89,12 @@ void end_all(const std::vector<pid_t>& pids) {
   }
 }
 
+// Ends this process as soon as its parent is gone.
+void end_with(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(base::kExitBug);  // already
+}
+
 // Ends and collects what was started and not waited for.
 struct Started {
   std::vector<pid_t> pids;
@@ -97,7 +104,7 @@ struct Started {
 }  // namespace
 
 std::vector<nlohmann::json> run_jobs(const std::vector<Job>& jobs) {
-  if (dist::this_world().launcher != dist::Launcher::kSingle)
+  if (!dist::this_world().alone())
     throw base::UsageError("this bench starts its own ranks: call it without torchrun or srun");
   const TemporaryFolder folder;
   const auto result_file = [&](std::size_t k) { return fmt::format("{}/result{}.json", folder.path(), k); };
@@ -121,9 +128,9 @@ std::vector<nlohmann::json> run_jobs(const std::vector<Job>& jobs) {
 
 BusyNeighbours::BusyNeighbours(int count) {
   for (int i = 0; i < count; ++i) {
-    const pid_t pid = fork();
+    const pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      end_with(parent);
       for (volatile int turn = 0;;) turn = turn + 1;
     }
     if (pid < 0) {
@@ -137,16 +144,16 @@ BusyNeighbours::BusyNeighbours(int count) {
 
 BusyNeighbours::~BusyNeighbours() { end_all(pids_); }
 
-int do_job(JobAction action, int ranks, const std::string& settings, const std::string& result_file,
-           const std::vector<std::string>& arguments) {
+int do_job(JobAction action, int ranks, int parent, const std::string& settings,
+           const std::string& result_file, const std::vector<std::string>& arguments) {
   const dist::World world = dist::this_world();
-  if (ranks > 1 && world.launcher == dist::Launcher::kSingle) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const bool is_job = world.alone();  // and not one of its ranks
+  if (is_job) end_with(parent);
+  if (ranks > 1 && is_job) {
     std::vector<std::string> again = {"snake_ddp"};
     again.insert(again.end(), arguments.begin(), arguments.end());
     return dist::launch_local_ranks(ranks, std::nullopt, again);
   }
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
   const nlohmann::json result = action(nlohmann::json::parse(settings), world);
   if (world.rank == 0) records::write_json(result_file, result);
   return base::kExitDone;

@@ -13,12 +13,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 
 #include "network.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/deadline.hpp"
-#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/run_signals.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to the program
@@ -111,6 +111,11 @@ pid_t start(const std::string& program, std::vector<std::string> arguments,
   ::_exit(127);
 }
 
+// The id alone may be left over in a shell.
+bool is_rank_of_torchrun() {
+  return std::getenv("TORCHELASTIC_RUN_ID") != nullptr && std::getenv("RANK") != nullptr;
+}
+
 class Ranks {
  public:
   explicit Ranks(const LaunchLimits& limits) : limits_(limits) {}
@@ -133,6 +138,14 @@ class Ranks {
     for (const Rank& r : running_) ::kill(r.pid, signal_number);
   }
 
+  void pass_on(int signal_number) {
+    send(signal_number);
+    if (signal_number == SIGUSR2) return;
+    if (!stopping_) suspended_until_ = base::Deadline::in(limits_.suspended_after);
+    stopping_ = true;
+    if (signal_number == SIGINT && ++interrupts_ == 3) send(SIGKILL);
+  }
+
   void reap() {
     for (auto r = running_.begin(); r != running_.end();) {
       int status = 0;
@@ -149,6 +162,7 @@ class Ranks {
       note(ended, status);
     }
     if ((failed_code_ != 0 || resumable_) && kill_at_.passed()) send(SIGKILL);
+    if (stopping_ && suspended_until_.passed()) kill_the_suspended();
     if (any_done_ && finish_by_.passed()) end_the_late();
   }
 
@@ -192,6 +206,16 @@ class Ranks {
     kill_at_ = base::Deadline::in(limits_.kill_after);
   }
 
+  void kill_the_suspended() {
+    for (Rank& r : running_) {
+      if (r.killed || !r.stopped) continue;
+      base::tell_error(
+          fmt::format("rank {} (pid {}) is suspended and cannot stop; killing it", r.rank, r.pid));
+      ::kill(r.pid, SIGKILL);
+      r.killed = true;
+    }
+  }
+
   // Rank 0 may print a result to a slow reader, but not while it is stopped.
   void end_the_late() {
     for (Rank& r : running_) {
@@ -209,6 +233,9 @@ class Ranks {
   int failed_code_ = 0;
   bool resumable_ = false;
   base::Deadline kill_at_ = base::Deadline::in({});
+  bool stopping_ = false;
+  int interrupts_ = 0;
+  base::Deadline suspended_until_ = base::Deadline::in({});
   bool any_done_ = false;
   base::Deadline finish_by_ = base::Deadline::in({});
 };
@@ -230,15 +257,21 @@ int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
   ::close(store_fd);  // rank 0 has it now
   while (ranks.any()) {
     const int signal_number = signals.next();
-    if (signal_number > 0 && signal_number != SIGCHLD) ranks.send(signal_number);
+    if (signal_number > 0 && signal_number != SIGCHLD) ranks.pass_on(signal_number);
     ranks.reap();
   }
   return ranks.exit_code();
 }
 
+base::ExitCode exit_code_after_stop(base::ExitCode code) {
+  if (!is_rank_of_torchrun()) return code;
+  const char *const file = std::getenv("SNAKE_DDP_EXIT_CODE_FILE"), *const rank = std::getenv("LOCAL_RANK");
+  if (file != nullptr && (rank == nullptr || std::string_view(rank) == "0")) std::ofstream(file) << code;
+  return base::kExitDone;
+}
+
 void end_with_torchrun() {
-  // A rank of torchrun has both; the id alone may be left over in a shell.
-  if (std::getenv("TORCHELASTIC_RUN_ID") == nullptr || std::getenv("RANK") == nullptr) return;
+  if (!is_rank_of_torchrun()) return;
   // torchrun gives each rank a session. Below a script that does not exec, the parent is that script, which a stop may
   // end before the checkpoint is written.
   if (::getsid(0) != ::getpid()) return;

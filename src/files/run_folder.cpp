@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -203,7 +205,7 @@ std::vector<std::string> run_folders(const std::string& runs_dir, const std::str
 
 // Locks the folder and a file in it: network file systems lock only files that are open for writing, and versions
 // before this one lock the folder alone.
-RunClaim::RunClaim(const std::string& folder) : RunClaim() {
+RunClaim::RunClaim(const std::string& folder, const char* log, const char* otherwise) : RunClaim() {
   const auto hold = [&](const std::string& path, int flags) {
     const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
     if (descriptor < 0) throw records::file_error("open", path, errno);
@@ -211,14 +213,12 @@ RunClaim::RunClaim(const std::string& folder) : RunClaim() {
     while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
       if (errno != EWOULDBLOCK) return;
-      throw base::FileError(
-          folder +
-          " is being written by another process: stop that one first, or start a new run with "
-          "--resume never");
+      throw base::FileError(fmt::format("{} is being written by another process: stop that one first, or {}",
+                                        folder, otherwise));
     }
   };
   hold(folder, O_RDONLY | O_DIRECTORY);
-  hold(folder + "/train.log", O_RDWR | O_CREAT | O_APPEND);
+  hold(fmt::format("{}/{}", folder, log), O_RDWR | O_CREAT | O_APPEND);
 }
 
 RunClaim::~RunClaim() {

@@ -26,6 +26,8 @@
 #include "snake_ddp/data/loader.hpp"
 #include "snake_ddp/data/sampler.hpp"
 #include "snake_ddp/dist/reducer.hpp"
+#include "snake_ddp/dist/self_launch.hpp"
+#include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/adam.hpp"
 #include "snake_ddp/nets/token_reader.hpp"
@@ -111,6 +113,7 @@ class Run {
   running::Ranks ranks_;
   dist::DistContext& context_ = ranks_.context;
   dist::Watchdog& watchdog_ = ranks_.watchdog;
+  std::optional<files::RunClaim> claim_;
   std::optional<records::LogFile> log_;
   base::Console console_{1, "; all are in pretrain.log"};
   std::optional<data::BoardSet> set_;
@@ -144,6 +147,7 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
   running::check_settings(settings_of(o_), context_);
   if (context_.is_main()) {
     for (const std::string& folder : {o_.save_dir, o_.cache_dir}) records::make_folders(folder);
+    claim_.emplace(o_.save_dir, "pretrain.log", "give this one another --save_dir");
     log_.emplace(o_.save_dir + "/pretrain.log");
   }
   tell(fmt::format("{}: pretraining {}, {} rank(s), {}, {} thread(s) each", running::version_text(), o_.stage,
@@ -501,7 +505,7 @@ base::ExitCode Run::learn() {
   }
   watchdog_.tick("leaving");
   context_.barrier("end of pretraining", context_.deadline());
-  return stopped_ && !world_.torchrun ? base::kExitResumable : base::kExitDone;
+  return stopped_ ? dist::exit_code_after_stop(base::kExitResumable) : base::kExitDone;
 }
 
 }  // namespace

@@ -7,11 +7,11 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/dist/gpus.hpp"
+#include "snake_ddp/dist/self_launch.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/learners/with_tokens.hpp"
@@ -311,12 +311,7 @@ base::ExitCode end(Session& s) {
   s.watchdog.tick("leaving");
   s.context.barrier("end of training", s.context.deadline());
   if (!stopped) return base::kExitDone;
-  const base::ExitCode code = resumable ? base::kExitResumable : base::kExitFile;
-  if (!s.world.torchrun) return code;
-  // torchrun takes any code but 0 for a failure; launch/torchrun.py reads it here.
-  const char* code_file = std::getenv("SNAKE_DDP_EXIT_CODE_FILE");
-  if (code_file != nullptr && s.context.local_rank() == 0) std::ofstream(code_file) << code;
-  return base::kExitDone;
+  return dist::exit_code_after_stop(resumable ? base::kExitResumable : base::kExitFile);
 }
 
 }  // namespace snake_ddp::train

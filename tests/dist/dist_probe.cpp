@@ -60,6 +60,8 @@ Arguments parse(int argc, char** argv) {
       {"--launch", [&](const std::string& v) { a.launch = std::stoi(v); }},
       {"--port", [&](const std::string& v) { a.port = static_cast<std::uint16_t>(std::stoi(v)); }},
       {"--kill_after_ms", [&](const std::string& v) { a.limits.kill_after = milliseconds(std::stol(v)); }},
+      {"--suspended_after_ms",
+       [&](const std::string& v) { a.limits.suspended_after = milliseconds(std::stol(v)); }},
       {"--finish_within_ms",
        [&](const std::string& v) { a.limits.finish_within = milliseconds(std::stol(v)); }},
   };

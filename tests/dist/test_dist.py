@@ -431,6 +431,29 @@ def test_our_launcher_kills_a_stopped_rank_0_after_another_is_done(start, tmp_pa
     assert not any(is_alive(p) for p in pids)
 
 
+def test_our_launcher_kills_suspended_ranks_after_a_request_to_stop(start, tmp_path):
+    run, pids = launched(start, tmp_path, 2, "stop", "--suspended_after_ms", "500")
+    process_number(tmp_path / "busy.1")
+    os.kill(pids[0], signal.SIGSTOP)
+    os.kill(pids[1], signal.SIGSTOP)
+    run.popen.terminate()
+    assert run.wait() == 3
+    assert f"rank 0 (pid {pids[0]}) is suspended and cannot stop; killing it" in run.text()
+    assert not any(is_alive(p) for p in pids)
+
+
+def test_our_launcher_kills_all_ranks_after_the_third_interrupt(start, tmp_path):
+    run, pids = launched(start, tmp_path, 2, "stop", "--suspended_after_ms", "600000")
+    process_number(tmp_path / "busy.1")
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    for _ in range(3):
+        run.popen.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+    assert run.wait() == 3
+    assert not any(is_alive(p) for p in pids)
+
+
 def test_our_launcher_forwards_stop_signals(start, tmp_path):
     run, pids = launched(start, tmp_path, 2, "stop")
     for r in range(2):

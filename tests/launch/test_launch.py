@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from processes import (BINARY, BUILD, PATIENCE_S, SOURCE, TINY, clean_environment, fingerprint, flags, has_become, only_json, run_folder,
+from processes import (BINARY, BUILD, PATIENCE_S, SOURCE, TINY, clean_environment, descendants, fingerprint, flags, has_become, only_json, run_folder,
                        starter, wait_until_gone, worker_pids)
 
 BUILDING_S = 580  # a first call may have to build
@@ -99,6 +99,22 @@ def test_a_signal_to_the_script_saves_and_stops(set_up, tmp_path, number):
     assert f"== stopped by {number.name}\n" in run.text() and "Traceback" not in run.text()
     assert "Stopped by a signal" in (run_folder(run.text()) / "train.log").read_text()
     assert (run_folder(run.text()) / "checkpoints" / "resumable").exists()
+
+
+def test_a_signal_to_the_pretraining_stops_the_stage_and_begins_no_other(set_up, tmp_path):
+    games = tmp_path / "games"
+    recorded = subprocess.run([BINARY, "eval", "--team_a", "level2", "--team_b", "level4", "--games", "60", "--record_boards",
+                               games / "a.boards"], env=clean_environment(), stdout=subprocess.DEVNULL, timeout=PATIENCE_S)
+    assert recorded.returncode == 0
+    with starter(tmp_path) as start:
+        run = start([SOURCE / "launch" / "pretrain.sh"], NPROC=2, GAMES=games, OUT=tmp_path / "out")
+        run.wait_for(r"\[Epoch 001\]")
+        pids = descendants(run.popen.pid)
+        run.popen.terminate()
+        assert run.wait() == 75, run.text()
+        wait_until_gone(pids, 1)
+    assert "Stopped by a signal in epoch" in run.text() and "mask_predictor" not in run.text()
+    assert (tmp_path / "out" / "tokenizer_last.pth").exists()
 
 
 def test_a_signal_while_torchrun_starts_begins_nothing(set_up, tmp_path):

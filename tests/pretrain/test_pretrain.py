@@ -7,12 +7,14 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
 import torch
 
-from processes import BINARY, BUILD, DATA, PATIENCE_S, TINY, call, clean_environment, flags, only_json, run_folder, starter
+from processes import (BINARY, BUILD, DATA, PATIENCE_S, SOURCE, STARTER, TINY, call, clean_environment, descendants, flags, only_json, run_folder,
+                       starter)
 
 SMALL = {"graph_dim": 8, "codebook_size": 16, "tokens_per_snake": 2, "code_dim": 4, "hidden_dim": 16, "num_encoder_layers": 1,
          "num_decoder_layers": 1, "num_heads": 2, "batch_size": 64, "epochs": 2, "threads": 1, "num_workers": 1, "bucket_mb": 0.002}
@@ -205,6 +207,51 @@ def test_data_that_cannot_be_used_is_reported(games, tmp_path):
     assert "game(s)" in refusal(few, 2)
     assert "rank(s)" in refusal(few, 2, validation_share=0.5, ranks=3)
     assert "pretrain needs --data_path" in call("pretrain", "--stage", "tokenizer").stderr
+
+
+def test_two_pretrainings_do_not_share_an_output(games, tmp_path):
+    settings = SMALL | {"stage": "tokenizer", "data_path": games, "cache_dir": tmp_path / "cache", "save_dir": tmp_path / "run",
+                        "epochs": 10**6}
+    with starter(tmp_path) as start:
+        first = start([BINARY, "pretrain", *flags(settings)])
+        first.wait_for(r"\[Epoch 001\]")
+        second = pretrain("tokenizer", games, tmp_path / "run")
+        assert second.returncode == 4 and "another process" in second.stderr and "another --save_dir" in second.stderr
+        first.popen.terminate()
+        assert first.wait() == 75, first.text()
+
+
+@pytest.mark.parametrize("command", ["pretrain", "eval"])
+def test_what_torchrun_stops_ends_as_stopped_and_is_not_started_again(command, games, tmp_path):
+    settings = SMALL | {"stage": "tokenizer", "data_path": games, "cache_dir": tmp_path / "cache", "save_dir": tmp_path / "run",
+                        "epochs": 10**6}
+    line = flags(settings) if command == "pretrain" else ["--team_a", "level2", "--team_b", "level2", "--games", "100000000"]
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with starter(tmp_path) as start:
+        run = start([STARTER, "--become", sys.executable, SOURCE / "launch" / "torchrun.py", "--rdzv-backend=c10d",
+                     "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1", "--max-restarts=3", "--nproc_per_node=2", "--no-python",
+                     BINARY, command, *line], TMPDIR=temporary)
+        if command == "pretrain":
+            run.wait_for(r"\[Epoch 001\]")
+        else:
+            until = time.monotonic() + PATIENCE_S
+            while len(descendants(run.popen.pid)) < 2:
+                assert run.popen.poll() is None and time.monotonic() < until, run.text()
+                time.sleep(0.1)
+            time.sleep(2)  # a stop before the games begin ends in the same way
+        run.popen.terminate()
+        assert run.wait() == 75, run.text()
+    assert "stopped by SIGTERM" in run.text() and "not all ranks ended well" not in run.text()
+    assert not list(temporary.iterdir()), "torchrun's own folder is removed, too"
+
+
+def test_boards_of_an_earlier_recording_with_more_ranks_are_removed(tmp_path):
+    for left in ("a_1", "a_2", "a_b", "b_1"):
+        (tmp_path / f"{left}.boards").write_text("old")
+    done = call("eval", "--team_a", "level2", "--team_b", "level4", "--games", 2, "--record_boards", tmp_path / "a.boards")
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.boards", "a_b.boards", "b_1.boards"]
 
 
 def test_a_stage_continues_only_what_it_began(tokenizer, games, tmp_path):

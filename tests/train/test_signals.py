@@ -278,3 +278,17 @@ def test_playing_is_progress(start, tmp_path):
     settings = TINY | {"runs_dir": tmp_path, "dist_timeout": 4, "batch_size": 1000, "episode_length": 32, "checkpoint_interval": 0}
     slow = start([PROBE, "run", "slow", 24, 0, *flags(settings)])  # six seconds without an update
     assert slow.wait() == 0, slow.text()
+
+
+# Shells of other launchers
+
+
+def test_own_ranks_start_in_a_shell_of_srun_and_not_among_several_ranks(tmp_path):
+    shell = {"SLURM_STEP_ID": 0, "SLURM_PROCID": 0, "SLURM_NTASKS": 1, "SLURM_LOCALID": 0, "SLURM_NODEID": 0, "SLURM_JOB_ID": 7,
+             "SLURM_STEP_TASKS_PER_NODE": "1", "SLURM_JOB_NODELIST": "localhost"}
+    done = call("--ddp", "--world_size", 2, *flags(TINY | {"runs_dir": tmp_path}), **shell)
+    assert done.returncode == 0, done.stderr
+    assert sorted(fingerprint(done.stdout)["ranks"]) == [0, 1]
+    several = shell | {"SLURM_NTASKS": 3, "SLURM_STEP_TASKS_PER_NODE": "3"}
+    done = call("--ddp", "--world_size", 2, *flags(TINY | {"runs_dir": tmp_path}), **several)
+    assert done.returncode == 2 and "--world_size 2: this process is already one of the 3 rank(s) of srun" in done.stderr

@@ -27,9 +27,10 @@ using JobAction = nlohmann::json (*)(const nlohmann::json& settings, const dist:
 std::vector<nlohmann::json> run_jobs(const std::vector<Job>& jobs);
 
 /// Called in the started process: does the job, or starts its ranks, and writes rank 0's result to
-/// `result_file`. `arguments` are the whole command line, for the ranks.
-int do_job(JobAction action, int ranks, const std::string& settings, const std::string& result_file,
-           const std::vector<std::string>& arguments);
+/// `result_file`. `parent` is the process that started the job; it ends with that. `arguments` are the whole command
+/// line, for the ranks.
+int do_job(JobAction action, int ranks, int parent, const std::string& settings,
+           const std::string& result_file, const std::vector<std::string>& arguments);
 
 /// Processes that each keep a core busy until this is destroyed, like other users of a shared machine.
 class BusyNeighbours {

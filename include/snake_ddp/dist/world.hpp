@@ -27,6 +27,11 @@ struct World {
   bool torchrun = false;  // started by torchrun; it hides exit codes and restarts ranks
   std::string job;        // SLURM's job number, the same when it is requeued; empty outside of SLURM
   int store_fd = -1;      // a listening socket at master_port inherited from launch_local_ranks; rank 0 only
+
+  /// One process, which may start ranks of its own; also as the only task of `srun --pty`.
+  [[nodiscard]] bool alone() const {
+    return launcher == Launcher::kSingle || (launcher == Launcher::kSlurm && size == 1);
+  }
 };
 
 /// Looks up a variable, null if unset; empty counts as unset. `std::getenv` works.

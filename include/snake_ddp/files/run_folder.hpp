@@ -39,12 +39,14 @@ class NewRun {
 /// Throws  SystemError if the place cannot be listed; a missing place has none.
 std::vector<std::string> run_folders(const std::string& runs_dir, const std::string& game_name);
 
-/// Locks a run's folder for this process, so that no two write into it. Creates train.log if
-/// missing: network file systems lock only files.
-/// Throws  FileError if another process holds the lock. A file system without locks lets every process in.
+/// Locks a run's folder for this process, so that no two write into it. Creates `log` in it if missing: network file
+/// systems lock only files.
+/// Throws  FileError if another process holds the lock; its message ends with `otherwise`, what to do instead of stopping
+///         that one. A file system without locks lets every process in.
 class RunClaim {
  public:
-  explicit RunClaim(const std::string& folder);
+  explicit RunClaim(const std::string& folder, const char* log = "train.log",
+                    const char* otherwise = "start a new run with --resume never");
   ~RunClaim();
   RunClaim(const RunClaim&) = delete;
   RunClaim& operator=(const RunClaim&) = delete;
