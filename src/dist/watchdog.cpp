@@ -36,10 +36,10 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
-void Watchdog::tick(const char* where) {
+void Watchdog::tick(const char* where, std::chrono::milliseconds longer) {
   where_.store(where, std::memory_order_relaxed);
   ticks_.fetch_add(1, std::memory_order_relaxed);
-  last_tick_.store(Clock::now().time_since_epoch().count(), std::memory_order_release);
+  last_tick_.store((Clock::now() + longer).time_since_epoch().count(), std::memory_order_release);
 }
 
 void Watchdog::watch() {

@@ -112,11 +112,27 @@ World from_slurm(const Environment& env) {
     w.job = *job;
     const auto number = base::try_number<long>(*job);
     if (!number || *number < 0) throw UsageError(fmt::format("SLURM_JOB_ID='{}' is not a number", *job));
-    w.master_port = static_cast<std::uint16_t>(20000 + *number % 20000);  // below the ephemeral range
+    const long step = base::try_number<long>(lookup(env, "SLURM_STEP_ID").value_or("")).value_or(0);
+    // Below the ephemeral range; the steps of a job may run at the same time.
+    w.master_port = static_cast<std::uint16_t>(20000 + (*number + 7919 * step) % 20000);
   }
   read_master(env, w);
   check_ranks(w, "SLURM_PROCID", "SLURM_NTASKS");
   return w;
+}
+
+// Fields of /proc/PID/stat.
+constexpr int kParent = 4, kStarted = 22;
+
+// Empty if there is no such process.
+std::string stat_field(pid_t process, int field) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string line, value;
+  std::getline(file, line);
+  // The second field, the process's name, may contain blanks and brackets.
+  std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
+  for (int k = 3; k <= field; ++k) fields >> value;
+  return value;
 }
 
 // The batch shell and the shell of an interactive allocation have SLURM_PROCID=0 too; a lone program there would wait
@@ -172,14 +188,12 @@ int slurm_tasks_on_node(std::string_view counts, int node) {
 }
 
 std::string agent_identity() {
-  // The start time is field 22 of stat; the process name before may contain blanks and brackets.
-  const long parent = ::getppid();
-  std::ifstream file(fmt::format("/proc/{}/stat", parent));
-  std::string line, started;
-  std::getline(file, line);
-  std::istringstream fields(line.substr(std::min(line.rfind(')') + 1, line.size())));
-  for (int field = 3; field <= 22; ++field) fields >> started;
-  return fmt::format("{} {} {}", base::host_name(), parent, started);
+  // torchrun gives each rank a session. Below a script that does not exec, this process is not the session's first.
+  const pid_t first = ::getsid(0);
+  const std::string agent =
+      first > 0 && first != ::getpid() ? stat_field(first, kParent) : std::to_string(::getppid());
+  return fmt::format("{} {} {}", base::host_name(), agent,
+                     stat_field(base::try_number<pid_t>(agent).value_or(0), kStarted));
 }
 
 World world_from_env(const Environment& env) {

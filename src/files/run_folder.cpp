@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "snake_ddp/base/error.hpp"
@@ -205,7 +207,10 @@ std::vector<std::string> run_folders(const std::string& runs_dir, const std::str
 
 // Locks the folder and a file in it: network file systems lock only files that are open for writing, and versions
 // before this one lock the folder alone.
-RunClaim::RunClaim(const std::string& folder, const char* log, const char* otherwise) : RunClaim() {
+RunClaim::RunClaim(const std::string& folder, const char* log, const char* otherwise,
+                   std::chrono::milliseconds patience)
+    : RunClaim() {
+  const auto until = std::chrono::steady_clock::now() + patience;
   const auto hold = [&](const std::string& path, int flags) {
     const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
     if (descriptor < 0) throw records::file_error("open", path, errno);
@@ -213,6 +218,10 @@ RunClaim::RunClaim(const std::string& folder, const char* log, const char* other
     while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
       if (errno != EWOULDBLOCK) return;
+      if (std::chrono::steady_clock::now() < until) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        continue;
+      }
       throw base::FileError(fmt::format("{} is being written by another process: stop that one first, or {}",
                                         folder, otherwise));
     }

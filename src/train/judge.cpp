@@ -44,7 +44,8 @@ bool add_up(std::vector<play::MatchResult>& results, bool stopped, base::Deadlin
 std::optional<std::vector<play::MatchResult>> judge_all(const std::vector<Pairing>& pairings,
                                                         play::MatchOptions options,
                                                         dist::DistContext& context,
-                                                        const std::function<bool()>& stopping) {
+                                                        const std::function<bool()>& stopping,
+                                                        const Alive& alive) {
   const auto begin = Clock::now();
   std::vector<play::MatchResult> results;
   const dist::StopWatch stop = context.watch_for_stop(stopping);
@@ -60,6 +61,7 @@ std::optional<std::vector<play::MatchResult>> judge_all(const std::vector<Pairin
   if (context.size() > 1) {
     // Slower ranks need more time, in proportion to their work.
     const auto played = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+    if (alive) alive(played);
     whole = add_up(results, cut, base::Deadline::in(context.deadline().left() + played), context);
   }
   if (!whole) return std::nullopt;
@@ -68,8 +70,8 @@ std::optional<std::vector<play::MatchResult>> judge_all(const std::vector<Pairin
 
 std::optional<play::MatchResult> judge(const rollout::Player& a, const rollout::Player& b,
                                        play::MatchOptions options, dist::DistContext& context,
-                                       const std::function<bool()>& stopping) {
-  const auto results = judge_all({{&a, &b}}, std::move(options), context, stopping);
+                                       const std::function<bool()>& stopping, const Alive& alive) {
+  const auto results = judge_all({{&a, &b}}, std::move(options), context, stopping, alive);
   if (!results) return std::nullopt;
   return results->front();
 }

@@ -82,7 +82,7 @@ const League::Met* League::find_met(const std::string& a, const std::string& b) 
 // Ratings need games between all members: pairs that have not met in a judgement play now. Returns false if
 // a stop was requested.
 bool League::let_members_meet(dist::DistContext& context, const play::MatchOptions& options,
-                              const std::function<bool()>& stopping) {
+                              const Alive& alive, const std::function<bool()>& stopping) {
   std::vector<rollout::Player> players;
   for (const LeagueMember& member : members_) players.push_back(player(member));
   std::vector<Pairing> pairings;
@@ -96,7 +96,7 @@ bool League::let_members_meet(dist::DistContext& context, const play::MatchOptio
     }
   }
   if (pairings.empty()) return true;
-  const auto results = judge_all(pairings, options, context, stopping);
+  const auto results = judge_all(pairings, options, context, stopping, alive);
   if (!results) return false;
   for (std::size_t k = 0; k < results->size(); ++k) {
     const play::MatchResult& r = (*results)[k];
@@ -130,7 +130,7 @@ void League::enter(const nets::NamedTensors& weights, const Judgement& judgement
 }
 
 std::optional<Judgement> League::judge(learners::Learner& learner, std::int64_t episode,
-                                       dist::DistContext& context, const std::function<void()>& alive,
+                                       dist::DistContext& context, const Alive& alive,
                                        const std::function<bool()>& stopping) {
   Judgement judgement;
   judgement.episode = episode;
@@ -138,15 +138,16 @@ std::optional<Judgement> League::judge(learners::Learner& learner, std::int64_t 
   match.games = (options_.games + static_cast<std::int64_t>(members_.size()) - 1) /
                 static_cast<std::int64_t>(members_.size());
   match.seed = options_.seed + static_cast<std::uint64_t>(judgements_ + 1) * 1000003U;
-  match.watch = [&](std::int64_t, const game::State&) { alive(); };
-  if (!let_members_meet(context, match, stopping)) return std::nullopt;
+  match.watch = [&](std::int64_t, const game::State&) { alive({}); };
+  if (!let_members_meet(context, match, alive, stopping)) return std::nullopt;
 
   const rollout::Player self = player(learner.policy(), learner.exported_actor());
   std::vector<rollout::Player> players;
   for (const LeagueMember& member : members_) players.push_back(player(member));
   std::vector<Pairing> pairings;
   for (const rollout::Player& other : players) pairings.push_back({&self, &other});
-  std::optional<std::vector<play::MatchResult>> results = judge_all(pairings, match, context, stopping);
+  std::optional<std::vector<play::MatchResult>> results =
+      judge_all(pairings, match, context, stopping, alive);
   if (!results) return std::nullopt;
   judgement.against = std::move(*results);
   ++judgements_;

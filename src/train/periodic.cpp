@@ -68,16 +68,17 @@ void keep_games(Session& s, const EvaluationGames& games) {
 void evaluate(Session& s, Scheduled& j) {
   s.arena->settle();
   s.watchdog.tick("evaluating");
-  const auto alive = [&](std::int64_t, const game::State&) { s.watchdog.tick("evaluating"); };
+  const auto alive = [&](std::chrono::milliseconds longer) { s.watchdog.tick("evaluating", longer); };
   const rollout::Player self =
       rollout::with_search({std::nullopt, &s.learner->policy(), s.o.sight, false, s.o.mask_fatal},
                            s.o.eval_how, s.o.training, s.learner->exported_actor());
   const rollout::Player rival{s.o.eval_rival, nullptr, {}, false};
-  play::MatchOptions match{s.o.eval_games, static_cast<std::uint64_t>(s.o.seed), true, 0, 1, alive};
+  play::MatchOptions match{s.o.eval_games, static_cast<std::uint64_t>(s.o.seed), true, 0, 1, {}};
+  match.watch = [&](std::int64_t, const game::State&) { alive({}); };
   std::optional<EvaluationGames> games;
   if (s.keeper) games.emplace(match);
   const std::optional<play::MatchResult> played =
-      judge(self, rival, match, s.context, running::stop_requested);
+      judge(self, rival, match, s.context, running::stop_requested, alive);
   if (!played) {
     s.agreed.stop = 1;
     return;
@@ -95,8 +96,8 @@ void evaluate(Session& s, Scheduled& j) {
 }
 
 void judge_league(Session& s, Scheduled& j) {
-  const auto alive = [&] { s.watchdog.tick("judging the league"); };
-  alive();
+  const auto alive = [&](std::chrono::milliseconds longer) { s.watchdog.tick("judging the league", longer); };
+  alive({});
   const std::vector<LeagueMember> before = s.league.members();
   const std::optional<Judgement> judgement =
       s.league.judge(*s.learner, s.agreed.episode, s.context, alive, running::stop_requested);

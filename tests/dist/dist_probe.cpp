@@ -239,6 +239,11 @@ int run(const Arguments& a, int argc, char** argv) {
     write_pid(a, group.rank(), "busy");
     std::this_thread::sleep_for(60s);
   }
+  if (a.scenario == "waits-longer") {
+    dist::Watchdog watchdog(group.rank(), {.step = a.options.timeout, .stop = 1s});
+    watchdog.tick("a long wait", 600s);
+    std::this_thread::sleep_for(3 * a.options.timeout);
+  }
   return base::kExitDone;
 }
 

@@ -490,6 +490,11 @@ def test_a_rank_without_progress_is_ended(start, tmp_path):
     assert re.search(rf"^thread {process.popen.pid} \(dist_probe\):\n(?:  .+\n)*?.*sleep", process.text(), re.M), process.text()
 
 
+def test_a_rank_may_wait_as_long_as_it_said(start):
+    process = start([PROBE, "waits-longer", "--timeout_ms", "1000"])
+    assert process.wait() == 0, process.text()
+
+
 def test_a_rank_that_is_busy_after_a_stop_signal_is_ended(start, tmp_path):
     process = start([PROBE, "stuck", "--timeout_ms", "60000", "--folder", str(tmp_path)])
     os.kill(process_number(tmp_path / "busy.0"), signal.SIGTERM)

@@ -145,6 +145,7 @@ TEST_CASE("a task of srun finds its place in SLURM's variables", "[unit]") {
   CHECK_FALSE(w.agent_store);
   CHECK(w.master_addr == "gpu03");
   CHECK(w.master_port == 20000 + 123456 % 20000);
+  CHECK(world_of(with(kSrun, {{"SLURM_STEP_ID", "2"}})).master_port == 20000 + (123456 + 2 * 7919) % 20000);
   CHECK(world_of(with(kSrun, {{"SLURM_STEP_NODELIST", "b7"}})).master_addr == "b7");
   const World named = world_of(with(kSrun, {{"MASTER_ADDR", "head"}, {"MASTER_PORT", "1234"}}));
   CHECK(named.master_addr == "head");

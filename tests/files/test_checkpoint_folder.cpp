@@ -328,7 +328,7 @@ TEST_CASE("only one process can lock a run's folder", "[unit]") {
   const TemporaryFolder folder;
   {
     const files::RunClaim claim(folder.path().string());
-    CHECK_THROWS_WITH(files::RunClaim(folder.path().string()),
+    CHECK_THROWS_WITH(files::RunClaim(folder.path().string(), "train.log", "x", std::chrono::milliseconds(0)),
                       Catch::Contains("being written by another process"));
   }
   CHECK_NOTHROW(files::RunClaim(folder.path().string()));

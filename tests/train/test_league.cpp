@@ -48,7 +48,7 @@ std::unique_ptr<learners::Learner> untrained(std::uint64_t seed) {
 Judgement judged(League& league, learners::Learner& learner, std::int64_t episode) {
   return league
       .judge(
-          learner, episode, alone(), [] {}, [] { return false; })
+          learner, episode, alone(), [](auto) {}, [] { return false; })
       .value();
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("a judgement that a stop interrupted is played again as if there had b
   for (const int patience : {10, 250, 350}) {
     int asked = 0;
     REQUIRE_FALSE(one.judge(
-        *learner, 20, alone(), [] {}, [&] { return ++asked > patience; }));
+        *learner, 20, alone(), [](auto) {}, [&] { return ++asked > patience; }));
   }
   const Judgement a = judged(one, *learner, 20), b = judged(other, *learner, 20);
   CHECK(a.total.score_a == b.total.score_a);

@@ -672,16 +672,18 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(start, 
         train(**(ENDLESS | {"runs_dir": tmp_path / "whole", "max_episodes": total})))["line"], f"seed {seed}"
 
 
-def test_torchrun_resumes_by_itself_when_a_rank_dies(start, tmp_path):
+@pytest.mark.parametrize("through", ["", '"$@"; exit'], ids=["directly", "a script"])
+def test_torchrun_resumes_by_itself_when_a_rank_dies(through, start, tmp_path):
     settings = ENDLESS | {"eval_interval": 0, "dist_timeout": 20}
-    run = torchrun(start, 2, BINARY, *flags(settings | {"runs_dir": tmp_path}), more=["--max-restarts=3"])
+    program = ["sh", "-c", through, "sh", BINARY] if through else [BINARY]
+    run = torchrun(start, 2, *program, *flags(settings | {"runs_dir": tmp_path / "runs"}), more=["--max-restarts=3"])
     folder = run_folder_when_there(run)
     run.wait_for(r"Checkpoint step (?!0:)\d+: ")
     os.kill(worker_pids(run, 2)[1], signal.SIGKILL)
     run.wait_for(r"\nResumed from checkpoint step [1-9]\d*: (?s:.*)\nCheckpoint step ")
     os.kill(worker_pids(run, 2)[0], signal.SIGTERM)  # torchrun counts that as done
     assert run.wait() == 0, run.text()
-    assert list((tmp_path / "snakes_3v3").iterdir()) == [folder]
+    assert list((tmp_path / "runs" / "snakes_3v3").iterdir()) == [folder]
     assert (folder / "checkpoints" / "resumable").exists() and is_whole(folder)
 
 

@@ -29,12 +29,13 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Reports progress. If no other tick follows within the limit, the process exits with kExitDist, with `where` and the
+  /// Reports progress. If no other tick follows within the limit, and `longer` on top, the process exits with kExitDist, with `where` and the
   /// number of ticks in its message and error file, and without destructors: they would wait for the dead
   /// collective.
   /// Threads     any.
   /// Cost        two stores.
-  void tick(const char* where);  // must outlive the watch: a literal
+  void tick(const char* where,
+            std::chrono::milliseconds longer = {});  // `where` is a literal: it outlives the watch
 
   /// Of the last tick.
   /// Threads     any.

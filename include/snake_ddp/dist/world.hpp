@@ -48,8 +48,8 @@ World world_from_env(const Environment& env);
 /// Throws      as world_from_env.
 World this_world();
 
-/// The process that started this one, uniquely identified: "host process start-time". It stays the same when
-/// torchrun's agent restarts its ranks.
+/// The agent of torchrun that started this rank, also through a script that does not exec, uniquely identified: "host
+/// process start-time". It stays the same when the agent restarts its ranks.
 std::string agent_identity();
 
 /// The first host of a SLURM node list: "n[03-05,7]-ib,login" begins with n03-ib.

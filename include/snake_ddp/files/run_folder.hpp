@@ -1,6 +1,7 @@
 // Where a run keeps its files, and where an earlier run's weights are.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -41,12 +42,14 @@ std::vector<std::string> run_folders(const std::string& runs_dir, const std::str
 
 /// Locks a run's folder for this process, so that no two write into it. Creates `log` in it if missing: network file
 /// systems lock only files.
-/// Throws  FileError if another process holds the lock; its message ends with `otherwise`, what to do instead of stopping
+/// Waits   `patience` for another process, which may be about to end.
+/// Throws  FileError if that still holds the lock; its message ends with `otherwise`, what to do instead of stopping
 ///         that one. A file system without locks lets every process in.
 class RunClaim {
  public:
   explicit RunClaim(const std::string& folder, const char* log = "train.log",
-                    const char* otherwise = "start a new run with --resume never");
+                    const char* otherwise = "start a new run with --resume never",
+                    std::chrono::milliseconds patience = std::chrono::seconds(5));
   ~RunClaim();
   RunClaim(const RunClaim&) = delete;
   RunClaim& operator=(const RunClaim&) = delete;

@@ -14,6 +14,7 @@
 #include "snake_ddp/play/elo.hpp"
 #include "snake_ddp/play/sight.hpp"
 #include "snake_ddp/rollout/player.hpp"
+#include "snake_ddp/train/judge.hpp"
 
 namespace snake_ddp::learners {
 class Learner;
@@ -68,7 +69,7 @@ class League {
   /// Collective  the same on all ranks, whose weights are equal; `alive` is called between steps.
   /// Returns     nothing if `stopping` reported a stop request on any rank; a later call then plays the same games.
   std::optional<Judgement> judge(learners::Learner& learner, std::int64_t episode, dist::DistContext& context,
-                                 const std::function<void()>& alive, const std::function<bool()>& stopping);
+                                 const Alive& alive, const std::function<bool()>& stopping);
 
   /// Everything that a bit-exact continuation needs. Copies; Owner: the caller.
   [[nodiscard]] nets::NamedTensors state() const;
@@ -86,7 +87,7 @@ class League {
 
   [[nodiscard]] rollout::Player player(nets::Policy& policy, const nets::NamedTensors& weights) const;
   [[nodiscard]] rollout::Player player(const LeagueMember& member) const;
-  bool let_members_meet(dist::DistContext& context, const play::MatchOptions& options,
+  bool let_members_meet(dist::DistContext& context, const play::MatchOptions& options, const Alive& alive,
                         const std::function<bool()>& stopping);
   [[nodiscard]] const Met* find_met(const std::string& a, const std::string& b) const;
   [[nodiscard]] std::size_t number_of(const std::string& name) const;
