@@ -87,7 +87,13 @@ set PIP_INDEX_URL to a mirror:
 }
 
 # The cores that this process may use; plain nproc answers with OMP_NUM_THREADS if that is set.
-sd_cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc; }
+sd_cores() {
+  local cores quota
+  cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
+  # A container's limit on time, rounded up to cores.
+  quota=$(awk '$1 != "max" {print int(($1 + $2 - 1) / $2)}' "${SD_CPU_MAX:-/sys/fs/cgroup/cpu.max}" 2>/dev/null) || quota=
+  echo $((${quota:-cores} < cores ? quota : cores))
+}
 
 sd_jobs() {
   local cores memory

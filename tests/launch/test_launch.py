@@ -457,6 +457,8 @@ def test_a_whole_suite_without_one_of_its_kinds_is_red(tmp_path):
     ({"OMP_NUM_THREADS": "1"}, 0, "cores"),
     ({"OMP_NUM_THREADS": "6"}, 0, "cores"),
     ({"CUDA_VISIBLE_DEVICES": "0,1,2,3,4"}, 0, "cores"),
+    ({"CPU_MAX": "50000 100000\n"}, 0, 1),
+    ({"CPU_MAX": "6400000 100000\n"}, 0, "cores"),
     ({"NPROC": "3"}, 0, 3),
     ({}, 4, 4),
     ({"CUDA_VISIBLE_DEVICES": "2,3"}, 4, 2),
@@ -467,9 +469,10 @@ def test_ranks_are_counted_by_what_the_machine_has(tmp_path, variables, gpus, ra
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\n" + "echo 'GPU 0: made up'\n" * gpus)
     tool.chmod(0o755)
+    (tmp_path / "cpu.max").write_text(variables.get("CPU_MAX", "max 100000\n"))
     script = ". launch/setup.sh; sd_ranks; echo $SD_RANKS"
     done = subprocess.run(["bash", "-c", script], cwd=SOURCE, capture_output=True, text=True, timeout=PATIENCE_S,
-                          env=clean_environment(PATH=f"{tmp_path}:{os.environ['PATH']}", **variables))
+                          env=clean_environment(PATH=f"{tmp_path}:{os.environ['PATH']}", SD_CPU_MAX=tmp_path / "cpu.max", **variables))
     assert done.stdout.strip() == str(min(8, len(os.sched_getaffinity(0))) if ranks == "cores" else ranks), done.stderr
 
 

@@ -2,14 +2,20 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace snake_ddp::base {
 
 /// This machine's host name; "unknown-host" if the system does not provide it.
 std::string host_name();
 
-/// Cores that this process may run on, at least 1.
+/// Cores that this process may run on, at least 1; fewer if its control group limits its time.
 int usable_cores();
+
+/// The cores' worth of time that a control group and those above it allow, rounded up; 0 without a limit. `groups` is the text
+/// of /proc/self/cgroup, `root` where version 2 is mounted. In a container the path may be the host's: then the mount's
+/// own limit counts.
+int quota_cores(std::string_view groups, const std::string& root);
 
 /// Main memory that this process occupies, in MiB; 0 if the system does not say.
 double resident_mb();
