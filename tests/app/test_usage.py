@@ -20,7 +20,7 @@ LIBC = ctypes.CDLL(None)
 GAMES = DATA / "games.jsonl.gz"
 ENCODINGS = DATA / "encodings.jsonl.gz"
 ACTOR = DATA / "upstream_actor_2000.pth"
-CHAMPION = SOURCE / "models" / "champion.pth"
+CHAMPION = SOURCE / "models" / "champion_view.pth"
 
 
 def write(path, text):

@@ -11,7 +11,7 @@ import pytest
 import snake_ddp
 
 ROOT = pathlib.Path(os.environ.get("SD_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
-CHAMPION = str(ROOT / "models/champion.pth")
+CHAMPION = str(ROOT / "models/champion_view.pth")
 DATA = ROOT / "tests/data"
 
 

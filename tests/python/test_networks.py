@@ -13,7 +13,7 @@ from processes import DATA, SOURCE, call, only_json
 from snake_ddp import networks, teams
 
 torch.set_num_threads(1)
-CHAMPION = SOURCE / "models" / "champion.pth"
+CHAMPION = SOURCE / "models" / "champion_view.pth"
 
 
 def part(recorded, prefix):

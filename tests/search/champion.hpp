@@ -16,7 +16,7 @@ namespace champion {
 using namespace snake_ddp;
 
 inline const files::NamedTensors& weights() {
-  static const files::NamedTensors all = files::load_state_dict(test_data("../../models/champion.pth"));
+  static const files::NamedTensors all = files::load_state_dict(test_data("../../models/champion_view.pth"));
   return all;
 }
 
@@ -24,7 +24,7 @@ inline constexpr encode::ObsKind kSees = encode::ObsKind::kView;
 inline play::Sight sight() { return {kSees, encode::no_scaling()}; }
 
 inline const search::QWeights& net() {
-  static const search::QWeights all = rollout::search_weights(weights(), "champion.pth");
+  static const search::QWeights all = rollout::search_weights(weights(), "champion_view.pth");
   return all;
 }
 
@@ -37,7 +37,7 @@ inline play::MakeMover searching(const search::Spec& spec) {
 /// Its bare policy, as matches play it.
 inline play::MakeMover bare() {
   static const std::unique_ptr<nets::Policy> policy =
-      nets::make_policy(weights(), nets::Head::kIdentity, "champion.pth");
+      nets::make_policy(weights(), nets::Head::kIdentity, "champion_view.pth");
   return rollout::mover({std::nullopt, policy.get(), sight(), false, true});
 }
 

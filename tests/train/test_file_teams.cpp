@@ -19,7 +19,7 @@ namespace {
 
 using namespace snake_ddp;
 
-const std::string kChampion = test_data("../../models/champion.pth");
+const std::string kChampion = test_data("../../models/champion_view.pth");
 
 train::TrainOptions options_against(const std::string& mix) {
   train::TrainOptions o;

@@ -23,7 +23,7 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from processes import (BINARY, BUILD, SOURCE, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder, starter,
                        suspend, torchrun, wait_until_gone, wait_until_listening, worker_pids)
 
-CHAMPION = SOURCE / "models" / "champion.pth"
+CHAMPION = SOURCE / "models" / "champion_view.pth"
 LEARNERS = only_json(call("info", "--json").stdout)["learners"]
 # Every part of the state matters here: windows of n steps, decaying epsilon, a slower actor, a full replay.
 RUN = TINY | {"max_episodes": 12, "n_step": 3, "actor_interval": 2, "buffer_size": 600, "checkpoint_interval": 2,
