@@ -49,7 +49,7 @@ if [ ! -d "$games" ]; then
   mv "$games.part" "$games"
 fi
 shape=(--hidden_dim 64 --num_encoder_layers 2 --num_decoder_layers 2)
-data=(--data_path "$games" --save_dir "$out" --view_radius "$radius")
+data=(--data_path "$games" --cache_dir "$out/cache" --save_dir "$out" --view_radius "$radius")
 start pretrain --stage tokenizer "${data[@]}"
 start pretrain --stage mask_predictor "${data[@]}" "${shape[@]}"
 start train --algo qmix --obs window --view_radius "$radius" --tokens "$out" "$@"

@@ -115,6 +115,7 @@ def test_a_signal_to_the_pretraining_stops_the_stage_and_begins_no_other(set_up,
         wait_until_gone(pids, 1)
     assert "Stopped by a signal in epoch" in run.text() and "mask_predictor" not in run.text()
     assert (tmp_path / "out" / "tokenizer_last.pth").exists()
+    assert list((tmp_path / "out" / "cache").glob("*.boards")), "nothing is written elsewhere"
 
 
 def test_a_signal_while_torchrun_starts_begins_nothing(set_up, tmp_path):
