@@ -16,8 +16,8 @@ import time
 
 import pytest
 
-from processes import (BINARY, BUILD, PATIENCE_S, SOURCE, TINY, clean_environment, descendants, fingerprint, flags, has_become, only_json, run_folder,
-                       starter, wait_until_gone, worker_pids)
+from processes import (BINARY, BUILD, PATIENCE_S, SOURCE, TINY, clean_environment, descendants, fingerprint, flags, has_become, only_json,
+                       run_folder, starter, wait_until_gone, worker_pids)
 
 BUILDING_S = 580  # a first call may have to build
 
@@ -276,6 +276,68 @@ def test_the_script_passes_the_machines_to_torchrun(tree, variables, reported):
     done = run_faked(tree, MASTER_ADDR="node-a", **variables)
     assert reported in done.stdout.splitlines()[-1] if done.returncode == 0 else reported in done.stderr, done
     assert done.returncode == (1 if "is not" in reported else 0)
+
+
+# Stands for torchrun with its ranks. The call that contains $HANGS goes on until SIGTERM.
+STAGES = """#!/bin/sh
+echo "$*" >>calls
+for word; do
+  [ "$before" != --record_boards ] || { mkdir -p "$(dirname "$word")"; echo boards >"$word"; }
+  before=$word
+done
+case "$*" in *"$HANGS"*) ;; *) exit 0 ;; esac
+trap 'exit $ON_STOP' TERM
+echo $$ >hangs
+while :; do sleep 0.05; done
+"""
+
+
+def pretrains(tree, start, hangs, number=None, on_stop=75):
+    """Runs pretrain.sh and sends it a signal while a stage hangs. Returns its exit code and the stages that it
+    started."""
+    run = start([tree / "launch" / "pretrain.sh"], PATH=f"{tree.parent / 'tools'}:/usr/bin:/bin", HANGS=hangs, ON_STOP=on_stop)
+    until = time.monotonic() + PATIENCE_S
+    if number:
+        while not (tree / "hangs").exists() or not (tree / "hangs").read_text():
+            assert run.popen.poll() is None and time.monotonic() < until, run.text()
+            time.sleep(0.02)
+        run.popen.send_signal(number)
+    code = run.wait()
+    if number:
+        wait_until_gone([int((tree / "hangs").read_text())], 1)
+    calls = (tree / "calls").read_text().splitlines()
+    (tree / "calls").unlink()
+    return code, [re.search(r"\w+(?=\.boards)|(?<=--stage )\w+|(?<=snake_ddp )train", call)[0] for call in calls]
+
+
+@pytest.fixture
+def staged(tree):
+    fake(tree, "dpkg-query", INSTALLED)
+    fake(tree, "python3", VENV + "exit 0")
+    fake(tree, "cmake", "mkdir -p build/release; touch build/release/build.ninja")
+    fake(tree, "ninja", "exit 0")
+    (tree / "snake_ddp").write_text(STAGES)
+    (tree / "snake_ddp").chmod(0o755)
+    return tree
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1], ids=lambda s: s.name)
+@pytest.mark.parametrize("on_stop", [75, 0], ids=["it stops", "it was done"])
+def test_a_signal_to_pretraining_ends_the_stage_and_starts_no_other(staged, tmp_path, number, on_stop):
+    (staged / "pretrain_games").mkdir()
+    with starter(tmp_path) as start:
+        assert pretrains(staged, start, "--stage tokenizer", number, on_stop) == (75, ["tokenizer"])
+
+
+def test_games_recorded_in_part_are_recorded_again(staged, tmp_path):
+    with starter(tmp_path) as start:
+        assert pretrains(staged, start, "level2_territory.boards", signal.SIGTERM) == (75, ["level2_level4", "level2_territory"])
+        assert pretrains(staged, start, "nothing") == (0, ["level2_level4", "level2_territory", "evasion_territory", "tokenizer",
+                                                           "mask_predictor", "train"])
+        assert pretrains(staged, start, "nothing") == (0, ["tokenizer", "mask_predictor", "train"])
+    assert {path.name for path in (staged / "pretrain_games").iterdir()} == {
+        "level2_level4.boards", "level2_territory.boards", "evasion_territory.boards"}
+    assert not (staged / "pretrain_games.part").exists()
 
 
 def test_a_second_call_waits_and_a_call_from_within_does_not(tree):
