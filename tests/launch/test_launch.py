@@ -520,8 +520,6 @@ def test_a_whole_suite_without_one_of_its_kinds_is_red(tmp_path):
     ({"OMP_NUM_THREADS": "1"}, 0, "cores"),
     ({"OMP_NUM_THREADS": "6"}, 0, "cores"),
     ({"CUDA_VISIBLE_DEVICES": "0,1,2,3,4"}, 0, "cores"),
-    ({"CPU_MAX": "50000 100000\n"}, 0, 1),
-    ({"CPU_MAX": "6400000 100000\n"}, 0, "cores"),
     ({"NPROC": "3"}, 0, 3),
     ({}, 4, 4),
     ({"CUDA_VISIBLE_DEVICES": "2,3"}, 4, 2),
@@ -532,11 +530,26 @@ def test_ranks_are_counted_by_what_the_machine_has(tmp_path, variables, gpus, ra
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\n" + "echo 'GPU 0: made up'\n" * gpus)
     tool.chmod(0o755)
-    (tmp_path / "cpu.max").write_text(variables.get("CPU_MAX", "max 100000\n"))
     script = ". launch/setup.sh; sd_ranks; echo $SD_RANKS"
     done = subprocess.run(["bash", "-c", script], cwd=SOURCE, capture_output=True, text=True, timeout=PATIENCE_S,
-                          env=clean_environment(PATH=f"{tmp_path}:{os.environ['PATH']}", SD_CPU_MAX=tmp_path / "cpu.max", **variables))
+                          env=clean_environment(PATH=f"{tmp_path}:{os.environ['PATH']}", **variables))
     assert done.stdout.strip() == str(min(8, len(os.sched_getaffinity(0))) if ranks == "cores" else ranks), done.stderr
+
+
+@pytest.mark.parametrize("groups, files, cores", [
+    ("0::/a/b", {"a/b/cpu.max": "150000 100000"}, 2),
+    ("0::/a/b", {"a/b/cpu.max": "max 100000", "cpu.max": "100000 100000"}, 1),
+    ("0::/", {"cpu.max": "50000 100000"}, 1),
+    ("5:cpu,cpuacct:/a\n0::/", {"cpu/a/cpu.cfs_quota_us": "-1", "cpu/a/cpu.cfs_period_us": "100000",
+                                "cpu/cpu.cfs_quota_us": "250000", "cpu/cpu.cfs_period_us": "100000"}, 3),
+    ("5:cpuset:/\n0::/", {"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"}, 99)])
+def test_a_quota_of_a_container_counts_as_cores(tmp_path, groups, files, cores):
+    for name, text in ({"proc/self/cgroup": groups} | {f"sys/fs/cgroup/{name}": text for name, text in files.items()}).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", f". launch/setup.sh; env() {{ echo 99; }}; sd_cores {tmp_path}"],
+                          cwd=SOURCE, capture_output=True, text=True, timeout=PATIENCE_S, env=clean_environment())
+    assert done.stdout.strip() == str(cores), done.stderr
 
 
 # README and presets
