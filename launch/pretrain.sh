@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
 # Runs the three stages: tokenizer, mask predictor, QMIX with the predicted tokens under a limited view. Flags go to the
-# last one. After a stop (exit code 75) the same command continues: finished stages are short.
+# last one. After a stop (exit code 75) the same command continues: finished stages are short. With --resume never the last
+# one begins anew.
 #
 #   NPROC=2 GAMES=pretrain_games OUT=pretrained launch/pretrain.sh --max_minutes 20
 #
 #   NPROC    ranks (default: GPUs, else cores, at most 8)
 #   GAMES    folder of recorded games (default: pretrain_games); if it does not exist, 6000 are recorded into it
-#   OUT      output folder (default: pretrained)
+#   OUT      output folder (default: pretrained); the last stage's run is in OUT/runs
 #   RADIUS   cells that a snake sees around its head (default 4)
 set -euo pipefail
-running=
+stopped=
 stop() {  # set-up in progress finishes first
-  if [ -n "$running" ]; then kill -TERM "$running"; else exit 75; fi
+  stopped=yes
+  kill -TERM "${!-}" 2>/dev/null || exit 75  # no stage is running
 }
 trap stop TERM INT HUP USR1
-trap '[ -z "$running" ] || kill -USR2 "$running"' USR2
+trap 'kill -USR2 "${!-}" 2>/dev/null || true' USR2
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . launch/setup.sh
 
@@ -25,19 +27,16 @@ sd_build release snake_ddp
 sd_unlock
 
 sd_ranks
-games=${GAMES:-pretrain_games} out=${OUT:-pretrained} radius=${RADIUS:-4}
+games=${GAMES:-pretrain_games}
+games=${games%/} out=${OUT:-pretrained} radius=${RADIUS:-4}
 
 start() {  # torchrun with one process per rank
-  local code
+  local code=0
+  [ -z "$stopped" ] || exit 75  # the stage before was done before it noticed
   ./snake_ddp --become "$SD_PYTHON" launch/torchrun.py --rdzv-backend=c10d --rdzv-endpoint=127.0.0.1:0 --local-addr=127.0.0.1 \
     --nproc_per_node="$SD_RANKS" --no-python ./snake_ddp "$@" &
-  running=$!
-  while kill -0 "$running" 2>/dev/null; do
-    wait "$running" || true  # a signal ends it early
-  done
-  code=0
-  wait "$running" || code=$?
-  running=
+  while kill -0 $! 2>/dev/null; do wait $! || true; done  # a signal ends the wait early
+  wait $! || code=$?
   [ "$code" = 0 ] || exit "$code"
 }
 
@@ -49,7 +48,7 @@ if [ ! -d "$games" ]; then
   mv "$games.part" "$games"
 fi
 shape=(--hidden_dim 64 --num_encoder_layers 2 --num_decoder_layers 2)
-data=(--data_path "$games" --save_dir "$out" --view_radius "$radius")
+data=(--data_path "$games" --cache_dir "$out/cache" --save_dir "$out" --view_radius "$radius")
 start pretrain --stage tokenizer "${data[@]}"
 start pretrain --stage mask_predictor "${data[@]}" "${shape[@]}"
-start train --algo qmix --obs window --view_radius "$radius" --tokens "$out" "$@"
+start train --runs_dir "$out/runs" --resume auto --algo qmix --obs window --view_radius "$radius" --tokens "$out" "$@"

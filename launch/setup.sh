@@ -86,13 +86,29 @@ set PIP_INDEX_URL to a mirror:
   echo "$wanted $kind" >"$stamp"
 }
 
-# The cores that this process may use; plain nproc answers with OMP_NUM_THREADS if that is set.
+# sd_cores [root]: the cores that this process may use, at most the CPU quota of its cgroup and those above it, rounded up.
+# Plain nproc answers with OMP_NUM_THREADS if that is set.
 sd_cores() {
-  local cores quota
+  local cores kind top path quota period
   cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
-  # A container's limit on time, rounded up to cores.
-  quota=$(awk '$1 != "max" {print int(($1 + $2 - 1) / $2)}' "${SD_CPU_MAX:-/sys/fs/cgroup/cpu.max}" 2>/dev/null) || quota=
-  echo $((${quota:-cores} < cores ? quota : cores))
+  while IFS=: read -r _ kind path; do
+    case ,$kind, in
+      ,,) top=${1-}/sys/fs/cgroup ;;
+      *,cpu,*) top=${1-}/sys/fs/cgroup/cpu ;;
+      *) continue ;;
+    esac
+    path=${path%/}
+    while :; do
+      read -r quota period <<<"$(cd "$top$path" 2>/dev/null && cat cpu.max cpu.cfs_quota_us cpu.cfs_period_us 2>/dev/null | xargs)"
+      if [[ $quota =~ ^[1-9][0-9]*$ && $period =~ ^[1-9][0-9]*$ ]]; then
+        quota=$(((quota + period - 1) / period))
+        cores=$((quota < cores ? quota : cores))
+      fi
+      [ -n "$path" ] || break
+      path=${path%/*}
+    done
+  done < <(cat "${1-}/proc/self/cgroup" 2>/dev/null)
+  echo "$cores"
 }
 
 sd_jobs() {

@@ -107,7 +107,8 @@ std::shared_ptr<data::BoardSetWriter> record_boards(const EvalLine& line, int ra
   const std::filesystem::path path = boards_path(line.record_boards, rank);
   if (path.has_parent_path()) records::make_folders(path.parent_path().string());
   std::error_code ignored;
-  for (int other = ranks; rank == 0 && std::filesystem::remove(boards_path(path, other), ignored);) ++other;
+  for (int other = ranks; rank == 0 && std::filesystem::remove(boards_path(path, other), ignored); ++other)
+    base::tell_error("removed " + boards_path(path, other).string() + ", of a recording by more ranks");
   const auto writer = std::make_shared<data::BoardSetWriter>(path.string(), line.board_interval);
   const auto running = std::make_shared<std::map<std::int64_t, std::vector<game::State>>>();
   match.watch = [=, interval = line.board_interval, before = match.watch](std::int64_t number,

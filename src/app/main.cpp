@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <new>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "snake_ddp/app/command_line.hpp"
@@ -45,15 +44,13 @@ int run(const std::vector<std::string>& arguments) {
   } catch (const std::bad_alloc&) {
     return report("out of memory; lower --buffer_size, --num_envs or the number of ranks",
                   snake_ddp::base::kExitBug, false);
-  } catch (const std::system_error& e) {
-    const bool at_limit = e.code() == std::errc::resource_unavailable_try_again;
-    return report(
-        at_limit ? "cannot start another thread: this user or container has as many as it may have (ulimit "
-                   "-u, pids.max); raise the limit, or start fewer ranks or --threads"
-                 : fmt::format("unexpected error: {}", e.what()),
-        snake_ddp::base::kExitBug, false);
   } catch (const std::exception& e) {
-    return report(std::string("unexpected error: ") + e.what(), snake_ddp::base::kExitBug, false);
+    return report(
+        snake_ddp::base::is_lack_of_threads(e)
+            ? "cannot start another thread: this user or container has as many as it may have (ulimit "
+              "-u, pids.max); raise the limit, or start fewer ranks or --threads"
+            : fmt::format("unexpected error: {}", e.what()),
+        snake_ddp::base::kExitBug, false);
   }
 }
 

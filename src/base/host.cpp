@@ -9,10 +9,29 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
+#include <sstream>
 
 #include "snake_ddp/base/text.hpp"
 
 namespace snake_ddp::base {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kNoQuota = std::numeric_limits<double>::infinity();
+
+// The cores' worth of time of a control group of version 2 or 1.
+double quota_of(const fs::path& group) {
+  double time = 0, period = 0;
+  std::ifstream both(group / "cpu.max");  // "200000 100000", or "max 100000"
+  if (both >> time >> period && time > 0 && period > 0) return time / period;
+  std::ifstream first(group / "cpu.cfs_quota_us"), second(group / "cpu.cfs_period_us");  // -1: no limit
+  if (first >> time && second >> period && time > 0 && period > 0) return time / period;
+  return kNoQuota;
+}
+
+}  // namespace
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -31,18 +50,20 @@ int usable_cores() {
 }
 
 int quota_cores(std::string_view groups, const std::string& root) {
-  const std::size_t begin = groups.find("0::/");  // version 2; it has one line
-  if (begin == std::string_view::npos) return 0;
-  const std::string_view line = groups.substr(begin + 3, groups.find('\n', begin) - begin - 3);
-  double least = 0.0;
-  for (std::filesystem::path group = line;; group = group.parent_path()) {
-    std::ifstream file(root + group.string() + "/cpu.max");  // "200000 100000", or "max 100000"
-    double time = 0.0, period = 0.0;
-    if (file >> time >> period && time > 0.0 && period > 0.0)
-      least = least > 0.0 ? std::min(least, time / period) : time / period;
-    if (!group.has_relative_path()) break;
+  double least = kNoQuota;
+  std::istringstream lines{std::string(groups)};  // number:controllers:path; version 2 has no controllers
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t controllers = line.find(':') + 1, path = line.find(':', controllers) + 1;
+    if (controllers == 0 || path == 0) continue;
+    const std::string of = "," + line.substr(controllers, path - controllers - 1) + ",";
+    if (of != ",," && of.find(",cpu,") == std::string::npos) continue;
+    const fs::path top = of == ",," ? root : root + "/cpu";
+    for (fs::path group = fs::path(line.substr(path)).relative_path();; group = group.parent_path()) {
+      least = std::min(least, quota_of(top / group));
+      if (group.empty()) break;
+    }
   }
-  return static_cast<int>(std::ceil(least));
+  return least < kNoQuota ? static_cast<int>(std::ceil(least)) : 0;
 }
 
 double resident_mb() {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -173,12 +174,29 @@ std::vector<int> first_cores(int count) {
 
 TemporaryFolder::TemporaryFolder() {
   path_ = (std::filesystem::temp_directory_path() / "snake_ddp.bench.XXXXXX").string();
-  if (mkdtemp(path_.data()) == nullptr) throw records::file_error("make the folder", path_, errno);
+  std::array<int, 2> pipe{};
+  if (mkdtemp(path_.data()) == nullptr || pipe2(pipe.data(), O_CLOEXEC) != 0)
+    throw records::file_error("make the folder", path_, errno);
+  lives_ = pipe[1];
+  remover_ = fork();
+  if (remover_ == 0) {
+    setsid();  // a terminal's Ctrl-C ends only the bench
+    dup2(pipe[0], STDIN_FILENO);
+    // A moment after the end of this process, its jobs have ended too.
+    execl("/bin/sh", "sh", "-c", "read -r end; sleep 1; rm -rf -- \"$0\"", path_.c_str(), nullptr);
+    _exit(127);
+  }
+  close(pipe[0]);
 }
 
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;  // what cannot be removed stays in the system's folder for temporary files
   std::filesystem::remove_all(path_, ignored);
+  if (remover_ > 0) {
+    kill(remover_, SIGKILL);
+    waitpid(remover_, nullptr, 0);
+  }
+  close(lives_);
 }
 
 nlohmann::json run_settings(const std::string& config_file) {

@@ -263,6 +263,7 @@ void DistContext::Group::join() {
   } catch (const base::Error&) {
     throw;
   } catch (const std::exception& error) {  // c10d and Gloo throw kinds of their own
+    if (base::is_lack_of_threads(error)) throw;
     throw DistError(prefix + "the store or another rank was lost: " + brief(error), true);
   }
 }

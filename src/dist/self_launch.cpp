@@ -116,9 +116,15 @@ bool is_rank_of_torchrun() {
   return std::getenv("TORCHELASTIC_RUN_ID") != nullptr && std::getenv("RANK") != nullptr;
 }
 
+bool is_ignored(int signal_number) {
+  struct sigaction action {};
+  ::sigaction(signal_number, nullptr, &action);
+  return action.sa_handler == SIG_IGN;
+}
+
 class Ranks {
  public:
-  explicit Ranks(const LaunchLimits& limits) : limits_(limits) {}
+  explicit Ranks(const LaunchLimits& limits) : limits_(limits), hangup_is_ignored_(is_ignored(SIGHUP)) {}
   ~Ranks() {  // not empty only if a rank could not be started
     for (const Rank& r : running_) {
       ::kill(r.pid, SIGKILL);
@@ -140,7 +146,7 @@ class Ranks {
 
   void pass_on(int signal_number) {
     send(signal_number);
-    if (signal_number == SIGUSR2) return;
+    if (signal_number == SIGUSR2 || (signal_number == SIGHUP && hangup_is_ignored_)) return;
     if (!stopping_) suspended_until_ = base::Deadline::in(limits_.suspended_after);
     stopping_ = true;
     if (signal_number == SIGINT && ++interrupts_ == 3) send(SIGKILL);
@@ -229,6 +235,7 @@ class Ranks {
   }
 
   const LaunchLimits limits_;
+  const bool hangup_is_ignored_;  // under nohup
   std::vector<Rank> running_;
   int failed_code_ = 0;
   bool resumable_ = false;

@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from exports import q_network, save_in_run
-from processes import (BINARY, DATA, SOURCE, TINY, call, flags, only_json, ranks_by_hand, run_folder, starter, torchrun)
+from processes import (BINARY, DATA, SOURCE, TINY, call, flags, free_port, only_json, ranks_by_hand, run_folder, starter,
+                       torchrun)
 
 LIBC = ctypes.CDLL(None)
 GAMES = DATA / "games.jsonl.gz"
@@ -297,6 +298,16 @@ def test_help_of_a_learner_shows_only_what_it_uses(tmp_path):
     assert "--algo dqn; train --help shows all" in call("--algo", "dqn", "--help").stdout
     refused(2, "--algo ppo", "ddpg, bicnet", line=["train", "--algo", "ppo", "--help"])
     refused(4, "nowhere.json", line=["train", "--config", "nowhere.json", "--help"])
+
+
+def test_threads_that_cannot_start_are_explained(tmp_path):
+    def no_room_for_stacks():  # which fails as the limit of threads does; root has no such limit
+        resource.setrlimit(resource.RLIMIT_STACK, (1 << 46, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+
+    line = flags(TINY | {"runs_dir": tmp_path})
+    for group in ({}, {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}):
+        done = call(*line, preexec_fn=no_room_for_stacks, **group)
+        assert done.returncode == 1 and "cannot start another thread: " in done.stderr, (done.returncode, done.stderr)
 
 
 def test_flags_that_the_learner_does_not_use(tmp_path):

@@ -5,12 +5,15 @@ import json
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
-from processes import BINARY, BUILD, SOURCE, TINY, call, flags, only_json, run_folder
+from processes import (BINARY, BUILD, PATIENCE_S, SOURCE, TINY, call, descendants, flags, only_json, run_folder, starter,
+                       wait_until_gone)
 
 BENCH = SOURCE / "bench"
 LOOPS = BUILD / "bench" / "loops"
@@ -209,6 +212,24 @@ def test_what_needs_other_programs_says_so(tmp_path):
     done = script(sys.executable, BENCH / "python_reference.py", tmp_path)
     assert done.returncode == 2 and "main_ddp.py" in done.stderr
     assert script(sys.executable, BENCH / "python_reference.py", "--help").returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+def test_a_bench_that_a_signal_ends_leaves_neither_processes_nor_files(tmp_path, number):
+    (tmp_path / "temporary").mkdir()
+    with starter(tmp_path) as start:
+        bench = start([BINARY, "bench", "train", "--ranks", "1", "--busy", "1", "--seconds", "600"], TMPDIR=tmp_path / "temporary")
+        until = time.monotonic() + PATIENCE_S
+        while len(mine := [pid for pid in descendants(bench.popen.pid) if os.getpgid(pid) == bench.popen.pid]) < 2:
+            assert bench.popen.poll() is None and time.monotonic() < until, bench.text()
+            time.sleep(0.001)
+        assert any((tmp_path / "temporary").iterdir())
+        bench.popen.send_signal(number)  # the job's program has hardly begun
+        assert bench.wait() == -number
+        wait_until_gone(mine, 60)
+        while any((tmp_path / "temporary").iterdir()):
+            assert time.monotonic() < until
+            time.sleep(0.05)
 
 
 def test_every_learner_has_its_products_in_the_update_bench():

@@ -454,6 +454,19 @@ def test_our_launcher_kills_all_ranks_after_the_third_interrupt(start, tmp_path)
     assert not any(is_alive(p) for p in pids)
 
 
+def test_a_hangup_that_is_ignored_is_no_request_to_stop(start, tmp_path):
+    run = start(["nohup", PROBE, "for-ever", "--launch", "2", "--folder", tmp_path, "--timeout_ms", "60000",
+                 "--suspended_after_ms", "200"])
+    for r in range(2):
+        process_number(tmp_path / f"busy.{r}")
+    run.popen.send_signal(signal.SIGHUP)
+    pid = process_number(tmp_path / "pid.1")
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(1)
+    os.kill(pid, signal.SIGCONT)
+    assert run.popen.poll() is None and is_alive(pid), run.text()
+
+
 def test_our_launcher_forwards_stop_signals(start, tmp_path):
     run, pids = launched(start, tmp_path, 2, "stop")
     for r in range(2):

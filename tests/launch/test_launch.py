@@ -16,8 +16,8 @@ import time
 
 import pytest
 
-from processes import (BINARY, BUILD, PATIENCE_S, SOURCE, TINY, clean_environment, descendants, fingerprint, flags, has_become, only_json, run_folder,
-                       starter, wait_until_gone, worker_pids)
+from processes import (BINARY, BUILD, PATIENCE_S, SOURCE, TINY, clean_environment, descendants, fingerprint, flags, has_become, only_json,
+                       run_folder, starter, wait_until_gone, worker_pids)
 
 BUILDING_S = 580  # a first call may have to build
 
@@ -115,6 +115,7 @@ def test_a_signal_to_the_pretraining_stops_the_stage_and_begins_no_other(set_up,
         wait_until_gone(pids, 1)
     assert "Stopped by a signal in epoch" in run.text() and "mask_predictor" not in run.text()
     assert (tmp_path / "out" / "tokenizer_last.pth").exists()
+    assert list((tmp_path / "out" / "cache").glob("*.boards")), "nothing is written elsewhere"
 
 
 def test_a_signal_while_torchrun_starts_begins_nothing(set_up, tmp_path):
@@ -275,6 +276,68 @@ def test_the_script_passes_the_machines_to_torchrun(tree, variables, reported):
     done = run_faked(tree, MASTER_ADDR="node-a", **variables)
     assert reported in done.stdout.splitlines()[-1] if done.returncode == 0 else reported in done.stderr, done
     assert done.returncode == (1 if "is not" in reported else 0)
+
+
+# Stands for torchrun with its ranks. The call that contains $HANGS goes on until SIGTERM.
+STAGES = """#!/bin/sh
+echo "$*" >>calls
+for word; do
+  [ "$before" != --record_boards ] || { mkdir -p "$(dirname "$word")"; echo boards >"$word"; }
+  before=$word
+done
+case "$*" in *"$HANGS"*) ;; *) exit 0 ;; esac
+trap 'exit $ON_STOP' TERM
+echo $$ >hangs
+while :; do sleep 0.05; done
+"""
+
+
+def pretrains(tree, start, hangs, number=None, on_stop=75):
+    """Runs pretrain.sh and sends it a signal while a stage hangs. Returns its exit code and the stages that it
+    started."""
+    run = start([tree / "launch" / "pretrain.sh"], PATH=f"{tree.parent / 'tools'}:/usr/bin:/bin", HANGS=hangs, ON_STOP=on_stop)
+    until = time.monotonic() + PATIENCE_S
+    if number:
+        while not (tree / "hangs").exists() or not (tree / "hangs").read_text():
+            assert run.popen.poll() is None and time.monotonic() < until, run.text()
+            time.sleep(0.02)
+        run.popen.send_signal(number)
+    code = run.wait()
+    if number:
+        wait_until_gone([int((tree / "hangs").read_text())], 1)
+    calls = (tree / "calls").read_text().splitlines()
+    (tree / "calls").unlink()
+    return code, [re.search(r"\w+(?=\.boards)|(?<=--stage )\w+|(?<=snake_ddp )train", call)[0] for call in calls]
+
+
+@pytest.fixture
+def staged(tree):
+    fake(tree, "dpkg-query", INSTALLED)
+    fake(tree, "python3", VENV + "exit 0")
+    fake(tree, "cmake", "mkdir -p build/release; touch build/release/build.ninja")
+    fake(tree, "ninja", "exit 0")
+    (tree / "snake_ddp").write_text(STAGES)
+    (tree / "snake_ddp").chmod(0o755)
+    return tree
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1], ids=lambda s: s.name)
+@pytest.mark.parametrize("on_stop", [75, 0], ids=["it stops", "it was done"])
+def test_a_signal_to_pretraining_ends_the_stage_and_starts_no_other(staged, tmp_path, number, on_stop):
+    (staged / "pretrain_games").mkdir()
+    with starter(tmp_path) as start:
+        assert pretrains(staged, start, "--stage tokenizer", number, on_stop) == (75, ["tokenizer"])
+
+
+def test_games_recorded_in_part_are_recorded_again(staged, tmp_path):
+    with starter(tmp_path) as start:
+        assert pretrains(staged, start, "level2_territory.boards", signal.SIGTERM) == (75, ["level2_level4", "level2_territory"])
+        assert pretrains(staged, start, "nothing") == (0, ["level2_level4", "level2_territory", "evasion_territory", "tokenizer",
+                                                           "mask_predictor", "train"])
+        assert pretrains(staged, start, "nothing") == (0, ["tokenizer", "mask_predictor", "train"])
+    assert {path.name for path in (staged / "pretrain_games").iterdir()} == {
+        "level2_level4.boards", "level2_territory.boards", "evasion_territory.boards"}
+    assert not (staged / "pretrain_games.part").exists()
 
 
 def test_a_second_call_waits_and_a_call_from_within_does_not(tree):
@@ -457,8 +520,6 @@ def test_a_whole_suite_without_one_of_its_kinds_is_red(tmp_path):
     ({"OMP_NUM_THREADS": "1"}, 0, "cores"),
     ({"OMP_NUM_THREADS": "6"}, 0, "cores"),
     ({"CUDA_VISIBLE_DEVICES": "0,1,2,3,4"}, 0, "cores"),
-    ({"CPU_MAX": "50000 100000\n"}, 0, 1),
-    ({"CPU_MAX": "6400000 100000\n"}, 0, "cores"),
     ({"NPROC": "3"}, 0, 3),
     ({}, 4, 4),
     ({"CUDA_VISIBLE_DEVICES": "2,3"}, 4, 2),
@@ -469,11 +530,26 @@ def test_ranks_are_counted_by_what_the_machine_has(tmp_path, variables, gpus, ra
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\n" + "echo 'GPU 0: made up'\n" * gpus)
     tool.chmod(0o755)
-    (tmp_path / "cpu.max").write_text(variables.get("CPU_MAX", "max 100000\n"))
     script = ". launch/setup.sh; sd_ranks; echo $SD_RANKS"
     done = subprocess.run(["bash", "-c", script], cwd=SOURCE, capture_output=True, text=True, timeout=PATIENCE_S,
-                          env=clean_environment(PATH=f"{tmp_path}:{os.environ['PATH']}", SD_CPU_MAX=tmp_path / "cpu.max", **variables))
+                          env=clean_environment(PATH=f"{tmp_path}:{os.environ['PATH']}", **variables))
     assert done.stdout.strip() == str(min(8, len(os.sched_getaffinity(0))) if ranks == "cores" else ranks), done.stderr
+
+
+@pytest.mark.parametrize("groups, files, cores", [
+    ("0::/a/b", {"a/b/cpu.max": "150000 100000"}, 2),
+    ("0::/a/b", {"a/b/cpu.max": "max 100000", "cpu.max": "100000 100000"}, 1),
+    ("0::/", {"cpu.max": "50000 100000"}, 1),
+    ("5:cpu,cpuacct:/a\n0::/", {"cpu/a/cpu.cfs_quota_us": "-1", "cpu/a/cpu.cfs_period_us": "100000",
+                                "cpu/cpu.cfs_quota_us": "250000", "cpu/cpu.cfs_period_us": "100000"}, 3),
+    ("5:cpuset:/\n0::/", {"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"}, 99)])
+def test_a_quota_of_a_container_counts_as_cores(tmp_path, groups, files, cores):
+    for name, text in ({"proc/self/cgroup": groups} | {f"sys/fs/cgroup/{name}": text for name, text in files.items()}).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", f". launch/setup.sh; env() {{ echo 99; }}; sd_cores {tmp_path}"],
+                          cwd=SOURCE, capture_output=True, text=True, timeout=PATIENCE_S, env=clean_environment())
+    assert done.stdout.strip() == str(cores), done.stderr
 
 
 # README and presets

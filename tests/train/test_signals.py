@@ -280,6 +280,12 @@ def test_playing_is_progress(start, tmp_path):
     assert slow.wait() == 0, slow.text()
 
 
+def test_waiting_for_a_slower_rank_that_judges_is_no_lack_of_progress(start):
+    ranks = ranks_by_hand(start, 2, "judge", program=PROBE)
+    assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text()
+    assert all(rank.took_s > 3 for rank in ranks), "one second longer than the faster one's games"
+
+
 # Shells of other launchers
 
 

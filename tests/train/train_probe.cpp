@@ -3,6 +3,7 @@
 //   act HEAD ACTOR OBS OUT    the outputs of an actor's file for raw features [B, 3, D]
 //   run DEED STEP PATIENCE_MS --flag value ...   trains, and does one of these after that many steps of one board: "stop"
 //       sends itself SIGTERM, "stall" makes no progress any more, "slow" sleeps a quarter of a second after each step until then
+//   judge                     two blocks of games, the second rank's slower by more than its watchdog's limit
 //   learner SEED HIDDEN OBS OUT   the outputs of a fresh learner's policy for the same features scaled, as in training
 //   perturb RANK UPDATES NAME VALUE ...   trains with these settings; on one rank a weight changes by itself after so many
 //                             updates; "spoil" likewise: it is no number any more
@@ -23,12 +24,14 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/config/fields.hpp"
 #include "snake_ddp/dist/context.hpp"
+#include "snake_ddp/dist/watchdog.hpp"
 #include "snake_ddp/encode/scaling.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
+#include "snake_ddp/train/judge.hpp"
 #include "snake_ddp/train/loop.hpp"
 #include "snake_ddp/train/options.hpp"
 #include "spied_learner.hpp"
@@ -157,6 +160,26 @@ int train_with(const std::vector<std::string>& a) {
   return train::run_training(options, world, watch, std::chrono::milliseconds(std::stoll(a.at(3))));
 }
 
+void judge_slowly() {
+  dist::Options group_options;
+  group_options.fingerprint = "train_probe";
+  group_options.device = "cpu";
+  dist::DistContext group(dist::this_world(), group_options);
+  dist::Watchdog watchdog(group.rank(), {.step = std::chrono::seconds(1)});
+  const train::Alive alive = [&](std::chrono::milliseconds longer) { watchdog.tick("judging", longer); };
+  play::MatchOptions match{2 * play::kBlock, 1, true, 0, 1, {}};
+  match.watch = [&](std::int64_t game, const game::State&) {
+    alive({});
+    if (game % play::kBlock == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10 + 8 * group.rank()));
+  };
+  const rollout::Player player{agents::Opponent::kLevel0, nullptr, {}, false};
+  SD_CHECK(train::judge(
+               player, player, match, group, [] { return false; }, alive)
+               .has_value(),
+           "nothing stops it");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -164,11 +187,12 @@ int main(int argc, char** argv) {
   try {
     const std::string& mode = arguments.at(0);
     SD_CHECK(mode == "union" || mode == "act" || mode == "learner" || mode == "perturb" || mode == "spoil" ||
-                 mode == "run",
+                 mode == "run" || mode == "judge",
              "unknown mode " + mode);
     if (mode == "perturb") return train_perturbed(arguments, 0.5);
     if (mode == "spoil") return train_perturbed(arguments, std::numeric_limits<double>::quiet_NaN());
     if (mode == "run") return train_with(arguments);
+    if (mode == "judge") judge_slowly();
     if (mode == "union") learn_union(arguments);
     if (mode == "act") act(arguments);
     if (mode == "learner") play_scaled(arguments);

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace snake_ddp::base {
 
@@ -48,6 +49,12 @@ struct FileError : Error {
 struct Stopped : Error {
   explicit Stopped(const std::string& message) : Error(kExitResumable, message) {}
 };
+
+/// Whether this is what std::thread throws at the limit of processes and threads.
+inline bool is_lack_of_threads(const std::exception& error) {
+  const auto* from_system = dynamic_cast<const std::system_error*>(&error);
+  return from_system != nullptr && from_system->code() == std::errc::resource_unavailable_try_again;
+}
 
 /// One of our invariants does not hold.
 struct Bug : Error {

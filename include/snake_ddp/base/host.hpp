@@ -13,7 +13,7 @@ std::string host_name();
 int usable_cores();
 
 /// The cores' worth of time that a control group and those above it allow, rounded up; 0 without a limit. `groups` is the text
-/// of /proc/self/cgroup, `root` where version 2 is mounted. In a container the path may be the host's: then the mount's
+/// of /proc/self/cgroup, `root` where version 2 is mounted, and version 1's `cpu` below. In a container the path may be the host's: then the mount's
 /// own limit counts.
 int quota_cores(std::string_view groups, const std::string& root);
 

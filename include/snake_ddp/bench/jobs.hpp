@@ -49,7 +49,8 @@ class BusyNeighbours {
 /// Throws      UsageError when there are fewer.
 std::vector<int> first_cores(int count);
 
-/// A folder for a bench's files; the destructor removes it with its contents.
+/// A folder for a bench's files; the destructor removes it with its contents. If a signal ends this process before, another
+/// one does, which waits for that.
 class TemporaryFolder {
  public:
   /// Throws      FileError.
@@ -61,6 +62,8 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+  int remover_ = -1;
+  int lives_ = -1;  // the end of a pipe that this process alone has open
 };
 
 /// Settings of a run as they travel to a job: the reference's schedule, or those of a configuration file.
