@@ -37,7 +37,7 @@ void load_weights(const TrainOptions& o, const FeatureMap& map, learners::Learne
     const files::SavedWeights file = files::load_weights(path);
     const auto record = read_actor_record(file, path);  // a contradiction is an error
     if (record && record->obs != o.obs) {
-      throw base::UsageError(
+      throw base::FileError(
           fmt::format("{} was trained with --obs {}, this run has --obs {}", path, record->obs, o.obs));
     }
     const files::NamedTensors& raw = file.weights;

@@ -83,7 +83,7 @@ def test_training_continues_from_saved_weights(run, tmp_path):
     assert saved and all(torch.equal(weights[name], before[name]) for weights in saved for name in before)
     other = call(*flags(SMALL | {"obs": "view", "runs_dir": folder.parents[1], "load_model": True, "load_model_run": number,
                                  "load_model_run_episode": episode}))
-    assert other.returncode == 2 and "--obs ahead, this run has --obs view" in other.stderr
+    assert other.returncode == 4 and "--obs ahead, this run has --obs view" in other.stderr
 
 
 def test_a_few_hundred_updates_beat_random_snakes(tmp_path):
