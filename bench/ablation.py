@@ -59,6 +59,7 @@ OF_DQN = {
     "n_step_1": ("1-step returns instead of 3", {"n_step": 1}),
     "n_step_5": ("5-step returns", {"n_step": 5}),
     "no_layer_norm": ("no layer norm", {"layer_norm": False}),
+    "no_symmetry": ("weights without mirror symmetry", {"mirror_symmetric": False}),
     "hidden_128": ("half as wide", {"hidden_size": 128}),
     "self_only": ("plays only against itself", {"opponent_mix": "self"}),
     "level2_only": ("plays only against level 2", {"opponent_mix": "level2"}),

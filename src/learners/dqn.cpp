@@ -44,7 +44,7 @@ class Dqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
 std::vector<LearnerEntry> dqn_entries() {
   const LearnerEntry dqn = {.name = "dqn",
                             .make = make<Dqn>,
-                            .flags = flags_of<NetFlags, TargetFlags, LayerNormFlags>,
+                            .flags = flags_of<NetFlags, TargetFlags, LayerNormFlags, MirrorFlags>,
                             .n_step = true,
                             .device_boards = true,
                             .cuda_graphs = true,
@@ -53,6 +53,7 @@ std::vector<LearnerEntry> dqn_entries() {
                             .searches = true};
   LearnerEntry qmix = dqn, vdn = dqn;
   qmix.name = "qmix", vdn.name = "vdn";
+  qmix.flags = flags_of<NetFlags, TargetFlags, LayerNormFlags>;  // its mixing network has no symmetry
   return {dqn, qmix, vdn};
 }
 

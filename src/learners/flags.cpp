@@ -24,6 +24,12 @@ config::Fields LayerNormFlags::fields() {
   return under(kLearning, {flag("layer_norm", &layer_norm, "layer norm in the critic or Q-network")});
 }
 
+config::Fields MirrorFlags::fields() {
+  return under(kLearning, {flag("mirror_symmetric", &mirror_symmetric,
+                                "weights under which mirrored situations have mirrored values; for --obs "
+                                "window, view and ahead")});
+}
+
 config::Fields ActorFlags::fields() {
   return config::joined(
       {under(kPython,
@@ -46,7 +52,7 @@ config::Fields WindowFlags::fields() {
 
 config::Fields SharedFlags::shared_fields() {
   return config::joined({NetFlags::fields(), TargetFlags::fields(), LayerNormFlags::fields(),
-                         ActorFlags::fields(), WindowFlags::fields()});
+                         MirrorFlags::fields(), ActorFlags::fields(), WindowFlags::fields()});
 }
 
 }  // namespace snake_ddp::learners

@@ -90,7 +90,7 @@ class Pqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
 std::vector<LearnerEntry> pqn_entries() {
   const LearnerEntry pqn = {.name = "pqn",
                             .make = make<Pqn>,
-                            .flags = flags_of<NetFlags, PqnFlags>,
+                            .flags = flags_of<NetFlags, MirrorFlags, PqnFlags>,
                             .feed = Feed::kRollout,
                             .searches = true};
   LearnerEntry pqn_vdn = pqn;

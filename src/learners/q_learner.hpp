@@ -5,13 +5,16 @@
 #include <c10/core/GradMode.h>
 
 #include <optional>
+#include <type_traits>
 #include <vector>
 
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/columns.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/trainee.hpp"
 #include "snake_ddp/nets/mixer.hpp"
 #include "snake_ddp/nets/mlp.hpp"
+#include "snake_ddp/nets/mlp_mirror.hpp"
 #include "snake_ddp/nets/net_policies.hpp"
 
 namespace snake_ddp::learners {
@@ -43,7 +46,6 @@ class QLearner : public Learner {
     return columns_up_to(last_column_, options_.features);
   }
   [[nodiscard]] at::Tensor measured() const override;
-  void state_changed() override {}
 
  protected:
   QLearner(const LearnerOptions& options, Value value, Column last_column);
@@ -87,7 +89,14 @@ class QLearnerWith : public QLearner {
                std::optional<Net> follower)
       : QLearner(options, value, last_column),
         q_(options, options.c_lr, options.seed, std::move(fresh), std::move(follower)),
-        policy_(q_.net) {}
+        policy_(q_.net) {
+    if (!options.mirror_symmetric) return;
+    if constexpr (kMayMirror) {
+      mirror_.emplace(q_.net, options.mirrored_features, options.mirrored_moves);
+      mirror_->make_symmetric(q_.net.parameters().flat());
+      q_.start();
+    }
+  }
 
   [[nodiscard]] nets::Policy& policy() override { return policy_; }
   void scale_rates(double factor) override {
@@ -114,13 +123,18 @@ class QLearnerWith : public QLearner {
   /// For files without a target: it starts as a copy of the network that was read.
   void start_from_exported() override {
     const c10::NoGradGuard no_grad;
+    check_symmetry();
     if (!mixing_) return q_.adam.reset();
     q_.start();
     mixing_->start();
   }
+  void state_changed() override { check_symmetry(); }
 
  protected:
   void step(const Average& average) {
+    if constexpr (kMayMirror) {
+      if (mirror_) mirror_->average(q_.gradient.flat());
+    }
     q_.step(average);
     norm_ = q_.norm;
     if (mixing_) mixing_->step(average);
@@ -129,7 +143,19 @@ class QLearnerWith : public QLearner {
   Trainee<Net> q_;
 
  private:
+  static constexpr bool kMayMirror = std::is_same_v<Net, nets::Mlp>;
+
+  // Gradients keep a symmetry, but do not make one.
+  void check_symmetry() {
+    if constexpr (kMayMirror) {
+      if (mirror_ && !mirror_->is_symmetric(q_.net.parameters().flat()))
+        throw base::FileError(
+            "not symmetric under reflections: train it without --mirror_symmetric");
+    }
+  }
+
   NetPolicy policy_;
+  std::optional<nets::MlpMirror> mirror_;
 };
 
 }  // namespace snake_ddp::learners

@@ -277,6 +277,8 @@ void check_together(const TrainOptions& options) {
            o.view_radius, encode::kLeastRadius)},
       {o.sight.graphs && o.view_radius == 0,
        "--tokens is for a limited view: set --view_radius and --obs window"},
+      {o.mirror_symmetric && (!encode::is_view(o.sight.kind) || o.sight.graphs || o.hidden_size % 2 != 0),
+       "--mirror_symmetric is for --obs window, view or ahead without --tokens, and an even --hidden_size"},
       {o.sight.graphs && o.league, "--tokens has no league: its frozen copies would need the tokens, too"},
       {o.sight.graphs && o.records_updates, "--cuda_graph on is for updates without --tokens"},
       {o.on_device && o.record_interval > 0,

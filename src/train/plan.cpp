@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/running/ranks.hpp"
@@ -123,6 +124,10 @@ learners::LearnerOptions learner_options(const Plan& o, int world_size, at::Devi
   static_cast<learners::SharedFlags&>(l) = o;
   l.algo = o.algo;
   l.features = encode::obs_size(o.sight.kind);  // --tokens adds its own
+  if (o.mirror_symmetric && encode::is_view(o.sight.kind)) {
+    l.mirrored_features = encode::mirrored_features(o.sight.kind);
+    l.mirrored_moves = encode::mirrored_moves();
+  }
   l.a_lr = o.a_lr * growth;
   l.c_lr = o.c_lr * growth;
   l.own = o.learners_own;

@@ -46,7 +46,11 @@ void load_weights(const TrainOptions& o, const FeatureMap& map, learners::Learne
   };
   load(files.actor, learner.exported_actor());
   load(files.critic, learner.exported_critic());
-  learner.start_from_exported();
+  try {
+    learner.start_from_exported();
+  } catch (const base::FileError& error) {
+    throw base::FileError(fmt::format("{}: {}", files.actor, error.what()));
+  }
 }
 
 void share_weights(learners::Learner& learner, dist::DistContext& context) {

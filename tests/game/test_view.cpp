@@ -7,6 +7,7 @@
 
 #include "boards.hpp"
 #include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/game/game.hpp"
@@ -46,6 +47,19 @@ int around(int difference, int side) {
   while (difference > side / 2) difference -= side;
   while (difference <= -side / 2) difference += side;
   return difference;
+}
+
+// None is dead, or came back with its head in the middle.
+bool has_six_whole_snakes(const game::Position& p) {
+  for (const auto& body : p.snakes) {
+    for (std::size_t k = 1; k < body.size(); ++k) {
+      const int rows = around(body[k] / 20 - body[k - 1] / 20, 10),
+                columns = around(body[k] % 20 - body[k - 1] % 20, 20);
+      if (std::abs(rows) + std::abs(columns) != 1) return false;
+    }
+    if (body.empty()) return false;
+  }
+  return true;
 }
 
 // A direct implementation of docs/formats.md, from the position alone, where `up` is up.
@@ -207,15 +221,9 @@ TEST_CASE("with the heading up, a board turned by 180 degrees looks the same", "
   int turned = 0;
   on_many_boards([&](const game::State& s) {
     game::Position p = game::position_of(s);
-    for (auto& body : p.snakes) {
-      for (std::size_t k = 1; k < body.size(); ++k) {
-        const int rows = around(body[k] / 20 - body[k - 1] / 20, 10),
-                  columns = around(body[k] % 20 - body[k - 1] % 20, 20);
-        if (std::abs(rows) + std::abs(columns) != 1) return;  // came back with its head in the middle
-      }
-      if (body.empty()) return;
+    if (!has_six_whole_snakes(p)) return;
+    for (auto& body : p.snakes)
       for (int& cell : body) cell = 199 - cell;
-    }
     for (int& cell : p.beans) cell = 199 - cell;
     for (int& direction : p.directions) direction ^= 1;
     const game::State t = game::make_state(p);
@@ -231,6 +239,59 @@ TEST_CASE("with the heading up, a board turned by 180 degrees looks the same", "
     ++turned;
   });
   CHECK(turned > 300 / boards::kSlowdown);
+}
+
+TEST_CASE("a mirrored board has the mirrored features", "[property]") {
+  using encode::ObsKind;
+  // Which of two at the same distance comes first, and the sign of half the way around, are not mirrored.
+  const auto ambiguous = [](const std::vector<float>& row) {
+    const auto of_some = [&](int first, int last, int floats) {
+      for (int at = first; at < last; at += floats) {
+        const float dx = row[static_cast<std::size_t>(at)], dy = row[static_cast<std::size_t>(at + 1)];
+        if (std::abs(dx) == 2.0F || std::abs(dx) == 1.0F) return true;  // half of a side
+        for (int other = first; other < at; other += floats) {
+          const float x = row[static_cast<std::size_t>(other)], y = row[static_cast<std::size_t>(other + 1)];
+          if (x * x + y * y == Approx(dx * dx + dy * dy)) return true;
+        }
+      }
+      return false;
+    };
+    using namespace encode::view;
+    return of_some(kBeans, kMates, 2) || of_some(kMates, kFoes, 3) || of_some(kFoes, kHeading, 3);
+  };
+  int compared = 0;
+  on_many_boards([&](const game::State& s) {
+    game::Position p = game::position_of(s);
+    if (!has_six_whole_snakes(p)) return;
+    for (auto& body : p.snakes)
+      for (int& cell : body) cell += 19 - 2 * (cell % 20);
+    for (int& cell : p.beans) cell += 19 - 2 * (cell % 20);
+    for (int& direction : p.directions) direction ^= direction >= game::kLeft ? 1 : 0;
+    const game::State t = game::make_state(p);
+    for (const ObsKind kind : {ObsKind::kWindow, ObsKind::kView, ObsKind::kAhead}) {
+      const std::vector<base::MirrorImage> images = encode::mirrored_features(kind);
+      for (int team = 0; team < 2; ++team) {
+        const Rows before = view_of(s, team, kind), after = view_of(t, team, kind);
+        for (std::size_t i = 0; i < 3; ++i) {
+          if (ambiguous(before[i])) continue;
+          std::vector<float> expected;
+          for (const base::MirrorImage& image : images)
+            expected.push_back(image.sign * before[i][static_cast<std::size_t>(image.of)]);
+          std::vector<float> row = after[i];
+          row.resize(expected.size());
+          if (kind == ObsKind::kAhead) {  // a mirrored board's heading is its own
+            for (int d = game::kLeft; d < game::kMoves; ++d) {
+              expected[static_cast<std::size_t>(kFeatures - 7 + d)] = 0;
+              row[static_cast<std::size_t>(kFeatures - 7 + d)] = 0;
+            }
+          }
+          REQUIRE(row == expected);
+          ++compared;
+        }
+      }
+    }
+  });
+  CHECK(compared > 300 / boards::kSlowdown);
 }
 
 TEST_CASE("the view shows what the drawing shows", "[unit]") {

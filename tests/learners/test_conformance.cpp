@@ -282,3 +282,44 @@ TEST_CASE("from exported weights each target starts as its network, and the opti
     require_same(copy_of(fresh->state()), copy_of(learner->state()));
   }
 }
+
+TEST_CASE("a symmetric learner stays symmetric, and refuses weights that are not", "[conformance]") {
+  const std::vector<base::MirrorImage> features = {{1}, {0}, {2, -1.0F}}, moves = {{0}, {1}, {3}, {2}};
+  int symmetric = 0;
+  for (const learners::LearnerEntry& entry : learners::registry()) {
+    if (!has_flag(entry, "mirror_symmetric")) continue;
+    CAPTURE(entry.name);
+    ++symmetric;
+    learners::LearnerOptions options = small(entry.name);
+    options.features = 3;
+    options.mirrored_features = features;
+    options.mirrored_moves = moves;
+    at::manual_seed(11);
+    const at::Tensor seen = at::randn({8, 3, 4});
+    const at::Tensor of_features = at::tensor({1, 0, 2, 3}, at::kLong),
+                     of_moves = at::tensor({0, 1, 3, 2}, at::kLong);
+    const at::Tensor mirrored = seen.index_select(2, of_features) * at::tensor({1.0F, 1.0F, -1.0F, 1.0F});
+    const auto off = [&](learners::Learner& learner) {
+      const at::Tensor values = learner.policy().action_values(seen).clone();
+      return (learner.policy().action_values(mirrored) - values.index_select(2, of_moves))
+          .abs()
+          .max()
+          .item<double>();
+    };
+    for (const bool is_symmetric : {false, true}) {
+      options.mirror_symmetric = is_symmetric;
+      const auto learner = entry.make(options);
+      const nets::NamedTensors start = copy_of(learner->exported_actor());
+      for (std::uint64_t u = 0; u < 20; ++u) learner->update(random_batch(*learner, 16, u), kAlone);
+      CHECK((off(*learner) < 1e-5) == is_symmetric);
+      CHECK((start[0].second - learner->exported_actor()[0].second).abs().max().item<double>() > 1e-4);
+      learner->state_changed();
+      learner->start_from_exported();
+      at::Tensor(learner->exported_actor()[0].second).select(0, 0).add_(0.01);
+      if (!is_symmetric) continue;
+      CHECK_THROWS_AS(learner->state_changed(), base::FileError);
+      CHECK_THROWS_WITH(learner->start_from_exported(), Catch::Contains("without --mirror_symmetric"));
+    }
+  }
+  CHECK(symmetric >= 4);
+}

@@ -127,7 +127,8 @@ const std::vector<Change> kFelt = {{"buffer_size", "16"},
                                    {"epsilon_min", "0.1"}};
 
 // Settings that the others need to have an effect.
-const std::map<std::string, Settings> kBefore = {{"expected_value", {{"stored_action", "played"}}}};
+const std::map<std::string, Settings> kBefore = {{"expected_value", {{"stored_action", "played"}}},
+                                                 {"mirror_symmetric", {{"obs", "window"}}}};
 
 // kFelt, and the flags that learners list.
 std::vector<Change> felt() {

@@ -25,6 +25,11 @@ struct LayerNormFlags {
   config::Fields fields();
 };
 
+struct MirrorFlags {
+  bool mirror_symmetric = false;
+  config::Fields fields();
+};
+
 struct ActorFlags {
   std::string output_activation = "softmax";
   double a_lr = 3e-4;
@@ -40,7 +45,7 @@ struct WindowFlags {
   config::Fields fields();
 };
 
-struct SharedFlags : NetFlags, TargetFlags, LayerNormFlags, ActorFlags, WindowFlags {
+struct SharedFlags : NetFlags, TargetFlags, LayerNormFlags, MirrorFlags, ActorFlags, WindowFlags {
   config::Fields shared_fields();
 };
 

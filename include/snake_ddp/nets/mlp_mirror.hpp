@@ -1,0 +1,39 @@
+// Networks that are symmetric under a reflection: the outputs for a mirrored input are the mirrored outputs, because
+// each hidden unit has a mirror image among the others.
+// Follows  Cohen and Welling, "Group equivariant convolutional networks", arXiv:1602.07576, for a group of two.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "snake_ddp/base/mirror_image.hpp"
+#include "snake_ddp/nets/mlp.hpp"
+
+namespace snake_ddp::nets {
+
+/// The reflection of an Mlp's parameters. Unit i of a hidden layer is the image of unit i + hidden / 2.
+class MlpMirror {
+ public:
+  /// `inputs` and `outputs`: how the reflection changes them, each its own inverse. `hidden` is even.
+  MlpMirror(const Mlp& net, const std::vector<base::MirrorImage>& inputs,
+            const std::vector<base::MirrorImage>& outputs);
+
+  /// flat := (flat + its image) / 2: of a gradient for some inputs the one for these and their mirror images. A
+  /// symmetric network whose gradients are symmetric stays symmetric, bit for bit.
+  /// Shapes  flat [n] in the network's layout.
+  void average(at::Tensor& flat);
+
+  /// One half of the parameters is replaced by the image of the other half, which keeps a random start's distribution.
+  void make_symmetric(at::Tensor& flat);
+
+  [[nodiscard]] bool is_symmetric(const at::Tensor& flat);
+
+ private:
+  const at::Tensor& image_of(const at::Tensor& flat);
+
+  at::Tensor index_, sign_, replaced_;  // [n] int64, float32, bool
+  at::Tensor image_;
+};
+
+}  // namespace snake_ddp::nets

@@ -1,0 +1,43 @@
+#include "snake_ddp/encode/mirror.hpp"
+
+#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/encode/observation.hpp"
+
+namespace snake_ddp::encode {
+namespace {
+
+int mirrored_move(int move) { return move < game::kLeft ? move : game::kLeft + game::kRight - move; }
+
+}  // namespace
+
+std::vector<base::MirrorImage> mirrored_moves() {
+  std::vector<base::MirrorImage> all;
+  for (int move = 0; move < game::kMoves; ++move) all.push_back({mirrored_move(move)});
+  return all;
+}
+
+std::vector<base::MirrorImage> mirrored_features(ObsKind kind) {
+  SD_CHECK(is_view(kind), "a view");
+  std::vector<base::MirrorImage> all;
+  for (int feature = 0; feature < obs_size(kind); ++feature) all.push_back({feature});
+  for (int row = 0; row < view::kBeans; row += view::kSide) {
+    for (int k = 0; k < view::kSide; ++k)
+      all[static_cast<std::size_t>(row + k)].of = row + view::kSide - 1 - k;
+  }
+  // Offsets to the right.
+  for (int bean = view::kBeans; bean < view::kMates; bean += 2) all[static_cast<std::size_t>(bean)].sign = -1;
+  for (int other = view::kMates; other < view::kHeading; other += 3)
+    all[static_cast<std::size_t>(other)].sign = -1;
+  if (kind != ObsKind::kAhead) {
+    for (int d = 0; d < game::kMoves; ++d)
+      all[static_cast<std::size_t>(view::kHeading + d)].of = view::kHeading + mirrored_move(d);
+  }
+  for (int feature = view::kFeatures; feature < obs_size(kind); ++feature) {
+    const int outlook = feature - view::kFeatures;
+    all[static_cast<std::size_t>(feature)].of =
+        view::kFeatures + mirrored_move(outlook / view::kOutlook) * view::kOutlook + outlook % view::kOutlook;
+  }
+  return all;
+}
+
+}  // namespace snake_ddp::encode

@@ -1,0 +1,78 @@
+#include "snake_ddp/nets/mlp_mirror.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "snake_ddp/base/check.hpp"
+
+namespace snake_ddp::nets {
+namespace {
+
+using Images = std::vector<base::MirrorImage>;
+
+Images units(std::int64_t hidden) {
+  SD_CHECK(hidden % 2 == 0, "an even number of hidden units");
+  Images all;
+  for (int i = 0; i < hidden; ++i) all.push_back({static_cast<int>((i + hidden / 2) % hidden)});
+  return all;
+}
+
+}  // namespace
+
+MlpMirror::MlpMirror(const Mlp& net, const Images& inputs, const Images& outputs) {
+  const MlpShape& shape = net.shape();
+  const at::Tensor& flat = net.parameters().flat();
+  SD_CHECK(static_cast<std::int64_t>(inputs.size()) == shape.in, "an image for each input");
+  SD_CHECK(static_cast<std::int64_t>(outputs.size()) == shape.out, "an image for each output");
+  at::Tensor index = at::arange(flat.numel(), at::kLong), sign = at::ones({flat.numel()}),
+             replaced = at::zeros({flat.numel()}, at::kBool);
+  // Weights as in files, [out, in]; vectors as a column of them.
+  const auto add = [&](const at::Tensor& block, const Images& rows, const Images& columns) {
+    const std::int64_t first = block.storage_offset(), row_stride = block.stride(0),
+                       column_stride = block.dim() == 2 ? block.stride(1) : 0;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      for (std::size_t c = 0; c < columns.size(); ++c) {
+        const auto place = [&](std::size_t row, std::size_t column) {
+          return first + static_cast<std::int64_t>(row) * row_stride +
+                 static_cast<std::int64_t>(column) * column_stride;
+        };
+        const std::int64_t at = place(r, c), image = place(static_cast<std::size_t>(rows[r].of),
+                                                           static_cast<std::size_t>(columns[c].of));
+        index.data_ptr<std::int64_t>()[at] = image;
+        sign.data_ptr<float>()[at] = rows[r].sign * columns[c].sign;
+        replaced.data_ptr<bool>()[at] = image < at;
+      }
+    }
+  };
+  const Images hidden = units(shape.hidden), one = {{0}};
+  const NamedTensors named = net.named();
+  const std::size_t per_layer = shape.layer_norm ? 4 : 2;
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    const std::size_t layer = std::min(i / per_layer, kHiddenLayers);
+    const bool weight = i == layer * per_layer;
+    add(named[i].second, layer == kHiddenLayers ? outputs : hidden,
+        !weight      ? one
+        : layer == 0 ? inputs
+                     : hidden);
+  }
+  index_ = index.to(flat.device());
+  sign_ = sign.to(flat.device());
+  replaced_ = replaced.to(flat.device());
+}
+
+const at::Tensor& MlpMirror::image_of(const at::Tensor& flat) {
+  if (!image_.defined()) image_ = at::empty_like(flat);
+  at::index_select_out(image_, flat, 0, index_);
+  return image_.mul_(sign_);
+}
+
+void MlpMirror::average(at::Tensor& flat) { flat.add_(image_of(flat)).mul_(0.5); }
+
+void MlpMirror::make_symmetric(at::Tensor& flat) {
+  at::where_out(flat, replaced_, at::Tensor(image_of(flat)), flat.clone());
+}
+
+bool MlpMirror::is_symmetric(const at::Tensor& flat) { return at::equal(flat, image_of(flat)); }
+
+}  // namespace snake_ddp::nets
