@@ -163,17 +163,10 @@ constexpr std::int64_t kSampled = 32;  // rows
 // Columns of b at a time: of a few hundred rows, the first cache holds that many.
 constexpr std::int64_t kSparseColumns = 32;
 constexpr int kSparseVectors = kSparseColumns / kLanes;
-// Rows of a at a time: enough sums to hide the latency of an addition.
-constexpr int kSparseRows = 8 / kSparseVectors;
-
-bool many_zeros(std::int64_t rows, std::int64_t columns, const float* a, std::int64_t a_row) {
-  rows = std::min(rows, kSampled);
-  std::int64_t others = 0;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t k = 0; k < columns; ++k) others += static_cast<std::int64_t>(a[i * a_row + k] != 0.0F);
-  }
-  return static_cast<double>(others) < kMostOthers * static_cast<double>(rows * columns);
-}
+// Of a symmetric network's first layer, a view's sums and differences, the first cache holds twice as many.
+constexpr int kPlacedVectors = 2 * kSparseVectors;
+// Sums at a time: enough to hide the latency of an addition.
+constexpr int kSparseSums = 8;
 
 // The elements of a row that are not 0, in order, and their places in it. Both arrays have room for a vector more.
 struct Elements {
@@ -181,7 +174,7 @@ struct Elements {
   std::int32_t* places;
 
   // Writes those of a row there. Returns their number.
-  std::int64_t find(const float* row, std::int64_t size) const {
+  [[nodiscard]] std::int64_t find(const float* row, std::int64_t size) const {
     std::int64_t count = 0, k = 0;
 #if defined(__AVX512F__)
     __m512i at = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -200,29 +193,51 @@ struct Elements {
     }
     return count;
   }
+
+  // The same with other places and signs.
+  [[nodiscard]] std::int64_t find(const float* row, std::int64_t size, const Placing& placing) const {
+    std::int64_t count = 0, k = 0;
+#if defined(__AVX512F__)
+    for (; k + kLanes <= size; k += kLanes) {
+      const __m512 x = _mm512_loadu_ps(row + k);
+      const __m512i at = _mm512_loadu_si512(placing.place + k);
+      const __mmask16 other = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NEQ_UQ) &
+                              _mm512_cmpge_epi32_mask(at, _mm512_setzero_si512());
+      _mm512_storeu_ps(values + count,
+                       _mm512_maskz_compress_ps(other, x * _mm512_loadu_ps(placing.sign + k)));
+      _mm512_storeu_si512(places + count, _mm512_maskz_compress_epi32(other, at));
+      count += std::popcount(static_cast<unsigned>(other));
+    }
+#endif
+    for (; k < size; ++k) {
+      values[count] = row[k] * placing.sign[k];
+      places[count] = placing.place[k];
+      count += (std::bit_cast<std::uint32_t>(row[k]) << 1) != 0 && placing.place[k] >= 0 ? 1 : 0;
+    }
+    return count;
+  }
 };
 
-// kSparseRows rows of out, kVectors of their columns: for each row the sum of its elements times b's rows at their places.
+// kRows rows of out, kVectors of their columns: for each row the sum of its elements times b's rows at their places.
 // Shapes  row i has the elements from first[i] up to first[i + 1].
-template <int kVectors>
+template <int kVectors, int kRows>
 [[gnu::always_inline]] inline void sparse_block(const Elements& all, const std::int64_t* first, int rows,
                                                 const float* b, std::int64_t b_row, bool add, float* out,
                                                 std::int64_t out_row) {
-  Vector sums[kSparseRows][kVectors] = {};
+  Vector sums[kRows][kVectors] = {};
   const auto add_element = [&](int row, std::int64_t at) {
     const float* right = b + all.places[at] * b_row;
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) sums[row][v] += all.values[at] * load(right + v * kLanes);
   };
-  std::int64_t together = rows == kSparseRows ? first[1] - first[0] : 0;
-  for (int i = 1; i < kSparseRows && together > 0; ++i)
-    together = std::min(together, first[i + 1] - first[i]);
+  std::int64_t together = rows == kRows ? first[1] - first[0] : 0;
+  for (int i = 1; i < kRows && together > 0; ++i) together = std::min(together, first[i + 1] - first[i]);
   for (std::int64_t k = 0; k < together; ++k) {
 #pragma GCC unroll 8
-    for (int i = 0; i < kSparseRows; ++i) add_element(i, first[i] + k);
+    for (int i = 0; i < kRows; ++i) add_element(i, first[i] + k);
   }
 #pragma GCC unroll 8
-  for (int i = 0; i < kSparseRows; ++i) {
+  for (int i = 0; i < kRows; ++i) {
     if (i >= rows) break;
     for (std::int64_t at = first[i] + together; at < first[i + 1]; ++at) add_element(i, at);
     float* to = out + i * out_row;
@@ -231,43 +246,43 @@ template <int kVectors>
   }
 }
 
-// out = a * b, where row(i) is row i of a, called for the m rows in order. Callers split sums where `multiply` does:
-// otherwise their bits would differ.
-// Shapes  a [m, depth] with depth <= kDepth, b [depth, n] contiguous.
-template <class Row>
-void multiply_elements(std::int64_t m, std::int64_t n, std::int64_t depth, const Row& row, const float* b,
-                       bool add, float* out, std::int64_t out_row) {
+// out = a * b for the m rows of a in order, whose elements `find(i, list)` writes. Callers split sums where `multiply`
+// does: otherwise their bits would differ.
+// Shapes  at most `most` elements in a row, most <= 2 kDepth; b [b_rows, n] contiguous.
+template <int kVectors = kSparseVectors, class Find>
+void multiply_elements(std::int64_t m, std::int64_t n, std::int64_t most, const Find& find, const float* b,
+                       std::int64_t b_rows, bool add, float* out, std::int64_t out_row) {
   constexpr std::int64_t kRows = 256, kElements = 24 * 1024;
   static_assert(2 * kDepth < kElements);
-  alignas(64) float packed[kDepth * kSparseColumns], values[kElements];
+  alignas(64) float packed[kDepth * kVectors * kLanes], values[kElements];
   std::int32_t places[kElements];
   std::int64_t first[kRows + 1];
   for (std::int64_t top = 0; top < m;) {
     // As many rows as there is room for; then the same columns of b for all of them.
     std::int64_t rows = 0;
     first[0] = 0;
-    for (; rows < kRows && top + rows < m && first[rows] + depth + kLanes <= kElements; ++rows) {
-      const Elements list{values + first[rows], places + first[rows]};
-      first[rows + 1] = first[rows] + list.find(row(top + rows), depth);
-    }
+    for (; rows < kRows && top + rows < m && first[rows] + most + kLanes <= kElements; ++rows)
+      first[rows + 1] = first[rows] + find(top + rows, Elements{values + first[rows], places + first[rows]});
     const auto columns = [&](std::int64_t left, auto vectors) {
+      constexpr int kTogether = kSparseSums / std::max<int>(vectors, kSparseVectors);
       const float* right = b + left;
       std::int64_t right_row = n;
-      if (rows > kFewRows) {  // contiguous, so that they do not compete for a few cache sets
+      if (rows > kFewRows &&
+          b_rows <= kDepth) {  // contiguous, so that they do not compete for a few cache sets
         right_row = vectors * kLanes;
-        for (std::int64_t k = 0; k < depth; ++k)
+        for (std::int64_t k = 0; k < b_rows; ++k)
           std::memcpy(packed + k * right_row, b + left + k * n, vectors * sizeof(Vector));
         right = packed;
       }
-      for (std::int64_t i = 0; i < rows; i += kSparseRows) {
-        sparse_block<vectors>({values, places}, first + i,
-                              static_cast<int>(std::min<std::int64_t>(kSparseRows, rows - i)), right,
-                              right_row, add, out + (top + i) * out_row + left, out_row);
+      for (std::int64_t i = 0; i < rows; i += kTogether) {
+        sparse_block<vectors, kTogether>({values, places}, first + i,
+                                         static_cast<int>(std::min<std::int64_t>(kTogether, rows - i)), right,
+                                         right_row, add, out + (top + i) * out_row + left, out_row);
       }
     };
     std::int64_t left = 0;
-    for (; left + kSparseColumns <= n; left += kSparseColumns)
-      columns(left, std::integral_constant<int, kSparseVectors>());
+    for (; left + kVectors * kLanes <= n; left += kVectors * kLanes)
+      columns(left, std::integral_constant<int, kVectors>());
     for (; left < n; left += kLanes) columns(left, std::integral_constant<int, 1>());
     top += rows;
   }
@@ -275,22 +290,60 @@ void multiply_elements(std::int64_t m, std::int64_t n, std::int64_t depth, const
 
 }  // namespace
 
+bool has_many_zeros(std::int64_t rows, std::int64_t columns, const float* a, std::int64_t a_row) {
+  rows = std::min(rows, kSampled);
+  std::int64_t others = 0;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t k = 0; k < columns; ++k) others += static_cast<std::int64_t>(a[i * a_row + k] != 0.0F);
+  }
+  return static_cast<double>(others) < kMostOthers * static_cast<double>(rows * columns);
+}
+
 void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
                      const float* b, float* out, std::int64_t out_row) {
-  if (n % kLanes != 0 || !many_zeros(m, p, a, a_row)) {
+  if (n % kLanes != 0 || !has_many_zeros(m, p, a, a_row)) {
     multiply(m, n, p, {a, a_row, 1}, {b, n, 1}, out, out_row);
     return;
   }
   for (std::int64_t first = 0; first < p; first += kDepth) {
+    const std::int64_t depth = std::min(kDepth, p - first);
     multiply_elements(
-        m, n, std::min(kDepth, p - first), [&](std::int64_t i) { return a + i * a_row + first; },
-        b + first * n, first > 0, out, out_row);
+        m, n, depth,
+        [&](std::int64_t i, const Elements& list) { return list.find(a + i * a_row + first, depth); },
+        b + first * n, depth, first > 0, out, out_row);
+  }
+}
+
+void multiply_sparse_placed(std::int64_t m, std::int64_t n, std::int64_t p, const float* a,
+                            std::int64_t a_row, const Placing& placing, const float* b, float* out,
+                            std::int64_t out_row) {
+  if (n % kLanes != 0) {
+    for (std::int64_t i = 0; i < m; ++i) {
+      float* to = out + i * out_row;
+      std::fill_n(to, n, 0.0F);
+      for (std::int64_t k = 0; k < p; ++k) {
+        if (placing.place[k] < 0) continue;
+        const float x = a[i * a_row + k] * placing.sign[k];
+        const float* right = b + placing.place[k] * n;
+        for (std::int64_t j = 0; j < n; ++j) to[j] += x * right[j];
+      }
+    }
+    return;
+  }
+  constexpr std::int64_t kMost = 2 * kDepth;
+  for (std::int64_t first = 0; first < p; first += kMost) {
+    const std::int64_t depth = std::min(kMost, p - first);
+    const Placing part{placing.place + first, placing.sign + first, placing.rows};
+    multiply_elements<kPlacedVectors>(
+        m, n, depth,
+        [&](std::int64_t i, const Elements& list) { return list.find(a + i * a_row + first, depth, part); },
+        b, placing.rows, first > 0, out, out_row);
   }
 }
 
 void multiply_sparse_transposed(std::int64_t m, std::int64_t n, std::int64_t p, const float* a,
                                 std::int64_t a_row, const float* b, float* out, bool add) {
-  if (n % kLanes != 0 || !many_zeros(p, m, a, a_row)) {
+  if (n % kLanes != 0 || !has_many_zeros(p, m, a, a_row)) {
     multiply(m, n, p, {a, 1, a_row}, {b, n, 1}, out, n, add);
     return;
   }
@@ -306,7 +359,9 @@ void multiply_sparse_transposed(std::int64_t m, std::int64_t n, std::int64_t p, 
       }
       return turned + i % kGroup * turned_row;
     };
-    multiply_elements(m, n, depth, row, b + first * n, add || first > 0, out, n);
+    multiply_elements(
+        m, n, depth, [&](std::int64_t i, const Elements& list) { return list.find(row(i), depth); },
+        b + first * n, depth, add || first > 0, out, n);
   }
 }
 

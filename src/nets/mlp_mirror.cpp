@@ -11,13 +11,6 @@ namespace {
 
 using Images = std::vector<base::MirrorImage>;
 
-Images units(std::int64_t hidden) {
-  SD_CHECK(hidden % 2 == 0, "an even number of hidden units");
-  Images all;
-  for (int i = 0; i < hidden; ++i) all.push_back({static_cast<int>((i + hidden / 2) % hidden)});
-  return all;
-}
-
 }  // namespace
 
 MlpMirror::MlpMirror(const Mlp& net, const Images& inputs, const Images& outputs) {
@@ -45,7 +38,7 @@ MlpMirror::MlpMirror(const Mlp& net, const Images& inputs, const Images& outputs
       }
     }
   };
-  const Images hidden = units(shape.hidden), one = {{0}};
+  const Images hidden = mirrored_units(shape.hidden), one = {{0}};
   const NamedTensors named = net.named();
   const std::size_t per_layer = shape.layer_norm ? 4 : 2;
   for (std::size_t i = 0; i < named.size(); ++i) {
@@ -59,6 +52,18 @@ MlpMirror::MlpMirror(const Mlp& net, const Images& inputs, const Images& outputs
   index_ = index.to(flat.device());
   sign_ = sign.to(flat.device());
   replaced_ = replaced.to(flat.device());
+  const auto* images = index.const_data_ptr<std::int64_t>();
+  const auto* signs = sign.const_data_ptr<float>();
+  for (std::int64_t at = 0; at < flat.numel(); ++at) {
+    if (images[at] <= at) continue;
+    const bool goes_on = !runs_.empty() && runs_.back().at + runs_.back().count == at &&
+                         runs_.back().image + runs_.back().count == images[at] &&
+                         runs_.back().sign == signs[at];
+    if (goes_on)
+      ++runs_.back().count;
+    else
+      runs_.push_back({at, images[at], 1, signs[at]});
+  }
 }
 
 const at::Tensor& MlpMirror::image_of(const at::Tensor& flat) {
@@ -67,7 +72,21 @@ const at::Tensor& MlpMirror::image_of(const at::Tensor& flat) {
   return image_.mul_(sign_);
 }
 
-void MlpMirror::average(at::Tensor& flat) { flat.add_(image_of(flat)).mul_(0.5); }
+void MlpMirror::average(at::Tensor& flat) {
+  if (!flat.is_cpu()) {
+    flat.add_(image_of(flat)).mul_(0.5);
+    return;
+  }
+  auto* all = flat.data_ptr<float>();
+  for (const Run& run : runs_) {
+    float* __restrict one = all + run.at, * __restrict other = all + run.image;
+    for (std::int64_t j = 0; j < run.count; ++j) {
+      const float mean = 0.5F * (one[j] + run.sign * other[j]);
+      one[j] = mean;
+      other[j] = run.sign * mean;
+    }
+  }
+}
 
 void MlpMirror::make_symmetric(at::Tensor& flat) {
   at::where_out(flat, replaced_, at::Tensor(image_of(flat)), flat.clone());

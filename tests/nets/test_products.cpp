@@ -80,3 +80,28 @@ TEST_CASE("products that skip zeros have the same bits", "[parity]") {
     }
   }
 }
+
+TEST_CASE("elements go to the rows of their places, with their signs", "[parity]") {
+  at::manual_seed(4);
+  for (const std::int64_t rows : {1, 3, 400}) {
+    for (const std::int64_t n : {1, 16, 40, 128, 192}) {
+      for (const std::int64_t p : {1, 31, 309, 1100}) {
+        for (const std::int64_t m : {7, 70}) {
+          CAPTURE(rows, n, p, m);
+          const at::Tensor a = at::randn({m, p + 2}).mul_(at::rand({m, p + 2}).lt(0.3)),
+                           b = at::randn({rows, n});
+          const at::Tensor place = at::randint(-1, rows, {p}, at::kInt),
+                           sign = at::randint(0, 2, {p}, at::kFloat).mul_(2).sub_(1);
+          const at::Tensor placed = b.index_select(0, place.clamp_min(0)) * (sign * place.ge(0)).unsqueeze(1);
+          at::Tensor out = at::full({m, n + 3}, 7.0F);
+          kernels::multiply_sparse_placed(m, n, p, a.data_ptr<float>(), p + 2,
+                                          {place.data_ptr<std::int32_t>(), sign.data_ptr<float>(), rows},
+                                          b.data_ptr<float>(), out.data_ptr<float>(), n + 3);
+          const at::Tensor expected = at::mm(a.narrow(1, 0, p), placed);
+          REQUIRE((out.narrow(1, 0, n) - expected).abs().max().item<double>() < 1e-4);
+          REQUIRE(out.narrow(1, n, 3).eq(7.0F).all().item<bool>());
+        }
+      }
+    }
+  }
+}

@@ -28,6 +28,21 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, Matr
 void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
                      const float* b, float* out, std::int64_t out_row);
 
+/// Whether multiply_sparse skips the zeros of such a matrix: by its first rows.
+bool has_many_zeros(std::int64_t rows, std::int64_t columns, const float* a, std::int64_t a_row);
+
+/// Which row of b an element of a is multiplied by, and with which sign; below 0: none.
+struct Placing {
+  const std::int32_t* place;  // [p]
+  const float* sign;          // [p]
+  std::int64_t rows;          // of b
+};
+
+/// As multiply_sparse, but element k of a row goes to row place[k] of b [rows, n]. For an `a` with many zeros.
+void multiply_sparse_placed(std::int64_t m, std::int64_t n, std::int64_t p, const float* a,
+                            std::int64_t a_row, const Placing& placing, const float* b, float* out,
+                            std::int64_t out_row);
+
 /// Likewise out = a^T * b, the gradient of a layer's weights; with `add`, added to out's contents.
 /// Shapes  a [p, m] with rows `a_row` apart, b [p, n] and out [m, n] contiguous.
 void multiply_sparse_transposed(std::int64_t m, std::int64_t n, std::int64_t p, const float* a,

@@ -7,8 +7,11 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "snake_ddp/base/mirror_image.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"
+#include "snake_ddp/nets/halves.hpp"
 
 namespace snake_ddp::nets {
 
@@ -19,6 +22,9 @@ struct MlpShape {
   std::int64_t hidden = 256;
   std::int64_t out = 4;
   bool layer_norm = true;
+  /// How inputs change if left and right are exchanged, for a network that is symmetric (MlpMirror): then passes in main
+  /// memory leave out products that follow from others (halves.hpp). The second weight's gradient is averaged with its image.
+  std::vector<base::MirrorImage> mirrored_inputs = {};
 };
 
 /// The parameters of one network. Rows of inputs carry one more column, [R, in + 1], as DenseNet's do; it is not read:
@@ -31,6 +37,8 @@ class Mlp {
 
   [[nodiscard]] const MlpShape& shape() const { return shape_; }
   [[nodiscard]] bool by_library() const { return by_library_; }
+  /// The inputs of the hidden layers as sums and differences; null if passes use none.
+  [[nodiscard]] const Halves* halves() const { return halves_.empty() ? nullptr : halves_.data(); }
   [[nodiscard]] FlatParameters& parameters() { return parameters_; }
   [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
@@ -49,6 +57,7 @@ class Mlp {
   FlatParameters parameters_;
   std::string name_;
   bool by_library_;
+  std::vector<Halves> halves_;
 };
 
 /// The shape of a network from a file under that name.
@@ -63,10 +72,12 @@ struct MlpPass {
     at::Tensor normal, before_norm;      // [R, hidden]
     at::Tensor mean, inverse_deviation;  // [R]; the mean by the library only
     at::Tensor hidden;                   // [R, hidden] after the ReLU
+    at::Tensor folded;                   // the weight of a symmetric network
   };
   std::array<Layer, kHiddenLayers> layer;
   at::Tensor output;                              // [R, out]
   at::Tensor d_upper, d_lower, transposed, ones;  // scratch of the backward pass
+  at::Tensor sums, d_folded;                      // scratch of symmetric networks
 };
 
 /// Shapes  input [R, in + 1]; fills `pass`; without `keep` only its output, and no backward pass can follow.

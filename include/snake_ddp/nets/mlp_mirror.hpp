@@ -34,6 +34,12 @@ class MlpMirror {
 
   at::Tensor index_, sign_, replaced_;  // [n] int64, float32, bool
   at::Tensor image_;
+  // Neighbours whose images are neighbours, each pair once.
+  struct Run {
+    std::int64_t at, image, count;
+    float sign;
+  };
+  std::vector<Run> runs_;
 };
 
 }  // namespace snake_ddp::nets

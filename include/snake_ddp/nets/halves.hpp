@@ -1,0 +1,43 @@
+// Half of the multiplications of a symmetric network. Where left and right are exchanged, an input x_f becomes s x_g, and
+// a layer's output [z_1 | z_2] becomes [z_2 | z_1]. So the sum x_f + s x_g acts on z_1 + z_2 only, and the difference
+// x_f - s x_g on z_1 - z_2 only: two products with half as many outputs each.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "snake_ddp/base/mirror_image.hpp"
+
+namespace snake_ddp::nets {
+
+/// A layer's inputs as sums and differences. Input k is a term of number `place[k]`, with a sign; below 0 it is of none:
+/// an input that is its own image has no difference, and one that is its own image's negative no sum.
+struct Halves {
+  struct Part {
+    std::vector<std::int32_t> first;  // of each sum or difference: the term without a sign
+    std::vector<std::int32_t> place;  // by input
+    std::vector<float> sign;          // by input
+  };
+  Part sums, differences;
+};
+Halves halves_of(const std::vector<base::MirrorImage>& inputs);
+
+/// Hidden units: number i is the image of i + hidden / 2. `hidden` is even.
+std::vector<base::MirrorImage> mirrored_units(std::int64_t hidden);
+
+/// The weights of sums, then of differences: (p + r) / 2 and (p - r) / 2 of rows [p | r]. With them the outputs are half
+/// the sum and half the difference of z_1 and z_2.
+/// Shapes  weight [in, 2 half]; returns into `folded` [sums + differences, half].
+void fold_weight(const Halves& of, const at::Tensor& weight, at::Tensor& folded);
+
+/// From the gradient of units' sums and differences, as products with the sums and differences of outputs' gradients, the
+/// gradient of the weight, averaged with its image.
+/// Shapes  folded [2, half, half]; weight [2 half, 2 half], overwritten.
+void unfold_gradient(const at::Tensor& folded, at::Tensor& weight);
+
+/// Rows [a | b] as [a + b | a - b]. May be in place.
+void exchange_halves(std::int64_t rows, std::int64_t half, const float* from, float* out);
+
+}  // namespace snake_ddp::nets

@@ -1,0 +1,82 @@
+#include "snake_ddp/nets/halves.hpp"
+
+#include <cstring>
+
+#include "fit.hpp"
+#include "snake_ddp/base/check.hpp"
+#include "snake_ddp/base/simd.hpp"
+
+namespace snake_ddp::nets {
+namespace {
+
+Halves::Part part_of(const std::vector<base::MirrorImage>& inputs, float side) {
+  Halves::Part part;
+  part.place.assign(inputs.size(), -1);
+  part.sign.assign(inputs.size(), 1.0F);
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    const auto [of, sign] = inputs[k];
+    const auto image = static_cast<std::size_t>(of);
+    if (image < k || (image == k && sign != side)) continue;
+    part.place[k] = part.place[image] = static_cast<std::int32_t>(part.first.size());
+    if (image != k) part.sign[image] = side * sign;
+    part.first.push_back(static_cast<std::int32_t>(k));
+  }
+  return part;
+}
+
+}  // namespace
+
+Halves halves_of(const std::vector<base::MirrorImage>& inputs) {
+  return {part_of(inputs, 1.0F), part_of(inputs, -1.0F)};
+}
+
+std::vector<base::MirrorImage> mirrored_units(std::int64_t hidden) {
+  SD_CHECK(hidden % 2 == 0, "an even number of hidden units");
+  std::vector<base::MirrorImage> all;
+  for (int i = 0; i < hidden; ++i) all.push_back({static_cast<int>((i + hidden / 2) % hidden)});
+  return all;
+}
+
+void fold_weight(const Halves& of, const at::Tensor& weight, at::Tensor& folded) {
+  const std::int64_t half = weight.size(1) / 2;
+  fit(folded, {static_cast<std::int64_t>(of.sums.first.size() + of.differences.first.size()), half}, weight);
+  const auto* rows = weight.const_data_ptr<float>();
+  auto* to = folded.data_ptr<float>();
+  for (const auto& [part, side] : {std::pair{&of.sums, 0.5F}, {&of.differences, -0.5F}}) {
+    for (const std::int32_t first : part->first) {
+      const float *p = rows + first * 2 * half, *r = p + half;
+      for (std::int64_t j = 0; j < half; ++j) *to++ = 0.5F * p[j] + side * r[j];
+    }
+  }
+}
+
+void unfold_gradient(const at::Tensor& folded, at::Tensor& weight) {
+  const std::int64_t half = folded.size(1);
+  const auto *sum = folded.const_data_ptr<float>(), *difference = sum + half * half;
+  auto* to = weight.data_ptr<float>();
+  for (std::int64_t i = 0; i < half; ++i, to += 2 * half) {
+    float* image = to + half * 2 * half;
+    for (std::int64_t j = 0; j < half; ++j, ++sum, ++difference) {
+      to[j] = image[half + j] = 0.25F * (*sum + *difference);
+      to[half + j] = image[j] = 0.25F * (*sum - *difference);
+    }
+  }
+}
+
+void exchange_halves(std::int64_t rows, std::int64_t half, const float* from, float* out) {
+  const auto at = [&](std::int64_t j, auto kind) {
+    decltype(kind) a, b;
+    std::memcpy(&a, from + j, sizeof a);
+    std::memcpy(&b, from + half + j, sizeof b);
+    const auto sum = a + b, difference = a - b;
+    std::memcpy(out + j, &sum, sizeof sum);
+    std::memcpy(out + half + j, &difference, sizeof difference);
+  };
+  for (std::int64_t r = 0; r < rows; ++r, from += 2 * half, out += 2 * half) {
+    std::int64_t j = 0;
+    for (; j + base::kLanes <= half; j += base::kLanes) at(j, base::Vector{});
+    for (; j < half; ++j) at(j, 0.0F);
+  }
+}
+
+}  // namespace snake_ddp::nets
