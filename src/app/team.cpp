@@ -11,6 +11,7 @@
 #include "snake_ddp/agents/weights.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/config/fields.hpp"
+#include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/with_tokens.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
@@ -214,7 +215,7 @@ Team team_from_spec(const std::string& spec, bool mask_fatal) {
   const std::optional<train::ActorRecord> written = train::read_actor_record(file, path);
   train::ActorRecord record = written ? *written : guessed(file.weights, path);
   team.head = record.head;
-  team.policy = nets::make_policy(file.weights, record.head, path);
+  team.policy = nets::make_policy(file.weights, record.head, path, encode::mirror_of(record.sight.kind));
   team.player.sight = record.sight;
   if (record.sight.graphs) add_tokens(team, record, nets::features_of(file.weights, path), path);
   team.player.policy = team.policy.get();

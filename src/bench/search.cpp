@@ -7,8 +7,11 @@
 #include <functional>
 #include <memory>
 
+#include "snake_ddp/encode/mirror.hpp"
+#include "snake_ddp/kernels/halves.hpp"
 #include "snake_ddp/kernels/products.hpp"
 #include "snake_ddp/nets/mlp.hpp"
+#include "snake_ddp/nets/mlp_mirror.hpp"
 #include "snake_ddp/rollout/player.hpp"
 #include "snake_ddp/search/mover.hpp"
 
@@ -45,14 +48,17 @@ double fastest(double seconds, const std::function<void()>& call) {
 
 struct Bench {
   std::vector<game::State> boards = played_boards();
-  play::Sight sight{encode::ObsKind::kView, encode::no_scaling()};
+  play::Sight sight{encode::ObsKind::kAhead, encode::no_scaling()};
   search::QWeights net;
   std::vector<float> rows;
 
   Bench() {
+    // Like models/champion.pth.
+    const base::Mirror mirror = encode::mirror_of(sight.kind);
     nets::Mlp fresh({sight.features(), 256, 4, true}, at::kCPU, nets::kQNetName);
     fresh.init(1);
-    net = rollout::search_weights(fresh.named(), "bench");
+    nets::MlpMirror(fresh, mirror).make_symmetric(fresh.parameters().flat());
+    net = rollout::search_weights(fresh.named(), "bench", mirror.inputs);
     rows.resize(boards.size() * game::kSnakes * width());
   }
   [[nodiscard]] std::size_t width() const { return static_cast<std::size_t>(sight.features()) + 1; }
@@ -67,11 +73,10 @@ struct Bench {
     const std::int64_t n = net.hidden;
     for (std::size_t first = 0; first < rows.size() / width(); first += kChunk) {
       const auto count = static_cast<std::int64_t>(std::min(kChunk, rows.size() / width() - first));
-      kernels::multiply_sparse(count, n, net.features, rows.data() + first * width(),
-                               static_cast<std::int64_t>(width()), net.layer[0].weight.data(), hidden.data(),
-                               n);
-      kernels::multiply(count, n, n, {hidden.data(), n, 1}, {net.layer[1].weight.data(), n, 1}, upper.data(),
-                        n);
+      kernels::multiply_halves(net.inputs, count, rows.data() + first * width(),
+                               static_cast<std::int64_t>(width()), net.folded[0].data(), n / 2,
+                               hidden.data());
+      kernels::multiply_units(count, hidden.data(), net.folded[1].data(), n / 2, upper.data());
       kernels::multiply(count, game::kMoves, n, {upper.data(), n, 1},
                         {net.layer[2].weight.data(), game::kMoves, 1}, q.data(), game::kMoves);
     }

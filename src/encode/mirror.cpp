@@ -1,6 +1,5 @@
 #include "snake_ddp/encode/mirror.hpp"
 
-#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/encode/observation.hpp"
 
 namespace snake_ddp::encode {
@@ -10,15 +9,11 @@ int mirrored_move(int move) { return move < game::kLeft ? move : game::kLeft + g
 
 }  // namespace
 
-std::vector<base::MirrorImage> mirrored_moves() {
-  std::vector<base::MirrorImage> all;
-  for (int move = 0; move < game::kMoves; ++move) all.push_back({mirrored_move(move)});
-  return all;
-}
-
-std::vector<base::MirrorImage> mirrored_features(ObsKind kind) {
-  SD_CHECK(is_view(kind), "a view");
-  std::vector<base::MirrorImage> all;
+base::Mirror mirror_of(ObsKind kind) {
+  base::Mirror mirror;
+  if (!is_view(kind)) return mirror;
+  for (int move = 0; move < game::kMoves; ++move) mirror.outputs.push_back({mirrored_move(move)});
+  std::vector<base::MirrorImage>& all = mirror.inputs;
   for (int feature = 0; feature < obs_size(kind); ++feature) all.push_back({feature});
   for (int row = 0; row < view::kBeans; row += view::kSide) {
     for (int k = 0; k < view::kSide; ++k)
@@ -37,7 +32,7 @@ std::vector<base::MirrorImage> mirrored_features(ObsKind kind) {
     all[static_cast<std::size_t>(feature)].of =
         view::kFeatures + mirrored_move(outlook / view::kOutlook) * view::kOutlook + outlook % view::kOutlook;
   }
-  return all;
+  return mirror;
 }
 
 }  // namespace snake_ddp::encode

@@ -27,8 +27,7 @@ Transitions transitions_of(const replay::Batch& batch, at::Device device) {
 }
 
 nets::Mlp q_net(const LearnerOptions& o, bool layer_norm) {
-  return {{o.features, o.hidden_size, kActions, layer_norm,
-           o.mirror_symmetric ? o.mirrored_features : std::vector<base::MirrorImage>()},
+  return {{o.features, o.hidden_size, kActions, layer_norm, o.mirror.inputs},
           o.device,
           nets::kQNetName,
           o.library_products};

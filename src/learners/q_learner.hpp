@@ -92,7 +92,7 @@ class QLearnerWith : public QLearner {
         policy_(q_.net) {
     if (!options.mirror_symmetric) return;
     if constexpr (kMayMirror) {
-      mirror_.emplace(q_.net, options.mirrored_features, options.mirrored_moves);
+      mirror_.emplace(q_.net, options.mirror);
       mirror_->make_symmetric(q_.net.parameters().flat());
       q_.start();
     }
@@ -149,8 +149,7 @@ class QLearnerWith : public QLearner {
   void check_symmetry() {
     if constexpr (kMayMirror) {
       if (mirror_ && !mirror_->is_symmetric(q_.net.parameters().flat()))
-        throw base::FileError(
-            "not symmetric under reflections: train it without --mirror_symmetric");
+        throw base::FileError("not symmetric under reflections: train it without --mirror_symmetric");
     }
   }
 

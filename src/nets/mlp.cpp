@@ -57,30 +57,6 @@ LayerParameters layer_of(const MlpShape& shape, const FlatParameters& p, std::si
 // Rows that go through all layers together: each layer finds in cache what the one below has written.
 constexpr std::int64_t kChunk = 256;
 
-// The first layer's product: [rows, 2 half] from inputs, most of which are 0.
-void multiply_halves(const Halves& of, std::int64_t rows, std::int64_t in, const float* from,
-                     std::int64_t from_row, const float* folded, std::int64_t half, float* out) {
-  for (const Halves::Part* part : {&of.sums, &of.differences}) {
-    const auto terms = static_cast<std::int64_t>(part->first.size());
-    kernels::multiply_sparse_placed(rows, half, in, from, from_row,
-                                    {part->place.data(), part->sign.data(), terms}, folded, out, 2 * half);
-    folded += terms * half;
-    out += half;
-  }
-  out -= 2 * half;
-  exchange_halves(rows, half, out, out);
-}
-
-// The second layer's, from rows that are sums and differences already; `folded` [2, half, half].
-void multiply_halves(std::int64_t rows, const float* sums, const float* folded, std::int64_t half,
-                     float* out) {
-  for (std::int64_t part = 0; part < 2; ++part) {
-    kernels::multiply(rows, half, half, {sums + part * half, 2 * half, 1},
-                      {folded + part * half * half, half, 1}, out + part * half, 2 * half);
-  }
-  exchange_halves(rows, half, out, out);
-}
-
 // One hidden layer by ATen's operators, from the first columns of `from`.
 void layer_by_library(const LayerParameters& p, const at::Tensor& from, MlpPass::Layer& layer) {
   const std::int64_t in = p.weight.size(0), width = p.weight.size(1);
@@ -96,20 +72,21 @@ void layer_by_library(const LayerParameters& p, const at::Tensor& from, MlpPass:
 
 // The same in main memory, for `rows` rows from `from`, which are `from_row` apart, to row `at` on. Returns the result.
 const float* layer_in_rows(const LayerParameters& p, std::int64_t rows, const float* from,
-                           std::int64_t from_row, std::int64_t at, bool keep, const Halves* halves,
+                           std::int64_t from_row, std::int64_t at, bool keep, const kernels::Halves* halves,
                            MlpPass& pass, MlpPass::Layer& layer) {
   const std::int64_t in = p.weight.size(0), width = p.weight.size(1);
   float* hidden = floats(layer.hidden) + at * width;
   float* z = p.gain.defined() && keep ? floats(layer.normal) + at * width : hidden;
   // Most of a view is 0. An input with fewer zeros uses the dense product.
   const bool is_first = &layer == pass.layer.data();
-  if (halves == nullptr || (is_first && !kernels::has_many_zeros(rows, in, from, from_row))) {
+  const bool is_dense = is_first && !pass.row_by_row && !kernels::has_many_zeros(rows, in, from, from_row);
+  if (halves == nullptr || is_dense) {
     kernels::multiply_sparse(rows, width, in, from, from_row, floats(p.weight), z, width);
   } else if (is_first) {
-    multiply_halves(*halves, rows, in, from, from_row, floats(layer.folded), width / 2, z);
+    kernels::multiply_halves(*halves, rows, from, from_row, floats(layer.folded), width / 2, z);
   } else {
-    exchange_halves(rows, width / 2, from, floats(pass.sums));
-    multiply_halves(rows, floats(pass.sums), floats(layer.folded), width / 2, z);
+    kernels::exchange_halves(rows, width / 2, from, floats(pass.sums));
+    kernels::multiply_units(rows, floats(pass.sums), floats(layer.folded), width / 2, z);
   }
   if (p.gain.defined()) {
     kernels::norm_relu(rows, width, floats(p.bias), floats(p.gain), floats(p.shift), z,
@@ -163,7 +140,8 @@ Mlp::Mlp(MlpShape shape, at::Device device, std::string name, bool by_library)
       name_(std::move(name)),
       by_library_(by_library || !device.is_cpu()) {
   if (!by_library_ && !shape_.mirrored_inputs.empty())
-    halves_ = {halves_of(shape_.mirrored_inputs), halves_of(mirrored_units(shape_.hidden))};
+    halves_ = {kernels::halves_of(shape_.mirrored_inputs),
+               kernels::halves_of(kernels::mirrored_units(shape_.hidden))};
   for (std::size_t layer = 0; shape_.layer_norm && layer < kHiddenLayers; ++layer)
     at::Tensor(parameters_.block(block_of(shape_, layer, kGain))).fill_(1.0F);
 }
@@ -229,11 +207,14 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) 
     return;
   }
   const std::int64_t kept = keep ? rows : std::min(rows, kChunk);
-  const Halves* halves = net.halves();
+  const kernels::Halves* halves = net.halves();
   for (std::size_t i = 0; i < kHiddenLayers; ++i) {
     MlpPass::Layer& layer = pass.layer[i];
     fit(layer.hidden, {kept, shape.hidden}, input);
-    if (halves != nullptr) fold_weight(halves[i], layers[i].weight, layer.folded);
+    if (halves != nullptr) {
+      fit(layer.folded, {halves[i].count(), shape.hidden / 2}, input);
+      kernels::fold_weight(halves[i], shape.hidden / 2, floats(layers[i].weight), floats(layer.folded));
+    }
     if (!shape.layer_norm) continue;
     if (keep) fit(layer.normal, {kept, shape.hidden}, input);
     fit(layer.inverse_deviation, {kept}, input);
@@ -276,7 +257,7 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
     product_out(d_first.weight, input.narrow(1, 0, shape.in).t(), lower);
     return;
   }
-  const Halves* halves = net.halves();
+  const kernels::Halves* halves = net.halves();
   const std::int64_t half = width / 2;
   if (halves != nullptr) {
     fit(pass.transposed, {2, half, half}, d_output);
@@ -297,14 +278,14 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
                                   floats(d_last.weight), floats(d_last.bias));
     activation_back(second, count, at, top, d_second, upper);
     if (halves != nullptr) {
-      exchange_halves(count, half, floats(low.hidden) + at * width, floats(pass.sums));
-      exchange_halves(count, half, upper, upper);
+      kernels::exchange_halves(count, half, floats(low.hidden) + at * width, floats(pass.sums));
+      kernels::exchange_halves(count, half, upper, upper);
       for (std::int64_t part = 0; part < 2; ++part) {
         kernels::multiply(half, half, count, {floats(pass.sums) + part * half, 1, width},
                           {upper + part * half, width, 1}, floats(pass.d_folded) + part * half * half, half,
                           /*add=*/true);
       }
-      multiply_halves(count, upper, floats(pass.transposed), half, lower);
+      kernels::multiply_units(count, upper, floats(pass.transposed), half, lower);
     } else {
       kernels::multiply_sparse_transposed(width, width, count, floats(low.hidden) + at * width, width, upper,
                                           floats(d_second.weight), /*add=*/true);
@@ -315,7 +296,7 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
     kernels::multiply_sparse_transposed(shape.in, width, count, floats(input) + at * row, row, lower,
                                         floats(d_first.weight), /*add=*/true);
   }
-  if (halves != nullptr) unfold_gradient(pass.d_folded, d_second.weight);
+  if (halves != nullptr) kernels::unfold_gradient(half, floats(pass.d_folded), floats(d_second.weight));
 }
 
 }  // namespace snake_ddp::nets

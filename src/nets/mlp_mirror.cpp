@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "snake_ddp/base/check.hpp"
+#include "snake_ddp/nets/policy.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -13,7 +14,8 @@ using Images = std::vector<base::MirrorImage>;
 
 }  // namespace
 
-MlpMirror::MlpMirror(const Mlp& net, const Images& inputs, const Images& outputs) {
+MlpMirror::MlpMirror(const Mlp& net, const base::Mirror& mirror) {
+  const auto& [inputs, outputs] = mirror;
   const MlpShape& shape = net.shape();
   const at::Tensor& flat = net.parameters().flat();
   SD_CHECK(static_cast<std::int64_t>(inputs.size()) == shape.in, "an image for each input");
@@ -38,7 +40,7 @@ MlpMirror::MlpMirror(const Mlp& net, const Images& inputs, const Images& outputs
       }
     }
   };
-  const Images hidden = mirrored_units(shape.hidden), one = {{0}};
+  const Images hidden = kernels::mirrored_units(shape.hidden), one = {{0}};
   const NamedTensors named = net.named();
   const std::size_t per_layer = shape.layer_norm ? 4 : 2;
   for (std::size_t i = 0; i < named.size(); ++i) {
@@ -93,5 +95,17 @@ void MlpMirror::make_symmetric(at::Tensor& flat) {
 }
 
 bool MlpMirror::is_symmetric(const at::Tensor& flat) { return at::equal(flat, image_of(flat)); }
+
+std::vector<base::MirrorImage> symmetric_inputs(const NamedTensors& weights, const base::Mirror& mirror,
+                                                const std::string& what) {
+  const MlpShape shape = mlp_shape_of(weights, kQNetName, what);
+  if (shape.hidden % 2 != 0 || shape.in != static_cast<std::int64_t>(mirror.inputs.size()) ||
+      shape.out != static_cast<std::int64_t>(mirror.outputs.size()))
+    return {};
+  Mlp net(shape, at::kCPU, kQNetName);
+  copy_state(weights, net.named(), what);
+  return MlpMirror(net, mirror).is_symmetric(net.parameters().flat()) ? mirror.inputs
+                                                                      : std::vector<base::MirrorImage>();
+}
 
 }  // namespace snake_ddp::nets

@@ -8,6 +8,7 @@
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/nets/mlp_mirror.hpp"
 #include "snake_ddp/nets/net_policies.hpp"
 
 namespace snake_ddp::nets {
@@ -52,6 +53,7 @@ const at::Tensor& BicnetPolicy::action_values(const at::Tensor& observations) {
 const at::Tensor& MlpPolicy::action_values(const at::Tensor& observations) {
   const c10::NoGradGuard no_grad;
   MlpPass& pass = passes_.of(observations);
+  pass.row_by_row = true;
   forward(*net_, rows_of(observations, net_->parameters()), pass, /*keep=*/false);
   return output_ = answer_to(observations, pass.output);
 }
@@ -140,14 +142,16 @@ bool any_begins_with(const NamedTensors& weights, const std::string& start) {
 
 bool is_q_net(const NamedTensors& weights) { return any_begins_with(weights, std::string(kQNetName) + "."); }
 
-std::unique_ptr<Policy> make_policy(const NamedTensors& weights, Head head, const std::string& what) {
+std::unique_ptr<Policy> make_policy(const NamedTensors& weights, Head head, const std::string& what,
+                                    const base::Mirror& mirror) {
   if (is_gru_net(weights) && is_q_net(weights)) {
     return std::make_unique<LoadedQNet<GruNet, GruPolicy>>(gru_shape_of(weights, kQNetName, what), weights,
                                                            what);
   }
   if (is_q_net(weights)) {
-    return std::make_unique<LoadedQNet<Mlp, MlpPolicy>>(mlp_shape_of(weights, kQNetName, what), weights,
-                                                        what);
+    MlpShape shape = mlp_shape_of(weights, kQNetName, what);
+    shape.mirrored_inputs = symmetric_inputs(weights, mirror, what);
+    return std::make_unique<LoadedQNet<Mlp, MlpPolicy>>(shape, weights, what);
   }
   const at::Tensor& first = first_layer(weights, what);
   const std::int64_t hidden = first.size(0), features = first.size(1);

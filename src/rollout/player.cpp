@@ -8,8 +8,11 @@
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
+#include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/kernels/halves.hpp"
 #include "snake_ddp/nets/mlp.hpp"
+#include "snake_ddp/nets/mlp_mirror.hpp"
 
 namespace snake_ddp::rollout {
 namespace {
@@ -98,7 +101,8 @@ play::MakeMover mover(const Player& player, const Player& foe) {
   return search::best_response(player.search, player.sight, mover(foe));
 }
 
-search::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what) {
+search::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what,
+                                const std::vector<base::MirrorImage>& mirrored_inputs) {
   nets::Mlp net(nets::mlp_shape_of(weights, nets::kQNetName, what), at::kCPU, nets::kQNetName);
   nets::copy_state(weights, net.named(), what);
   search::QWeights out{net.shape().in, net.shape().hidden, {}};
@@ -117,14 +121,24 @@ search::QWeights search_weights(const nets::NamedTensors& weights, const std::st
     out.layer[k].gain = take(false);
     out.layer[k].shift = take(false);
   }
+  if (mirrored_inputs.empty()) return out;
+  out.inputs = kernels::halves_of(mirrored_inputs);
+  const kernels::Halves units = kernels::halves_of(kernels::mirrored_units(out.hidden));
+  for (std::size_t k = 0; k < out.folded.size(); ++k) {
+    const kernels::Halves& halves = k == 0 ? out.inputs : units;
+    out.folded[k].resize(static_cast<std::size_t>(halves.count() * out.hidden / 2));
+    kernels::fold_weight(halves, out.hidden / 2, out.layer[k].weight.data(), out.folded[k].data());
+  }
   return out;
 }
 
 Player with_search(Player player, const std::optional<search::Spec>& how, const search::Training& training,
                    const nets::NamedTensors& weights, const std::string& what) {
   if (how) {
-    player.search =
-        std::make_shared<const search::Player>(search::Player{search_weights(weights, what), training, *how});
+    player.search = std::make_shared<const search::Player>(search::Player{
+        search_weights(weights, what,
+                       nets::symmetric_inputs(weights, encode::mirror_of(player.sight.kind), what)),
+        training, *how});
   }
   return player;
 }

@@ -29,11 +29,23 @@ void forward(const QWeights& net, std::int64_t count, const float* rows, std::in
   for (std::vector<float>* v : {&scratch.z, &scratch.first, &scratch.second})
     if (v->size() < floats) v->resize(floats);
   if (scratch.deviation.size() < static_cast<std::size_t>(count)) scratch.deviation.resize(count);
-  kernels::multiply_sparse(count, width, net.features, rows, row_floats, net.layer[0].weight.data(),
-                           scratch.z.data(), width);
+  const bool symmetric = !net.folded[0].empty();
+  if (symmetric) {
+    kernels::multiply_halves(net.inputs, count, rows, row_floats, net.folded[0].data(), width / 2,
+                             scratch.z.data());
+  } else {
+    kernels::multiply_sparse(count, width, net.features, rows, row_floats, net.layer[0].weight.data(),
+                             scratch.z.data(), width);
+  }
   const float* first = activated(net.layer[0], count, width, scratch, scratch.first);
-  kernels::multiply(count, width, width, {first, width, 1}, {net.layer[1].weight.data(), width, 1},
-                    scratch.z.data(), width);
+  if (symmetric) {
+    if (scratch.sums.size() < floats) scratch.sums.resize(floats);
+    kernels::exchange_halves(count, width / 2, first, scratch.sums.data());
+    kernels::multiply_units(count, scratch.sums.data(), net.folded[1].data(), width / 2, scratch.z.data());
+  } else {
+    kernels::multiply(count, width, width, {first, width, 1}, {net.layer[1].weight.data(), width, 1},
+                      scratch.z.data(), width);
+  }
   const float* second = activated(net.layer[1], count, width, scratch, scratch.second);
   kernels::few_outputs(count, width, game::kMoves, second, net.layer[2].weight.data(),
                        net.layer[2].bias.data(), q);

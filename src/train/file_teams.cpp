@@ -7,6 +7,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
+#include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/train/actor_record.hpp"
 
@@ -60,7 +61,8 @@ FileTeams::FileTeams(const Plan& o) {
     const ActorRecord record = record_of(file, share.file, o);
     Team& team = teams_.emplace_back();
     team.path = share.file;
-    team.policy = nets::make_policy(file.weights, record.head, share.file);
+    team.policy =
+        nets::make_policy(file.weights, record.head, share.file, encode::mirror_of(record.sight.kind));
     check_fits(file, record, *team.policy, share.file, o);
     team.hash = base::kHashStart;
     for (const auto& [name, tensor] : file.weights) team.hash = nets::add_to_hash(team.hash, tensor);

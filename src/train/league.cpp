@@ -8,6 +8,7 @@
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
+#include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/train/judge.hpp"
 
@@ -125,7 +126,8 @@ void League::enter(const nets::NamedTensors& weights, const Judgement& judgement
   }
   Frozen& place = frozen_[static_cast<std::size_t>(fresh.rival.frozen)];
   place.weights = copy_of(weights);
-  place.policy = nets::make_policy(place.weights, options_.head, name_of(fresh));
+  place.policy =
+      nets::make_policy(place.weights, options_.head, name_of(fresh), encode::mirror_of(options_.sight.kind));
   members_.push_back(fresh);
 }
 
@@ -240,7 +242,8 @@ void League::restore(const nets::NamedTensors& state, const std::string& what) {
       for (const auto& [name, tensor] : state)
         if (name.starts_with(prefix))
           into.weights.emplace_back(name.substr(prefix.size()), tensor.contiguous());
-      into.policy = nets::make_policy(into.weights, options_.head, fmt::format("{}, {}", what, prefix));
+      into.policy = nets::make_policy(into.weights, options_.head, fmt::format("{}, {}", what, prefix),
+                                      encode::mirror_of(options_.sight.kind));
     }
     then.push_back(member);
   }

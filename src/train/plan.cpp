@@ -124,10 +124,7 @@ learners::LearnerOptions learner_options(const Plan& o, int world_size, at::Devi
   static_cast<learners::SharedFlags&>(l) = o;
   l.algo = o.algo;
   l.features = encode::obs_size(o.sight.kind);  // --tokens adds its own
-  if (o.mirror_symmetric && encode::is_view(o.sight.kind)) {
-    l.mirrored_features = encode::mirrored_features(o.sight.kind);
-    l.mirrored_moves = encode::mirrored_moves();
-  }
+  if (o.mirror_symmetric) l.mirror = encode::mirror_of(o.sight.kind);
   l.a_lr = o.a_lr * growth;
   l.c_lr = o.c_lr * growth;
   l.own = o.learners_own;

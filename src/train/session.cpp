@@ -12,6 +12,7 @@
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/dist/gpus.hpp"
 #include "snake_ddp/dist/self_launch.hpp"
+#include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/learners/with_tokens.hpp"
@@ -53,11 +54,13 @@ rollout::CollectorOptions watched(rollout::CollectorOptions options, std::option
 rollout::CollectorOptions searching(rollout::CollectorOptions options, const Plan& o,
                                     learners::Learner& learner) {
   if (!o.act_how) return options;
-  options.search = [&o, &learner, seed = options.seed](
+  const std::vector<base::MirrorImage> inputs =
+      o.mirror_symmetric ? encode::mirror_of(o.sight.kind).inputs : std::vector<base::MirrorImage>();
+  options.search = [&o, &learner, inputs, seed = options.seed](
                        std::span<const game::State> boards, std::span<const std::uint8_t> team,
                        std::span<const std::uint64_t> games, std::span<game::Actions> moves) {
-    const search::Player player{rollout::search_weights(learner.exported_actor(), "this run"), o.training,
-                                *o.act_how};
+    const search::Player player{rollout::search_weights(learner.exported_actor(), "this run", inputs),
+                                o.training, *o.act_how};
     search::Evaluator evaluate(player.net, o.sight, o.training);
     search::choose(player, std::ref(evaluate), boards, team, seed, games, moves);
   };

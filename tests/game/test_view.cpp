@@ -269,7 +269,7 @@ TEST_CASE("a mirrored board has the mirrored features", "[property]") {
     for (int& direction : p.directions) direction ^= direction >= game::kLeft ? 1 : 0;
     const game::State t = game::make_state(p);
     for (const ObsKind kind : {ObsKind::kWindow, ObsKind::kView, ObsKind::kAhead}) {
-      const std::vector<base::MirrorImage> images = encode::mirrored_features(kind);
+      const std::vector<base::MirrorImage> images = encode::mirror_of(kind).inputs;
       for (int team = 0; team < 2; ++team) {
         const Rows before = view_of(s, team, kind), after = view_of(t, team, kind);
         for (std::size_t i = 0; i < 3; ++i) {

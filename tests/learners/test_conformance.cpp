@@ -284,7 +284,7 @@ TEST_CASE("from exported weights each target starts as its network, and the opti
 }
 
 TEST_CASE("a symmetric learner stays symmetric, and refuses weights that are not", "[conformance]") {
-  const std::vector<base::MirrorImage> features = {{1}, {0}, {2, -1.0F}}, moves = {{0}, {1}, {3}, {2}};
+  const base::Mirror mirror = {{{1}, {0}, {2, -1.0F}}, {{0}, {1}, {3}, {2}}};
   int symmetric = 0;
   for (const learners::LearnerEntry& entry : learners::registry()) {
     if (!has_flag(entry, "mirror_symmetric")) continue;
@@ -292,8 +292,6 @@ TEST_CASE("a symmetric learner stays symmetric, and refuses weights that are not
     ++symmetric;
     learners::LearnerOptions options = small(entry.name);
     options.features = 3;
-    options.mirrored_features = features;
-    options.mirrored_moves = moves;
     at::manual_seed(11);
     const at::Tensor seen = at::randn({8, 3, 4});
     const at::Tensor of_features = at::tensor({1, 0, 2, 3}, at::kLong),
@@ -308,6 +306,7 @@ TEST_CASE("a symmetric learner stays symmetric, and refuses weights that are not
     };
     for (const bool is_symmetric : {false, true}) {
       options.mirror_symmetric = is_symmetric;
+      options.mirror = is_symmetric ? mirror : base::Mirror();
       const auto learner = entry.make(options);
       const nets::NamedTensors start = copy_of(learner->exported_actor());
       for (std::uint64_t u = 0; u < 20; ++u) learner->update(random_batch(*learner, 16, u), kAlone);

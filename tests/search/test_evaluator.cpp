@@ -5,13 +5,24 @@
 
 #include "champion.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/game/sides.hpp"
 #include "snake_ddp/nets/mlp.hpp"
+#include "snake_ddp/nets/mlp_mirror.hpp"
 
 namespace {
 
 using namespace snake_ddp;
+
+const base::Mirror kMirror = encode::mirror_of(encode::ObsKind::kAhead);
+
+nets::Mlp symmetric_net(std::int64_t hidden, bool norm) {
+  nets::Mlp net({309, hidden, 4, norm, kMirror.inputs}, at::kCPU, nets::kQNetName);
+  net.init(3);
+  nets::MlpMirror(net, kMirror).make_symmetric(net.parameters().flat());
+  return net;
+}
 
 }  // namespace
 
@@ -31,6 +42,49 @@ TEST_CASE("the network has the bits of LibTorch's side, with layer norm and with
       CHECK(at::equal(q, pass.output));
     }
   }
+}
+
+TEST_CASE(
+    "a symmetric network has the bits of LibTorch's side, and nearly those of the same weights without the "
+    "short cut",
+    "[property]") {
+  for (const bool norm : {true, false}) {
+    for (const std::int64_t hidden : {16, 40, 256}) {
+      nets::Mlp net = symmetric_net(hidden, norm);
+      const auto images = nets::symmetric_inputs(net.named(), kMirror, "test");
+      REQUIRE(images.size() == 309);
+      const at::Tensor mostly_zero = at::randn({100, 310}).mul_(at::rand({100, 310}).lt(0.3));
+      nets::MlpPass pass;
+      pass.row_by_row = true;
+      nets::forward(net, mostly_zero, pass);
+      search::QScratch scratch;
+      const at::Tensor q = at::empty({100, 4}), plain = at::empty({100, 4});
+      search::forward(rollout::search_weights(net.named(), "test", images), 100,
+                      mostly_zero.data_ptr<float>(), 310, scratch, q.data_ptr<float>());
+      CHECK(at::equal(q, pass.output));
+      search::forward(rollout::search_weights(net.named(), "test"), 100, mostly_zero.data_ptr<float>(), 310,
+                      scratch, plain.data_ptr<float>());
+      CHECK_FALSE(at::equal(q, plain));
+      CHECK((q - plain).abs().max().item<double>() < 1e-5);
+
+      net.parameters().flat()[5] += 0.01;
+      CHECK(nets::symmetric_inputs(net.named(), kMirror, "test").empty());
+      CHECK(nets::symmetric_inputs(net.named(), {}, "test").empty());
+    }
+  }
+}
+
+TEST_CASE("a leaf of a symmetric network depends on its board alone", "[property]") {
+  const std::vector<game::State> boards = champion::boards(4, 10);
+  const nets::Mlp net = symmetric_net(64, true);
+  const search::QWeights weights = rollout::search_weights(net.named(), "test", kMirror.inputs);
+  search::Evaluator evaluator(weights, {encode::ObsKind::kAhead, encode::no_scaling()}, {});
+  std::vector<search::Leaf> together(boards.size()), alone(boards.size());
+  evaluator(boards, together);
+  for (std::size_t k = 0; k < boards.size(); ++k)
+    evaluator(std::span(boards).subspan(k, 1), std::span(alone).subspan(k, 1));
+  for (std::size_t k = 0; k < boards.size(); ++k)
+    CHECK(std::memcmp(together[k].q, alone[k].q, sizeof alone[k].q) == 0);
 }
 
 TEST_CASE("a leaf depends on its board alone, and a finished board is worth nothing", "[property]") {

@@ -23,9 +23,8 @@ struct LearnerOptions : SharedFlags {
       false;               // the plain path of the library's products, on the CPU too: the oracle of tests
   std::uint64_t seed = 1;  // of the initial weights; the same on every rank
   at::Device device = at::kCPU;
-  /// With `mirror_symmetric`: how features and moves change if left and right are exchanged.
-  std::vector<base::MirrorImage> mirrored_features = {}, mirrored_moves = {};
-  config::Values own = {};  // flags of a single learner, by name; those missing have their defaults
+  base::Mirror mirror = {};  // of features and moves, with `mirror_symmetric`
+  config::Values own = {};   // flags of a single learner, by name; those missing have their defaults
 
   /// The own flags of a learner: a struct whose `fields()` lists its members.
   template <class Flags>

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "snake_ddp/base/mirror_image.hpp"
+#include "snake_ddp/kernels/halves.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"
-#include "snake_ddp/nets/halves.hpp"
 
 namespace snake_ddp::nets {
 
@@ -23,7 +23,7 @@ struct MlpShape {
   std::int64_t out = 4;
   bool layer_norm = true;
   /// How inputs change if left and right are exchanged, for a network that is symmetric (MlpMirror): then passes in main
-  /// memory leave out products that follow from others (halves.hpp). The second weight's gradient is averaged with its image.
+  /// memory leave out products that follow from others (kernels/halves.hpp). The second weight's gradient is averaged with its image.
   std::vector<base::MirrorImage> mirrored_inputs = {};
 };
 
@@ -38,7 +38,7 @@ class Mlp {
   [[nodiscard]] const MlpShape& shape() const { return shape_; }
   [[nodiscard]] bool by_library() const { return by_library_; }
   /// The inputs of the hidden layers as sums and differences; null if passes use none.
-  [[nodiscard]] const Halves* halves() const { return halves_.empty() ? nullptr : halves_.data(); }
+  [[nodiscard]] const kernels::Halves* halves() const { return halves_.empty() ? nullptr : halves_.data(); }
   [[nodiscard]] FlatParameters& parameters() { return parameters_; }
   [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
@@ -57,7 +57,7 @@ class Mlp {
   FlatParameters parameters_;
   std::string name_;
   bool by_library_;
-  std::vector<Halves> halves_;
+  std::vector<kernels::Halves> halves_;
 };
 
 /// The shape of a network from a file under that name.
@@ -75,7 +75,8 @@ struct MlpPass {
     at::Tensor folded;                   // the weight of a symmetric network
   };
   std::array<Layer, kHiddenLayers> layer;
-  at::Tensor output;                              // [R, out]
+  at::Tensor output;        // [R, out]
+  bool row_by_row = false;  // a row has the same bits in whatever batch it comes, also in a symmetric network
   at::Tensor d_upper, d_lower, transposed, ones;  // scratch of the backward pass
   at::Tensor sums, d_folded;                      // scratch of symmetric networks
 };

@@ -15,9 +15,8 @@ namespace snake_ddp::nets {
 /// The reflection of an Mlp's parameters. Unit i of a hidden layer is the image of unit i + hidden / 2.
 class MlpMirror {
  public:
-  /// `inputs` and `outputs`: how the reflection changes them, each its own inverse. `hidden` is even.
-  MlpMirror(const Mlp& net, const std::vector<base::MirrorImage>& inputs,
-            const std::vector<base::MirrorImage>& outputs);
+  /// `hidden` is even.
+  MlpMirror(const Mlp& net, const base::Mirror& mirror);
 
   /// flat := (flat + its image) / 2: of a gradient for some inputs the one for these and their mirror images. A
   /// symmetric network whose gradients are symmetric stays symmetric, bit for bit.
@@ -41,5 +40,10 @@ class MlpMirror {
   };
   std::vector<Run> runs_;
 };
+
+/// The inputs' images if these weights are those of a network that is symmetric under `mirror`, else none.
+/// Throws  FileError if they are not an Mlp's. `what` names the source.
+std::vector<base::MirrorImage> symmetric_inputs(const NamedTensors& weights, const base::Mirror& mirror,
+                                                const std::string& what);
 
 }  // namespace snake_ddp::nets

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "snake_ddp/base/mirror_image.hpp"
 #include "snake_ddp/nets/dense_shape.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"
 
@@ -40,9 +41,10 @@ inline constexpr const char* kQNetName = "q_net";
 bool is_q_net(const NamedTensors& weights);
 
 /// A policy that plays weights from a file. The kind of network follows from their names, its width from their shapes;
-/// `head` is an actor's.
+/// `head` is an actor's. A Q-network that is symmetric under `mirror` takes fewer products.
 /// Throws  FileError where they are neither an actor nor a Q-network of ours. `what` names the source.
-std::unique_ptr<Policy> make_policy(const NamedTensors& weights, Head head, const std::string& what);
+std::unique_ptr<Policy> make_policy(const NamedTensors& weights, Head head, const std::string& what,
+                                    const base::Mirror& mirror = {});
 
 /// The features that this policy reads, without the constant.
 /// Throws  as make_policy.

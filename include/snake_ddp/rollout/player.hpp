@@ -25,9 +25,10 @@ struct Player {
   agents::territory::Weights weights = {};  // of the territory heuristic
 };
 
-/// The weights of a Q-network as search takes them.
+/// The weights of a Q-network as search takes them. `mirrored_inputs`: those of MlpShape, for a symmetric network.
 /// Throws  FileError unless they are those of a Q-network without memory. `what` names the source.
-search::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what);
+search::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what,
+                                const std::vector<base::MirrorImage>& mirrored_inputs = {});
 
 /// `player` with a Q-network of these weights; it searches with it if a search is given.
 /// Throws  as search_weights.

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "snake_ddp/kernels/halves.hpp"
+
 namespace snake_ddp::search {
 
 /// The weights of three layers: two hidden ones with ReLU, with layer norm before it if `gain` is not empty; then a
@@ -17,11 +19,14 @@ struct QWeights {
   };
   std::int64_t features = 0, hidden = 0;
   std::array<Layer, 3> layer;
+  /// Of a symmetric network: its inputs, and the folded weights of both hidden layers (kernels/halves.hpp). Else empty.
+  kernels::Halves inputs = {};
+  std::array<std::vector<float>, 2> folded = {};
 };
 
 /// A pass's intermediate results, reused from call to call.
 struct QScratch {
-  std::vector<float> z, first, second, deviation;
+  std::vector<float> z, first, second, deviation, sums;
 };
 
 /// Shapes  rows [count, row_floats], of which the first `features` floats are read; q [count, 4].

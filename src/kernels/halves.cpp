@@ -1,12 +1,13 @@
-#include "snake_ddp/nets/halves.hpp"
+#include "snake_ddp/kernels/halves.hpp"
 
 #include <cstring>
+#include <utility>
 
-#include "fit.hpp"
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/simd.hpp"
+#include "snake_ddp/kernels/products.hpp"
 
-namespace snake_ddp::nets {
+namespace snake_ddp::kernels {
 namespace {
 
 Halves::Part part_of(const std::vector<base::MirrorImage>& inputs, float side) {
@@ -37,28 +38,22 @@ std::vector<base::MirrorImage> mirrored_units(std::int64_t hidden) {
   return all;
 }
 
-void fold_weight(const Halves& of, const at::Tensor& weight, at::Tensor& folded) {
-  const std::int64_t half = weight.size(1) / 2;
-  fit(folded, {static_cast<std::int64_t>(of.sums.first.size() + of.differences.first.size()), half}, weight);
-  const auto* rows = weight.const_data_ptr<float>();
-  auto* to = folded.data_ptr<float>();
+void fold_weight(const Halves& of, std::int64_t half, const float* weight, float* folded) {
   for (const auto& [part, side] : {std::pair{&of.sums, 0.5F}, {&of.differences, -0.5F}}) {
     for (const std::int32_t first : part->first) {
-      const float *p = rows + first * 2 * half, *r = p + half;
-      for (std::int64_t j = 0; j < half; ++j) *to++ = 0.5F * p[j] + side * r[j];
+      const float *p = weight + first * 2 * half, *r = p + half;
+      for (std::int64_t j = 0; j < half; ++j) *folded++ = 0.5F * p[j] + side * r[j];
     }
   }
 }
 
-void unfold_gradient(const at::Tensor& folded, at::Tensor& weight) {
-  const std::int64_t half = folded.size(1);
-  const auto *sum = folded.const_data_ptr<float>(), *difference = sum + half * half;
-  auto* to = weight.data_ptr<float>();
-  for (std::int64_t i = 0; i < half; ++i, to += 2 * half) {
-    float* image = to + half * 2 * half;
+void unfold_gradient(std::int64_t half, const float* folded, float* weight) {
+  const float *sum = folded, *difference = sum + half * half;
+  for (std::int64_t i = 0; i < half; ++i, weight += 2 * half) {
+    float* image = weight + half * 2 * half;
     for (std::int64_t j = 0; j < half; ++j, ++sum, ++difference) {
-      to[j] = image[half + j] = 0.25F * (*sum + *difference);
-      to[half + j] = image[j] = 0.25F * (*sum - *difference);
+      weight[j] = image[half + j] = 0.25F * (*sum + *difference);
+      weight[half + j] = image[j] = 0.25F * (*sum - *difference);
     }
   }
 }
@@ -79,4 +74,27 @@ void exchange_halves(std::int64_t rows, std::int64_t half, const float* from, fl
   }
 }
 
-}  // namespace snake_ddp::nets
+void multiply_halves(const Halves& of, std::int64_t rows, const float* from, std::int64_t from_row,
+                     const float* folded, std::int64_t half, float* out) {
+  const auto in = static_cast<std::int64_t>(of.sums.place.size());
+  float* to = out;
+  for (const Halves::Part* part : {&of.sums, &of.differences}) {
+    const auto terms = static_cast<std::int64_t>(part->first.size());
+    multiply_sparse_placed(rows, half, in, from, from_row, {part->place.data(), part->sign.data(), terms},
+                           folded, to, 2 * half);
+    folded += terms * half;
+    to += half;
+  }
+  exchange_halves(rows, half, out, out);
+}
+
+void multiply_units(std::int64_t rows, const float* sums, const float* folded, std::int64_t half,
+                    float* out) {
+  for (std::int64_t part = 0; part < 2; ++part) {
+    multiply(rows, half, half, {sums + part * half, 2 * half, 1}, {folded + part * half * half, half, 1},
+             out + part * half, 2 * half);
+  }
+  exchange_halves(rows, half, out, out);
+}
+
+}  // namespace snake_ddp::kernels

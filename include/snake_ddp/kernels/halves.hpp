@@ -3,14 +3,12 @@
 // x_f - s x_g on z_1 - z_2 only: two products with half as many outputs each.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <vector>
 
 #include "snake_ddp/base/mirror_image.hpp"
 
-namespace snake_ddp::nets {
+namespace snake_ddp::kernels {
 
 /// A layer's inputs as sums and differences. Input k is a term of number `place[k]`, with a sign; below 0 it is of none:
 /// an input that is its own image has no difference, and one that is its own image's negative no sum.
@@ -21,23 +19,36 @@ struct Halves {
     std::vector<float> sign;          // by input
   };
   Part sums, differences;
+
+  [[nodiscard]] std::int64_t count() const {
+    return static_cast<std::int64_t>(sums.first.size() + differences.first.size());
+  }
 };
 Halves halves_of(const std::vector<base::MirrorImage>& inputs);
 
-/// Hidden units: number i is the image of i + hidden / 2. `hidden` is even.
+/// Hidden units: number i is the image of i + hidden / 2.
+/// Throws  Bug for an odd number.
 std::vector<base::MirrorImage> mirrored_units(std::int64_t hidden);
 
 /// The weights of sums, then of differences: (p + r) / 2 and (p - r) / 2 of rows [p | r]. With them the outputs are half
 /// the sum and half the difference of z_1 and z_2.
-/// Shapes  weight [in, 2 half]; returns into `folded` [sums + differences, half].
-void fold_weight(const Halves& of, const at::Tensor& weight, at::Tensor& folded);
+/// Shapes  weight [in, 2 half], folded [count, half].
+void fold_weight(const Halves& of, std::int64_t half, const float* weight, float* folded);
 
-/// From the gradient of units' sums and differences, as products with the sums and differences of outputs' gradients, the
-/// gradient of the weight, averaged with its image.
-/// Shapes  folded [2, half, half]; weight [2 half, 2 half], overwritten.
-void unfold_gradient(const at::Tensor& folded, at::Tensor& weight);
+/// From products of units' sums and differences with those of gradients the gradient of the weight, averaged with its image.
+/// Shapes  folded [2, half, half], weight [2 half, 2 half].
+void unfold_gradient(std::int64_t half, const float* folded, float* weight);
 
 /// Rows [a | b] as [a + b | a - b]. May be in place.
 void exchange_halves(std::int64_t rows, std::int64_t half, const float* from, float* out);
 
-}  // namespace snake_ddp::nets
+/// A first layer's product, for inputs most of which are 0.
+/// Shapes  from rows `from_row` apart, folded [count, half], out [rows, 2 half].
+void multiply_halves(const Halves& of, std::int64_t rows, const float* from, std::int64_t from_row,
+                     const float* folded, std::int64_t half, float* out);
+
+/// A second layer's product.
+/// Shapes  sums [rows, 2 half], units after exchange_halves; folded [2, half, half], out [rows, 2 half].
+void multiply_units(std::int64_t rows, const float* sums, const float* folded, std::int64_t half, float* out);
+
+}  // namespace snake_ddp::kernels
