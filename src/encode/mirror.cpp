@@ -10,10 +10,9 @@ int mirrored_move(int move) { return move < game::kLeft ? move : game::kLeft + g
 }  // namespace
 
 base::Mirror mirror_of(ObsKind kind) {
-  base::Mirror mirror;
-  if (!is_view(kind)) return mirror;
-  for (int move = 0; move < game::kMoves; ++move) mirror.outputs.push_back({mirrored_move(move)});
-  std::vector<base::MirrorImage>& all = mirror.inputs;
+  std::vector<base::MirrorImage> all, moves;
+  if (!is_view(kind)) return {};
+  for (int move = 0; move < game::kMoves; ++move) moves.push_back({mirrored_move(move)});
   for (int feature = 0; feature < obs_size(kind); ++feature) all.push_back({feature});
   for (int row = 0; row < view::kBeans; row += view::kSide) {
     for (int k = 0; k < view::kSide; ++k)
@@ -32,7 +31,7 @@ base::Mirror mirror_of(ObsKind kind) {
     all[static_cast<std::size_t>(feature)].of =
         view::kFeatures + mirrored_move(outlook / view::kOutlook) * view::kOutlook + outlook % view::kOutlook;
   }
-  return mirror;
+  return {all, moves};
 }
 
 }  // namespace snake_ddp::encode

@@ -195,7 +195,7 @@ struct Elements {
   }
 
   // The same with other places and signs.
-  [[nodiscard]] std::int64_t find(const float* row, std::int64_t size, const Placing& placing) const {
+  [[nodiscard]] std::int64_t find_placed(const float* row, std::int64_t size, const Placing& placing) const {
     std::int64_t count = 0, k = 0;
 #if defined(__AVX512F__)
     for (; k + kLanes <= size; k += kLanes) {
@@ -264,7 +264,7 @@ void multiply_elements(std::int64_t m, std::int64_t n, std::int64_t most, const 
     for (; rows < kRows && top + rows < m && first[rows] + most + kLanes <= kElements; ++rows)
       first[rows + 1] = first[rows] + find(top + rows, Elements{values + first[rows], places + first[rows]});
     const auto columns = [&](std::int64_t left, auto vectors) {
-      constexpr int kTogether = kSparseSums / std::max<int>(vectors, kSparseVectors);
+      constexpr int kTogether = std::max(1, kSparseSums / std::max<int>(vectors, kSparseVectors));
       const float* right = b + left;
       std::int64_t right_row = n;
       if (rows > kFewRows &&
@@ -336,7 +336,9 @@ void multiply_sparse_placed(std::int64_t m, std::int64_t n, std::int64_t p, cons
     const Placing part{placing.place + first, placing.sign + first, placing.rows};
     multiply_elements<kPlacedVectors>(
         m, n, depth,
-        [&](std::int64_t i, const Elements& list) { return list.find(a + i * a_row + first, depth, part); },
+        [&](std::int64_t i, const Elements& list) {
+          return list.find_placed(a + i * a_row + first, depth, part);
+        },
         b, placing.rows, first > 0, out, out_row);
   }
 }

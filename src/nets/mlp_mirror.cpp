@@ -98,14 +98,15 @@ bool MlpMirror::is_symmetric(const at::Tensor& flat) { return at::equal(flat, im
 
 std::vector<base::MirrorImage> symmetric_inputs(const NamedTensors& weights, const base::Mirror& mirror,
                                                 const std::string& what) {
+  const auto& [inputs, outputs] = mirror;
   const MlpShape shape = mlp_shape_of(weights, kQNetName, what);
-  if (shape.hidden % 2 != 0 || shape.in != static_cast<std::int64_t>(mirror.inputs.size()) ||
-      shape.out != static_cast<std::int64_t>(mirror.outputs.size()))
+  if (shape.hidden % 2 != 0 || shape.in != static_cast<std::int64_t>(inputs.size()) ||
+      shape.out != static_cast<std::int64_t>(outputs.size()))
     return {};
   Mlp net(shape, at::kCPU, kQNetName);
   copy_state(weights, net.named(), what);
-  return MlpMirror(net, mirror).is_symmetric(net.parameters().flat()) ? mirror.inputs
-                                                                      : std::vector<base::MirrorImage>();
+  if (!MlpMirror(net, mirror).is_symmetric(net.parameters().flat())) return {};
+  return inputs;
 }
 
 }  // namespace snake_ddp::nets

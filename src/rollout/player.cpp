@@ -10,7 +10,6 @@
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/encode/moves.hpp"
-#include "snake_ddp/kernels/halves.hpp"
 #include "snake_ddp/nets/mlp.hpp"
 #include "snake_ddp/nets/mlp_mirror.hpp"
 
@@ -121,14 +120,7 @@ search::QWeights search_weights(const nets::NamedTensors& weights, const std::st
     out.layer[k].gain = take(false);
     out.layer[k].shift = take(false);
   }
-  if (mirrored_inputs.empty()) return out;
-  out.inputs = kernels::halves_of(mirrored_inputs);
-  const kernels::Halves units = kernels::halves_of(kernels::mirrored_units(out.hidden));
-  for (std::size_t k = 0; k < out.folded.size(); ++k) {
-    const kernels::Halves& halves = k == 0 ? out.inputs : units;
-    out.folded[k].resize(static_cast<std::size_t>(halves.count() * out.hidden / 2));
-    kernels::fold_weight(halves, out.hidden / 2, out.layer[k].weight.data(), out.folded[k].data());
-  }
+  if (!mirrored_inputs.empty()) search::fold(out, mirrored_inputs);
   return out;
 }
 

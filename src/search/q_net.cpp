@@ -22,6 +22,16 @@ const float* activated(const QWeights::Layer& layer, std::int64_t count, std::in
 
 }  // namespace
 
+void fold(QWeights& net, const std::vector<base::MirrorImage>& mirrored_inputs) {
+  net.inputs = kernels::halves_of(mirrored_inputs);
+  const kernels::Halves units = kernels::halves_of(kernels::mirrored_units(net.hidden));
+  for (std::size_t k = 0; k < net.folded.size(); ++k) {
+    const kernels::Halves& halves = k == 0 ? net.inputs : units;
+    net.folded[k].resize(static_cast<std::size_t>(halves.count() * net.hidden / 2));
+    kernels::fold_weight(halves, net.hidden / 2, net.layer[k].weight.data(), net.folded[k].data());
+  }
+}
+
 void forward(const QWeights& net, std::int64_t count, const float* rows, std::int64_t row_floats,
              QScratch& scratch, float* q) {
   const std::int64_t width = net.hidden;

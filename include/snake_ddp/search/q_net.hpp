@@ -24,6 +24,9 @@ struct QWeights {
   std::array<std::vector<float>, 2> folded = {};
 };
 
+/// Fills `inputs` and `folded` of a symmetric network, whose inputs change like this if left and right are exchanged.
+void fold(QWeights& net, const std::vector<base::MirrorImage>& mirrored_inputs);
+
 /// A pass's intermediate results, reused from call to call.
 struct QScratch {
   std::vector<float> z, first, second, deviation, sums;
