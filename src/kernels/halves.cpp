@@ -85,7 +85,6 @@ void multiply_halves(const Halves& of, std::int64_t rows, const float* from, std
     folded += terms * half;
     to += half;
   }
-  exchange_halves(rows, half, out, out);
 }
 
 void multiply_units(std::int64_t rows, const float* sums, const float* folded, std::int64_t half,
@@ -94,7 +93,6 @@ void multiply_units(std::int64_t rows, const float* sums, const float* folded, s
     multiply(rows, half, half, {sums + part * half, 2 * half, 1}, {folded + part * half * half, half, 1},
              out + part * half, 2 * half);
   }
-  exchange_halves(rows, half, out, out);
 }
 
 }  // namespace snake_ddp::kernels

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "snake_ddp/base/simd.hpp"
+#include "snake_ddp/kernels/halves.hpp"
 
 namespace snake_ddp::kernels {
 namespace {
@@ -113,41 +114,53 @@ void norm_relu_row_backward(std::int64_t width, const float* __restrict gain, co
 }  // namespace
 
 void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const float* gain,
-               const float* shift, float* z, float* inverse_deviation, float* out) {
+               const float* shift, float* z, float* inverse_deviation, float* out, bool halved, float* sums) {
   const auto row = out == z ? norm_relu_row<false> : norm_relu_row<true>;
-  for (std::int64_t r = 0; r < rows; ++r)
-    inverse_deviation[r] = row(width, bias, gain, shift, z + r * width, out + r * width);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t at = r * width;
+    if (halved) exchange_halves(1, width / 2, z + at, z + at);
+    inverse_deviation[r] = row(width, bias, gain, shift, z + at, out + at);
+    if (sums != nullptr) exchange_halves(1, width / 2, out + at, sums + at);
+  }
 }
 
 void norm_relu_backward(std::int64_t rows, std::int64_t width, const float* gain, const float* normal,
                         const float* inverse_deviation, const float* out, float* d, float* d_bias,
-                        float* d_gain, float* d_shift) {
+                        float* d_gain, float* d_shift, Exchange exchange) {
   for (std::int64_t r = 0; r < rows; ++r) {
-    norm_relu_row_backward(width, gain, normal + r * width, out + r * width, inverse_deviation[r],
-                           d + r * width, d_bias, d_gain, d_shift);
+    const std::int64_t at = r * width;
+    if (exchange.before) exchange_halves(1, width / 2, d + at, d + at);
+    norm_relu_row_backward(width, gain, normal + at, out + at, inverse_deviation[r], d + at, d_bias, d_gain,
+                           d_shift);
+    if (exchange.after) exchange_halves(1, width / 2, d + at, d + at);
   }
 }
 
-void bias_relu(std::int64_t rows, std::int64_t width, const float* bias, float* z) {
+void bias_relu(std::int64_t rows, std::int64_t width, const float* bias, float* z, bool halved, float* sums) {
   for (std::int64_t r = 0; r < rows; ++r) {
     float* row = z + r * width;
+    if (halved) exchange_halves(1, width / 2, row, row);
     columns(width, [&](auto kind, std::int64_t j, int /*s*/) {
       using T = decltype(kind);
       put(row + j, positive<T>(get<T>(row + j) + get<T>(bias + j)));
     });
+    if (sums != nullptr) exchange_halves(1, width / 2, row, sums + r * width);
   }
 }
 
-void bias_relu_backward(std::int64_t rows, std::int64_t width, const float* out, float* d, float* d_bias) {
+void bias_relu_backward(std::int64_t rows, std::int64_t width, const float* out, float* d, float* d_bias,
+                        Exchange exchange) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* y = out + r * width;
     float* g = d + r * width;
+    if (exchange.before) exchange_halves(1, width / 2, g, g);
     columns(width, [&](auto kind, std::int64_t j, int /*s*/) {
       using T = decltype(kind);
       const T open = get<T>(y + j) > T{} ? get<T>(g + j) : T{};
       put(g + j, open);
       put(d_bias + j, get<T>(d_bias + j) + open);
     });
+    if (exchange.after) exchange_halves(1, width / 2, g, g);
   }
 }
 

@@ -80,19 +80,21 @@ const float* layer_in_rows(const LayerParameters& p, std::int64_t rows, const fl
   // Most of a view is 0. An input with fewer zeros uses the dense product.
   const bool is_first = &layer == pass.layer.data();
   const bool is_dense = is_first && !pass.row_by_row && !kernels::has_many_zeros(rows, in, from, from_row);
-  if (halves == nullptr || is_dense) {
+  const bool halved = halves != nullptr && !is_dense;
+  float* sums = halves != nullptr ? floats(pass.sums) + at * width : nullptr;
+  if (!halved) {
     kernels::multiply_sparse(rows, width, in, from, from_row, floats(p.weight), z, width);
   } else if (is_first) {
     kernels::multiply_halves(*halves, rows, from, from_row, floats(layer.folded), width / 2, z);
   } else {
-    kernels::exchange_halves(rows, width / 2, from, floats(pass.sums));
-    kernels::multiply_units(rows, floats(pass.sums), floats(layer.folded), width / 2, z);
+    kernels::multiply_units(rows, sums, floats(layer.folded), width / 2, z);
   }
+  if (!is_first) sums = nullptr;
   if (p.gain.defined()) {
     kernels::norm_relu(rows, width, floats(p.bias), floats(p.gain), floats(p.shift), z,
-                       floats(layer.inverse_deviation) + at, hidden);
+                       floats(layer.inverse_deviation) + at, hidden, halved, sums);
   } else {
-    kernels::bias_relu(rows, width, floats(p.bias), hidden);
+    kernels::bias_relu(rows, width, floats(p.bias), hidden, halved, sums);
   }
   return hidden;
 }
@@ -120,15 +122,15 @@ at::Tensor activation_back_by_library(const LayerParameters& p, const MlpPass::L
 
 // The same in main memory, for `rows` rows from row `at` on; the gradients are added to.
 void activation_back(const LayerParameters& p, std::int64_t rows, std::int64_t at, MlpPass::Layer& layer,
-                     LayerParameters& gradient, float* d) {
+                     LayerParameters& gradient, float* d, kernels::Exchange exchange) {
   const std::int64_t width = p.weight.size(1);
   const float* hidden = floats(layer.hidden) + at * width;
   if (p.gain.defined()) {
     kernels::norm_relu_backward(rows, width, floats(p.gain), floats(layer.normal) + at * width,
                                 floats(layer.inverse_deviation) + at, hidden, d, floats(gradient.bias),
-                                floats(gradient.gain), floats(gradient.shift));
+                                floats(gradient.gain), floats(gradient.shift), exchange);
   } else {
-    kernels::bias_relu_backward(rows, width, hidden, d, floats(gradient.bias));
+    kernels::bias_relu_backward(rows, width, hidden, d, floats(gradient.bias), exchange);
   }
 }
 
@@ -219,7 +221,7 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) 
     if (keep) fit(layer.normal, {kept, shape.hidden}, input);
     fit(layer.inverse_deviation, {kept}, input);
   }
-  if (halves != nullptr) fit(pass.sums, {std::min(rows, kChunk), shape.hidden}, input);
+  if (halves != nullptr) fit(pass.sums, {kept, shape.hidden}, input);
   for (std::int64_t first = 0; first < rows; first += kChunk) {
     const std::int64_t count = std::min(kChunk, rows - first);
     const float* from = floats(input) + first * input.stride(0);
@@ -262,7 +264,6 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
   if (halves != nullptr) {
     fit(pass.transposed, {2, half, half}, d_output);
     pass.transposed.copy_(top.folded.view({2, half, half}).transpose(1, 2));
-    fit(pass.sums, {chunk, width}, d_output);
     fit(pass.d_folded, {2, half, half}, d_output);
     pass.d_folded.zero_();
   } else {
@@ -276,12 +277,11 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
     kernels::few_outputs_backward(count, width, shape.out, floats(top.hidden) + at * width,
                                   floats(last.weight), floats(d_output) + at * shape.out, upper,
                                   floats(d_last.weight), floats(d_last.bias));
-    activation_back(second, count, at, top, d_second, upper);
-    if (halves != nullptr) {
-      kernels::exchange_halves(count, half, floats(low.hidden) + at * width, floats(pass.sums));
-      kernels::exchange_halves(count, half, upper, upper);
+    const bool halved = halves != nullptr;
+    activation_back(second, count, at, top, d_second, upper, {.after = halved});
+    if (halved) {
       for (std::int64_t part = 0; part < 2; ++part) {
-        kernels::multiply(half, half, count, {floats(pass.sums) + part * half, 1, width},
+        kernels::multiply(half, half, count, {floats(pass.sums) + at * width + part * half, 1, width},
                           {upper + part * half, width, 1}, floats(pass.d_folded) + part * half * half, half,
                           /*add=*/true);
       }
@@ -292,7 +292,7 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
       kernels::multiply(count, width, width, {upper, width, 1}, {floats(pass.transposed), width, 1}, lower,
                         width);
     }
-    activation_back(first, count, at, low, d_first, lower);
+    activation_back(first, count, at, low, d_first, lower, {.before = halved});
     kernels::multiply_sparse_transposed(shape.in, width, count, floats(input) + at * row, row, lower,
                                         floats(d_first.weight), /*add=*/true);
   }

@@ -8,15 +8,16 @@ namespace snake_ddp::search {
 namespace {
 
 // Bias, layer norm if there is one, ReLU: from `z` to the vector that is returned.
-const float* activated(const QWeights::Layer& layer, std::int64_t count, std::int64_t width,
-                       QScratch& scratch, std::vector<float>& out) {
+const float* activated(const QWeights::Layer& layer, std::int64_t count, std::int64_t width, bool halved,
+                       float* sums, QScratch& scratch, std::vector<float>& out) {
+  float* z = scratch.z.data();
   if (layer.gain.empty()) {
-    kernels::bias_relu(count, width, layer.bias.data(), scratch.z.data());
-    out.swap(scratch.z);
+    kernels::bias_relu(count, width, layer.bias.data(), z, halved, sums);
   } else {
-    kernels::norm_relu(count, width, layer.bias.data(), layer.gain.data(), layer.shift.data(),
-                       scratch.z.data(), scratch.deviation.data(), out.data());
+    kernels::norm_relu(count, width, layer.bias.data(), layer.gain.data(), layer.shift.data(), z,
+                       scratch.deviation.data(), z, halved, sums);
   }
+  out.swap(scratch.z);
   return out.data();
 }
 
@@ -40,6 +41,8 @@ void forward(const QWeights& net, std::int64_t count, const float* rows, std::in
     if (v->size() < floats) v->resize(floats);
   if (scratch.deviation.size() < static_cast<std::size_t>(count)) scratch.deviation.resize(count);
   const bool symmetric = !net.folded[0].empty();
+  if (symmetric && scratch.sums.size() < floats) scratch.sums.resize(floats);
+  float* sums = symmetric ? scratch.sums.data() : nullptr;
   if (symmetric) {
     kernels::multiply_halves(net.inputs, count, rows, row_floats, net.folded[0].data(), width / 2,
                              scratch.z.data());
@@ -47,16 +50,14 @@ void forward(const QWeights& net, std::int64_t count, const float* rows, std::in
     kernels::multiply_sparse(count, width, net.features, rows, row_floats, net.layer[0].weight.data(),
                              scratch.z.data(), width);
   }
-  const float* first = activated(net.layer[0], count, width, scratch, scratch.first);
+  const float* first = activated(net.layer[0], count, width, symmetric, sums, scratch, scratch.first);
   if (symmetric) {
-    if (scratch.sums.size() < floats) scratch.sums.resize(floats);
-    kernels::exchange_halves(count, width / 2, first, scratch.sums.data());
-    kernels::multiply_units(count, scratch.sums.data(), net.folded[1].data(), width / 2, scratch.z.data());
+    kernels::multiply_units(count, sums, net.folded[1].data(), width / 2, scratch.z.data());
   } else {
     kernels::multiply(count, width, width, {first, width, 1}, {net.layer[1].weight.data(), width, 1},
                       scratch.z.data(), width);
   }
-  const float* second = activated(net.layer[1], count, width, scratch, scratch.second);
+  const float* second = activated(net.layer[1], count, width, symmetric, nullptr, scratch, scratch.second);
   kernels::few_outputs(count, width, game::kMoves, second, net.layer[2].weight.data(),
                        net.layer[2].bias.data(), q);
 }

@@ -14,7 +14,7 @@ import pytest
 
 from processes import BINARY, TINY, descendants, fingerprint, flags, free_port, starter, torchrun
 
-RUN = TINY | {"checkpoint_interval": 0}
+RUN = TINY | {"checkpoint_interval": 0, "max_episodes": 24}  # time for enough visits to rank 1
 GLOO = "--shared_memory=off"  # sums through its connections, which would be idle
 SILENT = 40  # connections at each port that stay and say little or nothing
 HTTP = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: curl/7.88.1\r\nAccept: */*\r\n\r\n"

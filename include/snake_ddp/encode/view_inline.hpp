@@ -147,6 +147,34 @@ SD_HD constexpr Strides strides_of(int up) {
                              : Strides{kRow, -1};
 }
 
+/// Eight neighbouring cells as features: `to` is the first one's place in the first plane.
+SD_HD inline void write_cells(const std::uint8_t (&age)[kSide + 1], const std::uint8_t (&kind)[kSide + 1],
+                              std::uint8_t mate, std::uint8_t foe, float* to) {
+#if defined(__GNUC__) && !defined(__CUDACC__) && !defined(SD_PLAIN_FORMS)
+  // GCC does not find these vectors by itself.
+  using Bytes = std::uint8_t __attribute__((vector_size(kSide + 1)));
+  using Numbers = std::int32_t __attribute__((vector_size(4 * (kSide + 1))));
+  using Floats = float __attribute__((vector_size(4 * (kSide + 1))));
+  Bytes ages, kinds;
+  memcpy(&ages, age, sizeof ages);
+  memcpy(&kinds, kind, sizeof kinds);
+  const Numbers a = __builtin_convertvector(ages, Numbers), k = __builtin_convertvector(kinds, Numbers);
+  const auto put = [&](int plane, Floats features) { memcpy(to + plane, &features, sizeof features); };
+  const auto where = [](Numbers cells) { return __builtin_convertvector(cells & 1, Floats); };
+  put(kBody, where(a != 0));
+  put(kAge, __builtin_convertvector(a, Floats) * 0.1F);
+  put(kBean, where(k == 1));
+  put(kMate, where(k == mate));
+  put(kFoe, where(k == foe));
+#else
+  for (int k = 0; k <= kSide; ++k) to[kBody + k] = age[k] != 0 ? 1.0F : 0.0F;
+  for (int k = 0; k <= kSide; ++k) to[kAge + k] = static_cast<float>(age[k]) * 0.1F;
+  for (int k = 0; k <= kSide; ++k) to[kBean + k] = kind[k] == 1 ? 1.0F : 0.0F;
+  for (int k = 0; k <= kSide; ++k) to[kMate + k] = kind[k] == mate ? 1.0F : 0.0F;
+  for (int k = 0; k <= kSide; ++k) to[kFoe + k] = kind[k] == foe ? 1.0F : 0.0F;
+#endif
+}
+
 /// The features of one snake of `team`, with `up` up.
 SD_HD_APART inline void write_one(const game::State& state, const Surroundings& around, int team, int snake,
                                   int up, float* out) {
@@ -170,12 +198,7 @@ SD_HD_APART inline void write_one(const game::State& state, const Surroundings& 
       }
       age[kSide] = kind[kSide] = 0;
     }
-    float* to = out + r * kSide;
-    for (int k = 0; k < kRead; ++k) to[kBody + k] = age[k] != 0 ? 1.0F : 0.0F;
-    for (int k = 0; k < kRead; ++k) to[kAge + k] = static_cast<float>(age[k]) * 0.1F;
-    for (int k = 0; k < kRead; ++k) to[kBean + k] = kind[k] == 1 ? 1.0F : 0.0F;
-    for (int k = 0; k < kRead; ++k) to[kMate + k] = kind[k] == mate ? 1.0F : 0.0F;
-    for (int k = 0; k < kRead; ++k) to[kFoe + k] = kind[k] == foe ? 1.0F : 0.0F;
+    write_cells(age, kind, mate, foe, out + r * kSide);
   }
   // Each window's last row wrote one feature into the next window.
   for (int plane = 0; plane < 4; ++plane) {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#if defined(__AVX2__) && !defined(__CUDACC__) && !defined(SD_PLAIN_CELL_SETS)  // the macro is for tests
+#if defined(__AVX2__) && !defined(__CUDACC__) && !defined(SD_PLAIN_FORMS)  // the macro is for tests
 #define SD_AVX2_CELL_SETS
 #include <immintrin.h>
 #endif

@@ -13,22 +13,32 @@ inline constexpr double kNormEpsilon = 1e-5;
 /// Shapes  z, out [rows, width], contiguous; bias, gain, shift [width]; inverse_deviation [rows]. z is overwritten by
 ///         its normalised form, which the backward pass reads, as it does inverse_deviation and out; or `out` is z, and
 ///         no backward pass can follow.
+/// Halves  if `halved`, z holds products as exchange_halves leaves them, and each row is first exchanged back, while it is
+///         in the first-level cache; `sums`, if not null, gets the rows of `out` exchanged.
 /// Threads the calling one. The result depends only on shapes and values.
 void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const float* gain,
-               const float* shift, float* z, float* inverse_deviation, float* out);
+               const float* shift, float* z, float* inverse_deviation, float* out, bool halved = false,
+               float* sums = nullptr);
+
+/// Whether a backward pass exchanges the halves of each row of `d` before its work and after it.
+struct Exchange {
+  bool before = false, after = false;
+};
 
 /// The gradients of a scalar loss: `d` holds dL/d(out) and is overwritten by dL/dz; those of bias, gain and shift are added
 /// to d_bias, d_gain and d_shift.
 /// Shapes  as above; `normal` is z after norm_relu.
 void norm_relu_backward(std::int64_t rows, std::int64_t width, const float* gain, const float* normal,
                         const float* inverse_deviation, const float* out, float* d, float* d_bias,
-                        float* d_gain, float* d_shift);
+                        float* d_gain, float* d_shift, Exchange exchange = {});
 
 /// The same without the norm: out = max(z + bias, 0) in place of z.
-void bias_relu(std::int64_t rows, std::int64_t width, const float* bias, float* z);
+void bias_relu(std::int64_t rows, std::int64_t width, const float* bias, float* z, bool halved = false,
+               float* sums = nullptr);
 
 /// `d` holds dL/d(out) and is overwritten by dL/dz, whose rows are added to d_bias.
-void bias_relu_backward(std::int64_t rows, std::int64_t width, const float* out, float* d, float* d_bias);
+void bias_relu_backward(std::int64_t rows, std::int64_t width, const float* out, float* d, float* d_bias,
+                        Exchange exchange = {});
 
 /// out = hidden * weight^T + bias, for a handful of outputs.
 /// Shapes  hidden [rows, width], weight [outputs, width], bias [outputs], out [rows, outputs]; all contiguous.

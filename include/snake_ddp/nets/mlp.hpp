@@ -77,8 +77,8 @@ struct MlpPass {
   std::array<Layer, kHiddenLayers> layer;
   at::Tensor output;        // [R, out]
   bool row_by_row = false;  // a row has the same bits in whatever batch it comes, also in a symmetric network
-  at::Tensor d_upper, d_lower, transposed, ones;  // scratch of the backward pass
-  at::Tensor sums, d_folded;                      // scratch of symmetric networks
+  at::Tensor sums;          // [R, hidden] of a symmetric network: the first layer's halves exchanged
+  at::Tensor d_upper, d_lower, transposed, ones, d_folded;  // scratch of the backward pass
 };
 
 /// Shapes  input [R, in + 1]; fills `pass`; without `keep` only its output, and no backward pass can follow.
