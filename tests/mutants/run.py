@@ -52,7 +52,7 @@ class Test:
         # Catch2 reads a comma as "or" and brackets as tags.
         name = self.case.replace(",", "\\,").replace("[", "\\[")
         (program,) = self.targets
-        return [BUILD / "tests" / program.removeprefix("test_") / program, name, "-w", "NoTests"]
+        return [BUILD / "tests" / room_of(program, COPY).name / program, name, "-w", "NoTests"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,11 +94,19 @@ def with_fault(fault, files):
 
 # ---- checking ------------------------------------------------------------------------------------------------------
 
+def room_of(program, root):
+    """The folder with the cases of a Catch2 program: its namesake, or the one that builds it."""
+    namesake = root / "tests" / program.removeprefix("test_")
+    builds = f"add_executable({program} "
+    return namesake if namesake.is_dir() else next(
+        file.parent for file in root.glob("tests/*/CMakeLists.txt") if builds in file.read_text(encoding="utf-8"))
+
+
 @functools.cache
 def cases_of(program, root):
     """Names of all cases of a Catch2 program."""
     names = []
-    for path in sorted((root / "tests" / program.removeprefix("test_")).glob("test_*.cpp")):
+    for path in sorted(room_of(program, root).glob("test_*.cpp")):
         words = [token.text for token in scanner.tokens(path.read_text(encoding="utf-8"))]
         names += [json.loads(words[i + 2]) for i in range(len(words) - 2) if words[i:i + 2] == ["TEST_CASE", "("]]
     return names
