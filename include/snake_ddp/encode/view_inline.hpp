@@ -159,13 +159,14 @@ SD_HD inline void write_cells(const std::uint8_t (&age)[kSide + 1], const std::u
   memcpy(&ages, age, sizeof ages);
   memcpy(&kinds, kind, sizeof kinds);
   const Numbers a = __builtin_convertvector(ages, Numbers), k = __builtin_convertvector(kinds, Numbers);
-  const auto put = [&](int plane, Floats features) { memcpy(to + plane, &features, sizeof features); };
-  const auto where = [](Numbers cells) { return __builtin_convertvector(cells & 1, Floats); };
-  put(kBody, where(a != 0));
-  put(kAge, __builtin_convertvector(a, Floats) * 0.1F);
-  put(kBean, where(k == 1));
-  put(kMate, where(k == mate));
-  put(kFoe, where(k == foe));
+  // No function of vectors: without AVX its calls would depend on the compiler's version.
+  const Floats features[] = {
+      __builtin_convertvector((a != 0) & 1, Floats), __builtin_convertvector(a, Floats) * 0.1F,
+      __builtin_convertvector((k == 1) & 1, Floats), __builtin_convertvector((k == mate) & 1, Floats),
+      __builtin_convertvector((k == foe) & 1, Floats)};
+  static_assert(kAge == kBody + kWindow && kBean == kAge + kWindow && kMate == kBean + kWindow &&
+                kFoe == kMate + kWindow);
+  for (int plane = 0; plane < 5; ++plane) memcpy(to + plane * kWindow, features + plane, sizeof(Floats));
 #else
   for (int k = 0; k <= kSide; ++k) to[kBody + k] = age[k] != 0 ? 1.0F : 0.0F;
   for (int k = 0; k <= kSide; ++k) to[kAge + k] = static_cast<float>(age[k]) * 0.1F;
