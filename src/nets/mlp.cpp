@@ -81,7 +81,8 @@ const float* layer_in_rows(const LayerParameters& p, std::int64_t rows, const fl
   const bool is_first = &layer == pass.layer.data();
   const bool is_dense = is_first && !pass.row_by_row && !kernels::has_many_zeros(rows, in, from, from_row);
   const bool halved = halves != nullptr && !is_dense;
-  float* sums = halves != nullptr ? floats(pass.sums) + at * width : nullptr;
+  float* const sums =
+      halves != nullptr ? floats(pass.sums) + at * width : nullptr;  // of the first layer's units
   if (!halved) {
     kernels::multiply_sparse(rows, width, in, from, from_row, floats(p.weight), z, width);
   } else if (is_first) {
@@ -89,12 +90,12 @@ const float* layer_in_rows(const LayerParameters& p, std::int64_t rows, const fl
   } else {
     kernels::multiply_units(rows, sums, floats(layer.folded), width / 2, z);
   }
-  if (!is_first) sums = nullptr;
+  float* const sums_of_this = is_first ? sums : nullptr;
   if (p.gain.defined()) {
     kernels::norm_relu(rows, width, floats(p.bias), floats(p.gain), floats(p.shift), z,
-                       floats(layer.inverse_deviation) + at, hidden, halved, sums);
+                       floats(layer.inverse_deviation) + at, hidden, halved, sums_of_this);
   } else {
-    kernels::bias_relu(rows, width, floats(p.bias), hidden, halved, sums);
+    kernels::bias_relu(rows, width, floats(p.bias), hidden, halved, sums_of_this);
   }
   return hidden;
 }
@@ -260,8 +261,9 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
     return;
   }
   const kernels::Halves* halves = net.halves();
+  const bool halved = halves != nullptr;
   const std::int64_t half = width / 2;
-  if (halves != nullptr) {
+  if (halved) {
     fit(pass.transposed, {2, half, half}, d_output);
     pass.transposed.copy_(top.folded.view({2, half, half}).transpose(1, 2));
     fit(pass.d_folded, {2, half, half}, d_output);
@@ -277,7 +279,6 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
     kernels::few_outputs_backward(count, width, shape.out, floats(top.hidden) + at * width,
                                   floats(last.weight), floats(d_output) + at * shape.out, upper,
                                   floats(d_last.weight), floats(d_last.bias));
-    const bool halved = halves != nullptr;
     activation_back(second, count, at, top, d_second, upper, {.after = halved});
     if (halved) {
       for (std::int64_t part = 0; part < 2; ++part) {
@@ -296,7 +297,7 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
     kernels::multiply_sparse_transposed(shape.in, width, count, floats(input) + at * row, row, lower,
                                         floats(d_first.weight), /*add=*/true);
   }
-  if (halves != nullptr) kernels::unfold_gradient(half, floats(pass.d_folded), floats(d_second.weight));
+  if (halved) kernels::unfold_gradient(half, floats(pass.d_folded), floats(d_second.weight));
 }
 
 }  // namespace snake_ddp::nets

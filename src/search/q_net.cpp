@@ -7,18 +7,15 @@
 namespace snake_ddp::search {
 namespace {
 
-// Bias, layer norm if there is one, ReLU: from `z` to the vector that is returned.
-const float* activated(const QWeights::Layer& layer, std::int64_t count, std::int64_t width, bool halved,
-                       float* sums, QScratch& scratch, std::vector<float>& out) {
-  float* z = scratch.z.data();
+// Bias, layer norm if there is one, ReLU, in place of the product `z`. `halved` and `sums` as in norm_relu.
+void activate(const QWeights::Layer& layer, std::int64_t count, std::int64_t width, bool halved, float* sums,
+              float* deviation, float* z) {
   if (layer.gain.empty()) {
     kernels::bias_relu(count, width, layer.bias.data(), z, halved, sums);
   } else {
-    kernels::norm_relu(count, width, layer.bias.data(), layer.gain.data(), layer.shift.data(), z,
-                       scratch.deviation.data(), z, halved, sums);
+    kernels::norm_relu(count, width, layer.bias.data(), layer.gain.data(), layer.shift.data(), z, deviation,
+                       z, halved, sums);
   }
-  out.swap(scratch.z);
-  return out.data();
 }
 
 }  // namespace
@@ -37,27 +34,27 @@ void forward(const QWeights& net, std::int64_t count, const float* rows, std::in
              QScratch& scratch, float* q) {
   const std::int64_t width = net.hidden;
   const auto floats = static_cast<std::size_t>(count * width);
-  for (std::vector<float>* v : {&scratch.z, &scratch.first, &scratch.second})
+  for (std::vector<float>* v : {&scratch.first, &scratch.second})
     if (v->size() < floats) v->resize(floats);
   if (scratch.deviation.size() < static_cast<std::size_t>(count)) scratch.deviation.resize(count);
   const bool symmetric = !net.folded[0].empty();
   if (symmetric && scratch.sums.size() < floats) scratch.sums.resize(floats);
-  float* sums = symmetric ? scratch.sums.data() : nullptr;
+  float *first = scratch.first.data(), *second = scratch.second.data(),
+        *sums = symmetric ? scratch.sums.data() : nullptr, *deviation = scratch.deviation.data();
   if (symmetric) {
-    kernels::multiply_halves(net.inputs, count, rows, row_floats, net.folded[0].data(), width / 2,
-                             scratch.z.data());
+    kernels::multiply_halves(net.inputs, count, rows, row_floats, net.folded[0].data(), width / 2, first);
   } else {
-    kernels::multiply_sparse(count, width, net.features, rows, row_floats, net.layer[0].weight.data(),
-                             scratch.z.data(), width);
+    kernels::multiply_sparse(count, width, net.features, rows, row_floats, net.layer[0].weight.data(), first,
+                             width);
   }
-  const float* first = activated(net.layer[0], count, width, symmetric, sums, scratch, scratch.first);
+  activate(net.layer[0], count, width, symmetric, sums, deviation, first);
   if (symmetric) {
-    kernels::multiply_units(count, sums, net.folded[1].data(), width / 2, scratch.z.data());
+    kernels::multiply_units(count, sums, net.folded[1].data(), width / 2, second);
   } else {
-    kernels::multiply(count, width, width, {first, width, 1}, {net.layer[1].weight.data(), width, 1},
-                      scratch.z.data(), width);
+    kernels::multiply(count, width, width, {first, width, 1}, {net.layer[1].weight.data(), width, 1}, second,
+                      width);
   }
-  const float* second = activated(net.layer[1], count, width, symmetric, nullptr, scratch, scratch.second);
+  activate(net.layer[1], count, width, symmetric, nullptr, deviation, second);
   kernels::few_outputs(count, width, game::kMoves, second, net.layer[2].weight.data(),
                        net.layer[2].bias.data(), q);
 }

@@ -42,7 +42,8 @@ void unfold_gradient(std::int64_t half, const float* folded, float* weight);
 /// Rows [a | b] as [a + b | a - b]. May be in place.
 void exchange_halves(std::int64_t rows, std::int64_t half, const float* from, float* out);
 
-/// A first layer's product as sums and differences of its halves, for inputs most of which are 0.
+/// A first layer's product, for inputs most of which are 0, as half the sum and half the difference of its halves: its
+/// rows [z_1 | z_2] are what exchange_halves makes of the result.
 /// Shapes  from rows `from_row` apart, folded [count, half], out [rows, 2 half].
 void multiply_halves(const Halves& of, std::int64_t rows, const float* from, std::int64_t from_row,
                      const float* folded, std::int64_t half, float* out);

@@ -13,8 +13,8 @@ inline constexpr double kNormEpsilon = 1e-5;
 /// Shapes  z, out [rows, width], contiguous; bias, gain, shift [width]; inverse_deviation [rows]. z is overwritten by
 ///         its normalised form, which the backward pass reads, as it does inverse_deviation and out; or `out` is z, and
 ///         no backward pass can follow.
-/// Halves  if `halved`, z holds products as exchange_halves leaves them, and each row is first exchanged back, while it is
-///         in the first-level cache; `sums`, if not null, gets the rows of `out` exchanged.
+/// Halves  if `halved`, z holds what multiply_halves or multiply_units writes, and exchange_halves of each row comes first,
+///         while it is in the first-level cache; `sums` [rows, width], if not null, gets the rows of `out` exchanged.
 /// Threads the calling one. The result depends only on shapes and values.
 void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const float* gain,
                const float* shift, float* z, float* inverse_deviation, float* out, bool halved = false,
@@ -32,7 +32,7 @@ void norm_relu_backward(std::int64_t rows, std::int64_t width, const float* gain
                         const float* inverse_deviation, const float* out, float* d, float* d_bias,
                         float* d_gain, float* d_shift, Exchange exchange = {});
 
-/// The same without the norm: out = max(z + bias, 0) in place of z.
+/// The same without the norm: out = max(z + bias, 0) in place of z. `halved` and `sums` as above.
 void bias_relu(std::int64_t rows, std::int64_t width, const float* bias, float* z, bool halved = false,
                float* sums = nullptr);
 

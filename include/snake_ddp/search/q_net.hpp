@@ -29,7 +29,7 @@ void fold(QWeights& net, const std::vector<base::MirrorImage>& mirrored_inputs);
 
 /// A pass's intermediate results, reused from call to call.
 struct QScratch {
-  std::vector<float> z, first, second, deviation, sums;
+  std::vector<float> first, second, deviation, sums;
 };
 
 /// Shapes  rows [count, row_floats], of which the first `features` floats are read; q [count, 4].
