@@ -148,12 +148,13 @@ std::vector<Row> measure_game(double seconds) {
 }
 
 std::vector<Row> measure_encode(double seconds) {
-  const double part = seconds / 7;
+  const double part = seconds / 11;
   std::vector<Row> rows;
   const double copies = copies_per_s(part);
   for (const auto& [name, kind] :
        {std::pair{"26", encode::ObsKind::k26}, std::pair{"30", encode::ObsKind::k30},
-        std::pair{"window", encode::ObsKind::kWindow}, std::pair{"view", encode::ObsKind::kView}}) {
+        std::pair{"window", encode::ObsKind::kWindow}, std::pair{"view", encode::ObsKind::kView},
+        std::pair{"ahead", encode::ObsKind::kAhead}}) {
     const auto size = static_cast<std::size_t>(game::kTeamSize * encode::obs_size(kind));
     std::vector<float> out(kBoards * size);
     // The bound: writing as many floats, which stay in the cache, and nothing else.

@@ -182,16 +182,23 @@ def test_four_negative_outputs_of_tanh_are_four_equal_chances(tmp_path):
 
 
 def test_safetensors_reads_the_weights_back(actor, tmp_path):
-    kind, head, _, path = actor
+    kind, head, features, path = actor
     file = export(path, "safetensors", tmp_path / "actor.safetensors")
     weights = torch.load(path, weights_only=True)
     read = safetensors.torch.load_file(file)
     assert set(read) == set(weights)
     assert all(torch.equal(read[name], weights[name]) and read[name].dtype == torch.float32 for name in weights)
     with safetensors.safe_open(file, "pt") as opened:
-        assert opened.metadata() == {"format": "pt", "network": kind, "output_activation": head}
+        assert opened.metadata() == {"format": "pt", "network": kind, "output_activation": head, "obs": str(features)}
     length, = struct.unpack("<Q", file.read_bytes()[:8])
     assert length % 8 == 0 and list(json.loads(file.read_bytes()[8:8 + length]))[1:] == list(weights)
+
+
+@pytest.mark.parametrize("obs", ("view", "ahead"))
+def test_safetensors_tells_two_views_of_one_width_apart(tmp_path, obs):
+    actor = save_in_run(tmp_path / obs, q_network(309), obs=obs)
+    with safetensors.safe_open(export(actor, "safetensors", tmp_path / "actor.safetensors"), "pt") as opened:
+        assert opened.metadata()["obs"] == obs and opened.metadata()["output_activation"] == "values"
 
 
 def test_without_an_output_the_name_is_the_actors(tmp_path):

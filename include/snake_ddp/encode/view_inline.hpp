@@ -147,14 +147,17 @@ SD_HD constexpr Strides strides_of(int up) {
                              : Strides{kRow, -1};
 }
 
-/// Eight neighbouring cells as features: `to` is the first one's place in the first plane.
-SD_HD inline void write_cells(const std::uint8_t (&age)[kSide + 1], const std::uint8_t (&kind)[kSide + 1],
+/// Cells of a window's row that are read and written at once: one more than it has.
+inline constexpr int kRead = kSide + 1;
+
+/// kRead neighbouring cells as features: `to` is the first one's place in the first plane.
+SD_HD inline void write_cells(const std::uint8_t (&age)[kRead], const std::uint8_t (&kind)[kRead],
                               std::uint8_t mate, std::uint8_t foe, float* to) {
 #if defined(__GNUC__) && !defined(__CUDACC__) && !defined(SD_PLAIN_FORMS)
   // GCC does not find these vectors by itself.
-  using Bytes = std::uint8_t __attribute__((vector_size(kSide + 1)));
-  using Numbers = std::int32_t __attribute__((vector_size(4 * (kSide + 1))));
-  using Floats = float __attribute__((vector_size(4 * (kSide + 1))));
+  using Bytes = std::uint8_t __attribute__((vector_size(kRead)));
+  using Numbers = std::int32_t __attribute__((vector_size(4 * kRead)));
+  using Floats = float __attribute__((vector_size(4 * kRead)));
   Bytes ages, kinds;
   memcpy(&ages, age, sizeof ages);
   memcpy(&kinds, kind, sizeof kinds);
@@ -168,11 +171,11 @@ SD_HD inline void write_cells(const std::uint8_t (&age)[kSide + 1], const std::u
                 kFoe == kMate + kWindow);
   for (int plane = 0; plane < 5; ++plane) memcpy(to + plane * kWindow, features + plane, sizeof(Floats));
 #else
-  for (int k = 0; k <= kSide; ++k) to[kBody + k] = age[k] != 0 ? 1.0F : 0.0F;
-  for (int k = 0; k <= kSide; ++k) to[kAge + k] = static_cast<float>(age[k]) * 0.1F;
-  for (int k = 0; k <= kSide; ++k) to[kBean + k] = kind[k] == 1 ? 1.0F : 0.0F;
-  for (int k = 0; k <= kSide; ++k) to[kMate + k] = kind[k] == mate ? 1.0F : 0.0F;
-  for (int k = 0; k <= kSide; ++k) to[kFoe + k] = kind[k] == foe ? 1.0F : 0.0F;
+  for (int k = 0; k < kRead; ++k) to[kBody + k] = age[k] != 0 ? 1.0F : 0.0F;
+  for (int k = 0; k < kRead; ++k) to[kAge + k] = static_cast<float>(age[k]) * 0.1F;
+  for (int k = 0; k < kRead; ++k) to[kBean + k] = kind[k] == 1 ? 1.0F : 0.0F;
+  for (int k = 0; k < kRead; ++k) to[kMate + k] = kind[k] == mate ? 1.0F : 0.0F;
+  for (int k = 0; k < kRead; ++k) to[kFoe + k] = kind[k] == foe ? 1.0F : 0.0F;
 #endif
 }
 
@@ -185,8 +188,7 @@ SD_HD_APART inline void write_one(const game::State& state, const Surroundings& 
   const int corner =
       (row + kReach) * Surroundings::kWidth + column + kReach - kReach * (to_next.right + to_next.down);
   const std::uint8_t *const ages = around.age[0] + corner, *const kinds = around.kind[0] + corner;
-  // Eight cells per row: the last one is overwritten by the next row, or by the features after the window.
-  constexpr int kRead = kSide + 1;
+  // The last of the cells read is overwritten by the next row, or by the features after the window.
   SD_ROLLED for (int r = 0; r < kSide; ++r) {
     std::uint8_t age[kRead], kind[kRead];
     if (up == game::kUp) {
