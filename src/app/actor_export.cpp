@@ -205,12 +205,10 @@ void write_torchscript(const ActorFile& actor, const std::string& output) {
 void write_safetensors(const ActorFile& actor, const std::string& output) {
   refuse_to_replace(actor.path, output, "--output");
   records::write_file_atomically(
-      output,
-      files::safetensors_bytes(
-          actor.weights, {{"format", "pt"},
-                          {"network", kind_of(actor).name},
-                          {"output_activation", head_of(actor).name},
-                          {"obs", std::string(encode::kObsKindNames[static_cast<std::size_t>(actor.obs)])}}));
+      output, files::safetensors_bytes(actor.weights, {{"format", "pt"},
+                                                       {"network", kind_of(actor).name},
+                                                       {"output_activation", head_of(actor).name},
+                                                       {"obs", std::string(encode::name(actor.obs))}}));
 }
 
 }  // namespace

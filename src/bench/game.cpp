@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/base/random.hpp"
@@ -148,14 +150,12 @@ std::vector<Row> measure_game(double seconds) {
 }
 
 std::vector<Row> measure_encode(double seconds) {
-  const double part = seconds / 11;
+  const double part = seconds / (1 + 2 * std::size(encode::kObsKindNames));
   std::vector<Row> rows;
   const double copies = copies_per_s(part);
-  for (const auto& [name, kind] :
-       {std::pair{"26", encode::ObsKind::k26}, std::pair{"30", encode::ObsKind::k30},
-        std::pair{"window", encode::ObsKind::kWindow}, std::pair{"view", encode::ObsKind::kView},
-        std::pair{"ahead", encode::ObsKind::kAhead}}) {
-    const auto size = static_cast<std::size_t>(game::kTeamSize * encode::obs_size(kind));
+  for (const std::string_view name : encode::kObsKindNames) {
+    const encode::ObsKind kind = encode::try_obs_kind(name).value();
+    const auto size = game::kTeamSize * static_cast<std::size_t>(encode::obs_size(kind));
     std::vector<float> out(kBoards * size);
     // The bound: writing as many floats, which stay in the cache, and nothing else.
     const double writes = rate(part / 2, kBoards, [&] {

@@ -11,6 +11,8 @@ std::optional<ObsKind> try_obs_kind(std::string_view name) {
   return static_cast<ObsKind>(at - std::begin(kObsKindNames));
 }
 
+std::string_view name(ObsKind kind) { return kObsKindNames[static_cast<std::size_t>(kind)]; }
+
 std::optional<ObsKind> try_obs_kind(std::int64_t features) {
   for (const auto kind : {ObsKind::k26, ObsKind::k30, ObsKind::kWindow, ObsKind::kView})
     if (obs_size(kind) == features) return kind;

@@ -43,8 +43,7 @@ void check_fits(const files::SavedWeights& file, const ActorRecord& record, cons
       {record.sight.kind != o.sight.kind || record.sight.view_radius != o.sight.view_radius,
        fmt::format(
            "it was trained with --obs {} and --view_radius {}, this run has --obs {} and --view_radius {}",
-           encode::kObsKindNames[static_cast<int>(record.sight.kind)], record.sight.view_radius, o.obs,
-           o.view_radius)},
+           encode::name(record.sight.kind), record.sight.view_radius, o.obs, o.view_radius)},
       {policy.memory() > 0, "it is a network with memory; only those without can be opponents"},
       {q_net && !o.mask_fatal, "a Q-network never makes a fatal move: set --mask_fatal"},
   };

@@ -25,6 +25,7 @@ inline constexpr int kMaxObsSize = view::kAllFeatures;
 /// "26", "30", "window", "view", "ahead", by ObsKind.
 inline constexpr std::string_view kObsKindNames[] = {"26", "30", "window", "view", "ahead"};
 std::optional<ObsKind> try_obs_kind(std::string_view name);
+std::string_view name(ObsKind kind);
 /// The kind with that many features; the view of the two that have equally many.
 std::optional<ObsKind> try_obs_kind(std::int64_t features);
 
