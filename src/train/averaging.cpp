@@ -16,6 +16,8 @@
 namespace snake_ddp::train {
 namespace {
 
+constexpr const char* kVelocity = "velocity";  // of the outer step, in a checkpoint
+
 class EveryUpdate final : public Averaging {
  public:
   explicit EveryUpdate(const Means& means) : lent_(means.post, means.now) {}
@@ -63,6 +65,7 @@ class Late final : public Averaging {
 
   void restore(const nets::NamedTensors& state, const std::string& what) override {
     for (const auto& [name, tensor] : state) {
+      if (name == kVelocity) continue;  // the run averaged weights before
       if (tensor.scalar_type() != at::kFloat || tensor.dim() != 1 ||
           !name.ends_with(fmt::format(".{}", tensor.numel())))
         throw base::FileError(fmt::format("{}: \"{}\" is no gradient", what, name));
@@ -132,12 +135,12 @@ class Weights final : public Averaging {
 
   [[nodiscard]] nets::NamedTensors state() override {
     if (step_.momentum == 0) return {};
-    return {{"velocity", velocity_}};
+    return {{kVelocity, velocity_}};
   }
 
   void restore(const nets::NamedTensors& state, const std::string& what) override {
     for (const auto& [name, tensor] : state) {
-      if (name != "velocity") continue;
+      if (name != kVelocity) continue;
       if (tensor.scalar_type() != at::kFloat || tensor.dim() != 1)
         throw base::FileError(fmt::format("{}: \"{}\" is no momentum", what, name));
       velocity_ = tensor.clone();

@@ -61,6 +61,14 @@ def test_a_run_takes_up_what_hides_latency_and_leaves_it_again(start, tmp_path, 
     two(start, "--resume", run, max_episodes=12)
 
 
+def test_a_run_changes_from_averages_of_weights_to_late_gradients_and_back(start, tmp_path):
+    momentum = {"local_updates": 5, "outer_momentum": 0.5}
+    run = run_folder(two(start, runs_dir=tmp_path, max_episodes=4, **momentum))
+    off = {"local_updates": 0, "outer_momentum": 0}
+    assert "Changed: " in two(start, "--resume", run, max_episodes=8, average_delay=1, **off)
+    assert "Changed: " in two(start, "--resume", run, max_episodes=12, average_delay=0, **momentum)
+
+
 def test_one_rank_without_an_outer_step_is_the_run_without_local_updates(tmp_path):
     lines = []
     for name, way in (("plain", {}), ("local", {"local_updates": 20})):
