@@ -358,6 +358,19 @@ def test_other_programs_get_the_values_of_a_q_network(tmp_path):
     assert refused.returncode == 2 and "Q-network" in refused.stderr
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_weights_of_another_type_are_exported_as_float32(tmp_path, dtype):
+    saved = {name: weight.to(dtype) for name, weight in q_network(30, norm=True).items()}
+    torch.save(saved, tmp_path / "actor_1.pth")
+    module = torch.jit.load(export(tmp_path / "actor_1.pth", "torchscript", tmp_path / "q.pt"))
+    assert module(torch.rand(1, 3, 30)).dtype == torch.float32
+    file = export(tmp_path / "actor_1.pth", "safetensors", tmp_path / "q.safetensors")
+    assert all(torch.equal(value, saved[name].float()) for name, value in safetensors.torch.load_file(file).items())
+    for folder in (tmp_path, tmp_path / "team"):  # beside the actor, which stays as it is, and elsewhere
+        loaded = load_submission(export(tmp_path / "actor_1.pth", "submission", folder))
+        assert loaded.ACTOR.answer(np.zeros((1, 30), np.float32)).dtype == torch.float32
+
+
 def test_a_submission_that_masks_makes_no_fatal_move(tmp_path):
     torch.save(network(30, hidden=8), tmp_path / "actor_1.pth")
     submission = load_submission(export(tmp_path / "actor_1.pth", "submission", tmp_path / "out", "--mask_fatal"))
