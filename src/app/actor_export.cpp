@@ -228,7 +228,7 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
                   .view_radius = team.player.sight.view_radius};
   files::SavedWeights file = files::load_weights(actor.path);
   actor.weights = std::move(file.weights);
-  for (auto& [name, tensor] : actor.weights) tensor = tensor.to(at::kFloat).contiguous();
+  for (auto& [name, tensor] : actor.weights) tensor = tensor.to(at::kFloat);
   actor.record = std::move(file.record);
   if (nets::is_q_net(actor.weights)) {
     if (!head.empty())

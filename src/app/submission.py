@@ -330,6 +330,7 @@ class Actor:
             self.weights = torch.load(path, map_location="cpu", weights_only=True)
         except TypeError:  # before PyTorch 1.13
             self.weights = torch.load(path, map_location="cpu")
+        # float32 as exported, unless the script was written beside a file of another type
         self.weights = {name: weight.float() for name, weight in self.weights.items()}
         first = "q_net.0.weight" if OUTPUT_ACTIVATION == "values" else "prev_dense.0.weight"
         hidden, features = self.weights[first].shape

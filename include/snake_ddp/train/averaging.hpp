@@ -35,6 +35,7 @@ class Averaging {
 
   /// What a bit-exact continuation needs, equal on all ranks. After `meet` and `settle`. Views; Owner: this.
   [[nodiscard]] virtual nets::NamedTensors state() { return {}; }
+  /// Takes up the state of a run that averaged alike, and leaves that of another kind aside.
   /// Throws  FileError that starts with `what` for what cannot have been such a state.
   virtual void restore(const nets::NamedTensors& /*state*/, const std::string& /*what*/) {}
 };
