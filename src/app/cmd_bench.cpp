@@ -7,17 +7,8 @@
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/bench/allreduce.hpp"
-#include "snake_ddp/bench/checkpoint.hpp"
-#include "snake_ddp/bench/device.hpp"
-#include "snake_ddp/bench/game.hpp"
+#include "snake_ddp/bench/benches.hpp"
 #include "snake_ddp/bench/jobs.hpp"
-#include "snake_ddp/bench/pretrain.hpp"
-#include "snake_ddp/bench/process.hpp"
-#include "snake_ddp/bench/reducer.hpp"
-#include "snake_ddp/bench/search.hpp"
-#include "snake_ddp/bench/train.hpp"
-#include "snake_ddp/bench/update.hpp"
 #include "snake_ddp/pretrain/options.hpp"
 
 namespace snake_ddp::app {

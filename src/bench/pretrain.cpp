@@ -1,4 +1,4 @@
-#include "snake_ddp/bench/pretrain.hpp"
+#include "snake_ddp/bench/benches.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -10,8 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "pretrain_products.hpp"
-#include "products_time.hpp"
+#include "products.hpp"
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/bench/jobs.hpp"
 #include "snake_ddp/data/board_set.hpp"
