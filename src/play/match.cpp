@@ -16,7 +16,7 @@ class ScriptedMover final : public Mover {
       : opponent_(opponent), weights_(weights), seed_(seed) {}
 
   void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
-           std::span<game::Actions> actions) override {
+           std::span<game::Actions> actions, std::span<Reasons> /*reasons*/) override {
     for (std::size_t k = 0; k < boards.size(); ++k) {
       if (boards[k].done()) continue;
       if (opponent_ == agents::Opponent::kTerritory) {
@@ -50,10 +50,9 @@ MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOption
   const std::unique_ptr<Mover> mover_a = a(options.seed), mover_b = b(options.seed);
   std::vector<Reasons> reasons;
   const auto move = [&](Mover& mover, const std::vector<std::uint8_t>& team) {
-    if (!options.on_reasons) return mover.act(boards, team, first, actions);
-    reasons.assign(count, {});
-    mover.explain(boards, team, first, actions, reasons);
-    for (std::size_t k = 0; k < count; ++k) {
+    reasons.assign(options.on_reasons ? count : 0, {});
+    mover.act(boards, team, first, actions, reasons);
+    for (std::size_t k = 0; k < reasons.size(); ++k) {
       if (!boards[k].done() && reasons[k].kind != Reasons::Kind::kNone)
         options.on_reasons(first + static_cast<std::int64_t>(k), team[k], reasons[k]);
     }
