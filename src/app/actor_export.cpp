@@ -104,11 +104,8 @@ def forward(self, features: Tensor) -> Tensor:
 };
 
 const NetworkKind& kind_of(const ActorFile& actor) {
-  for (const NetworkKind& kind : kKinds) {
-    for (const auto& [name, tensor] : actor.weights) {
-      if (name == kind.mark) return kind;
-    }
-  }
+  for (const NetworkKind& kind : kKinds)
+    if (nets::find(actor.weights, kind.mark) != nullptr) return kind;
   throw base::FileError(actor.path + ": a network that this version cannot export");
 }
 

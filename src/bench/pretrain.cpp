@@ -58,7 +58,7 @@ std::vector<std::int64_t> rows_of_batch(const data::BoardSet& set, std::int64_t 
 double step_us(double seconds, pretrain::Stage& stage, const data::Batch& batch,
                const pretrain::PretrainOptions& o) {
   nets::FlatParameters gradients = stage.parameters().like();
-  const nets::Weights leaves = nets::leaves_over(stage.blocks(), stage.parameters(), gradients);
+  const nets::Weights leaves = nets::leaves_over(stage.parameters(), gradients);
   learners::Adam adam(stage.parameters(), o.learning_rate, false);
   return median_us(seconds, [&] {
     gradients.flat().zero_();

@@ -1,8 +1,6 @@
 #include "snake_ddp/nets/mixer.hpp"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
-#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <cmath>
@@ -135,14 +133,9 @@ Mixer::Mixer(MixerShape shape, at::Device device, bool by_library)
       by_library_(by_library || !device.is_cpu()) {}
 
 void Mixer::init(std::uint64_t seed) {
-  const c10::NoGradGuard no_grad;
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  for (const std::size_t block : {kHyper, kValueWeight, kValueBias}) {
-    const double bound = 1.0 / std::sqrt(static_cast<double>(block == kHyper ? shape_.state : shape_.embed));
-    at::Tensor drawn = at::empty(parameters_.block(block).sizes(), at::kFloat);
-    drawn.uniform_(-bound, bound, generator);
-    at::Tensor(parameters_.block(block)).copy_(drawn);
-  }
+  draw_weights(seed, {{parameters_.block(kHyper), shape_.state},
+                      {parameters_.block(kValueWeight), shape_.embed},
+                      {parameters_.block(kValueBias), shape_.embed}});
 }
 
 NamedTensors Mixer::named_views(const FlatParameters& of) const {

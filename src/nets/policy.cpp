@@ -123,13 +123,10 @@ struct LoadedQNet final : private FromFile<Net>, public NetPolicy {
 };
 
 const at::Tensor& first_layer(const NamedTensors& actor, const std::string& what) {
-  for (const auto& [name, tensor] : actor) {
-    if (name == "post_dense.2.bias" && tensor.dim() == 1 && tensor.size(0) == 1)
-      throw base::FileError(what + " is a critic, not an actor: give the actor_*.pth beside it");
-  }
-  for (const auto& [name, tensor] : actor) {
-    if (name == "prev_dense.0.weight" && tensor.dim() == 2) return tensor;
-  }
+  const at::Tensor *last = find(actor, "post_dense.2.bias"), *first = find(actor, "prev_dense.0.weight");
+  if (last != nullptr && last->dim() == 1 && last->size(0) == 1)
+    throw base::FileError(what + " is a critic, not an actor: give the actor_*.pth beside it");
+  if (first != nullptr && first->dim() == 2) return *first;
   throw base::FileError(what + " is not an actor: it has no matrix \"prev_dense.0.weight\"");
 }
 
