@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <string>
 
 #include "products.hpp"
@@ -17,8 +16,7 @@
 #include "snake_ddp/data/loader.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
 #include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/game/chance.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/rules.hpp"
 #include "snake_ddp/learners/adam.hpp"
 #include "snake_ddp/nets/token_reader.hpp"
 #include "snake_ddp/pretrain/stage.hpp"
@@ -33,16 +31,14 @@ constexpr int kViewRadius = 4;
 void record_games(const std::string& path, std::int64_t interval) {
   data::BoardSetWriter writer(path, interval);
   for (std::uint64_t stream = 0; stream < kRecordedGames; ++stream) {
-    game::PhiloxChance chance(1, stream);
-    game::State state;
-    game::reset(state, chance);
+    game::State state = game::new_board({1, stream});
     std::vector<game::State> boards;
     for (bool done = false; !done;) {
       if ((state.step() - 1) % interval == 0) boards.push_back(state);
       game::Actions actions;
       agents::act(agents::Opponent::kLevel2, state, 0, actions, 1, stream);
       agents::act(agents::Opponent::kLevel4, state, 1, actions, 1, stream);
-      done = game::step(state, actions, chance).done;
+      done = game::advance(state, actions, {1, stream}).done;
     }
     writer.add_game(boards);
   }

@@ -4,8 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "snake_ddp/game/chance.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/rules.hpp"
 
 namespace snake_ddp::play {
 namespace {
@@ -42,8 +41,7 @@ MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOption
   std::vector<game::Actions> actions(count);
   for (std::size_t k = 0; k < count; ++k) {
     const std::uint64_t id = static_cast<std::uint64_t>(first) + k;
-    game::PhiloxChance chance(options.seed, id);
-    game::reset(boards[k], chance);
+    boards[k] = game::new_board({options.seed, id});
     if (options.watch) options.watch(first + static_cast<std::int64_t>(k), boards[k]);
     if (options.swap_sides && id % 2 == 1) std::swap(team_a[k], team_b[k]);
   }
@@ -64,9 +62,9 @@ MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOption
     move(*mover_b, team_b);
     for (std::size_t k = 0; k < count; ++k) {
       if (boards[k].done()) continue;
-      game::PhiloxChance chance(options.seed, static_cast<std::uint64_t>(first) + k);
       const game::State before = boards[k];
-      const game::StepResult played = game::step(boards[k], actions[k], chance);
+      const game::StepResult played =
+          game::advance(boards[k], actions[k], {options.seed, static_cast<std::uint64_t>(first) + k});
       if (options.on_step)
         options.on_step(first + static_cast<std::int64_t>(k), actions[k], played, boards[k]);
       if (options.watch) options.watch(first + static_cast<std::int64_t>(k), boards[k]);

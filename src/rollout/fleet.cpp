@@ -11,7 +11,7 @@
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/cuda/kernels.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/rules.hpp"
 
 namespace snake_ddp::rollout {
 namespace {
@@ -230,10 +230,7 @@ Wanderers::Wanderers(std::int64_t boards, std::uint64_t seed, const play::Sight*
     observations_ =
         at::zeros({boards, play::kTeam, sight_.features() + 1}, at::TensorOptions(device).dtype(at::kFloat));
   auto* board = static_cast<game::State*>(boards_.data_ptr());
-  for (std::int64_t b = 0; b < boards; ++b) {
-    game::PhiloxChance chance(seed_, play::stream_of(b, 0));
-    game::reset(board[b], chance);
-  }
+  for (std::int64_t b = 0; b < boards; ++b) board[b] = game::new_board({seed_, play::stream_of(b, 0)});
   boards_ = boards_.to(device);
   games_ = games_.to(device);
 }
