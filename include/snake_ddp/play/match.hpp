@@ -64,6 +64,9 @@ struct MatchResult {
 
   void add(const MatchResult& other);
   [[nodiscard]] double win_rate() const;
+  /// Of a game.
+  [[nodiscard]] double mean_a() const { return static_cast<double>(score_a) / static_cast<double>(games); }
+  [[nodiscard]] double mean_b() const { return static_cast<double>(score_b) / static_cast<double>(games); }
 };
 
 /// Plays the games. Game k depends only on (seed, k) and the movers: a game keeps its place in its block, so networks get
