@@ -55,8 +55,6 @@ void plain_mix_back(const Mixer& mixer, const at::Tensor& q, const at::Tensor& d
   at::Tensor(parts.value).copy_(d_output * mixer.parameters().block(kValueWeight) * parts.value.gt(0));
 }
 
-float* floats(const at::Tensor& t) { return t.data_ptr<float>(); }
-
 // The same in main memory, row by row. `hyper` is the row of all hypernetworks.
 float mix_row(const MixerShape& s, const float* hyper, const float* q, const float* u,
               float* __restrict hidden) {

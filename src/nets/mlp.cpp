@@ -33,9 +33,6 @@ std::vector<Block> blocks_of(const MlpShape& s) {
   return blocks;
 }
 
-const float* floats(const at::Tensor& t) { return t.data_ptr<float>(); }
-float* floats(at::Tensor& t) { return t.data_ptr<float>(); }
-
 struct LayerParameters {
   at::Tensor weight, bias, gain, shift;
 };
