@@ -21,7 +21,7 @@ class NetworkMover final : public play::Mover {
       : team_(std::move(team)), passes_(*team_), seed_(seed) {}
 
   void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
-           std::span<game::Actions> actions) override {
+           std::span<game::Actions> actions, std::span<play::Reasons> /*reasons*/) override {
     choose(
         *team_, passes_, boards, team,
         [&](std::size_t k) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <system_error>
 
+#include "embedded.hpp"
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/check.hpp"
@@ -19,7 +20,6 @@
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/json_text.hpp"
-#include "submission.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -104,11 +104,8 @@ def forward(self, features: Tensor) -> Tensor:
 };
 
 const NetworkKind& kind_of(const ActorFile& actor) {
-  for (const NetworkKind& kind : kKinds) {
-    for (const auto& [name, tensor] : actor.weights) {
-      if (name == kind.mark) return kind;
-    }
-  }
+  for (const NetworkKind& kind : kKinds)
+    if (nets::find(actor.weights, kind.mark) != nullptr) return kind;
   throw base::FileError(actor.path + ": a network that this version cannot export");
 }
 
@@ -178,7 +175,7 @@ void write_submission(const ActorFile& actor, const std::string& output) {
   const std::string name = fs::path(actor.path).filename().string();
   const std::string script = (fs::path(output) / "submission.py").string();
   refuse_to_replace(actor.path, script, "--output");
-  std::string text(submission_template());
+  std::string text(kSubmission);
   text = filled_in(std::move(text), "OUTPUT_ACTIVATION", head_of(actor).name);
   text = filled_in(std::move(text), "CHOICE", actor.argmax ? "argmax" : "sampled");
   text = filled_in(std::move(text), "MASK_FATAL", actor.mask_fatal ? "True" : "False");

@@ -7,17 +7,8 @@
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/bench/allreduce.hpp"
-#include "snake_ddp/bench/checkpoint.hpp"
-#include "snake_ddp/bench/device.hpp"
-#include "snake_ddp/bench/game.hpp"
+#include "snake_ddp/bench/benches.hpp"
 #include "snake_ddp/bench/jobs.hpp"
-#include "snake_ddp/bench/pretrain.hpp"
-#include "snake_ddp/bench/process.hpp"
-#include "snake_ddp/bench/reducer.hpp"
-#include "snake_ddp/bench/search.hpp"
-#include "snake_ddp/bench/train.hpp"
-#include "snake_ddp/bench/update.hpp"
 #include "snake_ddp/pretrain/options.hpp"
 
 namespace snake_ddp::app {
@@ -136,26 +127,17 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
       .add_option("what", line->what,
                   fmt::format("{}; all of them without it", fmt::join(bench_names(), ", ")))
       ->check(CLI::IsMember(bench_names()));
-  command.add_option("--seconds", line->seconds, "seconds per measurement")
-      ->check(CLI::Range(0.01, 3600.0))
-      ->capture_default_str();
+  add_number(command, "seconds", line->seconds, "seconds per measurement", 0.01, 3600.0);
   command
       .add_option("--batch_size,--batch-size", line->batch_sizes,
                   "batch sizes of the update bench [128 1024 4096, or that of --config]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  command
-      .add_option("--ranks", line->ranks, "ranks in the benches allreduce, train, memory, start and reducer")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  command
-      .add_option("--rounds", line->rounds, "repetitions of these five within --seconds; rows show medians")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  command
-      .add_option("--busy", line->busy,
-                  "processes that keep a core busy each beside the runs of the train bench")
-      ->check(CLI::Range(0, 256))
-      ->capture_default_str();
+  add_number(command, "ranks", line->ranks,
+             "ranks in the benches allreduce, train, memory, start and reducer", 1, 256);
+  add_number(command, "rounds", line->rounds, "repetitions of these five within --seconds; rows show medians",
+             1, 1000);
+  add_number(command, "busy", line->busy,
+             "processes that keep a core busy each beside the runs of the train bench", 0, 256);
   command.add_option("--config", line->config,
                      "JSON file with the settings of their runs, and of update's learner [the reference's]");
   command.add_option("--algo", line->algo, "the update bench's learner [that of --config]");
@@ -173,9 +155,8 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
                   "precision of the products in the update bench on a device: float32, tf32, bf16 [that of "
                   "--config]")
       ->check(CLI::IsMember({"float32", "tf32", "bf16"}));
-  command.add_option("--bucket_mb,--bucket-mb", line->bucket_mb, "bucket size in the reducer bench, in MiB")
-      ->check(CLI::Range(0.001, 1024.0))
-      ->capture_default_str();
+  add_number(command, "bucket_mb", line->bucket_mb, "bucket size in the reducer bench, in MiB", 0.001,
+             1024.0);
   command.add_flag("--json", line->json, "one JSON object on stdout");
   // The job of a bench's own child process; see bench/jobs.hpp.
   command.add_option("--job", line->job)->group("");

@@ -129,8 +129,7 @@ std::shared_ptr<data::BoardSetWriter> record_boards(const EvalLine& line, int ra
 void watch_game(const EvalLine& line, play::MatchOptions& match) {
   const auto show = [=](const game::State& state, const records::PerSnake& hit) {
     const game::Position position = game::position_of(state);
-    const records::RecordedBoard board{position.snakes, position.directions, position.beans};
-    show_moment({board, names_of(line, 0), position.returns, state.step() - 1, hit}, line.speed);
+    show_moment({position, names_of(line, 0), position.returns, state.step() - 1, hit}, line.speed);
   };
   match.watch = [show](std::int64_t number, const game::State& state) {
     if (number == 0 && state.step() == 1) show(state, {});
@@ -174,9 +173,6 @@ void print_deaths(const play::MatchResult& r) {
 
 void print(const EvalLine& line, const play::MatchResult& r, double steps_per_second) {
   const play::Interval ci = play::wilson_interval(r.wins, r.games);
-  const double games = static_cast<double>(r.games);
-  const double score_a = static_cast<double>(r.score_a) / games,
-               score_b = static_cast<double>(r.score_b) / games;
   if (line.json) {
     const nlohmann::ordered_json out = {{"games", r.games},
                                         {"wins", r.wins},
@@ -184,8 +180,8 @@ void print(const EvalLine& line, const play::MatchResult& r, double steps_per_se
                                         {"losses", r.losses},
                                         {"win_rate", r.win_rate()},
                                         {"win_rate_ci95", {ci.low, ci.high}},
-                                        {"score_a", score_a},
-                                        {"score_b", score_b},
+                                        {"score_a", r.mean_a()},
+                                        {"score_b", r.mean_b()},
                                         {"deaths_a", json_of(r.deaths_a)},
                                         {"deaths_b", json_of(r.deaths_b)},
                                         {"steps_per_second", steps_per_second}};
@@ -196,7 +192,7 @@ void print(const EvalLine& line, const play::MatchResult& r, double steps_per_se
                                  line.team_b, r.games, r.wins, r.draws, r.losses));
   base::print_result(fmt::format(
       "win rate {:.1f} % (95 % interval {:.1f} to {:.1f}), mean score {:.2f} : {:.2f}, {:.0f} steps/s\n",
-      100 * r.win_rate(), 100 * ci.low, 100 * ci.high, score_a, score_b, steps_per_second));
+      100 * r.win_rate(), 100 * ci.low, 100 * ci.high, r.mean_a(), r.mean_b(), steps_per_second));
   print_deaths(r);
 }
 
@@ -219,12 +215,8 @@ Action add_eval(CLI::App& command) {
                      "instead of two teams: play all pairs of these and rate them by Elo");
   command.add_option("--anchor", line->anchor,
                      "team of --ladder whose rating is 0 Elo [the mean of all is 0]");
-  command.add_option("--games", line->games, "games to play; with --ladder, per pair")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
-      ->capture_default_str();
-  command.add_option("--seed", line->seed, "random seed; game k depends on the seed and k only")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{4} * 1'000'000'000'000'000'000))
-      ->capture_default_str();
+  add_number(command, "games", line->games, "games to play; with --ladder, per pair", 1, kMostCount);
+  add_number(command, "seed", line->seed, "random seed; game k depends on the seed and k only", 0, kMostSeed);
   command.add_flag("--swap_sides,--swap-sides,!--no_swap_sides,!--no-swap-sides", line->swap_sides,
                    "team a plays every other game as team B [on]");
   command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
@@ -244,15 +236,10 @@ Action add_eval(CLI::App& command) {
       "what they expected");
   command.add_option("--record_boards,--record-boards", line->record_boards,
                      "write boards of all games to this file, NAME.boards, for snake_ddp pretrain");
-  command
-      .add_option("--board_interval,--board-interval", line->board_interval,
-                  "steps between the boards of a game that --record_boards keeps")
-      ->check(CLI::Range(1, game::kMaxSteps))
-      ->capture_default_str();
+  add_number(command, "board_interval", line->board_interval,
+             "steps between the boards of a game that --record_boards keeps", 1, game::kMaxSteps);
   command.add_flag("--watch", line->watch, "show the first game in the terminal as it is played");
-  command.add_option("--speed", line->speed, "steps per second with --watch")
-      ->check(CLI::Range(0.1, 1000.0))
-      ->capture_default_str();
+  add_number(command, "speed", line->speed, "steps per second with --watch", 0.1, 1000.0);
   command.add_flag("--json", line->json, "one JSON object on stdout");
   return [line]() -> int {
     running::watch_signals();

@@ -185,16 +185,12 @@ Action add_play(CLI::App& command) {
   command.add_option("--snake", line->snake, "your snake, A to F")
       ->check(CLI::IsMember({"A", "B", "C", "D", "E", "F"}, CLI::ignore_case))
       ->capture_default_str();
-  command.add_option("--pace", line->pace, "seconds per step")
-      ->check(CLI::Range(0.05, 10.0))
-      ->capture_default_str();
+  add_number(command, "pace", line->pace, "seconds per step", 0.05, 10.0);
   command.add_option("--seed", line->seed,
                      "random seed: the same start and beans again [a new one each time]");
   command.add_option("--record", line->record, "write the game to this file as a log");
   command.add_option("--from", line->from, "continue from a game log, on exactly its board");
-  command.add_option("--game", line->game, "number of the game in that file, from 0")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
-      ->capture_default_str();
+  add_number(command, "game", line->game, "number of the game in that file, from 0", 0, kMostCount);
   command.add_option("--step", line->step, "steps of that game to keep [0]")
       ->check(CLI::Range(0, game::kMaxSteps));
   return [line]() -> int {

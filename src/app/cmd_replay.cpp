@@ -79,12 +79,8 @@ Action add_replay(CLI::App& command) {
       .add_option("--judge", line->judge,
                   "the Q-network that judges moves, and how many simulations it makes for each")
       ->capture_default_str();
-  command.add_option("--game", line->game, "number of the game in the file, from 0")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
-      ->capture_default_str();
-  command.add_option("--speed", line->speed, "steps per second in the terminal")
-      ->check(CLI::Range(0.1, 1000.0))
-      ->capture_default_str();
+  add_number(command, "game", line->game, "number of the game in the file, from 0", 0, kMostCount);
+  add_number(command, "speed", line->speed, "steps per second in the terminal", 0.1, 1000.0);
   return [line]() -> int {
     if (line->file.empty()) throw base::UsageError("replay needs a file with a recorded game; see --help");
     if (line->html.empty() && !line->text && line->blunders == 0) {

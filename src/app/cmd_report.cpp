@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "embedded.hpp"
 #include "page_data.hpp"
-#include "report_page_html.hpp"
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/report_data.hpp"
 #include "snake_ddp/app/team.hpp"
@@ -42,17 +42,12 @@ Action add_report(CLI::App& command) {
   command.add_flag("--json", line->json, "what the page shows, as one JSON object on stdout");
   command.add_option("--preset", line->data.preset,
                      "show the settings that differ from this file's [from the defaults]");
-  command
-      .add_option("--ladder_games,--ladder-games", line->data.ladder_games,
-                  "games of the last weights against each scripted team and the champion; 0: none")
-      ->check(CLI::Range(0, 100'000))
-      ->capture_default_str();
+  add_number(command, "ladder_games", line->data.ladder_games,
+             "games of the last weights against each scripted team and the champion; 0: none", 0, 100'000);
   command.add_option("--champion", line->data.champion,
                      fmt::format("another actor to play against [{}, if it exists]", kChampion));
   command.add_flag("--watch", line->watch, "write the page again until the last of the runs has ended");
-  command.add_option("--every", line->every, "seconds between two pages of --watch")
-      ->check(CLI::Range(0.1, 86'400.0))
-      ->capture_default_str();
+  add_number(command, "every", line->every, "seconds between two pages of --watch", 0.1, 86'400.0);
   return [line]() -> int {
     if (line->data.runs.empty())
       throw base::UsageError(

@@ -21,11 +21,6 @@ std::string with(std::string name, char from, char to) {
   return name;
 }
 
-std::string both_spellings(const std::string& name) {
-  const std::string dashed = with(name, '_', '-');
-  return "--" + name + (dashed == name ? "" : ",--" + dashed);
-}
-
 std::vector<std::string> known_flags(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
@@ -59,6 +54,11 @@ std::string unknown_argument(const CLI::App& command, const std::string& argumen
 }
 
 }  // namespace
+
+std::string both_spellings(const std::string& name) {
+  const std::string dashed = with(name, '_', '-');
+  return "--" + name + (dashed == name ? "" : ",--" + dashed);
+}
 
 void add_fields(CLI::App& command, const config::Fields& fields, Given& given) {
   for (const config::Field& field : fields) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 
 #include "snake_ddp/app/team.hpp"
@@ -39,12 +38,6 @@ struct Standing {
   [[nodiscard]] double point_rate() const {
     return (static_cast<double>(sum.wins) + 0.5 * static_cast<double>(sum.draws)) /
            static_cast<double>(sum.games);
-  }
-  [[nodiscard]] double score() const {
-    return static_cast<double>(sum.score_a) / static_cast<double>(sum.games);
-  }
-  [[nodiscard]] double opponents_score() const {
-    return static_cast<double>(sum.score_b) / static_cast<double>(sum.games);
   }
 };
 
@@ -104,8 +97,8 @@ ordered_json json_of(const LadderOptions& options, const std::vector<Standing>& 
                       {"wins", s.sum.wins},
                       {"draws", s.sum.draws},
                       {"losses", s.sum.losses},
-                      {"score", s.score()},
-                      {"opponents_score", s.opponents_score()}});
+                      {"score", s.sum.mean_a()},
+                      {"opponents_score", s.sum.mean_b()}});
   }
   for (const Pair& p : pairs) {
     const play::MatchResult& r = p.result;
@@ -118,8 +111,8 @@ ordered_json json_of(const LadderOptions& options, const std::vector<Standing>& 
                      {"losses", r.losses},
                      {"win_rate", r.win_rate()},
                      {"win_rate_ci95", {ci.low, ci.high}},
-                     {"score_a", static_cast<double>(r.score_a) / static_cast<double>(r.games)},
-                     {"score_b", static_cast<double>(r.score_b) / static_cast<double>(r.games)}});
+                     {"score_a", r.mean_a()},
+                     {"score_b", r.mean_b()}});
   }
   return {{"ladder", ladder},
           {"pairs", games},
@@ -141,7 +134,7 @@ void print_table(const LadderOptions& options, const std::vector<Standing>& tabl
     base::print_result(fmt::format("{:<{}}  {:>6.0f}  {:>16}  {:>5.1f} %  {:>6}  {:>6}  {:>6}  {:>13}\n",
                                    options.teams[s.team], width, s.rating.elo, interval, 100 * s.point_rate(),
                                    s.sum.wins, s.sum.draws, s.sum.losses,
-                                   fmt::format("{:.2f} : {:.2f}", s.score(), s.opponents_score())));
+                                   fmt::format("{:.2f} : {:.2f}", s.sum.mean_a(), s.sum.mean_b())));
   }
   base::print_result(fmt::format("{} games of each pair, {} is 0, {:.0f} steps/s\n", options.games,
                                  options.anchor.empty() ? "the mean" : options.anchor, steps_per_second));

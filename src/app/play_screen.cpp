@@ -97,9 +97,8 @@ std::vector<std::string> split(const std::string& text) {
 // The board as text, without its first and last line, whose contents are beside the board here.
 std::vector<std::string> plain_lines(const game::State& state, bool colour) {
   const game::Position position = game::position_of(state);
-  const records::RecordedBoard board{position.snakes, position.directions, position.beans};
   std::vector<std::string> lines =
-      split(board_text({board, {}, position.returns, state.step() - 1, {}}, colour));
+      split(board_text({position, {}, position.returns, state.step() - 1, {}}, colour));
   return {lines.begin() + 1, lines.end() - 1};
 }
 

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "embedded.hpp"
 #include "page_data.hpp"
-#include "replay_page_html.hpp"
 
 namespace snake_ddp::app {
 namespace {

@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <future>
 #include <vector>
@@ -34,16 +33,11 @@ ordered_json row(const std::string& name, const Team& self, const Team& other, s
   ordered_json deaths;
   for (const play::DeathGroup& group : play::kDeathGroups)
     deaths[std::string(group.name)] = r.deaths_a.group(group.name).deaths;
-  return {{"team", name},
-          {"games", r.games},
-          {"wins", r.wins},
-          {"draws", r.draws},
-          {"losses", r.losses},
-          {"win_rate", r.win_rate()},
-          {"low", ci.low},
-          {"high", ci.high},
-          {"score", static_cast<double>(r.score_a) / static_cast<double>(r.games)},
-          {"opponents_score", static_cast<double>(r.score_b) / static_cast<double>(r.games)},
+  return {{"team", name},        {"games", r.games},
+          {"wins", r.wins},      {"draws", r.draws},
+          {"losses", r.losses},  {"win_rate", r.win_rate()},
+          {"low", ci.low},       {"high", ci.high},
+          {"score", r.mean_a()}, {"opponents_score", r.mean_b()},
           {"deaths", deaths}};
 }
 

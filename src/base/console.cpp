@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include <thread>
 #include <utility>
 
+#include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/wait.hpp"
 
@@ -27,22 +27,6 @@ namespace {
 
 constexpr std::size_t kMostWaiting = 64 * 1024;  // bytes, on top of the buffer of the pipe or terminal
 constexpr std::chrono::milliseconds kFarewell{5'000}, kErrorPatience{2'000};
-
-// Returns 0 or an errno value; after an error, part of it may have been written.
-int write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(descriptor, text.data(), text.size());
-    if (n >= 0) {
-      text.remove_prefix(static_cast<std::size_t>(n));
-    } else if (errno == EAGAIN) {  // another process that shares the descriptor made it non-blocking
-      pollfd ready{descriptor, POLLOUT, 0};
-      ::poll(&ready, 1, -1);
-    } else if (errno != EINTR) {
-      return errno;
-    }
-  }
-  return 0;
-}
 
 std::int64_t lines_of(std::string_view text) { return std::count(text.begin(), text.end(), '\n'); }
 

@@ -1,4 +1,4 @@
-#include "snake_ddp/bench/checkpoint.hpp"
+#include "snake_ddp/bench/benches.hpp"
 
 #include <algorithm>
 #include <chrono>

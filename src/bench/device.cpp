@@ -1,4 +1,4 @@
-#include "snake_ddp/bench/device.hpp"
+#include "snake_ddp/bench/benches.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -12,6 +12,7 @@
 #include <functional>
 #include <optional>
 
+#include "products.hpp"
 #include "snake_ddp/agents/plan.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/bench/jobs.hpp"
@@ -27,7 +28,6 @@
 #include "snake_ddp/rollout/fleet.hpp"
 #include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/recorded.hpp"
-#include "update_products.hpp"
 
 namespace snake_ddp::bench {
 namespace {

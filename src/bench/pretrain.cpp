@@ -1,4 +1,4 @@
-#include "snake_ddp/bench/pretrain.hpp"
+#include "snake_ddp/bench/benches.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -7,19 +7,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <string>
 
-#include "pretrain_products.hpp"
-#include "products_time.hpp"
+#include "products.hpp"
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/bench/jobs.hpp"
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/data/loader.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
 #include "snake_ddp/files/state_dict.hpp"
-#include "snake_ddp/game/chance.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/rules.hpp"
 #include "snake_ddp/learners/adam.hpp"
 #include "snake_ddp/nets/token_reader.hpp"
 #include "snake_ddp/pretrain/stage.hpp"
@@ -34,16 +31,14 @@ constexpr int kViewRadius = 4;
 void record_games(const std::string& path, std::int64_t interval) {
   data::BoardSetWriter writer(path, interval);
   for (std::uint64_t stream = 0; stream < kRecordedGames; ++stream) {
-    game::PhiloxChance chance(1, stream);
-    game::State state;
-    game::reset(state, chance);
+    game::State state = game::new_board({1, stream});
     std::vector<game::State> boards;
     for (bool done = false; !done;) {
       if ((state.step() - 1) % interval == 0) boards.push_back(state);
       game::Actions actions;
       agents::act(agents::Opponent::kLevel2, state, 0, actions, 1, stream);
       agents::act(agents::Opponent::kLevel4, state, 1, actions, 1, stream);
-      done = game::step(state, actions, chance).done;
+      done = game::advance(state, actions, {1, stream}).done;
     }
     writer.add_game(boards);
   }
@@ -59,7 +54,7 @@ std::vector<std::int64_t> rows_of_batch(const data::BoardSet& set, std::int64_t 
 double step_us(double seconds, pretrain::Stage& stage, const data::Batch& batch,
                const pretrain::PretrainOptions& o) {
   nets::FlatParameters gradients = stage.parameters().like();
-  const nets::Weights leaves = nets::leaves_over(stage.blocks(), stage.parameters(), gradients);
+  const nets::Weights leaves = nets::leaves_over(stage.parameters(), gradients);
   learners::Adam adam(stage.parameters(), o.learning_rate, false);
   return median_us(seconds, [&] {
     gradients.flat().zero_();

@@ -1,4 +1,4 @@
-#include "pretrain_products.hpp"
+#include "products.hpp"
 
 namespace snake_ddp::bench {
 namespace {

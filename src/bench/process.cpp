@@ -1,8 +1,7 @@
-#include "snake_ddp/bench/process.hpp"
+#include "snake_ddp/bench/benches.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

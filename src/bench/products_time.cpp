@@ -1,4 +1,4 @@
-#include "products_time.hpp"
+#include "products.hpp"
 
 #include <ATen/ATen.h>
 

@@ -1,4 +1,4 @@
-#include "snake_ddp/bench/reducer.hpp"
+#include "snake_ddp/bench/benches.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -56,7 +56,7 @@ nlohmann::json reducer_job(const nlohmann::json& settings, const dist::World& wo
     blocks.push_back({fmt::format("{}", layer), {kWidth, kWidth}, kWidth, 0});
   nets::FlatParameters parameters(nets::blocks_of(blocks), at::kCPU), gradients = parameters.like();
   nets::init_blocks(blocks, parameters, 1);
-  const nets::Weights leaves = nets::leaves_over(blocks, parameters, gradients);
+  const nets::Weights leaves = nets::leaves_over(parameters, gradients);
   const bool elsewhere = settings.at("elsewhere").get<bool>();
   const at::Tensor input = at::rand({elsewhere ? 1 : kRows, kWidth});
   dist::Reducer reducer(leaves, gradients.flat(), context,

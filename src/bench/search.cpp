@@ -1,4 +1,4 @@
-#include "snake_ddp/bench/search.hpp"
+#include "snake_ddp/bench/benches.hpp"
 
 #include <ATen/ATen.h>
 

@@ -1,4 +1,4 @@
-#include "snake_ddp/bench/train.hpp"
+#include "snake_ddp/bench/benches.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -1,17 +1,16 @@
-#include "snake_ddp/bench/update.hpp"
+#include "snake_ddp/bench/benches.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
-#include "products_time.hpp"
+#include "products.hpp"
 #include "snake_ddp/bench/jobs.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
 #include "snake_ddp/train/plan.hpp"
-#include "update_products.hpp"
 
 namespace snake_ddp::bench {
 

@@ -1,4 +1,4 @@
-#include "update_products.hpp"
+#include "products.hpp"
 
 #include <fmt/format.h>
 

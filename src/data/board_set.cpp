@@ -4,16 +4,14 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 
+#include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/file_error.hpp"
 
@@ -90,19 +88,12 @@ void BoardSetWriter::finish() {
 }
 
 BoardSet::BoardSet(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) throw records::file_error("read", path, errno);
+  const base::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status {};
-  if (::fstat(descriptor, &status) != 0) {
-    const int error = errno;
-    ::close(descriptor);
-    throw records::file_error("read", path, error);
-  }
+  if (!file.open() || ::fstat(file.get(), &status) != 0) throw records::file_error("read", path, errno);
   bytes_ = static_cast<std::size_t>(status.st_size);
-  map_ = bytes_ == 0 ? MAP_FAILED : ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, descriptor, 0);
-  const int error = errno;
-  ::close(descriptor);
-  if (map_ == MAP_FAILED && bytes_ > 0) throw records::file_error("map", path, error);
+  map_ = bytes_ == 0 ? MAP_FAILED : ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (map_ == MAP_FAILED && bytes_ > 0) throw records::file_error("map", path, errno);
   const auto refuse = [&](const std::string& why) {
     if (bytes_ > 0) ::munmap(map_, bytes_);
     return base::FileError(fmt::format("{}: {}", path, why));

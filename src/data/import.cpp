@@ -41,16 +41,11 @@ std::vector<std::vector<game::State>> games_of(const std::string& path, std::int
 std::vector<game::State> boards_of(const records::RecordedGame& record, std::int64_t interval,
                                    const std::string& where) {
   std::vector<game::State> boards;
-  game::Position position;
-  position.snakes = record.start.snakes;
-  position.directions = record.start.directions;
-  position.beans = record.start.beans;
+  game::Position position{record.start};
   for (std::size_t step = 0; step <= record.steps.size(); ++step) {
     if (step > 0) {
       const records::RecordedStep& played = record.steps[step - 1];
-      position.snakes = played.after.snakes;
-      position.directions = played.after.directions;
-      position.beans = played.after.beans;
+      static_cast<game::Layout&>(position) = played.after;
       for (std::size_t i = 0; i < game::kSnakes; ++i) {
         position.returns[i / game::kTeamSize] += played.reward[i];
         if (position.directions[i] == records::kUnknown)

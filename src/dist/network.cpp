@@ -8,7 +8,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,8 +15,8 @@
 #include <cstring>
 #include <memory>
 #include <thread>
-#include <utility>
 
+#include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::dist {
@@ -26,16 +25,6 @@ namespace {
 using base::Deadline;
 using base::DistError;
 using namespace std::chrono_literals;
-
-struct Socket {
-  int fd = -1;
-  explicit Socket(int fd_) : fd(fd_) {}
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  ~Socket() {
-    if (fd >= 0) ::close(fd);
-  }
-};
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -65,16 +54,16 @@ std::string numeric_text(const sockaddr* address, socklen_t length) {
 // 0 if something accepts the connection in time, else the error number.
 int try_connect(const std::string& address, std::uint16_t port, std::chrono::milliseconds limit) {
   SocketAddress target = socket_address(address, port);
-  const Socket s(::socket(target.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (s.fd < 0) return errno;
-  if (::connect(s.fd, target.get(), target.length) == 0) return 0;
+  const base::Descriptor s(::socket(target.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!s.open()) return errno;
+  if (::connect(s.get(), target.get(), target.length) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
-  pollfd waiting{s.fd, POLLOUT, 0};
+  pollfd waiting{s.get(), POLLOUT, 0};
   const int ready = ::poll(&waiting, 1, static_cast<int>(limit.count()));
   if (ready <= 0) return ready == 0 ? ETIMEDOUT : errno;
   int error = 0;
   socklen_t length = sizeof error;
-  if (::getsockopt(s.fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0) return errno;
+  if (::getsockopt(s.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) return errno;
   return error;
 }
 
@@ -120,11 +109,11 @@ bool is_loopback(const std::string& address) { return address == "::1" || addres
 
 std::string local_address_towards(const std::string& peer) {
   SocketAddress target = socket_address(peer, 9);  // a datagram socket's connect sends nothing
-  const Socket s(::socket(target.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (s.fd < 0 || ::connect(s.fd, target.get(), target.length) != 0) return {};
+  const base::Descriptor s(::socket(target.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!s.open() || ::connect(s.get(), target.get(), target.length) != 0) return {};
   SocketAddress own;
   own.length = sizeof own.storage;
-  if (::getsockname(s.fd, own.get(), &own.length) != 0) return {};
+  if (::getsockname(s.get(), own.get(), &own.length) != 0) return {};
   return numeric_text(own.get(), own.length);
 }
 
@@ -142,23 +131,23 @@ std::string first_outer_address() {
 
 bool is_own(const std::string& address) {
   SocketAddress wanted = socket_address(address, 0);
-  const Socket s(::socket(wanted.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  return s.fd >= 0 && ::bind(s.fd, wanted.get(), wanted.length) == 0;
+  const base::Descriptor s(::socket(wanted.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return s.open() && ::bind(s.get(), wanted.get(), wanted.length) == 0;
 }
 
 int listen_at(const std::string& address, std::uint16_t& port) {
   SocketAddress own = socket_address(address, port);
-  Socket s(::socket(own.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  base::Descriptor s(::socket(own.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
-  ::setsockopt(s.fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(s.fd, own.get(), own.length) != 0 || ::listen(s.fd, 4096) != 0) {
+  ::setsockopt(s.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(s.get(), own.get(), own.length) != 0 || ::listen(s.get(), 4096) != 0) {
     if (errno == EADDRINUSE) throw DistError(port_taken_message(port));
     throw DistError(fmt::format("cannot listen at {}, port {}: {}", address, port, std::strerror(errno)));
   }
-  ::getsockname(s.fd, own.get(), &own.length);
+  ::getsockname(s.get(), own.get(), &own.length);
   // Addresses of both families have the port at the same offset.
   port = ntohs(reinterpret_cast<const sockaddr_in*>(&own.storage)->sin_port);
-  return std::exchange(s.fd, -1);
+  return s.release();
 }
 
 std::string port_taken_message(std::uint16_t port) {

@@ -87,17 +87,17 @@ std::unique_ptr<SharedSum> SharedSum::create(int size) {
   std::random_device device;
   const std::string label = fmt::format("snake_ddp.{:08x}{:08x}", device(), device());
   std::unique_ptr<SharedSum> made(new SharedSum(0, size));
-  made->descriptor_ = memfd_create(label.c_str(), MFD_CLOEXEC);
-  if (made->descriptor_ < 0) fail("memfd_create");
+  made->descriptor_ = base::Descriptor(memfd_create(label.c_str(), MFD_CLOEXEC));
+  if (!made->descriptor_.open()) fail("memfd_create");
   // Memory is reserved now: touching a page that the system cannot provide would end the process later.
-  const int error = posix_fallocate(made->descriptor_, 0, static_cast<off_t>(Layout::bytes(size)));
+  const int error = posix_fallocate(made->descriptor_.get(), 0, static_cast<off_t>(Layout::bytes(size)));
   if (error != 0) {
     errno = error;
     fail("room for sums");
   }
   made->map();
   for (int r = 0; r < size; ++r) new (made->layout_->counters() + r) Counter{};
-  made->address_ = fmt::format("/proc/{}/fd/{} {}", getpid(), made->descriptor_, label);
+  made->address_ = fmt::format("/proc/{}/fd/{} {}", getpid(), made->descriptor_.get(), label);
   return made;
 }
 
@@ -114,21 +114,21 @@ std::unique_ptr<SharedSum> SharedSum::open(const std::string& address, int place
     throw std::runtime_error(path + " is not the segment");
   }
   std::unique_ptr<SharedSum> made(new SharedSum(place, size));
-  made->descriptor_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (made->descriptor_ < 0) fail("open " + path);
+  made->descriptor_ = base::Descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!made->descriptor_.open()) fail("open " + path);
   made->map();
   return made;
 }
 
 void SharedSum::map() {
-  void* memory = mmap(nullptr, Layout::bytes(size_), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+  void* memory =
+      mmap(nullptr, Layout::bytes(size_), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.get(), 0);
   if (memory == MAP_FAILED) fail("mmap");
   layout_ = static_cast<Layout*>(memory);
 }
 
 SharedSum::~SharedSum() {
   if (layout_ != nullptr) munmap(layout_, Layout::bytes(size_));
-  if (descriptor_ >= 0) close(descriptor_);
 }
 
 std::byte* SharedSum::slot(int place) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "snake_ddp/base/deadline.hpp"
+#include "snake_ddp/base/descriptor.hpp"
 
 namespace snake_ddp::dist {
 
@@ -73,7 +74,7 @@ class SharedSum {
 
   std::string address_;
   int place_, size_;
-  int descriptor_ = -1;
+  base::Descriptor descriptor_{-1};
   std::uint64_t round_ = 0;
   bool posted_ = false, spins_ = true;
   std::chrono::nanoseconds patience_ =

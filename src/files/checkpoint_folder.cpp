@@ -7,17 +7,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <limits>
 #include <string_view>
 #include <system_error>
 
+#include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/descriptor.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/json_text.hpp"
 
@@ -105,10 +104,16 @@ Manifest from_json(const ordered_json& json) {
 }
 
 void sync_folder(const fs::path& folder) {
-  const records::Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const base::Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!descriptor.open()) throw records::file_error("open folder", folder.string(), errno);
   if (::fsync(descriptor.get()) != 0 && errno != EINVAL)
     throw records::file_error("sync", folder.string(), errno);
+}
+
+void move_entry(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) throw records::file_error("rename", from.string(), error.value());
 }
 
 bool is_folder(const fs::path& path) {
@@ -185,11 +190,8 @@ void finish_checkpoint(const std::string& run, const Manifest& manifest, int kee
   // Everything that needs disk space comes before the rename: a folder with a final name is complete.
   records::write_file_atomically(next_latest.string(), folder.filename().string() + "\n");
   if (fs::exists(folder)) remove_checkpoint(run, manifest.step);
-  std::error_code error;
-  fs::rename(unfinished, folder, error);
-  if (error) throw records::file_error("rename", unfinished.string(), error.value());
-  fs::rename(next_latest, home(run) / "latest", error);
-  if (error) throw records::file_error("rename", next_latest.string(), error.value());
+  move_entry(unfinished, folder);
+  move_entry(next_latest, home(run) / "latest");
   sync_folder(home(run));
   int kept = 0;
   for (const std::int64_t step : checkpoints_of(run)) {
@@ -288,20 +290,15 @@ std::string set_aside(const std::string& run, std::int64_t step) {
 }
 
 std::vector<std::string> take_up(const std::string& run, const std::string& name, std::int64_t step) {
-  const auto rename = [](const fs::path& from, const fs::path& to) {
-    std::error_code error;
-    fs::rename(from, to, error);
-    if (error) throw records::file_error("rename", from.string(), error.value());
-  };
   std::vector<std::string> left;
   for (const std::int64_t other : checkpoints_of(run)) {
     const std::string its_name = name_of(other);
     if (other < step || its_name == name) continue;
     const fs::path there = free_name(run, std::string(kLeft) + its_name);
-    rename(home(run) / its_name, there);
+    move_entry(home(run) / its_name, there);
     left.push_back(there.filename().string());
   }
-  if (name != name_of(step)) rename(home(run) / name, checkpoint_folder(run, step));
+  if (name != name_of(step)) move_entry(home(run) / name, checkpoint_folder(run, step));
   sync_folder(home(run));
   records::write_file_atomically((home(run) / "latest").string(), name_of(step) + "\n");
   return left;
@@ -316,7 +313,7 @@ void mark_resumable(const std::string& run, bool resumable) {
   try {
     records::write_file_atomically(marker.string(), "stopped early; start with --resume " + run + "\n");
   } catch (const FileError&) {  // an empty file fits on most full disks, and means the same
-    const records::Descriptor empty(::open(marker.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    const base::Descriptor empty(::open(marker.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (!empty.open()) throw;
   }
 }

@@ -7,9 +7,9 @@
 #include <protozero/pbf_writer.hpp>
 
 #include "event_format.hpp"
+#include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/descriptor.hpp"
 #include "snake_ddp/records/file_error.hpp"
 
 namespace snake_ddp::files {
@@ -70,14 +70,14 @@ std::string scalar_event(std::string_view tag, float value, std::int64_t step) {
 
 struct EventWriter::File {
   std::string path;
-  records::Descriptor descriptor{-1};
+  base::Descriptor descriptor{-1};
   std::string pending;
   off_t written = 0;  // end of the last whole record
   bool failing = false;
 
   // Returns 0 or an errno value; after an error the file ends with a whole record and `pending` is as it was.
   int write_pending() {
-    const int error = records::write_all(descriptor.get(), pending);
+    const int error = base::write_all(descriptor.get(), pending);
     failing = error != 0;
     if (failing) {
       if (::ftruncate(descriptor.get(), written) == 0) ::lseek(descriptor.get(), written, SEEK_SET);
@@ -98,7 +98,7 @@ EventWriter::EventWriter(const std::string& folder) : file_(std::make_unique<Fil
   for (int n = 0; !file_->descriptor.open(); ++n) {
     file_->path = start + std::to_string(n);
     file_->descriptor =
-        records::Descriptor(::open(file_->path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+        base::Descriptor(::open(file_->path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (!file_->descriptor.open() && errno != EEXIST) throw records::file_error("create", file_->path, errno);
   }
   append_record(file_->pending, version_event());

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -70,14 +70,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-std::string time_stamp() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  ::localtime_r(&now, &local);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y%m%d_%H%M%S", &local);
-  return text.data();
-}
+std::string time_stamp() { return fmt::format("{:%Y%m%d_%H%M%S}", fmt::localtime(std::time(nullptr))); }
 
 std::int64_t highest_number(const fs::path& runs) {
   std::int64_t highest = 0;
@@ -208,14 +201,12 @@ std::vector<std::string> run_folders(const std::string& runs_dir, const std::str
 // Locks the folder and a file in it: network file systems lock only files that are open for writing, and versions
 // before this one lock the folder alone.
 RunClaim::RunClaim(const std::string& folder, const char* log, const char* otherwise,
-                   std::chrono::milliseconds patience)
-    : RunClaim() {
+                   std::chrono::milliseconds patience) {
   const auto until = std::chrono::steady_clock::now() + patience;
   const auto hold = [&](const std::string& path, int flags) {
-    const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-    if (descriptor < 0) throw records::file_error("open", path, errno);
-    descriptors_.push_back(descriptor);
-    while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    const base::Descriptor& file = descriptors_.emplace_back(::open(path.c_str(), flags | O_CLOEXEC, 0666));
+    if (!file.open()) throw records::file_error("open", path, errno);
+    while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
       if (errno != EWOULDBLOCK) return;
       if (std::chrono::steady_clock::now() < until) {
@@ -230,16 +221,9 @@ RunClaim::RunClaim(const std::string& folder, const char* log, const char* other
   hold(fmt::format("{}/{}", folder, log), O_RDWR | O_CREAT | O_APPEND);
 }
 
-RunClaim::~RunClaim() {
-  for (const int descriptor : descriptors_) ::close(descriptor);
-}
-
 bool is_claimed(const std::string& folder) {
-  const int descriptor = ::open((folder + "/train.log").c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return false;
-  const bool claimed = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  ::close(descriptor);
-  return claimed;
+  const base::Descriptor log(::open((folder + "/train.log").c_str(), O_RDONLY | O_CLOEXEC));
+  return log.open() && ::flock(log.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 RunModel find_run_model(const std::string& runs_dir, const std::string& game_name, std::int64_t number,

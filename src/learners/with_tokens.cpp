@@ -4,7 +4,6 @@
 #include <c10/core/GradMode.h>
 
 #include <array>
-#include <string>
 #include <utility>
 #include <vector>
 

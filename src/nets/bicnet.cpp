@@ -1,10 +1,6 @@
 #include "snake_ddp/nets/bicnet.hpp"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
-#include <c10/core/GradMode.h>
-
-#include <cmath>
 
 #include "fit.hpp"
 #include "layers.hpp"
@@ -122,18 +118,12 @@ BicnetNet::BicnetNet(BicnetShape shape, at::Device device, bool by_library)
     : shape_(shape), by_library_(by_library), parameters_(blocks_of(shape), device) {}
 
 void BicnetNet::init(std::uint64_t seed) {
-  const c10::NoGradGuard no_grad;
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  const auto fill = [&](BlockIndex block, std::int64_t fan_in) {
-    const double bound = 1.0 / std::sqrt(static_cast<double>(fan_in));
-    at::Tensor drawn = at::empty(parameters_.block(block).sizes(), at::kFloat);
-    drawn.uniform_(-bound, bound, generator);
-    at::Tensor(parameters_.block(block)).copy_(drawn);
-  };
-  fill(kPrev, shape_.in);
-  for (const BlockIndex block : {kInput, kInputBias, kRecurrent, kRecurrentBias}) fill(block, shape_.hidden);
-  for (const BlockIndex block : {kPost0Weight, kPost0Bias}) fill(block, kDirections * shape_.hidden);
-  for (const BlockIndex block : {kPost2Weight, kPost2Bias}) fill(block, shape_.hidden);
+  std::vector<std::pair<at::Tensor, std::int64_t>> parts = {{parameters_.block(kPrev), shape_.in}};
+  for (std::size_t block = kInput; block <= kPost2Bias; ++block) {
+    const bool both = block == kPost0Weight || block == kPost0Bias;
+    parts.emplace_back(parameters_.block(block), (both ? kDirections : 1) * shape_.hidden);
+  }
+  draw_weights(seed, parts);
 }
 
 NamedTensors BicnetNet::named_views(const FlatParameters& of) const {

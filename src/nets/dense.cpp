@@ -1,10 +1,6 @@
 #include "snake_ddp/nets/dense.hpp"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
-#include <c10/core/GradMode.h>
-
-#include <cmath>
 
 #include "dense_blocks.hpp"
 #include "fit.hpp"
@@ -63,20 +59,16 @@ NamedTensors map_first_layer(const NamedTensors& from, const at::Tensor& shift, 
                              bool fold) {
   NamedTensors to;
   for (const auto& [name, tensor] : from) to.emplace_back(name, tensor.detach().clone());
-  at::Tensor weight, bias;
-  for (auto& [name, tensor] : to) {
-    if (name == "prev_dense.0.weight") weight = tensor;
-    if (name == "prev_dense.0.bias") bias = tensor;
-  }
-  SD_CHECK(weight.defined() && bias.defined(), "a network without prev_dense.0");
+  const at::Tensor *weight = find(to, "prev_dense.0.weight"), *bias = find(to, "prev_dense.0.bias");
+  SD_CHECK(weight != nullptr && bias != nullptr, "a network without prev_dense.0");
   const std::int64_t n = scale.size(0);
-  const at::Tensor columns = weight.narrow(1, 0, n);
+  const at::Tensor columns = weight->narrow(1, 0, n);
   // In double: the bias is a sum over all columns.
   const at::Tensor scale64 = scale.to(at::kDouble);
   const at::Tensor shift64 = shift.to(at::kDouble);
   const at::Tensor raw = fold ? columns.to(at::kDouble) * scale64 : columns.to(at::kDouble);
   const at::Tensor offset = at::mv(raw, shift64);
-  bias.copy_(fold ? bias.to(at::kDouble) - offset : bias.to(at::kDouble) + offset);
+  bias->copy_(fold ? bias->to(at::kDouble) - offset : bias->to(at::kDouble) + offset);
   columns.copy_(fold ? raw : raw / scale64);
   return to;
 }
@@ -106,19 +98,11 @@ FoldedBlocks FoldedGradient::blocks() const {
 }
 
 void DenseNet::init(std::uint64_t seed) {
-  const c10::NoGradGuard no_grad;
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  const auto fill = [&](const at::Tensor& t, std::int64_t fan_in) {
-    const double bound = 1.0 / std::sqrt(static_cast<double>(fan_in));
-    at::Tensor drawn = at::empty(t.sizes(), at::kFloat);
-    drawn.uniform_(-bound, bound, generator);
-    at::Tensor(t).copy_(drawn);
-  };
-  fill(parameters_.block(kPrev), shape_.in);
-  fill(parameters_.block(kPost0Weight), shape_.hidden);
-  fill(parameters_.block(kPost0Bias), shape_.hidden);
-  fill(parameters_.block(kPost2Weight), shape_.hidden);
-  fill(parameters_.block(kPost2Bias), shape_.hidden);
+  draw_weights(seed, {{parameters_.block(kPrev), shape_.in},
+                      {parameters_.block(kPost0Weight), shape_.hidden},
+                      {parameters_.block(kPost0Bias), shape_.hidden},
+                      {parameters_.block(kPost2Weight), shape_.hidden},
+                      {parameters_.block(kPost2Bias), shape_.hidden}});
 }
 
 NamedTensors DenseNet::named_views(const FlatParameters& of) const {

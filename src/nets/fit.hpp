@@ -13,4 +13,6 @@ inline void fit(at::Tensor& t, at::IntArrayRef sizes, const at::Tensor& like) {
   }
 }
 
+inline float* floats(const at::Tensor& t) { return t.data_ptr<float>(); }
+
 }  // namespace snake_ddp::nets

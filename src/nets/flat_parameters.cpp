@@ -1,11 +1,13 @@
 #include "snake_ddp/nets/flat_parameters.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
@@ -31,8 +33,39 @@ FlatParameters::FlatParameters(std::vector<Block> blocks, at::Device device) : b
   }
 }
 
+void draw_weights(std::uint64_t seed, const std::vector<std::pair<at::Tensor, std::int64_t>>& with_inputs) {
+  const c10::NoGradGuard no_grad;
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  for (const auto& [tensor, inputs] : with_inputs) {
+    const double bound = 1.0 / std::sqrt(static_cast<double>(inputs));
+    at::Tensor drawn = at::empty(tensor.sizes(), at::kFloat);
+    at::Tensor(tensor).copy_(drawn.uniform_(-bound, bound, generator));
+  }
+}
+
 void add_under(NamedTensors& out, const std::string& prefix, const NamedTensors& items) {
   for (const auto& [name, tensor] : items) out.emplace_back(prefix + name, tensor);
+}
+
+NamedTensors under(const NamedTensors& items, const std::string& prefix) {
+  NamedTensors some;
+  for (const auto& [name, tensor] : items)
+    if (name.starts_with(prefix)) some.emplace_back(name.substr(prefix.size()), tensor);
+  return some;
+}
+
+const at::Tensor* find(const NamedTensors& items, const std::string& name) {
+  const auto found =
+      std::find_if(items.begin(), items.end(), [&](const auto& item) { return item.first == name; });
+  return found == items.end() ? nullptr : &found->second;
+}
+
+const at::Tensor& matrix_of(const NamedTensors& items, const std::string& name, const std::string& what) {
+  const at::Tensor* found = find(items, name);
+  if (found == nullptr || found->dim() != 2)
+    throw base::FileError(
+        fmt::format("{} has no matrix \"{}\": it is a different kind of network", what, name));
+  return *found;
 }
 
 std::uint64_t add_to_hash(std::uint64_t hash, const at::Tensor& tensor) {
@@ -44,29 +77,26 @@ std::uint64_t add_to_hash(std::uint64_t hash, const at::Tensor& tensor) {
 }
 
 void copy_state(const NamedTensors& source, const NamedTensors& views, const std::string& what) {
-  const auto find = [](const NamedTensors& in, const std::string& name) {
-    return std::find_if(in.begin(), in.end(), [&](const auto& item) { return item.first == name; });
-  };
   for (const auto& [name, view] : views) {
-    const auto found = find(source, name);
-    if (found == source.end()) {
+    const at::Tensor* found = find(source, name);
+    if (found == nullptr) {
       throw base::FileError(
           fmt::format("{} has no tensor \"{}\": it belongs to another network or algorithm", what, name));
     }
-    if (found->second.sizes() != view.sizes()) {
+    if (found->sizes() != view.sizes()) {
       throw base::FileError(fmt::format(
           "{}: \"{}\" has shape [{}], this network needs [{}]; check --obs, --hidden_size and --algo", what,
-          name, fmt::join(found->second.sizes(), ", "), fmt::join(view.sizes(), ", ")));
+          name, fmt::join(found->sizes(), ", "), fmt::join(view.sizes(), ", ")));
     }
   }
   for (const auto& [name, tensor] : source) {
-    if (find(views, name) == views.end()) {
+    if (find(views, name) == nullptr) {
       throw base::FileError(fmt::format(
           "{} has a tensor \"{}\" that this network lacks; check --algo and --layer_norm", what, name));
     }
   }
   const c10::NoGradGuard no_grad;
-  for (const auto& [name, view] : views) at::Tensor(view).copy_(find(source, name)->second);
+  for (const auto& [name, view] : views) at::Tensor(view).copy_(*find(source, name));
 }
 
 }  // namespace snake_ddp::nets

@@ -1,19 +1,12 @@
 #include "snake_ddp/nets/gru_net.hpp"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
-#include <c10/core/GradMode.h>
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 
 #include "activations.hpp"
 #include "fit.hpp"
 #include "layers.hpp"
 #include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -154,14 +147,10 @@ GruNet::GruNet(GruShape shape, at::Device device, std::string name, bool by_libr
       by_library_(by_library || !device.is_cpu()) {}
 
 void GruNet::init(std::uint64_t seed) {
-  const c10::NoGradGuard no_grad;
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  for (const auto& [name, view] : named()) {
-    const std::int64_t inputs = name.starts_with(name_ + ".0.") ? shape_.in : shape_.hidden;
-    const double bound = 1.0 / std::sqrt(static_cast<double>(inputs));
-    at::Tensor drawn = at::empty(view.sizes(), at::kFloat);
-    at::Tensor(view).copy_(drawn.uniform_(-bound, bound, generator));
-  }
+  std::vector<std::pair<at::Tensor, std::int64_t>> parts;
+  for (const auto& [name, view] : named())
+    parts.emplace_back(view, name.starts_with(name_ + ".0.") ? shape_.in : shape_.hidden);
+  draw_weights(seed, parts);
 }
 
 NamedTensors GruNet::named_views(const FlatParameters& of) const {
@@ -171,23 +160,11 @@ NamedTensors GruNet::named_views(const FlatParameters& of) const {
           {name_ + ".1.weight", of.block(kLast)},      {name_ + ".1.bias", of.block(kLastBias)}};
 }
 
-bool is_gru_net(const NamedTensors& weights) {
-  return std::any_of(weights.begin(), weights.end(),
-                     [](const auto& item) { return item.first == "gru.weight_ih"; });
-}
+bool is_gru_net(const NamedTensors& weights) { return find(weights, "gru.weight_ih") != nullptr; }
 
 GruShape gru_shape_of(const NamedTensors& weights, const std::string& name, const std::string& what) {
-  const auto matrix = [&](const std::string& layer) {
-    const std::string wanted = fmt::format("{}.{}.weight", name, layer);
-    const auto found =
-        std::find_if(weights.begin(), weights.end(), [&](const auto& item) { return item.first == wanted; });
-    if (found == weights.end() || found->second.dim() != 2) {
-      throw base::FileError(
-          fmt::format("{} has no matrix \"{}\": it is a different kind of network", what, wanted));
-    }
-    return found->second;
-  };
-  return {matrix("0").size(1), matrix("0").size(0), matrix("1").size(0)};
+  const at::Tensor& first = matrix_of(weights, name + ".0.weight", what);
+  return {first.size(1), first.size(0), matrix_of(weights, name + ".1.weight", what).size(0)};
 }
 
 void forward(const GruNet& net, const at::Tensor& input, const at::Tensor& state, const at::Tensor& there,

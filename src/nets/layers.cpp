@@ -14,8 +14,6 @@ namespace {
 // The least number of a product's rows per thread.
 constexpr std::int64_t kProductGrain = 48;
 
-float* floats_of(const at::Tensor& t) { return t.data_ptr<float>(); }
-
 }  // namespace
 
 void product(bool by_library, at::Tensor out, const at::Tensor& left, const at::Tensor& right, bool add) {
@@ -23,10 +21,10 @@ void product(bool by_library, at::Tensor out, const at::Tensor& left, const at::
     add ? void(out.addmm_(left, right)) : product_out(out, left, right);
     return;
   }
-  const kernels::MatrixView b{floats_of(right), right.stride(0), right.stride(1)};
+  const kernels::MatrixView b{floats(right), right.stride(0), right.stride(1)};
   at::parallel_for(0, out.size(0), kProductGrain, [&](std::int64_t first, std::int64_t end) {
-    const kernels::MatrixView a{floats_of(left) + first * left.stride(0), left.stride(0), left.stride(1)};
-    kernels::multiply(end - first, out.size(1), left.size(1), a, b, floats_of(out) + first * out.stride(0),
+    const kernels::MatrixView a{floats(left) + first * left.stride(0), left.stride(0), left.stride(1)};
+    kernels::multiply(end - first, out.size(1), left.size(1), a, b, floats(out) + first * out.stride(0),
                       out.stride(0), add);
   });
 }
@@ -36,10 +34,9 @@ void sparse_product(bool by_library, at::Tensor out, const at::Tensor& left, con
   if (by_library) {
     product_out(out, left, right);
   } else if (left.stride(0) == 1) {
-    kernels::multiply_sparse_transposed(m, n, p, floats_of(left), left.stride(1), floats_of(right),
-                                        floats_of(out));
+    kernels::multiply_sparse_transposed(m, n, p, floats(left), left.stride(1), floats(right), floats(out));
   } else {
-    kernels::multiply_sparse(m, n, p, floats_of(left), left.stride(0), floats_of(right), floats_of(out), n);
+    kernels::multiply_sparse(m, n, p, floats(left), left.stride(0), floats(right), floats(out), n);
   }
 }
 
@@ -53,7 +50,7 @@ void bias_relu(bool by_library, at::Tensor z, const at::Tensor& bias) {
   if (by_library) {
     z.add_(bias).relu_();
   } else {
-    kernels::bias_relu(z.size(0), z.size(1), floats_of(bias), floats_of(z));
+    kernels::bias_relu(z.size(0), z.size(1), floats(bias), floats(z));
   }
 }
 
@@ -63,7 +60,7 @@ void bias_relu_back(bool by_library, const at::Tensor& out, at::Tensor d, at::Te
     at::sum_out(d_bias, d, {0});
   } else {
     d_bias.zero_();
-    kernels::bias_relu_backward(d.size(0), d.size(1), floats_of(out), floats_of(d), floats_of(d_bias));
+    kernels::bias_relu_backward(d.size(0), d.size(1), floats(out), floats(d), floats(d_bias));
   }
 }
 
@@ -72,8 +69,8 @@ void few_outputs(bool by_library, const at::Tensor& hidden, const at::Tensor& we
   if (by_library) {
     affine_out(out, bias, hidden, weight.t());
   } else {
-    kernels::few_outputs(hidden.size(0), hidden.size(1), weight.size(0), floats_of(hidden), floats_of(weight),
-                         floats_of(bias), floats_of(out));
+    kernels::few_outputs(hidden.size(0), hidden.size(1), weight.size(0), floats(hidden), floats(weight),
+                         floats(bias), floats(out));
   }
 }
 
@@ -85,9 +82,9 @@ void few_outputs_back(bool by_library, const at::Tensor& hidden, const at::Tenso
     at::sum_out(d_bias, d_out, {0});
   } else {
     d_weight.zero_(), d_bias.zero_();
-    kernels::few_outputs_backward(hidden.size(0), hidden.size(1), weight.size(0), floats_of(hidden),
-                                  floats_of(weight), floats_of(d_out), floats_of(d_hidden),
-                                  floats_of(d_weight), floats_of(d_bias));
+    kernels::few_outputs_backward(hidden.size(0), hidden.size(1), weight.size(0), floats(hidden),
+                                  floats(weight), floats(d_out), floats(d_hidden), floats(d_weight),
+                                  floats(d_bias));
   }
 }
 

@@ -1,12 +1,9 @@
 #include "snake_ddp/nets/leaves.hpp"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
-#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "snake_ddp/base/error.hpp"
 
@@ -19,18 +16,13 @@ std::vector<Block> blocks_of(const std::vector<NamedBlock>& named) {
 }
 
 void init_blocks(const std::vector<NamedBlock>& named, FlatParameters& parameters, std::uint64_t seed) {
-  const c10::NoGradGuard no_grad;
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  std::vector<std::pair<at::Tensor, std::int64_t>> parts;
   for (std::size_t i = 0; i < named.size(); ++i) {
     at::Tensor block = parameters.block(i);
-    if (named[i].fan_in == 0) {
-      block.fill_(named[i].start);
-      continue;
-    }
-    const double bound = 1.0 / std::sqrt(static_cast<double>(named[i].fan_in));
-    at::Tensor drawn = at::empty(block.sizes(), at::kFloat);
-    block.copy_(drawn.uniform_(-bound, bound, generator));
+    named[i].fan_in == 0 ? void(block.fill_(named[i].start))
+                         : void(parts.emplace_back(block, named[i].fan_in));
   }
+  draw_weights(seed, parts);
 }
 
 NamedTensors views_of(const std::vector<NamedBlock>& named, const FlatParameters& parameters) {
@@ -39,16 +31,9 @@ NamedTensors views_of(const std::vector<NamedBlock>& named, const FlatParameters
   return views;
 }
 
-Weights plain_weights(const std::vector<NamedBlock>& named, const FlatParameters& parameters) {
-  Weights weights;
-  for (std::size_t i = 0; i < named.size(); ++i) weights.push_back(parameters.block(i));
-  return weights;
-}
-
-Weights leaves_over(const std::vector<NamedBlock>& named, const FlatParameters& parameters,
-                    const FlatParameters& gradients) {
+Weights leaves_over(const FlatParameters& parameters, const FlatParameters& gradients) {
   Weights leaves;
-  for (std::size_t i = 0; i < named.size(); ++i) {
+  for (std::size_t i = 0; i < parameters.blocks().size(); ++i) {
     at::Tensor leaf = parameters.block(i).detach();
     leaf.set_requires_grad(true);
     leaf.mutable_grad() = gradients.block(i);

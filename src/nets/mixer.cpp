@@ -1,8 +1,6 @@
 #include "snake_ddp/nets/mixer.hpp"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
-#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <cmath>
@@ -56,8 +54,6 @@ void plain_mix_back(const Mixer& mixer, const at::Tensor& q, const at::Tensor& d
   at::Tensor(parts.second).copy_(d_second);
   at::Tensor(parts.value).copy_(d_output * mixer.parameters().block(kValueWeight) * parts.value.gt(0));
 }
-
-float* floats(const at::Tensor& t) { return t.data_ptr<float>(); }
 
 // The same in main memory, row by row. `hyper` is the row of all hypernetworks.
 float mix_row(const MixerShape& s, const float* hyper, const float* q, const float* u,
@@ -135,14 +131,9 @@ Mixer::Mixer(MixerShape shape, at::Device device, bool by_library)
       by_library_(by_library || !device.is_cpu()) {}
 
 void Mixer::init(std::uint64_t seed) {
-  const c10::NoGradGuard no_grad;
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  for (const std::size_t block : {kHyper, kValueWeight, kValueBias}) {
-    const double bound = 1.0 / std::sqrt(static_cast<double>(block == kHyper ? shape_.state : shape_.embed));
-    at::Tensor drawn = at::empty(parameters_.block(block).sizes(), at::kFloat);
-    drawn.uniform_(-bound, bound, generator);
-    at::Tensor(parameters_.block(block)).copy_(drawn);
-  }
+  draw_weights(seed, {{parameters_.block(kHyper), shape_.state},
+                      {parameters_.block(kValueWeight), shape_.embed},
+                      {parameters_.block(kValueBias), shape_.embed}});
 }
 
 NamedTensors Mixer::named_views(const FlatParameters& of) const {

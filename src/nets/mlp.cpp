@@ -1,16 +1,12 @@
 #include "snake_ddp/nets/mlp.hpp"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
-#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "fit.hpp"
 #include "last_layer.hpp"
-#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/kernels/products.hpp"
 #include "snake_ddp/nets/precision.hpp"
@@ -36,9 +32,6 @@ std::vector<Block> blocks_of(const MlpShape& s) {
   blocks.push_back({s.out, 0});
   return blocks;
 }
-
-const float* floats(const at::Tensor& t) { return t.data_ptr<float>(); }
-float* floats(at::Tensor& t) { return t.data_ptr<float>(); }
 
 struct LayerParameters {
   at::Tensor weight, bias, gain, shift;
@@ -150,17 +143,13 @@ Mlp::Mlp(MlpShape shape, at::Device device, std::string name, bool by_library)
 }
 
 void Mlp::init(std::uint64_t seed) {
-  const c10::NoGradGuard no_grad;
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  std::vector<std::pair<at::Tensor, std::int64_t>> parts;
   for (std::size_t layer = 0; layer <= kHiddenLayers; ++layer) {
     const LayerParameters p = layer_of(shape_, parameters_, layer);
-    const double bound = 1.0 / std::sqrt(static_cast<double>(layer == 0 ? shape_.in : shape_.hidden));
-    for (const at::Tensor& t : {p.weight, p.bias}) {
-      at::Tensor drawn = at::empty(t.sizes(), at::kFloat);
-      drawn.uniform_(-bound, bound, generator);
-      at::Tensor(t).copy_(drawn);
-    }
+    for (const at::Tensor& t : {p.weight, p.bias})
+      parts.emplace_back(t, layer == 0 ? shape_.in : shape_.hidden);
   }
+  draw_weights(seed, parts);
 }
 
 NamedTensors Mlp::named_views(const FlatParameters& of) const {
@@ -178,19 +167,9 @@ NamedTensors Mlp::named_views(const FlatParameters& of) const {
 }
 
 MlpShape mlp_shape_of(const NamedTensors& weights, const std::string& name, const std::string& what) {
-  const auto matrix = [&](std::size_t layer) {
-    const std::string wanted = fmt::format("{}.{}.weight", name, layer);
-    const auto found =
-        std::find_if(weights.begin(), weights.end(), [&](const auto& item) { return item.first == wanted; });
-    if (found == weights.end() || found->second.dim() != 2) {
-      throw base::FileError(
-          fmt::format("{} has no matrix \"{}\": it is a different kind of network", what, wanted));
-    }
-    return found->second;
-  };
-  const bool norm = std::any_of(weights.begin(), weights.end(),
-                                [](const auto& item) { return item.first == "norm_0.weight"; });
-  return {matrix(0).size(1), matrix(0).size(0), matrix(kHiddenLayers).size(0), norm};
+  const at::Tensor& first = matrix_of(weights, name + ".0.weight", what);
+  const at::Tensor& last = matrix_of(weights, fmt::format("{}.{}.weight", name, kHiddenLayers), what);
+  return {first.size(1), first.size(0), last.size(0), find(weights, "norm_0.weight") != nullptr};
 }
 
 void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) {

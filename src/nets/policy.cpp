@@ -123,24 +123,16 @@ struct LoadedQNet final : private FromFile<Net>, public NetPolicy {
 };
 
 const at::Tensor& first_layer(const NamedTensors& actor, const std::string& what) {
-  for (const auto& [name, tensor] : actor) {
-    if (name == "post_dense.2.bias" && tensor.dim() == 1 && tensor.size(0) == 1)
-      throw base::FileError(what + " is a critic, not an actor: give the actor_*.pth beside it");
-  }
-  for (const auto& [name, tensor] : actor) {
-    if (name == "prev_dense.0.weight" && tensor.dim() == 2) return tensor;
-  }
+  const at::Tensor *last = find(actor, "post_dense.2.bias"), *first = find(actor, "prev_dense.0.weight");
+  if (last != nullptr && last->dim() == 1 && last->size(0) == 1)
+    throw base::FileError(what + " is a critic, not an actor: give the actor_*.pth beside it");
+  if (first != nullptr && first->dim() == 2) return *first;
   throw base::FileError(what + " is not an actor: it has no matrix \"prev_dense.0.weight\"");
-}
-
-bool any_begins_with(const NamedTensors& weights, const std::string& start) {
-  return std::any_of(weights.begin(), weights.end(),
-                     [&](const auto& item) { return item.first.starts_with(start); });
 }
 
 }  // namespace
 
-bool is_q_net(const NamedTensors& weights) { return any_begins_with(weights, std::string(kQNetName) + "."); }
+bool is_q_net(const NamedTensors& weights) { return !under(weights, std::string(kQNetName) + ".").empty(); }
 
 std::unique_ptr<Policy> make_policy(const NamedTensors& weights, Head head, const std::string& what,
                                     const base::Mirror& mirror) {
@@ -155,7 +147,7 @@ std::unique_ptr<Policy> make_policy(const NamedTensors& weights, Head head, cons
   }
   const at::Tensor& first = first_layer(weights, what);
   const std::int64_t hidden = first.size(0), features = first.size(1);
-  if (any_begins_with(weights, "comm_net.lstm.")) {
+  if (!under(weights, "comm_net.lstm.").empty()) {
     const BicnetShape shape{features, hidden, kMoves, head, BicnetRole::kActor};
     return std::make_unique<LoadedBicnet>(shape, weights, what);
   }

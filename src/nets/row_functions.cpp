@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "fit.hpp"
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/kernels/products.hpp"
 
@@ -33,8 +34,6 @@ bool needs_gradient(const variable_list& inputs) {
   return c10::GradMode::is_enabled() &&
          std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.requires_grad(); });
 }
-
-float* floats(const at::Tensor& t) { return t.data_ptr<float>(); }
 
 // out = a * b, its rows divided among threads.
 void multiply_rows(std::int64_t m, std::int64_t n, std::int64_t p, kernels::MatrixView a,

@@ -4,7 +4,6 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
-#include <string_view>
 #include <utility>
 
 #include "snake_ddp/base/error.hpp"
@@ -13,52 +12,46 @@
 namespace snake_ddp::nets {
 namespace {
 
-constexpr std::string_view kPrefix = kModelPrefix;
-
 // What a stage's file holds of its model: the shape, and the parameters under their own names.
 std::pair<at::Tensor, NamedTensors> model_in(const NamedTensors& file, const std::string& what) {
-  std::pair<at::Tensor, NamedTensors> found;
-  for (const auto& [name, tensor] : file) {
-    if (!name.starts_with(kPrefix)) continue;
-    const std::string own = name.substr(kPrefix.size());
-    if (own == "shape") {
-      found.first = tensor;
-    } else {
-      found.second.emplace_back(own, tensor);
-    }
-  }
-  if (!found.first.defined())
+  NamedTensors model = under(file, kModelPrefix);
+  const at::Tensor* found = find(model, "shape");
+  if (found == nullptr)
     throw base::FileError(what + ": not a file of snake_ddp pretrain: it has no \"model.shape\"");
-  return found;
+  const at::Tensor shape = *found;
+  std::erase_if(model, [](const auto& item) { return item.first == "shape"; });
+  return {shape, std::move(model)};
+}
+
+template <class Frozen, class Shape>
+Frozen frozen_model(const NamedTensors& file, at::Device device, const std::string& what,
+                    Shape (*shape_from)(const at::Tensor&, const std::string&),
+                    std::vector<NamedBlock> (*blocks_for)(const Shape&)) {
+  const auto [numbers, weights] = model_in(file, what);
+  const Shape shape = shape_from(numbers, what);
+  const std::vector<NamedBlock> blocks = blocks_for(shape);
+  Frozen frozen{shape, FlatParameters(blocks_of(blocks), device)};
+  copy_state(weights, views_of(blocks, frozen.parameters), what);
+  return frozen;
 }
 
 }  // namespace
 
 at::Tensor FrozenTokenizer::tokens(const at::Tensor& graphs) const {
   const c10::NoGradGuard no_grad;
+  const Weights& weights = parameters.blocks();
   if (has_tokenizer_rows(shape, graphs.device())) return tokens_by_rows(shape, weights, graphs);
   return nearest_codes(shape, weights, encode_graphs(shape, weights, graphs));
 }
 
 FrozenTokenizer frozen_tokenizer(const NamedTensors& file, at::Device device, const std::string& what) {
-  const auto [numbers, weights] = model_in(file, what);
-  const TokenizerShape shape = tokenizer_shape_from(numbers, what);
-  const std::vector<NamedBlock> blocks = tokenizer_blocks(shape);
-  FrozenTokenizer frozen{shape, FlatParameters(blocks_of(blocks), device), {}};
-  copy_state(weights, views_of(blocks, frozen.parameters), what);
-  frozen.weights = plain_weights(blocks, frozen.parameters);
-  return frozen;
+  return frozen_model<FrozenTokenizer>(file, device, what, tokenizer_shape_from, tokenizer_blocks);
 }
 
 FrozenMaskPredictor frozen_mask_predictor(const NamedTensors& file, at::Device device,
                                           const std::string& what) {
-  const auto [numbers, weights] = model_in(file, what);
-  const MaskPredictorShape shape = mask_predictor_shape_from(numbers, what);
-  const std::vector<NamedBlock> blocks = mask_predictor_blocks(shape);
-  FrozenMaskPredictor frozen{shape, FlatParameters(blocks_of(blocks), device), {}};
-  copy_state(weights, views_of(blocks, frozen.parameters), what);
-  frozen.weights = plain_weights(blocks, frozen.parameters);
-  return frozen;
+  return frozen_model<FrozenMaskPredictor>(file, device, what, mask_predictor_shape_from,
+                                           mask_predictor_blocks);
 }
 
 TokenReader::TokenReader(FrozenTokenizer tokenizer, FrozenMaskPredictor predictor, const std::string& what)
@@ -89,7 +82,8 @@ at::Tensor TokenReader::read(const at::Tensor& graphs) const {
   const at::Tensor tokens = tokenizer_.tokens(nodes);
   const at::Tensor unseen = 1 - nodes.select(1, 0).select(1, 0).view({rows, places});
   const at::Tensor by_place = tokens.view({rows, places, t.tokens});
-  const at::Tensor known = code_vectors(t, tokenizer_.weights, tokens);  // [rows * places, tokens, code_size]
+  const at::Tensor known =
+      code_vectors(t, tokenizer_.parameters.blocks(), tokens);  // [rows * places, tokens, code_size]
   const at::Tensor books = codebooks_of(tokenizer_.parameters).view({t.tokens, t.codes, t.code_size});
   // [places that are asked, tokens, codes] to the mean vectors.
   const auto expected = [&](const at::Tensor& logits) {
@@ -101,10 +95,12 @@ at::Tensor TokenReader::read(const at::Tensor& graphs) const {
     vectors = known;
     if (asked.numel() > 0) {
       vectors.index_copy_(
-          0, asked, expected(predict_asked(predictor_.shape, predictor_.weights, by_place, unseen, asked)));
+          0, asked,
+          expected(predict_asked(predictor_.shape, predictor_.parameters.blocks(), by_place, unseen, asked)));
     }
   } else {  // without waiting for the device
-    const at::Tensor logits = predict_tokens(predictor_.shape, predictor_.weights, by_place, unseen);
+    const at::Tensor logits =
+        predict_tokens(predictor_.shape, predictor_.parameters.blocks(), by_place, unseen);
     vectors = at::where(unseen.view({rows * places, 1, 1}).gt(0), expected(logits.flatten(0, 1)), known);
   }
   return at::cat({vectors.reshape({rows, -1}), unseen}, 1);

@@ -4,8 +4,6 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "snake_ddp/base/check.hpp"
 #include "tokenizer_blocks.hpp"
 

@@ -4,8 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "snake_ddp/game/chance.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/rules.hpp"
 
 namespace snake_ddp::play {
 namespace {
@@ -16,7 +15,7 @@ class ScriptedMover final : public Mover {
       : opponent_(opponent), weights_(weights), seed_(seed) {}
 
   void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
-           std::span<game::Actions> actions) override {
+           std::span<game::Actions> actions, std::span<Reasons> /*reasons*/) override {
     for (std::size_t k = 0; k < boards.size(); ++k) {
       if (boards[k].done()) continue;
       if (opponent_ == agents::Opponent::kTerritory) {
@@ -42,18 +41,16 @@ MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOption
   std::vector<game::Actions> actions(count);
   for (std::size_t k = 0; k < count; ++k) {
     const std::uint64_t id = static_cast<std::uint64_t>(first) + k;
-    game::PhiloxChance chance(options.seed, id);
-    game::reset(boards[k], chance);
+    boards[k] = game::new_board({options.seed, id});
     if (options.watch) options.watch(first + static_cast<std::int64_t>(k), boards[k]);
     if (options.swap_sides && id % 2 == 1) std::swap(team_a[k], team_b[k]);
   }
   const std::unique_ptr<Mover> mover_a = a(options.seed), mover_b = b(options.seed);
   std::vector<Reasons> reasons;
   const auto move = [&](Mover& mover, const std::vector<std::uint8_t>& team) {
-    if (!options.on_reasons) return mover.act(boards, team, first, actions);
-    reasons.assign(count, {});
-    mover.explain(boards, team, first, actions, reasons);
-    for (std::size_t k = 0; k < count; ++k) {
+    reasons.assign(options.on_reasons ? count : 0, {});
+    mover.act(boards, team, first, actions, reasons);
+    for (std::size_t k = 0; k < reasons.size(); ++k) {
       if (!boards[k].done() && reasons[k].kind != Reasons::Kind::kNone)
         options.on_reasons(first + static_cast<std::int64_t>(k), team[k], reasons[k]);
     }
@@ -65,9 +62,9 @@ MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOption
     move(*mover_b, team_b);
     for (std::size_t k = 0; k < count; ++k) {
       if (boards[k].done()) continue;
-      game::PhiloxChance chance(options.seed, static_cast<std::uint64_t>(first) + k);
       const game::State before = boards[k];
-      const game::StepResult played = game::step(boards[k], actions[k], chance);
+      const game::StepResult played =
+          game::advance(boards[k], actions[k], {options.seed, static_cast<std::uint64_t>(first) + k});
       if (options.on_step)
         options.on_step(first + static_cast<std::int64_t>(k), actions[k], played, boards[k]);
       if (options.watch) options.watch(first + static_cast<std::int64_t>(k), boards[k]);

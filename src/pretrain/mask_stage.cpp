@@ -12,24 +12,20 @@
 namespace snake_ddp::pretrain {
 namespace {
 
+nets::MaskPredictorShape predictor_shape(const PretrainOptions& o, const nets::TokenizerShape& read) {
+  return {game::kSnakes, read.tokens,          read.codes,          o.hidden_dim,
+          o.num_heads,   o.num_encoder_layers, o.num_decoder_layers};
+}
+
 class MaskStage final : public Stage {
  public:
   MaskStage(const PretrainOptions& o, nets::FrozenTokenizer tokenizer, at::Device device)
-      : o_(o),
+      : Stage(o, nets::mask_predictor_blocks(predictor_shape(o, tokenizer.shape)), device),
         tokenizer_(std::move(tokenizer)),
-        shape_{game::kSnakes, tokenizer_.shape.tokens, tokenizer_.shape.codes, o.hidden_dim,
-               o.num_heads,   o.num_encoder_layers,    o.num_decoder_layers},
-        blocks_(nets::mask_predictor_blocks(shape_)),
-        parameters_(nets::blocks_of(blocks_), device),
-        plain_(nets::plain_weights(blocks_, parameters_)) {
-    nets::init_blocks(blocks_, parameters_, static_cast<std::uint64_t>(o.seed));
-  }
+        shape_(predictor_shape(o, tokenizer_.shape)) {}
 
-  nets::FlatParameters& parameters() override { return parameters_; }
-  const std::vector<nets::NamedBlock>& blocks() const override { return blocks_; }
   at::Tensor shape() const override { return nets::shape_tensor(shape_); }
   std::vector<at::Tensor> frozen() const override { return {tokenizer_.parameters.flat()}; }
-  nets::NamedTensors counters() override { return {}; }
 
   data::SampleOptions sample() const override {
     data::SampleOptions s;
@@ -49,7 +45,7 @@ class MaskStage final : public Stage {
 
   void tally(const data::Batch& batch, Sums& sums) const override {
     const c10::NoGradGuard no_grad;
-    const Answer answer = answer_to(batch, plain_);
+    const Answer answer = answer_to(batch, parameters_.blocks());
     sums.reals[0] += (answer.error.to(at::kDouble) * answer.weight.to(at::kDouble)).sum().to(at::kCPU);
     sums.counts[0] += batch.weight.sum().to(at::kCPU).to(at::kLong);
     const at::Tensor asked = answer.masked.unsqueeze(1).expand_as(answer.truth).to(at::kLong);  // [A, tokens]
@@ -76,10 +72,6 @@ class MaskStage final : public Stage {
             {"ratio", accuracy / majority},
             {"tokens_asked", sums.counts[1].item<std::int64_t>()},
             {"samples", sums.counts[0].item<std::int64_t>()}};
-  }
-
-  std::int64_t after_update(const data::Batch&, std::int64_t, learners::Adam&, dist::DistContext&) override {
-    return 0;
   }
 
  private:
@@ -116,12 +108,8 @@ class MaskStage final : public Stage {
     return batch.masked / batch.masked.sum(1, true).clamp_min(1.0) * batch.weight.unsqueeze(1);
   }
 
-  const PretrainOptions o_;
   const nets::FrozenTokenizer tokenizer_;
   const nets::MaskPredictorShape shape_;
-  const std::vector<nets::NamedBlock> blocks_;
-  nets::FlatParameters parameters_;
-  const nets::Weights plain_;
 };
 
 }  // namespace

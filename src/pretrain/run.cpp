@@ -140,7 +140,7 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
       stage_(
           (at::set_num_threads(running::threads(o_.threads, context_)), make_stage(o_, context_.device()))),
       gradients_(stage_->parameters().like()),
-      leaves_(nets::leaves_over(stage_->blocks(), stage_->parameters(), gradients_)),
+      leaves_(nets::leaves_over(stage_->parameters(), gradients_)),
       reducer_(leaves_, gradients_.flat(), context_, static_cast<std::int64_t>(o_.bucket_mb * 1048576)),
       adam_(stage_->parameters(), running::scaled_rate(o_.learning_rate, o_.lr_scaling, context_.size()),
             !context_.device().is_cpu()) {
@@ -292,9 +292,8 @@ void Run::resume() {
     };
     try {
       const nets::NamedTensors saved = files::load_state_dict(path);
-      const bool has_task = std::none_of(saved.begin(), saved.end(), [](const auto& entry) {
-        return entry.first == kCountsName && entry.second.numel() == kCountsBeforeTask;
-      });
+      const at::Tensor* its_counts = nets::find(saved, kCountsName);
+      const bool has_task = its_counts == nullptr || its_counts->numel() != kCountsBeforeTask;
       const at::Tensor read = counts.narrow(0, 0, has_task ? kCounts : kCountsBeforeTask);
       nets::copy_state(saved, file(shape, true, read, losses), path);
       if (!has_task) counts[kCounts - 1] = task_of(o_, frozen_);

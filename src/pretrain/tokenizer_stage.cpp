@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "snake_ddp/base/random.hpp"
-#include "snake_ddp/data/sampler.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
 #include "snake_ddp/nets/row_functions.hpp"
 #include "snake_ddp/nets/tokenizer.hpp"
@@ -27,20 +26,12 @@ nets::TokenizerShape shape_of(const PretrainOptions& o) {
 class TokenizerStage final : public Stage {
  public:
   TokenizerStage(const PretrainOptions& o, at::Device device)
-      : o_(o),
+      : Stage(o, nets::tokenizer_blocks(shape_of(o)), device),
         shape_(shape_of(o)),
-        blocks_(nets::tokenizer_blocks(shape_)),
-        parameters_(nets::blocks_of(blocks_), device),
-        plain_(nets::plain_weights(blocks_, parameters_)),
         used_(
-            at::zeros({shape_.tokens * shape_.codes}, at::TensorOptions().dtype(at::kLong).device(device))) {
-    nets::init_blocks(blocks_, parameters_, static_cast<std::uint64_t>(o.seed));
-  }
+            at::zeros({shape_.tokens * shape_.codes}, at::TensorOptions().dtype(at::kLong).device(device))) {}
 
-  nets::FlatParameters& parameters() override { return parameters_; }
-  const std::vector<nets::NamedBlock>& blocks() const override { return blocks_; }
   at::Tensor shape() const override { return nets::shape_tensor(shape_); }
-  std::vector<at::Tensor> frozen() const override { return {}; }
   nets::NamedTensors counters() override { return {{"codes_used", used_}}; }
 
   data::SampleOptions sample() const override {
@@ -75,7 +66,7 @@ class TokenizerStage final : public Stage {
     const nets::TokenizerLoss l = by_rows()
                                       ? as_loss(nets::tokenizer_errors(shape_, parameters_, graphs_of(batch),
                                                                        shares, o_.commitment, nullptr))
-                                      : nets::tokenizer_loss(shape_, plain_, graphs_of(batch));
+                                      : nets::tokenizer_loss(shape_, parameters_.blocks(), graphs_of(batch));
     const auto sum = [&](const at::Tensor& of) { return (of.to(at::kDouble) * weights).sum(); };
     sums.reals += at::stack({sum(total(l)), sum(l.reconstruction), sum(l.commitment)}).to(at::kCPU);
     sums.counts[0] += batch.weight.sum().to(at::kCPU).to(at::kLong);
@@ -163,7 +154,7 @@ class TokenizerStage final : public Stage {
   at::Tensor candidates_of(const data::Batch& batch) const {
     const std::int64_t samples = std::min(kCandidateSamples, batch.seen.size(0));
     const at::Tensor latent =
-        nets::encode_graphs(shape_, plain_, batch.seen.narrow(0, 0, samples).flatten(0, 1));
+        nets::encode_graphs(shape_, parameters_.blocks(), batch.seen.narrow(0, 0, samples).flatten(0, 1));
     const at::Tensor counts =
         snake_weights(batch).gt(0).to(at::kFloat).view({-1, game::kSnakes}).narrow(0, 0, samples);
     return at::cat({latent, counts.flatten().view({-1, 1, 1}).expand({-1, shape_.tokens, 1})}, 2)
@@ -171,11 +162,7 @@ class TokenizerStage final : public Stage {
         .contiguous();
   }
 
-  const PretrainOptions o_;
   const nets::TokenizerShape shape_;
-  const std::vector<nets::NamedBlock> blocks_;
-  nets::FlatParameters parameters_;
-  const nets::Weights plain_;
   at::Tensor used_;  // [tokens * codes] int64, by this rank since the last revival
 };
 

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "snake_ddp/records/descriptor.hpp"
+#include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/records/file_error.hpp"
 
 namespace snake_ddp::records {
@@ -47,9 +47,9 @@ std::filesystem::path file_behind(const std::string& path) {
 
 // Returns 0 or an errno value.
 int write_and_sync(const std::string& path, std::string_view bytes) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  base::Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!file.open()) return errno;
-  int error = write_all(file.get(), bytes);
+  int error = base::write_all(file.get(), bytes);
   if (error == 0 && ::fsync(file.get()) != 0) error = errno;
   const int at_close = file.close();
   return error != 0 ? error : at_close;
@@ -67,7 +67,7 @@ int await_more(int descriptor) {
 
 // Returns 0 or an errno value. Some file systems cannot sync a folder and say EINVAL.
 int sync_folder(const std::filesystem::path& folder) {
-  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const base::Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!descriptor.open()) return errno;
   return ::fsync(descriptor.get()) == 0 || errno == EINVAL ? 0 : errno;
 }
@@ -102,7 +102,7 @@ void make_folders(const std::string& path) {
 
 std::string read_file(const std::string& path) {
   // Opening a pipe that nobody writes to would wait without a limit.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const base::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.open()) throw file_error("read", path, errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw file_error("read", path, errno);

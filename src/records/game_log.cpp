@@ -1,5 +1,6 @@
 #include "snake_ddp/records/game_log.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 #include <string_view>
 
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/records/json_fields.hpp"
 #include "snake_ddp/records/json_text.hpp"
 #include "snake_ddp/records/lines.hpp"
@@ -27,19 +27,7 @@ constexpr std::string_view kGame = "snakes_3v3";
 constexpr std::size_t kMostSteps = 10'000;  // far above a game's 200: two files were joined
 constexpr std::size_t kMostBytes = 64U << 20U;
 
-std::string now_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm local{};
-  ::localtime_r(&now, &local);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &local);
-  return text.data();
-}
-
-RecordedBoard recorded(const game::State& state) {
-  game::Position position = game::position_of(state);
-  return {std::move(position.snakes), position.directions, std::move(position.beans)};
-}
+std::string now_text() { return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(std::time(nullptr))); }
 
 template <class Values>
 PerSnake per_snake(const Values& values) {
@@ -122,11 +110,7 @@ void check_start(const RecordedBoard& board, const Place& place) {
       place.fail(fmt::format("not the start of a game: a snake with {} cells, not {}", body.size(),
                              game::kStartLength));
   }
-  game::Position position;
-  position.snakes = board.snakes;
-  position.directions = board.directions;
-  position.beans = board.beans;
-  const std::string fault = game::fault_of(position);
+  const std::string fault = game::fault_of({board});
   if (!fault.empty()) place.fail("not the start of a game: " + fault);
 }
 
@@ -348,7 +332,7 @@ int direction_of(const std::vector<int>& body) {
 
 RecordedGame begin_record(const game::State& start) {
   RecordedGame record;
-  record.start = recorded(start);
+  record.start = game::position_of(start);
   record.start_time = record.end_time = now_text();
   return record;
 }
@@ -360,7 +344,7 @@ void add_step(RecordedGame& record, const game::Actions& actions, const game::St
   step.turned = per_snake(result.turned);
   step.reward = per_snake(result.reward);
   step.hit = per_snake(result.hit);
-  step.after = recorded(after);
+  step.after = game::position_of(after);
   step.done = result.done;
   record.steps.push_back(std::move(step));
   record.end_time = now_text();

@@ -7,9 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
-#include "snake_ddp/records/descriptor.hpp"
 #include "snake_ddp/records/file_error.hpp"
 
 namespace snake_ddp::records {
@@ -27,23 +25,19 @@ std::uint32_t crc_of(std::uint32_t before, std::string_view bytes) {
 SealedWriter::SealedWriter(std::string path)
     : path_(std::move(path)),
       descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-  if (descriptor_ < 0) throw file_error("write", path_, errno);
-}
-
-SealedWriter::~SealedWriter() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!descriptor_.open()) throw file_error("write", path_, errno);
 }
 
 void SealedWriter::write(std::string_view bytes) {
-  const int error = write_all(descriptor_, bytes);
+  const int error = base::write_all(descriptor_.get(), bytes);
   if (error != 0) throw file_error("write", path_, error);
   seal_.bytes += bytes.size();
   seal_.crc32 = crc_of(seal_.crc32, bytes);
 }
 
 Seal SealedWriter::close() {
-  if (::fsync(descriptor_) != 0) throw file_error("write", path_, errno);
-  if (::close(std::exchange(descriptor_, -1)) != 0) throw file_error("write", path_, errno);
+  if (::fsync(descriptor_.get()) != 0) throw file_error("write", path_, errno);
+  if (const int error = descriptor_.close(); error != 0) throw file_error("write", path_, error);
   return seal_;
 }
 
@@ -52,25 +46,22 @@ SealedReader::SealedReader(std::string path, Seal seal)
       seal_(seal),
       buffer_(kSealBuffer),
       descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
-  if (descriptor_ < 0 && errno == ENOENT)
+  if (!descriptor_.open() && errno == ENOENT)
     throw DamagedFile(fmt::format("{} is missing: it was removed", path_));
   struct stat status {};
-  int error = descriptor_ < 0 || ::fstat(descriptor_, &status) != 0 ? errno : 0;
+  int error = !descriptor_.open() || ::fstat(descriptor_.get(), &status) != 0 ? errno : 0;
   if (error == 0 && S_ISDIR(status.st_mode)) error = EISDIR;
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
   if (error == 0 && bytes == seal_.bytes) return;
-  if (descriptor_ >= 0) ::close(descriptor_);
   if (error != 0) throw file_error("read", path_, error);
   throw DamagedFile(fmt::format("{} has {} bytes, expected {}: it was truncated or overwritten", path_, bytes,
                                 seal_.bytes));
 }
 
-SealedReader::~SealedReader() { ::close(descriptor_); }
-
 void SealedReader::read(std::span<char> out) {
   for (std::span<char> left = out; !left.empty();) {
     if (ahead_.empty()) {
-      const ssize_t n = ::read(descriptor_, buffer_.data(), buffer_.size());
+      const ssize_t n = ::read(descriptor_.get(), buffer_.data(), buffer_.size());
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) throw file_error("read", path_, errno);
       if (n == 0) throw DamagedFile(fmt::format("{} ends too early: it is being truncated", path_));

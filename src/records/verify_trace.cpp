@@ -138,14 +138,6 @@ Difference play_on(game::State& state, const RecordedStep& step) {
                       : replay(state, step);
 }
 
-game::State start_of(const RecordedGame& record) {
-  game::Position start;
-  start.snakes = record.start.snakes;
-  start.directions = record.start.directions;
-  start.beans = record.start.beans;
-  return game::make_state(start);
-}
-
 void verify_game(const RecordedGame& record, std::int64_t number, const std::string& file,
                  TraceReport& report) {
   ++report.games;
@@ -155,7 +147,7 @@ void verify_game(const RecordedGame& record, std::int64_t number, const std::str
       report.first_mismatch = fmt::format("{}:{}: game {}, step {}, {}: expected {}, got {}", file, line,
                                           number, step, d.field, d.expected, d.got);
   };
-  game::State state = start_of(record);
+  game::State state = game::make_state({record.start});
   PerSnake sums{};
   for (std::size_t k = 0; k < record.steps.size(); ++k) {
     const RecordedStep& step = record.steps[k];
@@ -189,9 +181,7 @@ std::map<Key, Recorded> states_of(const std::string& traces) {
   read_games(traces, [&](const RecordedGame& record) {
     const auto keep = [&](const RecordedBoard& board, game::Position position, std::int64_t line,
                           const PerSnake& reward) {
-      position.snakes = board.snakes;
-      position.directions = board.directions;
-      position.beans = board.beans;
+      static_cast<game::Layout&>(position) = board;
       const std::string fault = game::fault_of(position);
       if (!fault.empty()) throw base::FileError(fmt::format("{}:{}: not a board: {}", traces, line, fault));
       states[{number, position.step - 1}] = {game::make_state(position), reward};
@@ -248,7 +238,7 @@ TraceReport verify_traces(const std::vector<std::string>& files) {
 }
 
 std::vector<game::State> boards_of(const RecordedGame& record, const std::string& file) {
-  std::vector<game::State> boards = {start_of(record)};
+  std::vector<game::State> boards = {game::make_state({record.start})};
   for (const RecordedStep& step : record.steps) {
     game::State next = boards.back();
     const Difference d = play_on(next, step);

@@ -31,9 +31,9 @@ agents::Rival rival_of(std::int64_t number) {
 at::Tensor numbers(const std::vector<std::int64_t>& values) { return at::tensor(values, at::kLong); }
 
 const at::Tensor& find(const nets::NamedTensors& in, const std::string& name, const std::string& what) {
-  const auto found = std::find_if(in.begin(), in.end(), [&](const auto& item) { return item.first == name; });
-  if (found == in.end()) throw base::FileError(fmt::format("{} has no \"{}\"", what, name));
-  return found->second;
+  const at::Tensor* found = nets::find(in, name);
+  if (found == nullptr) throw base::FileError(fmt::format("{} has no \"{}\"", what, name));
+  return *found;
 }
 
 }  // namespace

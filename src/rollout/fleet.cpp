@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <iterator>
-#include <string_view>
 
 #include "fleet_work.hpp"
 #include "show_boards.hpp"
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/cuda/kernels.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/game/rules.hpp"
 
 namespace snake_ddp::rollout {
 namespace {
@@ -92,11 +91,10 @@ Fleet::Fleet(const CollectorOptions& options, const agents::OpponentPlan& oppone
   copy_from(Collector(dealer, unused));
 }
 
-at::Tensor& Fleet::tensor(const char* name) {
-  const auto found =
-      std::find_if(state_.begin(), state_.end(), [&](const auto& item) { return item.first == name; });
-  SD_CHECK(found != state_.end(), name);
-  return found->second;
+const at::Tensor& Fleet::tensor(const std::string& name) const {
+  const at::Tensor* found = nets::find(state_, name);
+  SD_CHECK(found != nullptr, name);
+  return *found;
 }
 
 void Fleet::copy_from(const Collector& collector) {
@@ -111,7 +109,7 @@ void Fleet::copy_from(const Collector& collector) {
     }
   }
   for (const auto& [name, value] : collector.state()) {
-    at::Tensor& here = tensor(name.c_str());
+    const at::Tensor& here = tensor(name);
     here.copy_(value.view(here.sizes()));
   }
   const at::Tensor opponents = tensor("running").select(1, play::kOpponent);
@@ -133,7 +131,6 @@ void Fleet::copy_to(Collector& collector) const {
 
 template <class Work>
 void Fleet::run(std::int64_t count) const {
-  auto& self = const_cast<Fleet&>(*this);
   FleetArrays f{};
   f.rules = rules_of(options_);
   f.opponents = opponents_;
@@ -142,17 +139,17 @@ void Fleet::run(std::int64_t count) const {
   f.ended_capacity = records_.size(0);
   f.best = best_;
   f.decays = options_.epsilon_min <= 0.0;
-  f.boards = static_cast<game::State*>(self.tensor("boards").data_ptr());
-  f.games = longs(self.tensor("games"));
-  f.running = longs(self.tensor("running"));
-  f.running_epsilon = self.tensor("running_epsilon").data_ptr<double>();
-  f.window = self.tensor("window").data_ptr<float>();
-  f.window_size = longs(self.tensor("window_size"));
-  f.window_next = longs(self.tensor("window_next"));
-  f.epsilon = self.tensor("epsilon").data_ptr<double>();
+  f.boards = static_cast<game::State*>(tensor("boards").data_ptr());
+  f.games = longs(tensor("games"));
+  f.running = longs(tensor("running"));
+  f.running_epsilon = tensor("running_epsilon").data_ptr<double>();
+  f.window = tensor("window").data_ptr<float>();
+  f.window_size = longs(tensor("window_size"));
+  f.window_next = longs(tensor("window_next"));
+  f.epsilon = tensor("epsilon").data_ptr<double>();
   f.place = place_.const_data_ptr<double>();
-  f.started = longs(self.tensor("started"));
-  f.ended = longs(self.tensor("ended"));
+  f.started = longs(tensor("started"));
+  f.ended = longs(tensor("ended"));
   f.values = values_.const_data_ptr<float>();
   f.rivals = rivals_.data_ptr<std::uint8_t>();
   f.counts = longs(counts_);
@@ -233,10 +230,7 @@ Wanderers::Wanderers(std::int64_t boards, std::uint64_t seed, const play::Sight*
     observations_ =
         at::zeros({boards, play::kTeam, sight_.features() + 1}, at::TensorOptions(device).dtype(at::kFloat));
   auto* board = static_cast<game::State*>(boards_.data_ptr());
-  for (std::int64_t b = 0; b < boards; ++b) {
-    game::PhiloxChance chance(seed_, play::stream_of(b, 0));
-    game::reset(board[b], chance);
-  }
+  for (std::int64_t b = 0; b < boards; ++b) board[b] = game::new_board({seed_, play::stream_of(b, 0)});
   boards_ = boards_.to(device);
   games_ = games_.to(device);
 }

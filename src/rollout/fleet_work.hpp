@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
 #include "snake_ddp/agents/plan.hpp"
 #include "snake_ddp/base/chunk.hpp"

@@ -25,13 +25,7 @@ class PolicyMover final : public play::Mover {
   }
 
   void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
-           std::span<game::Actions> actions) override {
-    explain(boards, team, first_game, actions, {});
-  }
-
-  void explain(std::span<const game::State> boards, std::span<const std::uint8_t> team,
-               std::int64_t first_game, std::span<game::Actions> actions,
-               std::span<play::Reasons> reasons) override {
+           std::span<game::Actions> actions, std::span<play::Reasons> reasons) override {
     const std::int64_t width = game::kTeamSize * (player_.sight.features() + 1);
     for (std::size_t k = 0; k < boards.size(); ++k) {
       if (boards[k].done()) continue;

@@ -110,12 +110,7 @@ class SearchMover final : public play::Mover {
         foes_(std::move(foes)) {}
 
   void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
-           std::span<game::Actions> actions) override {
-    explain(boards, team, first_game, actions, {});
-  }
-  void explain(std::span<const game::State> boards, std::span<const std::uint8_t> team,
-               std::int64_t first_game, std::span<game::Actions> actions,
-               std::span<play::Reasons> reasons) override {
+           std::span<game::Actions> actions, std::span<play::Reasons> reasons) override {
     games_.resize(boards.size());
     std::iota(games_.begin(), games_.end(), static_cast<std::uint64_t>(first_game));
     choose(*player_, std::ref(evaluator_), boards, team, seed_, games_, actions, reasons,

@@ -3,9 +3,6 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <filesystem>
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"

@@ -1,8 +1,6 @@
 // A learner's numbers on their way to the host: on a GPU no thread waits for them.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <memory>
 #include <optional>
 

@@ -192,18 +192,16 @@ nets::NamedTensors League::state() const {
   state.emplace_back("met", whole(met));
   state.emplace_back("judgements", at::scalar_tensor(judgements_, at::kLong));
   for (std::size_t place = 0; place < frozen_.size(); ++place)
-    for (const auto& [name, tensor] : frozen_[place].weights)
-      state.emplace_back(weights_prefix(place) + name, tensor);
+    nets::add_under(state, weights_prefix(place), frozen_[place].weights);
   return state;
 }
 
 void League::restore(const nets::NamedTensors& state, const std::string& what) {
   const auto values = [&](const std::string& name, at::ScalarType type) {
-    const auto found =
-        std::find_if(state.begin(), state.end(), [&](const auto& item) { return item.first == name; });
-    if (found == state.end() || found->second.scalar_type() != type || found->second.dim() > 1)
+    const at::Tensor* found = nets::find(state, name);
+    if (found == nullptr || found->scalar_type() != type || found->dim() > 1)
       throw FileError(fmt::format("{} has no list \"{}\"", what, name));
-    return found->second.contiguous();
+    return found->contiguous();
   };
   const auto refuse = [&](bool condition, const char* name) {
     if (condition) throw FileError(fmt::format("{}: impossible values in \"{}\"", what, name));
@@ -239,9 +237,8 @@ void League::restore(const nets::NamedTensors& state, const std::string& what) {
       Frozen& into = frozen[static_cast<std::size_t>(place)];
       refuse(into.policy != nullptr, "places");
       const std::string prefix = weights_prefix(static_cast<std::size_t>(place));
-      for (const auto& [name, tensor] : state)
-        if (name.starts_with(prefix))
-          into.weights.emplace_back(name.substr(prefix.size()), tensor.contiguous());
+      for (const auto& [name, tensor] : nets::under(state, prefix))
+        into.weights.emplace_back(name, tensor.contiguous());
       into.policy = nets::make_policy(into.weights, options_.head, fmt::format("{}, {}", what, prefix),
                                       encode::mirror_of(options_.sight.kind));
     }

@@ -5,7 +5,6 @@
 
 #include "session.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/dist/gpus.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/plan.hpp"

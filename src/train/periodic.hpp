@@ -3,10 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "snake_ddp/config/fields.hpp"

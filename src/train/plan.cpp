@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/mirror.hpp"

@@ -128,15 +128,15 @@ void Reporter::evaluation(std::int64_t episode, const std::string& opponent, con
   progress_.evaluation = fmt::format("{:.1f} % [{:.1f}, {:.1f}], best {:.1f}{} %, {} games against {}",
                                      100 * r.win_rate(), 100 * ci.low, 100 * ci.high, 100 * best_evaluation_,
                                      target_text(progress_), r.games, opponent);
-  line(fmt::format(
-      "[Evaluation at episode {}] against {}: won {:.1f} % [{:.1f}, {:.1f}] of {} games, score "
-      "{:.1f} : {:.1f}, "
-      "{:.1f} min since the start",
-      episode, opponent, 100 * r.win_rate(), 100 * ci.low, 100 * ci.high, r.games,
-      static_cast<double>(r.score_a) / games, static_cast<double>(r.score_b) / games, seconds() / 60));
+  line(
+      fmt::format("[Evaluation at episode {}] against {}: won {:.1f} % [{:.1f}, {:.1f}] of {} games, score "
+                  "{:.1f} : {:.1f}, "
+                  "{:.1f} min since the start",
+                  episode, opponent, 100 * r.win_rate(), 100 * ci.low, 100 * ci.high, r.games, r.mean_a(),
+                  r.mean_b(), seconds() / 60));
   events_.scalar("eval/win_rate", r.win_rate(), episode);
-  events_.scalar("eval/score", static_cast<double>(r.score_a) / games, episode);
-  events_.scalar("eval/opponent_score", static_cast<double>(r.score_b) / games, episode);
+  events_.scalar("eval/score", r.mean_a(), episode);
+  events_.scalar("eval/opponent_score", r.mean_b(), episode);
   for (const play::DeathGroup& group : play::kDeathGroups) {
     events_.scalar(fmt::format("deaths/{}", group.name),
                    static_cast<double>(r.deaths_a.group(group.name).deaths) / games, episode);

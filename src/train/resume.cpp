@@ -11,7 +11,6 @@
 #include <functional>
 #include <iterator>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -33,6 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using base::FileError;
+using nets::under;
 using nlohmann::ordered_json;
 
 // Settings that determine the tensors of a checkpoint.
@@ -45,24 +45,9 @@ constexpr std::array kFixed = {"game_name",
                                "scale_features",
                                "clipped_double_critics"};
 
-nets::NamedTensors under(const nets::NamedTensors& all, const std::string& prefix) {
-  nets::NamedTensors some;
-  for (const auto& [name, tensor] : all) {
-    if (name.starts_with(prefix)) some.emplace_back(name.substr(prefix.size()), tensor);
-  }
-  return some;
-}
-
-std::optional<at::Tensor> find(const nets::NamedTensors& all, const std::string& name) {
-  for (const auto& [its_name, tensor] : all) {
-    if (its_name == name) return tensor;
-  }
-  return std::nullopt;
-}
-
 std::int64_t whole_number(const nets::NamedTensors& all, const std::string& name, const std::string& what) {
-  const auto tensor = find(all, name);
-  if (!tensor || tensor->numel() != 1 || tensor->scalar_type() != at::kLong)
+  const at::Tensor* tensor = nets::find(all, name);
+  if (tensor == nullptr || tensor->numel() != 1 || tensor->scalar_type() != at::kLong)
     throw FileError(fmt::format("{} has no number \"{}\"", what, name));
   return tensor->item<std::int64_t>();
 }
@@ -364,8 +349,8 @@ void share(const Found& found, const RunState& state, const ordered_json& settin
     state.league.restore(league, "the checkpoint's league");
   state.averaging.restore(under(small, "averaging."), "the checkpoint");
   state.files.check(under(small, "files."));
-  const auto epsilon = find(small, "games.epsilon");
-  if (!epsilon || epsilon->numel() != 1 || epsilon->scalar_type() != at::kDouble)
+  const at::Tensor* epsilon = nets::find(small, "games.epsilon");
+  if (epsilon == nullptr || epsilon->numel() != 1 || epsilon->scalar_type() != at::kDouble)
     throw FileError("the checkpoint has no \"games.epsilon\"");
   count = {whole_number(small, "games.started", "the checkpoint"),
            whole_number(small, "games.ended", "the checkpoint"), epsilon->item<double>()};

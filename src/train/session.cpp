@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "snake_ddp/base/error.hpp"

@@ -1,8 +1,6 @@
 // How long something takes on the learner's device.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <chrono>
 #include <cstdint>
 #include <optional>

@@ -42,7 +42,7 @@ void run(const dist::World& world) {
     blocks.push_back({fmt::format("{}", l), {kWidth, kWidth}, kWidth, 0});
   nets::FlatParameters parameters(nets::blocks_of(blocks), at::kCPU), gradients = parameters.like();
   nets::init_blocks(blocks, parameters, 1);
-  const nets::Weights leaves = nets::leaves_over(blocks, parameters, gradients);
+  const nets::Weights leaves = nets::leaves_over(parameters, gradients);
   const at::Tensor x =
       at::sin(at::arange(kRows * kWidth, at::kFloat) * (1.3 + group.rank())).view({kRows, kWidth});
   dist::Reducer reducer(leaves, gradients.flat(), group, 4 << 20);

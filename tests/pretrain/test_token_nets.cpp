@@ -32,7 +32,7 @@ struct Net {
   }
   std::vector<NamedBlock> blocks;
   FlatParameters parameters, gradients;
-  [[nodiscard]] Weights weights() const { return plain_weights(blocks, parameters); }
+  [[nodiscard]] const Weights& weights() const { return parameters.blocks(); }
 };
 
 // Graphs whose nodes are in a row, with the last one missing.
@@ -83,7 +83,7 @@ NamedTensors file_of(const Net& net, const at::Tensor& shape) {
 
 TEST_CASE("a backward pass through leaves fills the flat gradient", "[unit]") {
   const Net net({{"a", {2, 3}, 3, 0}, {"b", {2, 0}, 0, 1}}, 1);
-  const Weights leaves = leaves_over(net.blocks, net.parameters, net.gradients);
+  const Weights leaves = leaves_over(net.parameters, net.gradients);
   const at::Tensor x = at::tensor({1.0F, 2.0F, 3.0F});
   for (int times = 1; times <= 2; ++times) {
     (at::mv(leaves[0], x) * leaves[1]).sum().backward();
@@ -131,7 +131,7 @@ TEST_CASE("the nearest code is the nearest, and its vector is in the codebook", 
 
 TEST_CASE("a tokenizer fits a few graphs, and each of its blocks gets a gradient", "[unit]") {
   Net net(tokenizer_blocks(kTokenizer), 5);
-  const Weights leaves = leaves_over(net.blocks, net.parameters, net.gradients);
+  const Weights leaves = leaves_over(net.parameters, net.gradients);
   const at::Tensor graphs = graphs_in_a_row(9);
   sd::learners::Adam adam(net.parameters, 0.01, false);
   double first = 0, last = 0;
@@ -163,7 +163,7 @@ TEST_CASE("the tokenizer by rows has the library's tokens, errors and gradients,
 
   at::Tensor weights = at::arange(150, at::kFloat) / 100 + 0.5;
   weights.narrow(0, 20, 30).zero_();  // not looked at
-  const Weights leaves = leaves_over(net.blocks, net.parameters, net.gradients);
+  const Weights leaves = leaves_over(net.parameters, net.gradients);
   const TokenizerLoss loss = tokenizer_loss(kTokenizer, leaves, graphs);
   ((loss.reconstruction + loss.codebook + 0.3 * loss.commitment) * weights).sum().backward();
   const int threads = at::get_num_threads();
@@ -188,7 +188,7 @@ TEST_CASE("the tokenizer by rows has the library's tokens, errors and gradients,
 
 TEST_CASE("a gradient that is known already reaches the leaves, times that of the scalar", "[unit]") {
   Net net({{"a", {2, 3}, 3, 0}, {"b", {2, 0}, 0, 1}}, 1);
-  const Weights leaves = leaves_over(net.blocks, net.parameters, net.gradients);
+  const Weights leaves = leaves_over(net.parameters, net.gradients);
   FlatParameters known = net.parameters.like();
   known.block(0).fill_(3.0F);
   known.block(1).fill_(-1.0F);
@@ -232,12 +232,12 @@ TEST_CASE("asked places alone have the library's predictions and gradients", "[p
         unseen * at::rand({40, 3}, generator, at::kFloat).lt(0.7);  // some of the unseen
     const at::Tensor asked = places_to_ask(places), factors = at::randn({asked.numel(), 2, 5}, generator);
     REQUIRE(asked.numel() > 10);
-    const Weights leaves = leaves_over(net.blocks, net.parameters, net.gradients);
+    const Weights leaves = leaves_over(net.parameters, net.gradients);
     const at::Tensor expected =
         predict_tokens(shape, leaves, tokens, unseen).flatten(0, 1).index_select(0, asked);
     (expected * factors).sum().backward();
     FlatParameters gradient = net.parameters.like();
-    const Weights other = leaves_over(net.blocks, net.parameters, gradient);
+    const Weights other = leaves_over(net.parameters, gradient);
     const at::Tensor found = predict_asked(shape, other, tokens, unseen, asked);
     CHECK(scaled_difference(found, expected) < 1e-5);
     (found * factors).sum().backward();
@@ -249,7 +249,7 @@ TEST_CASE("asked places alone have the library's predictions and gradients", "[p
 
 TEST_CASE("a mask predictor fits one batch, and each of its blocks gets a gradient", "[unit]") {
   Net net(mask_predictor_blocks(kPredictor), 7);
-  const Weights leaves = leaves_over(net.blocks, net.parameters, net.gradients);
+  const Weights leaves = leaves_over(net.parameters, net.gradients);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(1);
   const at::Tensor tokens = at::randint(5, {16, 3, 2}, generator, at::kLong);
   at::Tensor unseen = at::zeros({16, 3});

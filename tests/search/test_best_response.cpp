@@ -89,7 +89,7 @@ TEST_CASE("a network's own moves are what a best response to it expects", "[prop
         others(boards.size(), static_cast<std::uint8_t>(1 - team));
     std::vector<game::Actions> actions(boards.size(), game::Actions{}), foes = actions;
     std::vector<play::Reasons> reasons(boards.size());
-    against(bare)(3)->explain(boards, teams, 0, actions, reasons);
+    against(bare)(3)->act(boards, teams, 0, actions, reasons);
     bare(8)->act(boards, others, 0, foes);
     int seen = 0;
     for (std::size_t k = 0; k < boards.size(); ++k) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,6 +21,21 @@ int run_command_line(const std::vector<std::string>& arguments);
 using Given = std::vector<std::pair<std::string, std::string>>;
 void add_fields(CLI::App& command, const config::Fields& fields, Given& given);
 void apply_given(const config::Fields& fields, const Given& given);
+
+/// The greatest number of games and of a seed.
+inline constexpr std::int64_t kMostCount = std::int64_t{1} << 40, kMostSeed = 4'000'000'000'000'000'000;
+
+/// "--world_size,--world-size"
+std::string both_spellings(const std::string& name);
+
+/// Adds a flag for a number from `least` to `most`; its help shows the default.
+template <class Number>
+void add_number(CLI::App& command, const std::string& name, Number& value, const std::string& help,
+                std::type_identity_t<Number> least, std::type_identity_t<Number> most) {
+  command.add_option(both_spellings(name), value, help)
+      ->check(CLI::Range(least, most))
+      ->capture_default_str();
+}
 
 /// Throws  UsageError if `output`, the value of `flag`, is the file that the command reads.
 void refuse_to_replace(const std::string& input, const std::string& output, const char* flag);

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "snake_ddp/base/descriptor.hpp"
+
 namespace snake_ddp::files {
 
 struct RunFolder {
@@ -50,13 +52,9 @@ class RunClaim {
   explicit RunClaim(const std::string& folder, const char* log = "train.log",
                     const char* otherwise = "start a new run with --resume never",
                     std::chrono::milliseconds patience = std::chrono::seconds(5));
-  ~RunClaim();
-  RunClaim(const RunClaim&) = delete;
-  RunClaim& operator=(const RunClaim&) = delete;
 
  private:
-  RunClaim() = default;
-  std::vector<int> descriptors_;
+  std::vector<base::Descriptor> descriptors_;
 };
 
 /// Whether a process holds this lock. Takes a shared one for a moment.

@@ -11,11 +11,17 @@
 
 namespace snake_ddp::game {
 
-/// A board spelled out, for traces and tests.
-struct Position {
+/// What lies on a board.
+struct Layout {
   std::array<std::vector<int>, kSnakes> snakes;  // cells, head first
   std::array<int, kSnakes> directions{};
-  std::vector<int> beans;
+  std::vector<int> beans;  // cells, in list order
+
+  bool operator==(const Layout&) const = default;
+};
+
+/// A board spelled out, for traces and tests.
+struct Position : Layout {
   int step = 1;
   std::array<int, 2> returns{};
   bool done = false;

@@ -1,8 +1,6 @@
 // All learners by name: what each can do, its flags, and how to make it.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -9,7 +9,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <string>
 
 #include "snake_ddp/nets/dense_shape.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"

@@ -32,6 +32,7 @@ class FlatParameters {
   [[nodiscard]] at::Tensor& flat() { return flat_; }
   /// Block `i` as a view, [rows, columns] or [rows].
   [[nodiscard]] const at::Tensor& block(std::size_t i) const { return views_.at(i); }
+  [[nodiscard]] const std::vector<at::Tensor>& blocks() const { return views_; }
 
  private:
   std::vector<Block> blocks_;
@@ -39,8 +40,18 @@ class FlatParameters {
   std::vector<at::Tensor> views_;
 };
 
+/// Draws each tensor, in this order, uniformly from +-1/sqrt(its number of inputs); a function of `seed` only.
+void draw_weights(std::uint64_t seed, const std::vector<std::pair<at::Tensor, std::int64_t>>& with_inputs);
+
 /// Appends `items` to `out`, their names behind `prefix`.
 void add_under(NamedTensors& out, const std::string& prefix, const NamedTensors& items);
+/// Those of `items` whose names begin with `prefix`, without it.
+NamedTensors under(const NamedTensors& items, const std::string& prefix);
+
+/// The tensor of that name; null without one.
+const at::Tensor* find(const NamedTensors& items, const std::string& name);
+/// Throws  FileError unless there is one, of a matrix. `what` names the source.
+const at::Tensor& matrix_of(const NamedTensors& items, const std::string& name, const std::string& what);
 
 /// base::add_to_hash of a tensor's bits, four bytes at a time, on any device.
 std::uint64_t add_to_hash(std::uint64_t hash, const at::Tensor& tensor);

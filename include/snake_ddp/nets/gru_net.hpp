@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "snake_ddp/nets/flat_parameters.hpp"
 

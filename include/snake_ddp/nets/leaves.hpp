@@ -29,13 +29,9 @@ void init_blocks(const std::vector<NamedBlock>& named, FlatParameters& parameter
 
 NamedTensors views_of(const std::vector<NamedBlock>& named, const FlatParameters& parameters);
 
-/// Views without gradients. Owner: `parameters`.
-Weights plain_weights(const std::vector<NamedBlock>& named, const FlatParameters& parameters);
-
 /// The blocks as leaves: a backward pass adds to the blocks of `gradients`, which has the same layout and must be zero
 /// before it. Owner: both.
-Weights leaves_over(const std::vector<NamedBlock>& named, const FlatParameters& parameters,
-                    const FlatParameters& gradients);
+Weights leaves_over(const FlatParameters& parameters, const FlatParameters& gradients);
 
 /// The numbers of a shape in a file.
 /// Throws  FileError that starts with `what` unless there are `count` numbers, each from 1 to a million.

@@ -18,7 +18,6 @@ inline constexpr const char* kModelPrefix = "model.";
 struct FrozenTokenizer {
   TokenizerShape shape;
   FlatParameters parameters;
-  Weights weights;  // views of `parameters`
 
   /// Shapes  graphs [N, nodes, features]; returns [N, tokens] int64.
   [[nodiscard]] at::Tensor tokens(const at::Tensor& graphs) const;
@@ -30,7 +29,6 @@ FrozenTokenizer frozen_tokenizer(const NamedTensors& file, at::Device device, co
 struct FrozenMaskPredictor {
   MaskPredictorShape shape;
   FlatParameters parameters;
-  Weights weights;
 };
 
 /// Throws  FileError if `file` has none.

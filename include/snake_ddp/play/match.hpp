@@ -18,19 +18,13 @@ class Mover {
  public:
   virtual ~Mover() = default;
 
-  /// Chooses the moves of team `team[k]` on each board k whose game is still running.
-  /// Shapes  boards, team, actions [K]; board k is that of game `first_game` + k. The same boards come with each step of their
-  ///         games, so a mover may keep memory by place.
+  /// Chooses the moves of team `team[k]` on each board k whose game is still running, and says why where there is room for
+  /// reasons. A script has none.
+  /// Shapes  boards, team, actions [K], reasons [K] or empty; board k is that of game `first_game` + k. The same boards come
+  ///         with each step of their games, so a mover may keep memory by place.
   virtual void act(std::span<const game::State> boards, std::span<const std::uint8_t> team,
-                   std::int64_t first_game, std::span<game::Actions> actions) = 0;
-
-  /// Makes the same moves and says why. A script has no reasons.
-  /// Shapes  reasons [K]
-  virtual void explain(std::span<const game::State> boards, std::span<const std::uint8_t> team,
-                       std::int64_t first_game, std::span<game::Actions> actions,
-                       std::span<Reasons> /*reasons*/) {
-    act(boards, team, first_game, actions);
-  }
+                   std::int64_t first_game, std::span<game::Actions> actions,
+                   std::span<Reasons> reasons = {}) = 0;
 };
 
 /// Makes a mover for games from their start on; `seed` is the match's.
@@ -70,6 +64,9 @@ struct MatchResult {
 
   void add(const MatchResult& other);
   [[nodiscard]] double win_rate() const;
+  /// Of a game.
+  [[nodiscard]] double mean_a() const { return static_cast<double>(score_a) / static_cast<double>(games); }
+  [[nodiscard]] double mean_b() const { return static_cast<double>(score_b) / static_cast<double>(games); }
 };
 
 /// Plays the games. Game k depends only on (seed, k) and the movers: a game keeps its place in its block, so networks get

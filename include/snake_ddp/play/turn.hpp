@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
 #include "snake_ddp/base/host_device.hpp"
 #include "snake_ddp/base/random.hpp"

@@ -5,7 +5,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "snake_ddp/data/loader.hpp"
@@ -26,8 +26,8 @@ class Stage {
  public:
   virtual ~Stage() = default;
 
-  [[nodiscard]] virtual nets::FlatParameters& parameters() = 0;
-  [[nodiscard]] virtual const std::vector<nets::NamedBlock>& blocks() const = 0;
+  [[nodiscard]] nets::FlatParameters& parameters() { return parameters_; }
+  [[nodiscard]] const std::vector<nets::NamedBlock>& blocks() const { return blocks_; }
   /// What files contain besides the parameters: the shape.
   [[nodiscard]] virtual at::Tensor shape() const = 0;
   /// How samples are drawn; the loop sets seed and epoch.
@@ -46,14 +46,26 @@ class Stage {
   /// After the optimizer's step number `update`, on the batch of that step.
   /// Collective  every rank calls it.
   /// Returns     how many codes were revived.
-  virtual std::int64_t after_update(const data::Batch& batch, std::int64_t update, learners::Adam& adam,
-                                    dist::DistContext& context) = 0;
+  virtual std::int64_t after_update(const data::Batch& /*batch*/, std::int64_t /*update*/,
+                                    learners::Adam& /*adam*/, dist::DistContext& /*context*/) {
+    return 0;
+  }
 
   /// Counters that a continuation needs. Views; Owner: the stage.
-  [[nodiscard]] virtual nets::NamedTensors counters() = 0;
+  [[nodiscard]] virtual nets::NamedTensors counters() { return {}; }
 
   /// Modules that the stage reads and must not change; empty if there are none.
-  [[nodiscard]] virtual std::vector<at::Tensor> frozen() const = 0;
+  [[nodiscard]] virtual std::vector<at::Tensor> frozen() const { return {}; }
+
+ protected:
+  Stage(const PretrainOptions& o, std::vector<nets::NamedBlock> blocks, at::Device device)
+      : o_(o), blocks_(std::move(blocks)), parameters_(nets::blocks_of(blocks_), device) {
+    nets::init_blocks(blocks_, parameters_, static_cast<std::uint64_t>(o.seed));
+  }
+
+  const PretrainOptions o_;
+  const std::vector<nets::NamedBlock> blocks_;
+  nets::FlatParameters parameters_;
 };
 
 std::unique_ptr<Stage> make_tokenizer_stage(const PretrainOptions& options, at::Device device);

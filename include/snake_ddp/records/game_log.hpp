@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/game/state.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/play/reasons.hpp"
 
 namespace snake_ddp::records {
@@ -20,11 +20,8 @@ using PerSnake = std::array<int, game::kSnakes>;
 /// For an action or direction that the record does not contain.
 inline constexpr int kUnknown = -1;
 
-struct RecordedBoard {
-  std::array<std::vector<int>, game::kSnakes> snakes;  // cells, head first; empty: could not respawn
-  PerSnake directions{};                               // kUnknown for snakes that died in a log's last step
-  std::vector<int> beans;                              // cells, in list order
-};
+/// A snake without cells could not respawn. Directions are kUnknown for snakes that died in a log's last step.
+using RecordedBoard = game::Layout;
 
 struct RecordedStep {
   PerSnake actions{};  // as chosen; all kUnknown if a log lacks joint_action

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "snake_ddp/base/descriptor.hpp"
+
 namespace snake_ddp::records {
 
 /// Appends lines to a file; each is passed to the system at once, so a killed process loses none.
@@ -13,9 +15,6 @@ class LogFile {
   /// Opens `path` for appending; creates it if missing.
   /// Throws  FileError.
   explicit LogFile(std::string path);
-  LogFile(const LogFile&) = delete;
-  LogFile& operator=(const LogFile&) = delete;
-  ~LogFile();
 
   /// Writes "2026-01-31 23:59:59.123 text"; line breaks within `text` stay.
   /// Throws  FileError.
@@ -23,7 +22,7 @@ class LogFile {
 
  private:
   std::string path_;
-  int descriptor_;
+  base::Descriptor descriptor_;
 };
 
 }  // namespace snake_ddp::records

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "snake_ddp/base/descriptor.hpp"
+
 namespace snake_ddp::records {
 
 /// Distinguishes a complete file from a damaged one.
@@ -21,9 +23,6 @@ struct Seal {
 class SealedWriter {
  public:
   explicit SealedWriter(std::string path);
-  ~SealedWriter();
-  SealedWriter(const SealedWriter&) = delete;
-  SealedWriter& operator=(const SealedWriter&) = delete;
 
   void write(std::string_view bytes);
   /// Ensures that the bytes are on the disk.
@@ -31,7 +30,7 @@ class SealedWriter {
 
  private:
   std::string path_;
-  int descriptor_;
+  base::Descriptor descriptor_;
   Seal seal_;
 };
 
@@ -40,9 +39,6 @@ class SealedWriter {
 class SealedReader {
  public:
   SealedReader(std::string path, Seal seal);
-  ~SealedReader();
-  SealedReader(const SealedReader&) = delete;
-  SealedReader& operator=(const SealedReader&) = delete;
 
   /// Fills `out`; the file must have that much left.
   void read(std::span<char> out);
@@ -54,7 +50,7 @@ class SealedReader {
   Seal seal_, seen_;
   std::vector<char> buffer_;  // read ahead: rows are small
   std::span<const char> ahead_;
-  int descriptor_;
+  base::Descriptor descriptor_;
 };
 
 /// Writes `bytes` and ensures that they are on the disk.

@@ -1,8 +1,6 @@
 // Batches without games, for measurements and tests.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <vector>
 

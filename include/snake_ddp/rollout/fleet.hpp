@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "snake_ddp/agents/plan.hpp"
@@ -52,7 +53,7 @@ class Fleet {
  private:
   template <class Work>
   void run(std::int64_t count) const;
-  [[nodiscard]] at::Tensor& tensor(const char* name);
+  [[nodiscard]] const at::Tensor& tensor(const std::string& name) const;
   void look();
 
   CollectorOptions options_;

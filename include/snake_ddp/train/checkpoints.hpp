@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdint>
 #include <future>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>

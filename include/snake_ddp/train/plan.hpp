@@ -1,8 +1,6 @@
 // A run's settings in the form that its parts need, and what follows from them.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <optional>
 

@@ -1,7 +1,6 @@
 // Continuing from a checkpoint.
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>

@@ -1,8 +1,6 @@
 // The networks of --tokens.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <string>
 
 #include "snake_ddp/nets/token_reader.hpp"

@@ -1,13 +1,14 @@
 // A file descriptor that closes itself, and a write that writes everything.
 #pragma once
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <string_view>
 #include <utility>
 
-namespace snake_ddp::records {
+namespace snake_ddp::base {
 
 class Descriptor {
  public:
@@ -25,7 +26,9 @@ class Descriptor {
   [[nodiscard]] int get() const { return fd_; }
 
   /// Closes now; returns 0 or an errno value (network file systems report a full disk here).
-  int close() { return ::close(std::exchange(fd_, -1)) == 0 ? 0 : errno; }
+  int close() { return ::close(release()) == 0 ? 0 : errno; }
+  /// From here on the caller closes it.
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -39,6 +42,9 @@ inline int write_all(int fd, std::string_view bytes) {
       bytes.remove_prefix(static_cast<std::size_t>(n));
     } else if (n == 0) {
       return EIO;
+    } else if (errno == EAGAIN) {  // another process that shares the descriptor made it non-blocking
+      pollfd ready{fd, POLLOUT, 0};
+      ::poll(&ready, 1, -1);
     } else if (errno != EINTR) {
       return errno;
     }
@@ -46,4 +52,4 @@ inline int write_all(int fd, std::string_view bytes) {
   return 0;
 }
 
-}  // namespace snake_ddp::records
+}  // namespace snake_ddp::base

@@ -1,0 +1,109 @@
+// What `bench` measures; each bench has its own source. Those that run jobs throw as run_jobs, those that read a configuration
+// file as run_settings (bench/jobs.hpp).
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "snake_ddp/bench/game.hpp"
+#include "snake_ddp/dist/world.hpp"
+
+namespace snake_ddp::bench {
+
+/// How fast a team searches on one core.
+/// search_evaluations: team evaluations (a team's view and its three rows through a network of the champion's shape) per
+/// second; `limit` is what encoding and the products alone would allow, each measured by itself on the same boards. Then team
+/// moves per second by search, `limit` being what their evaluations alone would allow.
+std::vector<Row> measure_search(double seconds);
+
+/// How fast a learner's update is on this machine.
+/// Two rows for each batch size, on one thread. ALGO_update: an update from random transitions, which,
+/// unlike real ones, have no zeros; `limit` is the time of its matrix products alone. matrix_products: the
+/// time of these products; `limit` is what LibTorch's library takes for them.
+/// The learner and its sizes come from the configuration file, or without one from the reference; `algo`
+/// overrides the file's learner. Without `batch_sizes`, the settings' batch size is used.
+/// Throws   UsageError for settings that do not go together.
+std::vector<Row> measure_update(double seconds, std::vector<std::int64_t> batch_sizes,
+                                const std::string& config_file, const std::string& algo);
+
+/// The device of --device cuda, and the CPU of --device pieces. On the CPU the two benches below measure the same work
+/// items as on a GPU in a loop, which shows that they run, not how fast anything could be there.
+/// Throws  UsageError where there is no GPU, or no kernels for it.
+at::Device device_named(const std::string& name);
+
+/// For each number of boards: steps with random moves, without and with observations; then whole steps, as training plays them,
+/// recorded as a CUDA graph (on a GPU): DDPG with 30 features against level 2, DQN with the view against territory. Limit:
+/// reading and writing the same bytes within the device's memory.
+std::vector<Row> measure_device_game(double seconds, const std::vector<std::int64_t>& board_counts,
+                                     at::Device device);
+
+/// For each batch size: an update recorded as a CUDA graph (on a GPU), compared with its matrix products
+/// alone, recorded too; and the same update without recording, compared with the recorded one.
+/// Settings as for measure_update; `products` overrides the file's precision.
+/// Throws   UsageError also for learners that do not record.
+std::vector<Row> measure_device_update(double seconds, std::vector<std::int64_t> batch_sizes,
+                                       at::Device device, const std::string& config_file,
+                                       const std::string& algo, const std::string& products);
+
+/// How fast pretraining is on this machine: its stages, its loader, and the reading of tokens. All at the default sizes,
+/// from games that the bench plays itself, in a folder that is removed afterwards.
+/// pretrain_STAGE: a training step (forward, backward, Adam) on one thread; `limit` is its matrix products alone.
+/// pretrain_loader_N_workers: boards that the loader delivers; `limit` is what the faster stage takes.
+/// read_tokens: an agent's view, of radius 4, through the frozen networks, on one thread; `limit` as for the stages.
+/// Throws   FileError.
+std::vector<Row> measure_pretrain(double seconds);
+
+/// What a checkpoint costs the training that goes on meanwhile: for one rank with 100,000 transitions and 256 boards, in the
+/// system's folder for temporary files, which it leaves as it was. The limit for the pause is 50 ms.
+/// Throws  FileError.
+std::vector<Row> measure_checkpoint(double seconds);
+
+/// What averaging gradients costs among ranks on this machine.
+/// Through shared memory and through Gloo: the calls of one update, compared with one plain Gloo all-reduce
+/// of as many bytes in the same processes; then single calls of 1 kB to 10 MB, each compared with one of
+/// Gloo. Last, how many calls an update makes, compared with its optimizer steps.
+std::vector<Row> measure_allreduce(double seconds, int rounds, int ranks, const std::string& config_file);
+
+/// How much of a large gradient's average hides behind the backward pass.
+/// A chain of layers with 50 MB of parameters, on ranks that talk through Gloo: a step (forward and backward) alone; the
+/// average of its gradient alone, compared with a rank's processor time for it; both by dist::Reducer,
+/// compared with the longer of the two; the share of the average's time that is hidden behind the step. Then
+/// the same for a step that waits where this one computes, as for a device: the ranks' cores are free for
+/// the average.
+std::vector<Row> measure_reducer(double seconds, int rounds, int ranks, double bucket_mb);
+
+/// How fast whole training runs are: real ones, with their files, in a folder that is removed afterwards.
+/// train_one_rank: a run's time per update (play, store, sample, learn, log), compared with the update
+/// alone, measured in turn in the same process. Then steps and updates of a run of `ranks` ranks on as many
+/// cores, summed over the ranks, compared with those of one rank on one core; and those of as many
+/// independent runs at once, which is the most that the machine can do. One thread per rank. Each round
+/// measures all of them, beside `busy` processes that each keep a core busy; rows are medians.
+/// Throws      UsageError for more ranks than cores.
+std::vector<Row> measure_train(double seconds, int rounds, int ranks, int busy,
+                               const std::string& config_file);
+
+/// What a rank takes of the machine.
+/// memory_of_a_rank: resident memory of rank 0 with a full replay, less that of a process that loaded LibTorch and made
+/// one product, less the replay's payload; the limit is 300 MiB. memory_of_libtorch: that process, compared
+/// with the whole rank. memory_of_replay: what the run added since its first step, compared with replay's
+/// payload.
+std::vector<Row> measure_memory(int rounds, int ranks, const std::string& config_file);
+/// start_to_first_update: from starting the program to the end of rank 0's first update, the files being in the
+/// system's cache; the limit is 3 s. start_of_libtorch: of this, until the program's own code begins.
+std::vector<Row> measure_start(int rounds, int ranks, const std::string& config_file);
+
+/// The jobs of these benches (JobAction): a rank of the allreduce and of the reducer bench; LibTorch and one product; a run
+/// that fills its replay; one of one episode; one of some seconds; and one with its update alone, in turn.
+nlohmann::json allreduce_job(const nlohmann::json& settings, const dist::World& world);
+nlohmann::json reducer_job(const nlohmann::json& settings, const dist::World& world);
+nlohmann::json bare_job(const nlohmann::json& settings, const dist::World& world);
+nlohmann::json memory_job(const nlohmann::json& settings, const dist::World& world);
+nlohmann::json start_job(const nlohmann::json& settings, const dist::World& world);
+nlohmann::json run_job(const nlohmann::json& settings, const dist::World& world);
+nlohmann::json everything_job(const nlohmann::json& settings, const dist::World& world);
+
+}  // namespace snake_ddp::bench

@@ -1,0 +1,13 @@
+// Files of this folder that CMakeLists.txt embeds.
+#pragma once
+
+#include <string_view>
+
+namespace snake_ddp::app {
+
+extern const std::string_view kReplayPageHtml, kReportPageHtml;
+/// The program for the platform, submission.py. Three values between @ signs are to be filled in: ACTOR_FILE,
+/// OUTPUT_ACTIVATION, CHOICE.
+extern const std::string_view kSubmission;
+
+}  // namespace snake_ddp::app
