@@ -132,9 +132,7 @@ void print(const Rows& rows, bool as_json) {
 
 Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
   const auto line = std::make_shared<BenchLine>();
-  command
-      .add_option("what", line->what,
-                  fmt::format("{}; all of them without it", fmt::join(bench_names(), ", ")))
+  command.add_option("what", line->what, fmt::format("{}; by default all", fmt::join(bench_names(), ", ")))
       ->check(CLI::IsMember(bench_names()));
   command.add_option("--seconds", line->seconds, "seconds per measurement")
       ->check(CLI::Range(0.01, 3600.0))
@@ -148,12 +146,12 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command
-      .add_option("--rounds", line->rounds, "repetitions of these five within --seconds; rows show medians")
+      .add_option("--rounds", line->rounds,
+                  "rounds of these five benches within --seconds; rows show medians")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command
-      .add_option("--busy", line->busy,
-                  "processes that keep a core busy each beside the runs of the train bench")
+      .add_option("--busy", line->busy, "other processes that each keep a core busy during the train bench")
       ->check(CLI::Range(0, 256))
       ->capture_default_str();
   command.add_option("--config", line->config,

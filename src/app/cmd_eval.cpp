@@ -222,7 +222,7 @@ Action add_eval(CLI::App& command) {
   command.add_option("--games", line->games, "games to play; with --ladder, per pair")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->capture_default_str();
-  command.add_option("--seed", line->seed, "random seed; game k depends on the seed and k only")
+  command.add_option("--seed", line->seed, "random seed; game k depends only on the seed and k")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4} * 1'000'000'000'000'000'000))
       ->capture_default_str();
   command.add_flag("--swap_sides,--swap-sides,!--no_swap_sides,!--no-swap-sides", line->swap_sides,
@@ -240,7 +240,7 @@ Action add_eval(CLI::App& command) {
   command.add_option("--record", line->record, "write each game to this folder as a log: game_0.json, ...");
   command.add_flag(
       "--explain", line->explain,
-      "with --record: the logs also say what teams from files saw in each move, and with a search "
+      "with --record: the logs also record what teams from files saw at each move and, with a search, "
       "what they expected");
   command.add_option("--record_boards,--record-boards", line->record_boards,
                      "write boards of all games to this file, NAME.boards, for snake_ddp pretrain");
