@@ -11,7 +11,7 @@
 namespace snake_ddp::bench {
 
 /// Through shared memory and through Gloo: the calls of one update, compared with one plain Gloo all-reduce
-/// of as many bytes in the same processes; then single calls of 1 kB to 10 MB, each compared with one of
+/// of the same size in the same processes; then single calls of 1 kB to 10 MB, each compared with a call of
 /// Gloo. Last, how many calls an update makes, compared with its optimizer steps.
 /// Throws      as run_jobs.
 std::vector<Row> measure_allreduce(double seconds, int rounds, int ranks, const std::string& config_file);

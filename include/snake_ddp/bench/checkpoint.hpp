@@ -1,4 +1,4 @@
-// What a checkpoint costs the training that goes on meanwhile.
+// What a checkpoint costs the training that continues meanwhile.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Measurements of what runs on a GPU. On the CPU they measure the same work items in a loop, which shows that they
-// run, not how fast anything could be there.
+// Benches of what runs on a GPU. On the CPU they run the same work items in a loop, which shows that they work, not how
+// fast the CPU could be.
 #pragma once
 
 #include <c10/core/Device.h>

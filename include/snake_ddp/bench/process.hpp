@@ -1,4 +1,4 @@
-// What a rank takes of the machine: its memory, and its time to start.
+// What a rank costs the machine: its memory, and its time to start.
 #pragma once
 
 #include <nlohmann/json.hpp>
