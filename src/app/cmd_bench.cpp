@@ -50,7 +50,7 @@ struct Bench {
 Rows game_rows(const BenchLine& l) {
   if (l.device == "cpu") return bench::measure_game(l.seconds);
   std::vector<std::int64_t> boards = l.boards;
-  // A million do not fit the second-level cache of any device.
+  // A million boards do not fit in the second-level cache of any device.
   if (boards.empty())
     boards =
         l.device == "cuda" ? std::vector<std::int64_t>{65'536, 1'048'576} : std::vector<std::int64_t>{4096};

@@ -1,5 +1,5 @@
 // The matrix products of pretraining's stages: those that the result depends on. A missing node, an unseen place in the
-// encoder and a place that is not asked in the decoder's last layer need none. Attention's own, among a sample's few rows,
+// encoder and a place in the decoder's last layer that is not to be predicted need none. Attention's own, among a sample's few rows,
 // are not counted.
 #pragma once
 

@@ -18,7 +18,7 @@ struct Product {
   bool left_transposed;
 };
 
-/// Every one of an update from so many transitions.
+/// All products of an update from so many transitions.
 std::vector<Product> products_of(const learners::LearnerOptions& options, learners::Learner& learner,
                                  std::int64_t batch);
 
