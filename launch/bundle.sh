@@ -27,7 +27,7 @@ root=$stage/snake_ddp
 mkdir -p "$root/lib" "$root/headers/include" "$root/headers/share/cmake"
 "$(setting CMAKE_COMMAND)" --install "$build" --component bundle --strip --prefix "$root" >"$stage/install.log" ||
   give_up "the programs in $build could not be copied: build them with ./test.sh release"
-# What a minimal system may lack. LibTorch's libraries are its own; the C++ library is everywhere.
+# What a minimal system may lack. LibTorch brings its own libraries; the C++ library is everywhere.
 ldd "$build/src/app/snake_ddp" | awk '$1 ~ /^lib(fmt|z)\.so/ {print $3}' | xargs -I{} cp -L {} "$root/lib/"
 find "$root/bin" "$root/lib" -type f -exec objdump -T {} + >"$stage/symbols"
 grep -oE 'GLIBC_2\.[0-9]+' "$stage/symbols" | sort -Vu | tail -n 1 | cut -d_ -f2 >"$root/lib/glibc"

@@ -29,7 +29,7 @@ step() {
   local name=$1 limit=$(($2 < longest ? $2 : longest)) left=$((total - SECONDS)) log code=0 begin=$SECONDS reason
   shift 2
   reason=$(absent) || command -v "$1" >/dev/null || reason="no $1"
-  [ -n "$reason" ] || [ $left -gt 0 ] || reason="the $total s of all steps are over"
+  [ -n "$reason" ] || [ $left -gt 0 ] || reason="the $total s for all steps are used up"
   if [ -n "$reason" ]; then
     note "$name" "not run: $reason" 0 ""
     return
@@ -61,7 +61,7 @@ same_weights() {
   done
 }
 
-# over_nccl: a rank that joins itself through NCCL trains as one without, plain and recorded.
+# over_nccl: a single rank with NCCL trains like one without, plain and recorded.
 over_nccl() {
   local graph line first
   first=$(train_little --cuda_graph off) || return 1
@@ -75,7 +75,7 @@ over_nccl() {
   done
 }
 
-# to_bar PERCENT SECONDS FLAGS...: trains until an evaluation shows so many games won, or for SECONDS.
+# to_bar PERCENT SECONDS FLAGS...: trains until an evaluation wins PERCENT of its games, or for SECONDS.
 to_bar() {
   local percent=$1 most=$2 log won begin=$SECONDS took code=0
   shift 2

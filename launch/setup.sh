@@ -131,7 +131,7 @@ sd_build() {
   if [ -f "$cache" ] && ! { grep -qs "^Python3_EXECUTABLE:.*=$(dirname "$SD_PYTHON")/python[0-9.]*\$" "$cache" &&
                             grep -qs "^CMAKE_HOME_DIRECTORY:.*=$PWD\$" "$cache" &&
                             grep -qs "^SNAKE_DDP_MARCH:.*=${SNAKE_DDP_MARCH:-.*}\$" "$cache"; }; then
-    say "build/$preset was configured for another place, interpreter or processor: making it anew"
+    say "build/$preset was configured for another place, interpreter or processor: rebuilding it"
     rm -rf "build/$preset"
   fi
   if [ ! -f "build/$preset/build.ninja" ] || [ CMakePresets.json -nt "$log" ]; then

@@ -145,7 +145,7 @@ class Match:
 def evaluate(
     team_a: str | Team, team_b: str | Team, games: int = 200, seed: int = 1, swap_sides: bool = True
 ) -> Match:
-    """Plays `games` games; game k depends on the seed and k only. With `swap_sides` team a plays every second game as team B.
+    """Plays `games` games; game k depends only on the seed and k. With `swap_sides` team a plays every second game as team B.
 
     The games are those of `snake_ddp eval`. A network's last bits depend on the processor, so another machine may play other games.
 
@@ -204,7 +204,7 @@ def _network(spec: str, path: str, mode: str, mask_fatal: bool) -> tuple[str, di
     if not is_q_net:
         if mode.startswith(_SEARCHES):
             raise ValueError(
-                f'team "{spec}": search needs a Q-network, which says what moves are worth; this file is an actor\'s, which has only '
+                f'team "{spec}": search needs a Q-network, which values moves; this file holds an actor, which has only '
                 "probabilities of moves"
             )
         prev = numpy.vstack([take("prev_dense.0.weight", hidden, features).T, take("prev_dense.0.bias", hidden)])

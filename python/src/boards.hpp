@@ -1,4 +1,4 @@
-// Many games stepped together, for Python. Nothing here knows Python.
+// Many games stepped together, for Python. Nothing here depends on Python.
 #pragma once
 
 #include <atomic>

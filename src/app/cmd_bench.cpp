@@ -41,7 +41,7 @@ struct Bench {
 Rows game_rows(const BenchLine& l) {
   if (l.device == "cpu") return bench::measure_game(l.seconds);
   std::vector<std::int64_t> boards = l.boards;
-  // A million do not fit the second-level cache of any device.
+  // A million boards do not fit in the second-level cache of any device.
   if (boards.empty())
     boards =
         l.device == "cuda" ? std::vector<std::int64_t>{65'536, 1'048'576} : std::vector<std::int64_t>{4096};
@@ -123,9 +123,7 @@ void print(const Rows& rows, bool as_json) {
 
 Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
   const auto line = std::make_shared<BenchLine>();
-  command
-      .add_option("what", line->what,
-                  fmt::format("{}; all of them without it", fmt::join(bench_names(), ", ")))
+  command.add_option("what", line->what, fmt::format("{}; by default all", fmt::join(bench_names(), ", ")))
       ->check(CLI::IsMember(bench_names()));
   add_number(command, "seconds", line->seconds, "seconds per measurement", 0.01, 3600.0);
   command
@@ -134,10 +132,10 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   add_number(command, "ranks", line->ranks,
              "ranks in the benches allreduce, train, memory, start and reducer", 1, 256);
-  add_number(command, "rounds", line->rounds, "repetitions of these five within --seconds; rows show medians",
+  add_number(command, "rounds", line->rounds, "rounds of these five benches within --seconds; rows show medians",
              1, 1000);
   add_number(command, "busy", line->busy,
-             "processes that keep a core busy each beside the runs of the train bench", 0, 256);
+             "other processes that each keep a core busy during the train bench", 0, 256);
   command.add_option("--config", line->config,
                      "JSON file with the settings of their runs, and of update's learner [the reference's]");
   command.add_option("--algo", line->algo, "the update bench's learner [that of --config]");

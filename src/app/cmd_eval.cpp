@@ -216,7 +216,7 @@ Action add_eval(CLI::App& command) {
   command.add_option("--anchor", line->anchor,
                      "team of --ladder whose rating is 0 Elo [the mean of all is 0]");
   add_number(command, "games", line->games, "games to play; with --ladder, per pair", 1, kMostCount);
-  add_number(command, "seed", line->seed, "random seed; game k depends on the seed and k only", 0, kMostSeed);
+  add_number(command, "seed", line->seed, "random seed; game k depends only on the seed and k", 0, kMostSeed);
   command.add_flag("--swap_sides,--swap-sides,!--no_swap_sides,!--no-swap-sides", line->swap_sides,
                    "team a plays every other game as team B [on]");
   command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
@@ -232,7 +232,7 @@ Action add_eval(CLI::App& command) {
   command.add_option("--record", line->record, "write each game to this folder as a log: game_0.json, ...");
   command.add_flag(
       "--explain", line->explain,
-      "with --record: the logs also say what teams from files saw in each move, and with a search "
+      "with --record: the logs also record what teams from files saw at each move and, with a search, "
       "what they expected");
   command.add_option("--record_boards,--record-boards", line->record_boards,
                      "write boards of all games to this file, NAME.boards, for snake_ddp pretrain");

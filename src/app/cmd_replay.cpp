@@ -73,11 +73,11 @@ Action add_replay(CLI::App& command) {
   command.add_flag("--text", line->text, "play it in the terminal");
   command
       .add_flag("--blunders{10}", line->blunders,
-                "list the 10 moves that lost most, by search on the exact boards; --blunders=20: 20 of them")
+                "list the 10 costliest moves, judged by a search on the exact boards; --blunders=20: 20")
       ->check(CLI::Range(1, game::kMaxSteps * game::kSnakes));
   command
       .add_option("--judge", line->judge,
-                  "the Q-network that judges moves, and how many simulations it makes for each")
+                  "the Q-network that judges the moves, and its number of simulations for each")
       ->capture_default_str();
   add_number(command, "game", line->game, "number of the game in the file, from 0", 0, kMostCount);
   add_number(command, "speed", line->speed, "steps per second in the terminal", 0.1, 1000.0);

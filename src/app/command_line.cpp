@@ -165,8 +165,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
 void refuse_to_replace(const std::string& input, const std::string& output, const char* flag) {
   std::error_code error;  // of a file that does not exist yet
   if (std::filesystem::equivalent(input, output, error))
-    throw base::UsageError(
-        fmt::format("{} {}: this is the file that is read; give another name", flag, output));
+    throw base::UsageError(fmt::format("{} {}: this is the input file; give another name", flag, output));
 }
 
 }  // namespace snake_ddp::app

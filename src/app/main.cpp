@@ -47,8 +47,8 @@ int run(const std::vector<std::string>& arguments) {
   } catch (const std::exception& e) {
     return report(
         snake_ddp::base::is_lack_of_threads(e)
-            ? "cannot start another thread: this user or container has as many as it may have (ulimit "
-              "-u, pids.max); raise the limit, or start fewer ranks or --threads"
+            ? "cannot start another thread: this user or container has reached its limit (ulimit -u, "
+              "pids.max); raise the limit, or start fewer ranks or --threads"
             : fmt::format("unexpected error: {}", e.what()),
         snake_ddp::base::kExitBug, false);
   }

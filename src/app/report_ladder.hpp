@@ -12,7 +12,7 @@ namespace snake_ddp::app {
 std::filesystem::path last_actor(const std::string& folder);
 
 /// Plays it, or takes what an earlier call left in the folder's ladder.json for the same weights, games and champion.
-/// Beside a running training nothing is played: only a stored ladder is shown, whatever weights it is of.
+/// While the run is still training nothing is played: only a stored ladder is shown, whatever weights it is of.
 /// Returns  an object with `rows`, or with `why` there are none.
 nlohmann::ordered_json run_ladder(const std::string& folder, const std::string& champion, std::int64_t games,
                                   bool is_running);

@@ -67,11 +67,11 @@ void check_search(const files::NamedTensors& weights, const train::ActorRecord& 
   };
   if (!nets::is_q_net(weights)) {
     refuse(
-        "search needs a Q-network, which says what moves are worth; this file is an actor's, which has only "
+        "search needs a Q-network, which values moves; this file holds an actor, which has only "
         "probabilities of moves");
   }
   if (team.policy->memory() > 0)
-    refuse("search needs a network without memory: what it remembers of imagined steps would be missing");
+    refuse("search needs a network without memory: a recurrent one would lack the memory of imagined steps");
   if (team.player.sight.graphs)
     refuse("search is for networks that see features only; this one was trained with --tokens");
   if (record.reward != "score") {

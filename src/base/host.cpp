@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr double kNoQuota = std::numeric_limits<double>::infinity();
 
-// The cores' worth of time of a control group of version 2 or 1.
+// The CPU quota, in cores, of a control group of version 2 or 1.
 double quota_of(const fs::path& group) {
   double time = 0, period = 0;
   std::ifstream both(group / "cpu.max");  // "200000 100000", or "max 100000"

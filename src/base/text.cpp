@@ -23,7 +23,7 @@ std::size_t first_character(std::string_view text) {
     if ((byte(i) & 0xc0U) != 0x80) return 0;
     code = code << 6U | (byte(i) & 0x3fU);
   }
-  // Shorter forms are the only right ones; surrogates are UTF-16's.
+  // Only the shortest form of a character is valid; surrogates belong to UTF-16.
   if (bytes == 3 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) return 0;
   if (bytes == 4 && (code < 0x10000 || code > 0x10ffff)) return 0;
   return bytes;

@@ -53,7 +53,7 @@ double rate(double seconds, double per_round, Round round) {
   return rate(seconds, per_round, round, [] {});
 }
 
-// What Batch::step is called with where only the boards matter.
+// The argument of Batch::step where only the boards matter.
 void as_drawn(const game::State&, game::Actions&, std::uint64_t) {}
 void unseen(int) {}
 

@@ -42,7 +42,7 @@ void use_cores(const cpu_set_t& set) {
     throw base::Error(base::kExitBug, fmt::format("cannot choose cores: {}", std::strerror(errno)));
 }
 
-// A started process inherits the cores of who starts it.
+// A started process inherits the cores of the process that starts it.
 class OnCores {
  public:
   explicit OnCores(const std::vector<int>& cores) : before_(usable_cores()) {

@@ -56,7 +56,7 @@ std::vector<Product> mask_predictor_products(const nets::MaskPredictorShape& s, 
   }
   for (std::int64_t l = 0; l < s.decoder_layers; ++l) {
     const std::int64_t all_places = samples * s.places, rows = l + 1 == s.decoder_layers ? asked : all_places;
-    // Before the first look at the memory the rows are the same for all samples.
+    // Before the decoder's first attention to the memory, the rows are the same for all samples.
     if (l == 0) {
       add_attention(s.places, s.places, s.places);
     } else {

@@ -24,7 +24,7 @@ double now_s() {
 double resident_mib() {
   std::ifstream file("/proc/self/statm");
   double all = 0, resident = 0;
-  if (!(file >> all >> resident)) throw base::Bug("/proc/self/statm tells no resident size");
+  if (!(file >> all >> resident)) throw base::Bug("/proc/self/statm contains no resident size");
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1048576;
 }
 

@@ -21,12 +21,12 @@ struct Product {
   bool left_transposed;
 };
 
-/// Every one of an update from so many transitions.
+/// All products of an update from so many transitions.
 std::vector<Product> products_of(const learners::LearnerOptions& options, learners::Learner& learner,
                                  std::int64_t batch);
 
-/// Those of pretraining's stages that the result depends on. A missing node, an unseen place in the encoder and a place that
-/// is not asked in the decoder's last layer need none. Attention's own, among a sample's few rows, are not counted.
+/// Those of pretraining's stages that the result depends on. A missing node, an unseen place in the encoder and a place in
+/// the decoder's last layer that is not to be predicted need none. Attention's own, among a sample's few rows, are not counted.
 /// Tokens of so many graphs that have so many nodes together; with `learns`, the decoder and the backward pass, too.
 std::vector<Product> tokenizer_products(const nets::TokenizerShape& shape, std::int64_t graphs,
                                         std::int64_t nodes, bool learns);

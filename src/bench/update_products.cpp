@@ -21,7 +21,7 @@ Products of_ddpg(const Options& o, std::int64_t batch) {
                      critic = o.features + 5;
   for (const std::int64_t in : {actor, critic}) {
     const std::int64_t out = in == actor ? 4 : 1;
-    // Forward for target and online network; the critic is asked once more for the actor.
+    // Forward for target and online network; the critic runs once more for the actor.
     const std::int64_t forwards = in == actor ? 2 : 3;
     all.push_back({forwards, rows, hidden, in, false});
     all.push_back({forwards, rows, out, hidden, false});
@@ -102,7 +102,7 @@ Products of_gru(const Options& o, std::int64_t windows) {
   return all;
 }
 
-// Which network a Q-learner has, and how often an update asks it, follows from where its batches come from.
+// A Q-learner's kind of batches determines its network, and how often an update evaluates that.
 Products of_q_learner(const Options& o, learners::Feed feed, bool mixes, std::int64_t batch) {
   if (feed == learners::Feed::kRollout) return of_mlp(o, 1, batch * kTeam);
   const std::int64_t windows = batch / o.sequence_length;

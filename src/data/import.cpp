@@ -114,8 +114,8 @@ void import_records(const std::vector<std::string>& files, std::int64_t interval
     const BoardSet part(file);
     if (recorded.value_or(part.interval()) != part.interval()) {
       throw base::FileError(fmt::format(
-          "{} has a board every {} steps, others in its folder every {}: keep sets of one kind in a "
-          "folder",
+          "{} has a board every {} steps, other sets in its folder one every {}: keep sets with different "
+          "intervals in different folders",
           file, part.interval(), *recorded));
     }
     recorded = part.interval();

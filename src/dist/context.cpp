@@ -341,7 +341,7 @@ void DistContext::Group::share_memory(Lines& through, const std::string& name, D
       shared = SharedSum::create(size);
       address = shared->address();
     } catch (const std::runtime_error&) {
-      // For example, there is no room.
+      // For example, if there is no room.
     }
     meeting.store->set(key, address);
   } else {
@@ -439,7 +439,7 @@ void DistContext::Group::leave() noexcept {
     finishes_by(Deadline::in(patience + kMoment), farewell);
     close_connections();
   } catch (const std::exception&) {
-    // The store is already gone: there is nobody to say goodbye to.
+    // The store is already gone: no rank can be told that this one leaves.
   }
 }
 

@@ -19,7 +19,7 @@ std::string process_state(long pid) {
   const char state = name_end != std::string::npos && name_end + 2 < line.size() ? line[name_end + 2] : '?';
   if (state == 'Z' || state == 'X') return kEnded;
   if (state == 'T' || state == 't') return "is stopped by a signal";
-  return "is alive but was not at this call";
+  return "is alive but did not reach this call";
 }
 
 bool process_has_ended(long pid) { return process_state(pid) == kEnded; }

@@ -5,7 +5,7 @@
 
 namespace snake_ddp::dist {
 
-/// "has ended", "is stopped by a signal", or "is alive but was not at this call".
+/// "has ended", "is stopped by a signal", or "is alive but did not reach this call".
 std::string process_state(long pid);
 
 /// Also true of a process that its parent has not yet waited for.

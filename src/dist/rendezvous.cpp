@@ -255,8 +255,8 @@ Meeting meet(const World& world, const std::string& fingerprint, milliseconds li
       meeting.master_address = wait_for_listener(addresses, world.master_port, deadline);
     } catch (const DistError& error) {
       throw DistError(
-          fmt::format("nothing answers at {} ({}) after {:.0f} s: {}. Is {} running there, and is the way "
-                      "open?",
+          fmt::format("nothing answers at {} ({}) after {:.0f} s: {}. Is {} running there, and does a "
+                      "firewall block the port?",
                       where, fmt::join(addresses, ", "), seconds(limit), error.what(),
                       world.agent_store ? "torchrun's agent" : "rank 0"));
     }

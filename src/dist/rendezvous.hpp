@@ -5,7 +5,7 @@
 //   - every process draws a token and appends a Hello with it to a log in the store;
 //   - rank 0 draws an id and offers it to each token in the log; only a living process answers its own offer;
 //   - when each rank has answered, rank 0 announces the group: id and members. A process
-//     that finds another token than its own at its rank knows that two processes claim it.
+//     that finds a token other than its own at its rank knows that two processes claim it.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>

@@ -53,7 +53,7 @@ std::optional<std::int64_t> run_number(std::string_view name) {
   return number_within(name.substr(0, name.find('_')), kRun, "");
 }
 
-// The number that another process is taking just now: ".run12".
+// A number that another process is claiming right now: ".run12".
 std::optional<std::int64_t> claimed_number(std::string_view name) {
   return name.starts_with('.') ? number_within(name.substr(1), kRun, "") : std::nullopt;
 }

@@ -13,7 +13,7 @@ namespace {
 using base::kLanes;
 using base::Vector;
 
-// Sums of so many vectors are under way at once: each addition would otherwise wait for the one before.
+// This many vector sums are under way at once: each addition would otherwise wait for the previous one.
 constexpr int kSums = 4;
 
 template <class T>

@@ -137,7 +137,7 @@ void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixVi
           const float* from = right + k * b.row;
           if (columns == kColumns) {  // a size that is known
             std::memcpy(to, from, kColumns * sizeof(float));
-            // The next columns are needed when all rows of a are through with these.
+            // The next columns are needed when all rows of a are done with these.
             for (int j = 0; j < kColumns; j += 16) __builtin_prefetch(from + kColumns + j, 0, 2);
             continue;
           }
@@ -163,7 +163,7 @@ constexpr std::int64_t kSampled = 32;  // rows
 // Columns of b at a time: of a few hundred rows, the first cache holds that many.
 constexpr std::int64_t kSparseColumns = 32;
 constexpr int kSparseVectors = kSparseColumns / kLanes;
-// Of a symmetric network's first layer, a view's sums and differences, the first cache holds twice as many.
+// For a symmetric network's first layer, with a view's sums and differences, the first cache holds twice as many.
 constexpr int kPlacedVectors = 2 * kSparseVectors;
 // Sums at a time: enough to hide the latency of an addition.
 constexpr int kSparseSums = 8;

@@ -26,7 +26,7 @@ config::Fields LayerNormFlags::fields() {
 
 config::Fields MirrorFlags::fields() {
   return under(kLearning, {flag("mirror_symmetric", &mirror_symmetric,
-                                "weights under which mirrored situations have mirrored values; for --obs "
+                                "weights that give mirrored situations mirrored values; for --obs "
                                 "window, view and ahead")});
 }
 

@@ -19,7 +19,7 @@
 
 namespace snake_ddp::learners {
 
-/// Whose value is learned, and how it is computed.
+/// Which value is learned, a snake's or a team's, and how it is computed.
 enum class Value {
   kSnake,
   kSum,    // a team's, the sum over its snakes (VDN)

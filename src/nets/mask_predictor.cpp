@@ -112,7 +112,7 @@ at::Tensor predict_tokens(const MaskPredictorShape& s, const Weights& weights, c
       vectors.index_select(0, (tokens + first).flatten()).view({rows, s.places, s.tokens, s.hidden}).sum(2);
   at::Tensor memory = token_sum + read.next();
   at::Tensor answer = read.next().unsqueeze(0).expand({rows, s.places, s.hidden});
-  // A large number rather than infinity: no row may become all NaN.
+  // A large number rather than infinity, so that no row becomes NaN.
   const at::Tensor closed = (unseen * -1e9).view({rows, 1, 1, s.places});
   for (std::int64_t l = 0; l < s.encoder_layers; ++l) {
     memory = attend(read, s.heads, memory, nullptr, closed);

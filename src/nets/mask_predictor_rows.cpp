@@ -32,7 +32,7 @@ at::Tensor pass_rows_between(WeightReader& read, const at::Tensor& x) {
   return x + linear_of(read, wide);
 }
 
-// Each sample's queries look at its keys.
+// Each sample's queries attend to its keys.
 Spans spans_of(const Starts& queries, const Starts& keys, std::int64_t heads) {
   Spans spans;
   std::int64_t odds = 0;
@@ -54,7 +54,7 @@ Starts starts_of(const at::Tensor& positions, std::int64_t samples, std::int64_t
   return starts;
 }
 
-// x + attention of the queries among the normed x to its rows. `asked`: the rows that ask; undefined: all.
+// x + attention of the queries among the normed x to its rows. `asked`: the rows that are queries; undefined: all.
 at::Tensor look_among(WeightReader& read, const MaskPredictorShape& s, const at::Tensor& x,
                       const Spans& spans, const at::Tensor& asked) {
   const auto those = [&](const at::Tensor& t) { return asked.defined() ? t.index_select(0, asked) : t; };

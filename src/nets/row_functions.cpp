@@ -20,7 +20,7 @@ namespace {
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
-// Rows, and spans, that a thread takes at least.
+// The least number of rows, and of spans, per thread.
 constexpr std::int64_t kGrainRows = 96, kGrainSpans = 16;
 
 // The output of `node`, which was computed from these inputs, if any of them needs a gradient.

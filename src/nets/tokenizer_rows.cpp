@@ -465,7 +465,7 @@ class ErrorPass : public ChunkPass {
       for (std::int64_t r = first_row(g); r < first_row(g + 1); ++r) {
         float* sum = d + r * h_;
         for (std::int64_t j = 0; j < h_; ++j) sum[j] += d_in[r * 2 * h_ + j] + share_of_all * d_pool[j];
-        for_neighbours(g, r, [&](std::int64_t other) {  // who has this node as a neighbour is its neighbour
+        for_neighbours(g, r, [&](std::int64_t other) {  // being neighbours is mutual
           const float share = share_of_neighbour(other);
           const float* from = d_in + other * 2 * h_ + h_;
           for (std::int64_t j = 0; j < h_; ++j) sum[j] += share * from[j];

@@ -81,7 +81,7 @@ class MaskStage final : public Stage {
     at::Tensor logits;  // [A, tokens, codes]
     at::Tensor error;   // [A], cross entropy, the mean of a snake's tokens
     at::Tensor weight;  // [A], of place_weights
-    at::Tensor masked;  // [A], whether the place is to be predicted: if none is, the first one is asked
+    at::Tensor masked;  // [A], 1 if the place is to be predicted, 0 for the first place if none is
   };
 
   Answer answer_to(const data::Batch& batch, const nets::Weights& weights) const {

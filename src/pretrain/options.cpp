@@ -28,8 +28,8 @@ config::Fields fields(PretrainOptions& o) {
            {"none", "linear", "sqrt"}),
       number("max_grad_norm", &o.max_grad_norm, "gradients are clipped to this norm", 1e-6, 1e9),
       number("seed", &o.seed, "random seed of weights, order and masks", 0, 4e18),
-      number("mask_ratio", &o.mask_ratio, "fraction of a board's six snakes that are masked, at least one",
-             0.01, 0.99),
+      number("mask_ratio", &o.mask_ratio, "share of a board's six snakes that is masked, at least one", 0.01,
+             0.99),
       number("view_radius", &o.view_radius,
              "above 0: cells farther than this from one of the snakes are hidden, and the snakes there are "
              "masked",

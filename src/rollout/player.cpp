@@ -88,8 +88,7 @@ play::MakeMover mover(const Player& player, const Player& foe) {
   if (!player.knows_foe) return mover(player);
   if (foe.knows_foe) {
     throw base::UsageError(
-        "two teams with lbr: each would have to know what the other makes of it; give one of them another "
-        "way to play");
+        "two teams with lbr: each would need the other's moves first; give one of them another way to play");
   }
   return search::best_response(player.search, player.sight, mover(foe));
 }

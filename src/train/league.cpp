@@ -227,7 +227,7 @@ void League::restore(const nets::NamedTensors& state, const std::string& what) {
     } else {
       refuse(place >= count, "places");
       member.rival = {std::nullopt, static_cast<int>(place)};
-      // Older versions could take two copies of one episode in, which then had one name.
+      // Older versions could admit two copies of the same episode, which then had the same name.
       const auto has_its_name = [&](const LeagueMember& other) {
         return other.rival.is_frozen() && other.episode == member.episode;
       };

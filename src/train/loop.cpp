@@ -72,7 +72,7 @@ void train(Session& s) {
     // 4. Report. Without this step the weights would be the same.
     report(s, ended);
 
-    // What all ranks decide and do together, they do with equal weights.
+    // All ranks have equal weights for what they decide and do together.
     if (n.steps % s.votes_every == 0) s.averaging->meet();
 
     // 5. Keep: save, vote with all ranks whether to go on, compare weights, evaluate, take checkpoints.

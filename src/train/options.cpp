@@ -151,7 +151,7 @@ config::Fields fields(TrainOptions& o) {
           number("outer_momentum", &o.outer_momentum,
                  "with --local_updates: momentum of the step from the last average to the new one", 0, 0.999),
           number("outer_rate", &o.outer_rate,
-                 "with --local_updates: length of that step; 1: up to the new average", 0, 10),
+                 "with --local_updates: length of that step; 1: all the way to the new average", 0, 10),
           number("lr_end", &o.lr_end,
                  "learning rates fall linearly over max_episodes to this fraction of their start", 0, 1),
           number("epsilon_min", &o.epsilon_min,

@@ -79,7 +79,7 @@ std::int64_t vote_interval(const Plan& o) {
   const auto usual =
       std::clamp<std::int64_t>(static_cast<std::int64_t>(20.0 / std::max(updates_a_step, 1.0)), 1, 20);
   if (o.local_updates == 0 || updates_a_step == 0) return usual;
-  // A vote comes with an average of weights, which is not to be more frequent than asked for.
+  // A vote comes with an average of weights, which must not be more frequent than requested.
   return std::max(
       usual, static_cast<std::int64_t>(std::ceil(static_cast<double>(o.local_updates) / updates_a_step)));
 }
@@ -139,7 +139,7 @@ LeagueOptions league_options(const Plan& o) {
   std::vector<agents::Opponent> scripted;
   for (const agents::Share& share : o.mix)
     if (share.rival.scripted) scripted.push_back(*share.rival.scripted);
-  if (scripted.empty()) scripted.push_back(agents::Opponent::kLevel2);  // somebody to begin with
+  if (scripted.empty()) scripted.push_back(agents::Opponent::kLevel2);  // a league needs a first member
   return {.scripted = scripted,
           .games = o.league_games,
           .entry = o.league_win_rate,

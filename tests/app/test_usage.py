@@ -498,7 +498,7 @@ def test_recorded_games_replay_without_a_mismatch():
     assert plain.stdout == f"40 games, {reported['steps']} steps, 0 mismatches\n"
 
 
-def test_a_changed_record_is_found_and_told(tmp_path):
+def test_a_changed_record_is_found_and_named(tmp_path):
     lines = gzip.decompress(GAMES.read_bytes()).decode().splitlines()[:30]
     step = json.loads(lines[10])
     step["reward"][4] += 1

@@ -88,4 +88,4 @@ def test_all_steps_together_have_a_limit(tmp_path):
     code, _, steps = check(tmp_path / "report", device_tools(tmp_path / "bin"), build=build, SNAKE_DDP_TOTAL_S=5, SNAKE_DDP_STEP_S=600)
     results = [result for result, _ in steps.values()]
     assert code == 1 and results[0] == "passed" and results[1].startswith("failed: longer than ")
-    assert {result for result in results[2:] if not result.startswith("not run: no ")} == {"not run: the 5 s of all steps are over"}
+    assert {result for result in results[2:] if not result.startswith("not run: no ")} == {"not run: the 5 s for all steps are used up"}

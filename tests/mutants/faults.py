@@ -246,7 +246,7 @@ TESTS = [
           ("learning rates fall by one board's steps", "rate_factor", "steps * o.num_envs", "steps")),
     catch("test_train", "a run's learning rates follow the steps that were played",
           ("learning rates stay", "train", "rate_factor(o, n.steps)", "rate_factor(o, 0)")),
-    catch("test_train", "games of a mix meet who is drawn by the rank's seed, from the league where it says so",
+    catch("test_train", "a mix's games get the opponents that the rank's seed draws, from the league where the mix says so",
           ("a league's rival is drawn by the run's seed", "collector_options", "league.drawn(seed",
            "league.drawn(static_cast<std::uint64_t>(o.seed)")),
     catch("test_train", "replay of a rollout has room for both teams where the policy plays itself",

@@ -54,7 +54,7 @@ def test_two_ranks_that_are_stopped_go_on_to_the_same_bits(start, tmp_path, way)
 
 
 @pytest.mark.parametrize("way", ["late", "local"])
-def test_a_run_takes_up_what_hides_latency_and_leaves_it_again(start, tmp_path, way):
+def test_a_resumed_run_may_switch_on_and_off_what_hides_latency(start, tmp_path, way):
     run = run_folder(two(start, runs_dir=tmp_path, max_episodes=4))
     with_it = two(start, "--resume", run, max_episodes=8, **WAYS[way])
     assert "Changed: " in with_it

@@ -214,7 +214,7 @@ def test_the_best_actor_stays_until_a_better_one_comes(tmp_path):
     assert best.stat().st_mtime_ns == saved
 
 
-def test_other_networks_are_rejected_and_other_settings_told(tmp_path):
+def test_other_networks_are_rejected_and_other_settings_listed(tmp_path):
     run = run_folder(train(runs_dir=tmp_path, max_episodes=5))
     written = (run / "config.json").read_bytes()
     refused = call(*flags(RUN | {"hidden_size": 8}), "--resume", run)

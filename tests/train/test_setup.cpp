@@ -492,7 +492,7 @@ TEST_CASE("learning rates fall to --lr_end over the episodes, however many board
   }
 }
 
-TEST_CASE("a league has the mix's scripted opponents, or somebody to begin with, and none without one",
+TEST_CASE("a league has the mix's scripted opponents, or a default one, and exists only if the mix names it",
           "[unit]") {
   const auto scripted = [](const std::string& mix) {
     TrainOptions o;
@@ -507,7 +507,8 @@ TEST_CASE("a league has the mix's scripted opponents, or somebody to begin with,
   CHECK(scripted("").empty());
 }
 
-TEST_CASE("games of a mix meet who is drawn by the rank's seed, from the league where it says so", "[unit]") {
+TEST_CASE("a mix's games get the opponents that the rank's seed draws, from the league where the mix says so",
+          "[unit]") {
   TrainOptions o;
   o.opponent_mix = "level1:0.3,self:0.2,league:0.5";
   o.seed = 17;
@@ -545,7 +546,7 @@ TEST_CASE("replay of a rollout has room for both teams where the policy plays it
   CHECK(train::replay_capacity(train::Plan(o)) == 120);
 }
 
-TEST_CASE("settings that only just fit together are taken, the next ones refused", "[unit]") {
+TEST_CASE("settings that just fit together are accepted, the next ones refused", "[unit]") {
   struct Edge {
     std::string what;
     void (*fits)(TrainOptions&);

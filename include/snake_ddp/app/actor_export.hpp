@@ -1,4 +1,4 @@
-// Actors in the forms that other programs load.
+// Actors in formats that other programs load.
 #pragma once
 
 #include <string>

@@ -63,7 +63,7 @@ class Console {
 };
 
 /// Prints a line on stderr, through one console for the whole process.
-/// Waits  for the reader, two seconds at most, and not at all once a reader missed that limit.
+/// Waits  for the reader, two seconds at most, and not at all once a reader has missed that limit.
 void tell_error(std::string_view line) noexcept;
 
 /// Prints a command's output on stdout. Waits for the reader, as filters do; a reader that has gone is not an error.

@@ -1,4 +1,4 @@
-// A point in time until which something may wait. There is no infinite deadline.
+// The latest time until which a call may wait. There is no infinite deadline.
 #pragma once
 
 #include <algorithm>

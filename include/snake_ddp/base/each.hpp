@@ -72,7 +72,7 @@ __global__ void run_together(std::int64_t count, const __grid_constant__ Work wo
 }  // namespace each
 
 /// Queues the work on a stream, `block` threads per block.
-/// Returns  cudaSuccess, or why it could not be started; errors during the run show at a later call.
+/// Returns  cudaSuccess, or why it could not be started; a later call reports errors of the run.
 template <class Work>
 cudaError_t each_on_device(std::int64_t count, const Work& work, cudaStream_t stream, int block) {
   if (count == 0) return cudaSuccess;

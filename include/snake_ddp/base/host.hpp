@@ -12,9 +12,9 @@ std::string host_name();
 /// Cores that this process may run on, at least 1; fewer if its control group limits its time.
 int usable_cores();
 
-/// The cores' worth of time that a control group and those above it allow, rounded up; 0 without a limit. `groups` is the text
-/// of /proc/self/cgroup, `root` where version 2 is mounted, and version 1's `cpu` below. In a container the path may be the host's: then the mount's
-/// own limit counts.
+/// The CPU quota of a control group and its parents, in cores, rounded up; 0 without a limit. `groups` is the text of
+/// /proc/self/cgroup; `root` is where version 2 is mounted, with version 1's `cpu` below it. In a container the path may
+/// be the host's: then the mount's own limit counts.
 int quota_cores(std::string_view groups, const std::string& root);
 
 /// Main memory that this process occupies, in MiB; 0 if the system does not say.

@@ -1,4 +1,4 @@
-// Where left and right are exchanged.
+// What becomes of a vector when left and right are exchanged.
 #pragma once
 
 #include <vector>

@@ -26,7 +26,7 @@ enum class Purpose : std::uint32_t {
   kSample = 6,    // replay sampling
   kInit = 7,      // initial weights
   kTest = 8,      // tests and benches
-  kRival = 9,     // which opponent of a mix a game meets
+  kRival = 9,     // which opponent of a mix a game gets
   kSearch = 10,   // imagined moves and chance of a searching player
   kShuffle = 20,  // the order of an epoch
   kMask = 21,     // which snakes are masked, and which one observes

@@ -15,7 +15,7 @@ inline sigset_t run_signals() {
   return set;
 }
 
-/// Blocks them: they wait until they are released. A program keeps this across exec, and threads that start later
+/// Blocks them: they stay pending until they are released. The mask survives exec, and threads that start later
 /// inherit it.
 /// Threads  the calling one.
 inline void hold_run_signals() {

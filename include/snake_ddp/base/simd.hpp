@@ -27,7 +27,7 @@ inline Vector load(const float* from) {
 inline void store(float* to, Vector v) { std::memcpy(to, &v, sizeof v); }
 inline Vector all_lanes(float x) { return Vector{} + x; }
 
-/// Of a lane that is not a number in `a`, that: max(x, 0) keeps a NaN, as LibTorch's ReLU does.
+/// A NaN in `a` stays, so max(x, 0) keeps a NaN, as LibTorch's ReLU does.
 inline Vector max(Vector a, Vector b) { return b > a ? b : a; }
 inline Vector min(Vector a, Vector b) { return b < a ? b : a; }
 
@@ -76,7 +76,7 @@ inline Vector exp_of(Vector x) {
   // x = n ln 2 + r with |r| <= ln 2 / 2; adding and taking away 1.5 * 2^23 rounds to the nearest whole number.
   const Vector kRound = all_lanes(12582912.0F);
   Vector n = x * all_lanes(1.44269504F) + kRound;
-  // An optimiser allowed to reorder sums would remove the rounding; this one is not allowed to.
+  // -fassociative-math would remove this rounding; the files that use exp_of are compiled without it.
   n = n - kRound;
   const Vector r = (x - n * all_lanes(0.693359375F)) - n * all_lanes(-2.12194440e-4F);
   // Taylor's series to the sixth power leaves an error of 1e-8 at the ends.

@@ -14,7 +14,7 @@ bool is_utf8(std::string_view text);
 /// `text` with each byte that is not part of UTF-8 replaced by an escape such as \xe9.
 std::string as_utf8(std::string_view text);
 
-/// The number that is all of `text`; nothing for anything else, and for a number that does not fit.
+/// `text` as a number; nothing if any of it is not part of the number, or the number does not fit.
 template <class Number>
 std::optional<Number> try_number(std::string_view text) {
   Number number{};

@@ -30,8 +30,8 @@ std::vector<Row> measure_search(double seconds);
 std::vector<Row> measure_update(double seconds, std::vector<std::int64_t> batch_sizes,
                                 const std::string& config_file, const std::string& algo);
 
-/// The device of --device cuda, and the CPU of --device pieces. On the CPU the two benches below measure the same work
-/// items as on a GPU in a loop, which shows that they run, not how fast anything could be there.
+/// The device of --device cuda, and the CPU of --device pieces. On the CPU the two benches below run the same work items
+/// as on a GPU in a loop, which shows that they work, not how fast the CPU could be.
 /// Throws  UsageError where there is no GPU, or no kernels for it.
 at::Device device_named(const std::string& name);
 
@@ -57,14 +57,14 @@ std::vector<Row> measure_device_update(double seconds, std::vector<std::int64_t>
 /// Throws   FileError.
 std::vector<Row> measure_pretrain(double seconds);
 
-/// What a checkpoint costs the training that goes on meanwhile: for one rank with 100,000 transitions and 256 boards, in the
+/// What a checkpoint costs the training that continues meanwhile: for one rank with 100,000 transitions and 256 boards, in the
 /// system's folder for temporary files, which it leaves as it was. The limit for the pause is 50 ms.
 /// Throws  FileError.
 std::vector<Row> measure_checkpoint(double seconds);
 
 /// What averaging gradients costs among ranks on this machine.
 /// Through shared memory and through Gloo: the calls of one update, compared with one plain Gloo all-reduce
-/// of as many bytes in the same processes; then single calls of 1 kB to 10 MB, each compared with one of
+/// of the same size in the same processes; then single calls of 1 kB to 10 MB, each compared with a call of
 /// Gloo. Last, how many calls an update makes, compared with its optimizer steps.
 std::vector<Row> measure_allreduce(double seconds, int rounds, int ranks, const std::string& config_file);
 
@@ -86,7 +86,7 @@ std::vector<Row> measure_reducer(double seconds, int rounds, int ranks, double b
 std::vector<Row> measure_train(double seconds, int rounds, int ranks, int busy,
                                const std::string& config_file);
 
-/// What a rank takes of the machine.
+/// What a rank costs the machine.
 /// memory_of_a_rank: resident memory of rank 0 with a full replay, less that of a process that loaded LibTorch and made
 /// one product, less the replay's payload; the limit is 300 MiB. memory_of_libtorch: that process, compared
 /// with the whole rank. memory_of_replay: what the run added since its first step, compared with replay's

@@ -49,8 +49,8 @@ class BusyNeighbours {
 /// Throws      UsageError when there are fewer.
 std::vector<int> first_cores(int count);
 
-/// A folder for a bench's files; the destructor removes it with its contents. If a signal ends this process before, another
-/// one does, which waits for that.
+/// A folder for a bench's files; the destructor removes it with its contents. If a signal ends this process first, a
+/// helper process, which waits for that, removes it.
 class TemporaryFolder {
  public:
   /// Throws      FileError.
@@ -63,7 +63,7 @@ class TemporaryFolder {
  private:
   std::string path_;
   int remover_ = -1;
-  int lives_ = -1;  // the end of a pipe that this process alone has open
+  int lives_ = -1;  // the end of a pipe that only this process has open
 };
 
 /// Settings of a run as they travel to a job: the reference's schedule, or those of a configuration file.

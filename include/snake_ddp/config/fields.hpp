@@ -28,7 +28,7 @@ struct Field {
 };
 using Fields = std::vector<Field>;
 
-/// The three kinds of fields. A switched pair of arguments does not compile, or is a Bug when the list is made.
+/// The three kinds of fields. Swapping two arguments does not compile, or is a Bug when the list is made.
 Field flag(std::string name, bool* target, std::string help);
 Field text(std::string name, std::string* target, std::string help, std::vector<std::string> choices = {});
 Field number(std::string name, std::int64_t* target, std::string help, double least, double most);
@@ -61,7 +61,7 @@ std::string value_text(const Field& field);
 /// Throws  UsageError that names the field, the text, and the allowed range or choices.
 void set_from_text(const Field& field, const std::string& text);
 
-/// Merges a JSON object into the targets; keys may use '-' or '_'. Null leaves a value as it is.
+/// Merges a JSON object into the targets; keys may use '-' or '_'. Null leaves a value unchanged.
 /// Throws  UsageError for an unknown key (nearest known name shown), a wrong type, or a value out of range;
 ///         `where` (a file's name) starts the message.
 void set_from_json(const Fields& fields, const nlohmann::json& object, const std::string& where);

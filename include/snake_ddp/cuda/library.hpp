@@ -15,8 +15,8 @@ namespace snake_ddp::cuda {
 struct Library {
   /// A CUDA graph on the current stream of `device`, which must not be the default one.
   std::unique_ptr<Recording> (*make_graph)(at::Device device);
-  /// Makes the communicator now, on the current device, rather than within the first operation. Has no deadline of its own.
-  /// `timeout` is that of each operation, enforced by NCCL's own thread.
+  /// Creates the communicator now, on the current device, rather than in the first operation. Has no deadline of its
+  /// own. `timeout` is that of each operation, enforced by NCCL's own thread.
   c10::intrusive_ptr<c10d::Backend> (*connect_nccl)(c10::intrusive_ptr<c10d::Store> store, int rank,
                                                     int ranks, at::Device device,
                                                     std::chrono::milliseconds timeout);

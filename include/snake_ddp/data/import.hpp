@@ -28,7 +28,8 @@ std::string cache_path(const std::string& cache_dir, const std::vector<std::stri
                        std::int64_t interval);
 
 /// Writes the set of all games of the files, in their order. Sets of boards are copied unchanged.
-/// `threads` read at a time; `progress` is called after each piece with the number of finished files, in the calling thread.
+/// `threads` threads read at a time; `progress` is called after each piece with the number of finished files, in the
+/// calling thread.
 /// Throws  FileError: the first file in order that cannot be read, or sets whose intervals differ.
 void import_records(const std::vector<std::string>& files, std::int64_t interval, int threads,
                     const std::string& set, const std::function<void(std::size_t files_done)>& progress);

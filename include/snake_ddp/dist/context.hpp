@@ -30,7 +30,7 @@ struct Options {
 
 /// What a rank computes on and communicates through.
 struct Placement {
-  std::string backend;  // "nccl", "gloo", or "none" for one rank that does not ask for NCCL
+  std::string backend;  // "nccl", "gloo", or "none" for a single rank unless NCCL was requested
   at::Device device;
 };
 
@@ -101,11 +101,11 @@ class DistContext {
   void all_reduce_mean(at::Tensor& tensor, base::Deadline deadline);
 
   /// Announces `tensor` to the other ranks before its all_reduce_mean, which must be the next collective: work
-  /// between the two hides the differences between ranks. Has an effect only in shared memory.
+  /// between the two overlaps with the wait for slower ranks. Has an effect only in shared memory.
   void post_mean(const at::Tensor& tensor);
 
-  /// Starts what all_reduce_mean does, in a thread of its own, beside this thread's work and calls. Needs
-  /// `options.background`, and Gloo. One at a time.
+  /// Starts an all_reduce_mean in a separate thread, alongside this thread's work and calls. Needs `options.background`,
+  /// and Gloo. One at a time.
   /// Shapes   as all_reduce_mean, floats in main memory; not to be touched before finish_mean returns.
   void start_mean(const at::Tensor& tensor);
 

@@ -11,7 +11,7 @@ namespace snake_ddp::dist {
 /// Returns     false if the variable is unset, the file exists already, or it cannot be written.
 bool write_error_file(const std::string& message, int exit_code, bool peer_only = false);
 
-/// Reports exceptions that end a library's thread, aborts and fatal signals in the same way. If a library's thread
+/// Reports exceptions that end a library's thread, aborts, and fatal signals in the same way. If a library's thread
 /// throws because the process group failed, the process exits with kExitDist. Call it first in `main`.
 void install_failure_handlers();
 

@@ -32,9 +32,9 @@ class Reducer {
   /// Before the backward pass.
   void begin();
 
-  /// After it: waits until every bucket is averaged. A bucket that lacks the gradient of an unreached parameter is
-  /// averaged here without it.
-  /// Collective  each rank calls it equally often; buckets are averaged in one order, whatever a rank's pass reached.
+  /// After the backward pass: waits until every bucket is averaged. A bucket that lacks the gradient of an unreached
+  /// parameter is averaged here without it.
+  /// Collective  each rank calls it equally often; all average buckets in the same order, whatever a rank's pass reached.
   /// Throws      DistError, like DistContext::all_reduce_mean.
   void finish();
 

@@ -29,9 +29,9 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Reports progress. If no other tick follows within the limit, and `longer` on top, the process exits with kExitDist, with `where` and the
-  /// number of ticks in its message and error file, and without destructors: they would wait for the dead
-  /// collective.
+  /// Reports progress. If no other tick follows within the limit plus `longer`, the process exits with kExitDist, with
+  /// `where` and the number of ticks in its message and error file, and without destructors: they would wait for the
+  /// dead collective.
   /// Threads     any.
   /// Cost        two stores.
   void tick(const char* where,

@@ -44,11 +44,11 @@ using Environment = std::function<const char*(const char*)>;
 /// Follows     torchrun 2.11; SLURM 22.05; MASTER_ADDR and MASTER_PORT override SLURM's variables.
 World world_from_env(const Environment& env);
 
-/// That of this process.
+/// The world of this process.
 /// Throws      as world_from_env.
 World this_world();
 
-/// The agent of torchrun that started this rank, also through a script that does not exec, uniquely identified: "host
+/// A unique name of the torchrun agent that started this rank, directly or through a script that does not exec: "host
 /// process start-time". It stays the same when the agent restarts its ranks.
 std::string agent_identity();
 

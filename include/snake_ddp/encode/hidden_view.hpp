@@ -1,4 +1,4 @@
-// A limited view: what is farther from the head than its radius is removed from the window's features.
+// A limited view: removes what is farther from the head than its radius from the window's features.
 #pragma once
 
 #include "snake_ddp/encode/observation.hpp"

@@ -6,8 +6,8 @@
 
 namespace snake_ddp::encode {
 
-/// How features and moves change. With up as up, left and right are the board's; with the heading as up they are the
-/// snake's, and the heading stays. What is equally near keeps the order of the board that is not mirrored.
+/// How features and moves change. If up is the board's, so are left and right; if up is the heading, they are the
+/// snake's, and the heading stays. Things that are equally near keep their order of the unmirrored board.
 /// Both are empty for kinds whose features name cells of the board.
 base::Mirror mirror_of(ObsKind kind);
 

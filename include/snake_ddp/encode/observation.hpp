@@ -26,7 +26,7 @@ inline constexpr int kMaxObsSize = view::kAllFeatures;
 inline constexpr std::string_view kObsKindNames[] = {"26", "30", "window", "view", "ahead"};
 std::optional<ObsKind> try_obs_kind(std::string_view name);
 std::string_view name(ObsKind kind);
-/// The kind with that many features; the view of the two that have equally many.
+/// The kind with that many features; the view, where two kinds have equally many.
 std::optional<ObsKind> try_obs_kind(std::int64_t features);
 
 /// As `up_of`, from the features that a snake observes.

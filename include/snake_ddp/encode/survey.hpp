@@ -1,6 +1,6 @@
-// What the view and the territory heuristic first compute from a board, in phases by eight threads that share memory
-// (base/each.hpp): one thread alone would need eleven kilobytes of stack. On the host game::reach_of and
-// view::surroundings_of do the same at once.
+// What the view and the territory heuristic first compute from a board. Eight threads that share memory compute it in
+// phases (base/each.hpp): one thread alone would need eleven kilobytes of stack. On the host, game::reach_of and
+// view::surroundings_of do the same in one go.
 #pragma once
 
 #include <cstdint>

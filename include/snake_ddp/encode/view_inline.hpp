@@ -17,7 +17,7 @@ inline constexpr int kBody = 0, kAge = kBody + kWindow, kBean = kAge + kWindow, 
                      kFoes = kMates + 3 * (game::kTeamSize - 1), kHeading = kFoes + 3 * game::kTeamSize,
                      kOwn = kHeading + 4, kFeatures = kOwn + 3;
 
-/// Then these for each move (`write_outlook`). All are at least 0, and at most this.
+/// Then these for each move (`write_outlook`): the greatest value of each; the least is 0.
 inline constexpr float kMostOutlook[] = {1.0F,
                                          static_cast<float>(game::kCells) * 0.01F,
                                          static_cast<float>(game::kCells) * 0.02F,
@@ -75,7 +75,7 @@ SD_HD inline void repeat_beside(Plane& cells, int row) {
   memcpy(r, r + game::kCols, kReach);
   memcpy(r + kReach + game::kCols, r + kReach, kReach);
 }
-/// Copies row `row` of the three above the board, and of the three below, once all rows have what is beside them.
+/// Copies row `row` of the three above the board, and of the three below, once all rows have their side margins.
 SD_HD inline void repeat_beyond(Plane& cells, int row) {
   using base::chunk;
   constexpr int kWidth = Surroundings::kWidth;
@@ -87,7 +87,7 @@ SD_HD inline void repeat_borders(Plane& cells) {
   for (int r = 0; r < kReach; ++r) repeat_beyond(cells, r);
 }
 
-/// A cell's place behind the board's first in a plane.
+/// A cell's offset in a plane from the board's first cell.
 SD_HD constexpr int place(int cell) {
   return game::row_of(cell) * Surroundings::kWidth + game::column_of(cell);
 }
@@ -162,7 +162,7 @@ SD_HD inline void write_cells(const std::uint8_t (&age)[kRead], const std::uint8
   memcpy(&ages, age, sizeof ages);
   memcpy(&kinds, kind, sizeof kinds);
   const Numbers a = __builtin_convertvector(ages, Numbers), k = __builtin_convertvector(kinds, Numbers);
-  // No function of vectors: without AVX its calls would depend on the compiler's version.
+  // Not a function that takes vectors: without AVX its calling convention would depend on the compiler's version.
   const Floats features[] = {
       __builtin_convertvector((a != 0) & 1, Floats), __builtin_convertvector(a, Floats) * 0.1F,
       __builtin_convertvector((k == 1) & 1, Floats), __builtin_convertvector((k == mate) & 1, Floats),

@@ -71,13 +71,13 @@ Manifest verify_checkpoint(const std::string& checkpoint);
 /// Returns the new name; empty if that failed, which is not an error.
 std::string set_aside(const std::string& run, std::int64_t step);
 
-/// Makes <run>/checkpoints/<name>, of this step, the run's newest checkpoint under its usual name. Later ones, and another
-/// one of that step, are renamed to left_step_…; it returns these names.
+/// Makes <run>/checkpoints/<name>, of this step, the run's newest checkpoint under its usual name. Later checkpoints,
+/// and another one of that step, are renamed to left_step_…; returns the new names.
 /// Throws  FileError.
 std::vector<std::string> take_up(const std::string& run, const std::string& name, std::int64_t step);
 
-/// <run>/checkpoints/resumable marks, for programs that start runs, a run that was stopped and can be resumed. On a full disk it
-/// may be empty.
+/// Creates <run>/checkpoints/resumable, which tells programs that start runs that this one was stopped and can be
+/// resumed. On a full disk it may be empty.
 /// Throws  FileError if it cannot be created.
 void mark_resumable(const std::string& run, bool resumable);
 

@@ -18,8 +18,8 @@ struct RunFolder {
 
 /// Creates the folder of a new run, with trained_model/ in it, and missing parent folders. The
 /// number is the highest in <runs_dir>/<game_name> plus one, including plain run{N} of older programs.
-/// Processes that start at the same time get different numbers, also on network file systems, because mkdir decides. Throws
-/// FileError if the place is read-only, full, or not a folder.
+/// Processes that start at the same time get different numbers, also on network file systems, because mkdir decides.
+/// Throws  FileError if the place is read-only, full, or not a folder.
 RunFolder create_run_folder(const std::string& runs_dir, const std::string& game_name);
 
 /// The folder of a run that is about to begin. Unless the run has begun, the destructor removes the folder again if
@@ -45,8 +45,8 @@ std::vector<std::string> run_folders(const std::string& runs_dir, const std::str
 /// Locks a run's folder for this process, so that no two write into it. Creates `log` in it if missing: network file
 /// systems lock only files.
 /// Waits   `patience` for another process, which may be about to end.
-/// Throws  FileError if that still holds the lock; its message ends with `otherwise`, what to do instead of stopping
-///         that one. A file system without locks lets every process in.
+/// Throws  FileError if that process still holds the lock; its message ends with `otherwise`, what to do instead of
+///         stopping it. A file system without locks lets every process in.
 class RunClaim {
  public:
   explicit RunClaim(const std::string& folder, const char* log = "train.log",

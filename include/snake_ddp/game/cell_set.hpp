@@ -1,5 +1,5 @@
 // Sets of cells as bits, and how they spread over the torus: one step of a flood fill is two dozen instructions for the
-// whole board. One form for any compiler and for devices; one for AVX2, which AVX-512 uses too.
+// whole board. There is one form for any compiler and for devices, and one for AVX2, which AVX-512 uses too.
 #pragma once
 
 #include <cstdint>

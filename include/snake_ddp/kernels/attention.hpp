@@ -7,21 +7,21 @@
 
 namespace snake_ddp::kernels {
 
-/// A sample's rows: those that ask, and those that are asked.
+/// A sample's rows: its queries, and its keys.
 struct AttentionSpan {
   std::int64_t query, queries;  // the first and their number
   std::int64_t key, keys;
-  std::int64_t odds;  // where its odds begin: [heads, queries, keys]
+  std::int64_t odds;  // where its attention weights begin: [heads, queries, keys]
 };
 
 /// mixed = softmax(query * key^T / sqrt(width / heads)) * value, for each head's share of the columns.
-/// Shapes  query, mixed [queries, width], key_value [keys, 2 width], key first; odds as the span says. Without keys the result
-///         is 0.
+/// Shapes  query, mixed [queries, width], key_value [keys, 2 width], key first; odds as in the span. Without keys the
+///         result is 0.
 /// Threads the calling one. The result depends only on shapes and values.
 void attend(const AttentionSpan& span, std::int64_t heads, std::int64_t width, const float* query,
             const float* key_value, float* odds, float* mixed);
 
-/// The gradients of a scalar loss. d_query is overwritten; d_key_value, which must be the span's alone, too.
+/// The gradients of a scalar loss. Overwrites d_query and d_key_value; no other span may share d_key_value.
 void attend_backward(const AttentionSpan& span, std::int64_t heads, std::int64_t width, const float* query,
                      const float* key_value, const float* odds, const float* d_mixed, float* d_query,
                      float* d_key_value);

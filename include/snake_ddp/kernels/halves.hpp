@@ -1,6 +1,6 @@
-// Half of the multiplications of a symmetric network. Where left and right are exchanged, an input x_f becomes s x_g, and
-// a layer's output [z_1 | z_2] becomes [z_2 | z_1]. So the sum x_f + s x_g acts on z_1 + z_2 only, and the difference
-// x_f - s x_g on z_1 - z_2 only: two products with half as many outputs each.
+// A symmetric network with half of the multiplications. If left and right are exchanged, an input x_f becomes s x_g, and
+// a layer's output [z_1 | z_2] becomes [z_2 | z_1]. So the sum x_f + s x_g acts only on z_1 + z_2, and the difference
+// x_f - s x_g only on z_1 - z_2: two products with half as many outputs each.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace snake_ddp::kernels {
 
-/// A layer's inputs as sums and differences. Input k is a term of number `place[k]`, with a sign; below 0 it is of none:
-/// an input that is its own image has no difference, and one that is its own image's negative no sum.
+/// A layer's inputs as sums and differences. Input k is a term of sum or difference `place[k]`, with a sign, or of none
+/// if that is negative: an input that is its own image has no difference, and one that is its own image's negative no
+/// sum.
 struct Halves {
   struct Part {
     std::vector<std::int32_t> first;  // of each sum or difference: the term without a sign
@@ -35,7 +36,8 @@ std::vector<base::MirrorImage> mirrored_units(std::int64_t hidden);
 /// Shapes  weight [in, 2 half], folded [count, half].
 void fold_weight(const Halves& of, std::int64_t half, const float* weight, float* folded);
 
-/// From products of units' sums and differences with those of gradients the gradient of the weight, averaged with its image.
+/// The gradient of the weight, averaged with its image, from the products of the units' sums and differences with those
+/// of the gradients.
 /// Shapes  folded [2, half, half], weight [2 half, 2 half].
 void unfold_gradient(std::int64_t half, const float* folded, float* weight);
 
@@ -48,7 +50,7 @@ void exchange_halves(std::int64_t rows, std::int64_t half, const float* from, fl
 void multiply_halves(const Halves& of, std::int64_t rows, const float* from, std::int64_t from_row,
                      const float* folded, std::int64_t half, float* out);
 
-/// The same of a second layer.
+/// The same for a second layer.
 /// Shapes  sums [rows, 2 half], units after exchange_halves; folded [2, half, half], out [rows, 2 half].
 void multiply_units(std::int64_t rows, const float* sums, const float* folded, std::int64_t half, float* out);
 

@@ -10,11 +10,11 @@ namespace snake_ddp::kernels {
 inline constexpr double kNormEpsilon = 1e-5;
 
 /// out = max(gain * (z + bias - mean) / sqrt(variance + kNormEpsilon) + shift, 0), mean and variance over each row.
-/// Shapes  z, out [rows, width], contiguous; bias, gain, shift [width]; inverse_deviation [rows]. z is overwritten by
-///         its normalised form, which the backward pass reads, as it does inverse_deviation and out; or `out` is z, and
-///         no backward pass can follow.
-/// Halves  if `halved`, z holds what multiply_halves or multiply_units writes, and exchange_halves of each row comes first,
-///         while it is in the first-level cache; `sums` [rows, width], if not null, gets the rows of `out` exchanged.
+/// Shapes  z, out [rows, width], contiguous; bias, gain, shift [width]; inverse_deviation [rows]. z is overwritten with
+///         its normalised form; the backward pass reads that, inverse_deviation and out. `out` may be z: then no
+///         backward pass can follow.
+/// Halves  if `halved`, z is the result of multiply_halves or multiply_units, and exchange_halves is applied to each row
+///         first, while it is in the first-level cache; `sums` [rows, width], if not null, gets exchange_halves of `out`.
 /// Threads the calling one. The result depends only on shapes and values.
 void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const float* gain,
                const float* shift, float* z, float* inverse_deviation, float* out, bool halved = false,

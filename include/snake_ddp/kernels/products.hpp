@@ -28,7 +28,7 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, Matr
 void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
                      const float* b, float* out, std::int64_t out_row);
 
-/// Whether multiply_sparse skips the zeros of such a matrix: by its first rows.
+/// Whether multiply_sparse skips the zeros of this matrix; its first rows decide.
 bool has_many_zeros(std::int64_t rows, std::int64_t columns, const float* a, std::int64_t a_row);
 
 /// Which row of b an element of a is multiplied by, and with which sign; below 0: none.

@@ -1,4 +1,4 @@
-// DDPG with a team's networks: actor and critic see all three snakes through an LSTM that runs along the team in both
+// DDPG with networks for whole teams: actor and critic see all three snakes through an LSTM along the team in both
 // directions.
 // Follows  Peng et al., "Multiagent bidirectionally-coordinated nets", arXiv:1703.10069, as the reference implementation
 //          of the game has it: see docs/learners/bicnet.md for the equations and differences.

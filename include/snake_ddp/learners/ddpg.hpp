@@ -40,7 +40,7 @@ struct DdpgFlags {
   bool expected_value = false;  // Q(s, a) = sum over moves of a_i Q(s, e_i) wherever a is an actor's output
   bool clipped_double_critics =
       false;                      // targets take the smaller value of two critics (TD3, arXiv:1802.09477)
-  bool coalesced_update = false;  // the actor's gradient from the critic before its step: one average
+  bool coalesced_update = false;  // the actor's gradient uses the critic before its step: one average
   config::Fields fields();
 };
 

@@ -37,8 +37,8 @@ class Learner {
   /// Collective  calls `average` the same number of times on every rank.
   virtual void update(const replay::Batch& batch, const Average& average) = 0;
 
-  /// The kind of the next update: updates with the same number queue the same work on a device, so their recordings
-  /// are interchangeable.
+  /// The kind of the next update: updates of the same kind queue the same work on a device, so their recordings are
+  /// interchangeable.
   [[nodiscard]] virtual int next_kind() const { return 0; }
   /// A recording was replayed in place of `update`.
   virtual void count_update() {}
@@ -59,7 +59,7 @@ class Learner {
   /// Must be called after tensors from `state()` or `trained()` were written.
   virtual void state_changed() = 0;
 
-  /// All networks that it trains, always in one order. Owner: learner.
+  /// All networks that it trains, always in the same order. Owner: learner.
   [[nodiscard]] virtual std::vector<Trained> trained() = 0;
 
   /// What goes into actor_N.pth and critic_N.pth, under the reference's names where it has such a network. Views;

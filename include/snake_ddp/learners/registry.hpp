@@ -41,7 +41,7 @@ enum class Feed {
              // they are forgotten
 };
 
-/// A learner and what it can do. Which flags go with it follows from this.
+/// A learner and what it can do, which determines its flags.
 struct LearnerEntry {
   std::string name;
   std::unique_ptr<Learner> (*make)(const LearnerOptions&);

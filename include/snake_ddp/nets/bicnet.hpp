@@ -1,6 +1,6 @@
 // The reference's BiCNet actor and critic: Linear(in, H), an LSTM in both directions along the three snakes,
 // Linear(2 H, H), ReLU, Linear(H, out), head. So each snake's output sees the whole team. There is no activation between
-// the first layer and the LSTM's gates, so these are one linear map here, as the first two layers of DenseNet.
+// the first layer and the LSTM's gates, so these are one linear map here, like the first two layers of DenseNet.
 // Follows  Peng et al., "Multiagent bidirectionally-coordinated nets", arXiv:1703.10069, as implemented in the reference:
 //          see docs/learners/bicnet.md.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace snake_ddp::nets {
 
-/// Whose names to use: the reference's critic names its LSTM before its first layer.
+/// Which order of names to use: the reference's critic lists its LSTM before its first layer.
 enum class BicnetRole { kActor, kCritic };
 
 struct BicnetShape {
@@ -37,8 +37,8 @@ class BicnetNet {
   [[nodiscard]] FlatParameters& parameters() { return parameters_; }
   [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
-  /// The defaults of torch.nn.Linear and torch.nn.LSTM: uniform in +-1/sqrt(fan_in), the LSTM's in +-1/sqrt(hidden). A
-  /// function of `seed` only.
+  /// The defaults of torch.nn.Linear and torch.nn.LSTM: uniform in +-1/sqrt(fan_in), the LSTM's in +-1/sqrt(hidden).
+  /// Depends only on `seed`.
   void init(std::uint64_t seed);
 
   /// Views under the reference's names: prev_dense.0.*, comm_net.lstm.*, post_dense.0.*, post_dense.2.*. Owner: this

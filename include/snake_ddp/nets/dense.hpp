@@ -3,7 +3,7 @@
 // layers are one linear map: forward and backward multiply by their product W1*W0 [hidden, in] instead of by
 // both. With 30 features and 256 hidden units that is an eighth of the arithmetic, and the parameters stay
 // those of the reference.
-// All passes here are the library's products, on any device; dense_rows.hpp has the CPU's own.
+// All passes here use the library's products, on any device; dense_rows.hpp has our own for the CPU.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,8 +24,7 @@ class DenseNet {
   [[nodiscard]] FlatParameters& parameters() { return parameters_; }
   [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
-  /// torch.nn.Linear's default: uniform in +-1/sqrt(fan_in) for weights and biases. A function of `seed`
-  /// alone.
+  /// torch.nn.Linear's default: uniform in +-1/sqrt(fan_in) for weights and biases. Depends only on `seed`.
   void init(std::uint64_t seed);
 
   /// Views under the reference's names: prev_dense.0.*, post_dense.0.*, post_dense.2.*, and with layer norm
@@ -91,7 +90,7 @@ void forward(const DenseNet& net, const Folded& folded, const at::Tensor& input,
 void backward_parameters(const DenseNet& net, const at::Tensor& input, const at::Tensor& d_output, Pass& pass,
                          FoldedGradient& gradient);
 
-/// From there the gradient with respect to all parameters, which has the network's layout and is overwritten.
+/// From that, the gradient with respect to all parameters, which has the network's layout and is overwritten.
 void unfold(const DenseNet& net, const FoldedGradient& folded, FlatParameters& gradient);
 
 /// The gradient with respect to `count` input columns from `first` on; no parameter gradient is computed.

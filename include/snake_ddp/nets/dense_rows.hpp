@@ -11,7 +11,7 @@
 
 namespace snake_ddp::nets {
 
-/// Maximum rows per call: everything that it touches fits into the second-level cache at 256 hidden units.
+/// Maximum rows per call: at 256 hidden units everything that a call touches fits into the second-level cache.
 inline constexpr std::int64_t kChunkRows = 96;
 
 /// Floats from the start of a cache line on, zero at first.

@@ -57,9 +57,8 @@ const at::Tensor& matrix_of(const NamedTensors& items, const std::string& name, 
 std::uint64_t add_to_hash(std::uint64_t hash, const at::Tensor& tensor);
 
 /// Copies tensors from a state dict into views of a network, by name.
-/// Throws  FileError that lists the first difference in names or shapes; nothing is copied then. `what` names
-/// the
-///         source in the message.
+/// Throws  FileError with the first difference in names or shapes; nothing is copied then. `what` names the source in
+///         the message.
 void copy_state(const NamedTensors& source, const NamedTensors& views, const std::string& what);
 
 }  // namespace snake_ddp::nets

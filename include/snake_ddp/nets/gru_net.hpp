@@ -1,6 +1,6 @@
 // A network with memory: Linear, ReLU, a gated recurrent unit along time, Linear. The agent of QMIX.
-// Follows  Rashid et al., "QMIX", arXiv:1803.11485, appendix; the unit: Cho et al., arXiv:1406.1078, as torch.nn.GRUCell
-//          has it, gates in its order: reset, update, new.
+// Follows  Rashid et al., "QMIX", arXiv:1803.11485, appendix; the unit: Cho et al., arXiv:1406.1078, as in
+//          torch.nn.GRUCell, with the gates in its order: reset, update, new.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,7 +31,7 @@ class GruNet {
   [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
   /// The defaults of torch.nn.Linear and torch.nn.GRUCell: uniform in +-1/sqrt(fan_in), the unit's in +-1/sqrt(hidden).
-  /// A function of `seed` only.
+  /// Depends only on `seed`.
   void init(std::uint64_t seed);
 
   /// Views as torch.nn.Linear and torch.nn.GRUCell have them: NAME.0.weight [hidden, in], NAME.0.bias, gru.weight_ih
@@ -55,7 +55,7 @@ bool is_gru_net(const NamedTensors& weights);
 /// Throws  FileError if the tensors are not of this network. `what` names the source.
 GruShape gru_shape_of(const NamedTensors& weights, const std::string& name, const std::string& what);
 
-/// A forward pass over T steps of R rows, and what its backward pass needs of the K last ones. Reused from call to call:
+/// A forward pass over T steps of R rows, and what its backward pass needs of the last K steps. Reused from call to call:
 /// no allocation while no size grows.
 struct GruPass {
   std::int64_t from = 0;  // the first of the K steps
@@ -68,7 +68,7 @@ struct GruPass {
   at::Tensor d_states, transposed;
 };
 
-/// Shapes  input [T, R, in + 1]; state [R, hidden] before the first step, undefined where it is 0; there [T, R, 1]: the
+/// Shapes  input [T, R, in + 1]; state [R, hidden] before the first step, undefined if it is 0; there [T, R, 1]: the
 ///         factor for the state after each step, 0 where there is no row and the next step starts from nothing. All
 ///         contiguous. Fills `pass`, its outputs from step `from` on; without `keep` no backward pass can follow.
 void forward(const GruNet& net, const at::Tensor& input, const at::Tensor& state, const at::Tensor& there,

@@ -24,7 +24,7 @@ struct NamedBlock {
 
 std::vector<Block> blocks_of(const std::vector<NamedBlock>& named);
 
-/// Draws the blocks of `parameters`; a function of `seed` only.
+/// Draws the blocks of `parameters`; depends only on `seed`.
 void init_blocks(const std::vector<NamedBlock>& named, FlatParameters& parameters, std::uint64_t seed);
 
 NamedTensors views_of(const std::vector<NamedBlock>& named, const FlatParameters& parameters);

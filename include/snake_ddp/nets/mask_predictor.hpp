@@ -15,7 +15,7 @@ namespace snake_ddp::nets {
 struct MaskPredictorShape {
   std::int64_t places = 6;   // snakes
   std::int64_t tokens = 4;   // of a place
-  std::int64_t codes = 128;  // that a token may be
+  std::int64_t codes = 128;  // possible values of a token
   std::int64_t hidden = 256;
   std::int64_t heads = 4;  // divide `hidden`
   std::int64_t encoder_layers = 3, decoder_layers = 3;
@@ -30,15 +30,15 @@ MaskPredictorShape mask_predictor_shape_from(const at::Tensor& tensor, const std
 
 std::vector<NamedBlock> mask_predictor_blocks(const MaskPredictorShape& shape);
 
-/// Logits of all tokens. A place's input is the sum of its tokens' embeddings and its own; the decoder's inputs are only the
-/// places' queries.
-/// Shapes  tokens [N, places, tokens] int64; unseen [N, places] float32, 1 where a place must not be looked at (in no row
-///         all of them); returns [N, places, tokens, codes].
+/// Logits of all tokens. A place's input is the sum of its tokens' embeddings and its position's; the decoder's inputs
+/// are only the places' queries.
+/// Shapes  tokens [N, places, tokens] int64; unseen [N, places] float32, 1 for a masked place (each row needs a visible
+///         one); returns [N, places, tokens, codes].
 at::Tensor predict_tokens(const MaskPredictorShape& shape, const Weights& weights, const at::Tensor& tokens,
                           const at::Tensor& unseen);
 
-/// Those of some places only: the places' positions in [N * places], ascending, at least one. On the CPU it computes only what
-/// they depend on: nothing of unseen places in the encoder, nothing of other places in the decoder's last layer.
+/// The logits of some places only. `asked`: their positions in [N * places], ascending, at least one. On the CPU this
+/// computes only what they depend on: no unseen places in the encoder, no other places in the decoder's last layer.
 /// Shapes  asked [A] int64 on the CPU; returns [A, tokens, codes].
 /// Threads at::get_num_threads()
 at::Tensor predict_asked(const MaskPredictorShape& shape, const Weights& weights, const at::Tensor& tokens,

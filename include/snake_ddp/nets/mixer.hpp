@@ -31,7 +31,7 @@ class Mixer {
   [[nodiscard]] FlatParameters& parameters() { return parameters_; }
   [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
-  /// Uniform in +-1/sqrt(inputs), as torch.nn.Linear starts. A function of `seed` only.
+  /// Uniform in +-1/sqrt(inputs), as torch.nn.Linear starts. Depends only on `seed`.
   void init(std::uint64_t seed);
 
   /// mixer.hyper.weight [state, (n + 3) e], its columns those of H1, H2, H3, H4; mixer.value.weight [e];

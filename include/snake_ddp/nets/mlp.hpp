@@ -1,5 +1,5 @@
-// A network of three layers: Linear, layer norm, ReLU, twice; then Linear. With hand-written passes over the flat
-// parameters, like DenseNet's, which is the reference's network and has one nonlinearity only.
+// A network of three layers: Linear, layer norm, ReLU, twice; then Linear. Its passes over the flat parameters are
+// hand-written, like those of DenseNet, the reference's network, which has only one nonlinearity.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,8 +22,9 @@ struct MlpShape {
   std::int64_t hidden = 256;
   std::int64_t out = 4;
   bool layer_norm = true;
-  /// How inputs change if left and right are exchanged, for a network that is symmetric (MlpMirror): then passes in main
-  /// memory leave out products that follow from others (kernels/halves.hpp). The second weight's gradient is averaged with its image.
+  /// For a symmetric network (MlpMirror): how inputs change if left and right are exchanged. Passes in main memory then
+  /// leave out products that follow from others (kernels/halves.hpp), and average the second weight's gradient with its
+  /// image.
   std::vector<base::MirrorImage> mirrored_inputs = {};
 };
 
@@ -42,7 +43,7 @@ class Mlp {
   [[nodiscard]] FlatParameters& parameters() { return parameters_; }
   [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
-  /// torch.nn.Linear's default: uniform in +-1/sqrt(fan_in); the norms start as 1 and 0. A function of `seed` only.
+  /// torch.nn.Linear's default: uniform in +-1/sqrt(fan_in); the norms start as 1 and 0. Depends only on `seed`.
   void init(std::uint64_t seed);
 
   /// Views as torch.nn.Linear and LayerNorm have them: NAME.0.weight [hidden, in], NAME.0.bias, norm_0.weight,
@@ -68,7 +69,7 @@ MlpShape mlp_shape_of(const NamedTensors& weights, const std::string& name, cons
 /// rows does not exceed its earlier maximum.
 struct MlpPass {
   struct Layer {
-    // With layer norm only. In main memory the normalised rows are kept; by the library, the product in front of the norm.
+    // With layer norm only. In main memory the normalised rows are kept; by the library, the product before the norm.
     at::Tensor normal, before_norm;      // [R, hidden]
     at::Tensor mean, inverse_deviation;  // [R]; the mean by the library only
     at::Tensor hidden;                   // [R, hidden] after the ReLU
@@ -76,7 +77,7 @@ struct MlpPass {
   };
   std::array<Layer, kHiddenLayers> layer;
   at::Tensor output;        // [R, out]
-  bool row_by_row = false;  // a row has the same bits in whatever batch it comes, also in a symmetric network
+  bool row_by_row = false;  // a row's result has the same bits in any batch, also in a symmetric network
   at::Tensor sums;          // [R, hidden] of a symmetric network: the first layer's halves exchanged
   at::Tensor d_upper, d_lower, transposed, ones, d_folded;  // scratch of the backward pass
 };

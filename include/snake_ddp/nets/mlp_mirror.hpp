@@ -18,8 +18,8 @@ class MlpMirror {
   /// `hidden` is even.
   MlpMirror(const Mlp& net, const base::Mirror& mirror);
 
-  /// flat := (flat + its image) / 2: of a gradient for some inputs the one for these and their mirror images. A
-  /// symmetric network whose gradients are symmetric stays symmetric, bit for bit.
+  /// flat := (flat + its image) / 2. This turns a gradient for some inputs into the gradient for these inputs and their
+  /// mirror images. A symmetric network whose gradients are symmetric stays symmetric, bit for bit.
   /// Shapes  flat [n] in the network's layout.
   void average(at::Tensor& flat);
 
@@ -41,7 +41,7 @@ class MlpMirror {
   std::vector<Run> runs_;
 };
 
-/// The inputs' images if these weights are those of a network that is symmetric under `mirror`, else none.
+/// The inputs' images if these weights belong to a network that is symmetric under `mirror`, else none.
 /// Throws  FileError if they are not an Mlp's. `what` names the source.
 std::vector<base::MirrorImage> symmetric_inputs(const NamedTensors& weights, const base::Mirror& mirror,
                                                 const std::string& what);

@@ -10,8 +10,8 @@
 
 namespace snake_ddp::nets {
 
-/// The results of passes for acting. Observations on a device always come in batches of one size: a recording has the
-/// addresses of their pass, which must not change when a larger batch comes from main memory.
+/// The results of passes for acting. Observations on a device always come in batches of the same size: a recording holds
+/// the addresses of their pass, which must not change when a larger batch comes from main memory.
 template <class Pass>
 struct ActingPasses {
   Pass host, device;

@@ -26,7 +26,7 @@ class Policy {
 
   /// Floats of memory per snake, from step to step; 0 for a policy without memory.
   [[nodiscard]] virtual std::int64_t memory() const { return 0; }
-  /// As action_values, for a later step of games. action_values is for their first one, and for policies without memory.
+  /// Like action_values, for later steps of games. action_values is for their first step, and for policies without memory.
   /// Shapes  memory [B, 3, memory()] in main memory: zeros at a game's start, later what the previous step left;
   ///         overwritten.
   virtual const at::Tensor& action_values_after(const at::Tensor& observations, at::Tensor& /*memory*/) {
@@ -41,8 +41,8 @@ inline constexpr const char* kQNetName = "q_net";
 bool is_q_net(const NamedTensors& weights);
 
 /// A policy that plays weights from a file. The kind of network follows from their names, its width from their shapes;
-/// `head` is an actor's. A Q-network that is symmetric under `mirror` takes fewer products.
-/// Throws  FileError where they are neither an actor nor a Q-network of ours. `what` names the source.
+/// `head` is for actors. A Q-network that is symmetric under `mirror` takes fewer products.
+/// Throws  FileError if they are neither an actor nor a Q-network of ours. `what` names the source.
 std::unique_ptr<Policy> make_policy(const NamedTensors& weights, Head head, const std::string& what,
                                     const base::Mirror& mirror = {});
 

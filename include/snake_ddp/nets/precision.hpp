@@ -8,8 +8,8 @@
 namespace snake_ddp::nets {
 
 /// kFloat32  full float32.
-/// kTf32     factors rounded to 10 bits after the point, sums in float32. On the CPU the rounding is emulated.
-/// kBf16     factors and results rounded to 7 bits after the point, sums in float32.
+/// kTf32     factors rounded to a 10-bit fraction, sums in float32. On the CPU the rounding is emulated.
+/// kBf16     factors and results rounded to a 7-bit fraction, sums in float32.
 enum class Precision { kFloat32, kTf32, kBf16 };
 
 /// Throws  UsageError for anything but "float32", "tf32", "bf16".

@@ -22,8 +22,8 @@ at::Tensor linear_rows(const at::Tensor& x, const at::Tensor& weight, const at::
 at::Tensor attend_rows(const at::Tensor& query, const at::Tensor& key_value, std::int64_t heads,
                        const std::vector<kernels::AttentionSpan>& spans);
 
-/// `value`, a scalar computed without a graph, as the end of one: its backward pass adds its gradient with respect to the leaves,
-/// which is known already. Owner: the caller must not change `gradient` before that pass.
+/// `value`, a scalar computed without a graph, as the root of one: its backward pass adds the gradient with respect to
+/// the leaves, which is already known. Owner: the caller must not change `gradient` before that pass.
 at::Tensor with_gradient(const at::Tensor& value, const Weights& leaves, const FlatParameters& gradient);
 
 }  // namespace snake_ddp::nets

@@ -1,4 +1,4 @@
-// A trained tokenizer and mask predictor that read graphs and are frozen.
+// A trained, frozen tokenizer and mask predictor, which read graphs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,8 +35,8 @@ struct FrozenMaskPredictor {
 FrozenMaskPredictor frozen_mask_predictor(const NamedTensors& file, at::Device device,
                                           const std::string& what);
 
-/// What an agent may observe of the snakes: for each snake the vectors of its codes. For a visible
-/// snake those of its tokens, for an unseen one the mean over the predicted distribution of each token.
+/// What an agent observes of the snakes: for each snake its code vectors. For a visible snake they are those of its
+/// tokens, for an unseen one the mean over each token's predicted distribution.
 class TokenReader {
  public:
   /// Throws  FileError if the two do not match. `what` names the source.

@@ -51,9 +51,9 @@ at::Tensor code_vectors(const TokenizerShape& shape, const Weights& weights, con
 /// Shapes  codes [N, tokens, code_size]; returns graphs [N, nodes, features].
 at::Tensor decode_graphs(const TokenizerShape& shape, const Weights& weights, const at::Tensor& codes);
 
-/// Of each graph, [N]: squared errors of the nodes' features (of missing nodes only `present` counts), over nodes
-/// times features; and the mean squared distance of latent and code, once for the codebook, once for the encoder (the
-/// commitment).
+/// For each graph, [N]: the squared errors of the nodes' features (of missing nodes only `present` counts), divided by
+/// nodes times features; and the mean squared distance of latent and code, once for the codebook, once for the encoder
+/// (the commitment).
 struct TokenizerLoss {
   at::Tensor reconstruction, codebook, commitment;
   at::Tensor latent, tokens;  // [N, tokens, code_size], [N, tokens]

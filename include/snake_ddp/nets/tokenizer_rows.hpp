@@ -1,5 +1,5 @@
-// The tokenizer's passes on the CPU, a few graphs at a time, so that what one step leaves is still in cache for the next;
-// tokenizer.hpp has the same by the library's operators, on any device, and is the oracle.
+// The tokenizer's passes on the CPU, a few graphs at a time, so that one step's results are still in cache for the next.
+// tokenizer.hpp does the same with the library's operators, on any device, and is the oracle.
 // Rows are those of present nodes only: a missing node is 0 in every layer and changes nothing.
 #pragma once
 
@@ -17,7 +17,7 @@ bool has_tokenizer_rows(const TokenizerShape& shape, at::Device device);
 /// Threads at::get_num_threads(); the result does not depend on their number.
 at::Tensor tokens_by_rows(const TokenizerShape& shape, const Weights& weights, const at::Tensor& graphs);
 
-/// Of each graph, [N]: what TokenizerLoss has; 0 for graphs of weight 0, which are not looked at.
+/// For each graph, [N]: what TokenizerLoss has; 0 for graphs of weight 0, which are not read.
 struct TokenizerErrors {
   at::Tensor reconstruction, distance;  // `distance` is both `codebook` and `commitment`
   at::Tensor tokens;                    // [N, tokens]

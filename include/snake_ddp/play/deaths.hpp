@@ -10,8 +10,8 @@
 
 namespace snake_ddp::play {
 
-/// A safe move is neither a reversal nor into a segment that may be there after the step, and no other head can get to
-/// its cell in that step. A way out is a move that is not fatal (encode/moves.hpp).
+/// A safe move is not a reversal, does not lead into a segment that may be there after the step, and no other head can
+/// get to its cell in that step. A way out is a move that is not fatal (encode/moves.hpp).
 enum class Death : std::uint8_t {
   kHeadOnLongerSafe,
   kHeadOnEqualSafe,

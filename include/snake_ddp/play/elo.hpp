@@ -21,8 +21,9 @@ struct Rating {
 
 /// The maximum-likelihood ratings: a beats b with probability 1 / (1 + 10^((b - a) / 400)), a draw
 /// counts as half a win and half a loss. Each meeting gets one extra draw, so a player who won or lost
-/// all games still has a finite rating. The intervals follow from the information matrix; a draw counts there like any other
-/// game, which makes them slightly too wide. With `anchor` that player has 0 and no interval; without one the mean is 0.
+/// all games still has a finite rating. The intervals follow from the information matrix; a draw counts there like any
+/// other game, which makes them slightly too wide. The player `anchor` has rating 0 and no interval; without one the
+/// mean is 0.
 /// Shapes   one rating per player, in their order; each pair of players is in `meetings` once.
 /// Cost     a few solutions of a system with as many unknowns as players.
 /// Throws   Bug if two players never met.

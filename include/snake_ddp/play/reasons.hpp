@@ -10,7 +10,7 @@
 
 namespace snake_ddp::play {
 
-/// What a team saw in its snakes' moves on one board, and what it expected to follow.
+/// How a team valued its snakes' moves on one board, and what it expected to follow.
 struct Reasons {
   /// What `worth` means: probabilities; a Q-network's values, in units of its rewards; of a search, the lead to come in
   /// points per snake.
@@ -30,7 +30,7 @@ inline constexpr double kClosed = std::numeric_limits<double>::quiet_NaN();
 /// In a line, for a snake that is expected to have died earlier: where it respawns is random.
 inline constexpr int kGone = -1;
 
-/// As files have them.
+/// The names in files.
 inline constexpr std::array kReasonKinds{"none", "probabilities", "values", "look", "tree"};
 
 }  // namespace snake_ddp::play

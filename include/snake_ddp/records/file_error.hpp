@@ -1,4 +1,4 @@
-// What can be wrong with a file: the system refused access, it is damaged, or (a plain FileError) it cannot be used here.
+// What can be wrong with a file: the system refused access, it is damaged, or (plain FileError) it cannot be used here.
 #pragma once
 
 #include <string>

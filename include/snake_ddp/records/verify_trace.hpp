@@ -25,7 +25,7 @@ struct TraceReport {
 /// Throws      FileError with the line number if a file cannot be read or a value has the wrong format.
 TraceReport verify_traces(const std::vector<std::string>& files);
 
-/// The boards of a recorded game, from its start on: replayed as verify_traces does, so they are those of the game itself.
+/// The boards of a recorded game from its start on, replayed as verify_traces does, so they are the game's exact boards.
 /// Throws      FileError that names `file`, line, step and field if a step does not follow from the one before.
 std::vector<game::State> boards_of(const RecordedGame& record, const std::string& file);
 

@@ -26,9 +26,9 @@ class DeviceBuffer {
   /// rows advances the first three.
   [[nodiscard]] at::Tensor& counters() { return counters_; }
 
-  /// Draws `count` rows like Buffer::sample with the current number of draws, and counts this one.
+  /// Draws `count` rows like Buffer::sample with the current number of draws, and increments that.
   /// Shapes  fills `out` with columns on the device, the same tensors in each call with the same `count`.
-  /// Waits   not at all; there must be rows when it runs.
+  /// Waits   not at all; replay must hold rows by the time it runs.
   void sample(std::int64_t count, std::uint64_t seed, Batch& out);
 
   /// Copies this into `buffer`, which has the same columns and capacity. Waits for the device.

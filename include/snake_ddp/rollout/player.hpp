@@ -21,11 +21,11 @@ struct Player {
   bool argmax = false;      // else moves are sampled, as on the platform; values always mean the best move
   bool mask_fatal = false;  // never makes a move of encode::fatal_moves; scripted opponents ignore it
   std::shared_ptr<const search::Player> search = nullptr;  // if set, it moves, with this sight
-  bool knows_foe = false;  // its look predicts the foes with the other player itself, reseeded
+  bool knows_foe = false;  // its look predicts the foes with the other player itself, under other seeds
   agents::territory::Weights weights = {};  // of the territory heuristic
 };
 
-/// The weights of a Q-network as search takes them. `mirrored_inputs`: those of MlpShape, for a symmetric network.
+/// The weights of a Q-network in search's form. `mirrored_inputs`: as in MlpShape, for a symmetric network.
 /// Throws  FileError unless they are those of a Q-network without memory. `what` names the source.
 search::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what,
                                 const std::vector<base::MirrorImage>& mirrored_inputs = {});

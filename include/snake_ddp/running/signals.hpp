@@ -5,8 +5,8 @@ namespace snake_ddp::running {
 
 /// From now on SIGTERM, SIGINT, SIGUSR1 and, unless it was ignored before, SIGHUP request a stop: see
 /// `stop_requested`. Repeats are ignored (srun and torchrun deliver each twice), but the third SIGINT ends the
-/// process at once. SIGUSR2 requests a checkpoint. SIGPIPE is ignored. Releases base::kRunSignals: one that came
-/// before counts.
+/// process at once. SIGUSR2 requests a checkpoint. SIGPIPE is ignored. Releases base::kRunSignals: a signal that came
+/// earlier counts.
 void watch_signals();
 
 /// Whether SIGUSR2 came since the last call.

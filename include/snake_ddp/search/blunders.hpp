@@ -9,7 +9,7 @@
 
 namespace snake_ddp::search {
 
-/// A board, and the moves that the snakes made on it; kUnknownMove where nobody knows.
+/// A board, and the moves that the snakes made on it; kUnknownMove where a move was not recorded.
 struct Turn {
   game::State board;
   std::array<int, game::kSnakes> played;
@@ -20,7 +20,7 @@ inline constexpr int kUnknownMove = -1;
 struct Loss {
   int step = 0;  // steps played before
   int snake = 0, played = 0, better = 0;
-  double value_played = 0.0, value_better = 0.0;  // the own team's lead to come, in points per snake
+  double value_played = 0.0, value_better = 0.0;  // its own team's expected lead, in points per snake
 
   /// The lead that it cost.
   [[nodiscard]] double points() const { return game::kTeamSize * (value_better - value_played); }

@@ -25,7 +25,7 @@ struct Leaf {
 /// Fills a leaf for each board. A leaf must depend on its board only.
 using Evaluate = std::function<void(std::span<const game::State>, std::span<Leaf>)>;
 
-/// What the network was trained for: from this follows what its values mean.
+/// What the network was trained for; this determines what its values mean.
 struct Training {
   /// --rival_reward: a team's values count the foes' points as that much of a loss. The default is that of
   /// configs/champion.json.

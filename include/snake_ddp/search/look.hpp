@@ -48,13 +48,14 @@ std::vector<Sample> samples_of(const Leaf& leaf, int team, int samples, float te
 /// The same chance, against foes whose moves in each sample are known.
 std::vector<Sample> samples_of(std::span<const TeamMoves> foes, const Dice& dice);
 
-/// What the network says of a team's open moves, without a search.
+/// How the network values a team's open moves, without a search.
 play::Reasons reasons_of(const Leaf& leaf, int team);
 /// Why a team makes the best candidate: a move's worth is the best score of a candidate that has it.
 play::Reasons reasons_of(const Question& question, const Answer& answer);
 
-/// A candidate's score is the mean over samples of the lead gained in the step plus gamma times the value of the next board,
-/// none if the game is over, in points per snake. Each next board is evaluated once, all questions' in one batch.
+/// A candidate's score, in points per snake: the mean over samples of the lead gained in the step plus gamma times the
+/// value of the next board, 0 if the game is over. Each next board is evaluated once, the boards of all questions in one
+/// batch.
 /// Throws  Bug for a question without candidates or samples, or about a finished board.
 std::vector<Answer> look(std::span<const Question> questions, double gamma, const Evaluate& evaluate);
 

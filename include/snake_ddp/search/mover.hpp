@@ -17,7 +17,7 @@ struct Spec {
   enum class Kind { kLook, kPuct };
   Kind kind = Kind::kLook;
   std::int64_t count = 4;    // samples, or simulations; 0 with a time limit
-  double limit_ms = 0.0;     // of a team's move, in the mean over boards side by side; for kPuct
+  double limit_ms = 0.0;     // per team move, on average over the boards played side by side; for kPuct
   float temperature = 0.2F;  // of the foes' moves in samples
   Deviations deviations = Deviations::kOne;
   TreeOptions tree = {};  // its gamma is replaced by the training's
@@ -37,7 +37,7 @@ struct Player {
   Spec spec;
 };
 
-/// What the foes may do on each board: a sample is their moves on all boards.
+/// What the foes may do on each board. A sample holds their moves on all boards.
 using FoeSamples = std::vector<std::vector<game::Actions>>;
 
 /// The moves of team `team[k]` on each board k that is not finished. Its chance follows from the seed, the
@@ -49,8 +49,8 @@ void choose(const Player& player, const Evaluate& evaluate, std::span<const game
             std::span<game::Actions> actions, std::span<play::Reasons> reasons = {},
             const FoeSamples& foes = {});
 
-/// Moves depend on the seed, the game and the board only, however many boards are side by side; with a time limit also on the
-/// machine. Where every snake of the team has one open move it is made without a search.
+/// Moves depend only on the seed, the game and the board, however many boards are played side by side; with a time limit
+/// also on the machine. If every snake of the team has only one open move, there is no search.
 play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& sight);
 
 /// A look that knows its foes, a local best response: in each sample they make the moves that `foes` chooses

@@ -1,4 +1,4 @@
-// A Q-network as search uses it: float weights, no library, the same bits for a row in whatever batch it comes.
+// A Q-network as search uses it: float weights, no library, and a row's result has the same bits in any batch.
 #pragma once
 
 #include <array>
@@ -19,12 +19,13 @@ struct QWeights {
   };
   std::int64_t features = 0, hidden = 0;
   std::array<Layer, 3> layer;
-  /// Of a symmetric network: its inputs, and the folded weights of both hidden layers (kernels/halves.hpp). Else empty.
+  /// For a symmetric network its inputs, and the folded weights of both hidden layers (kernels/halves.hpp); else empty.
   kernels::Halves inputs = {};
   std::array<std::vector<float>, 2> folded = {};
 };
 
-/// Fills `inputs` and `folded` of a symmetric network, whose inputs change like this if left and right are exchanged.
+/// Fills `inputs` and `folded` of a symmetric network. `mirrored_inputs`: how its inputs change if left and right are
+/// exchanged.
 void fold(QWeights& net, const std::vector<base::MirrorImage>& mirrored_inputs);
 
 /// A pass's intermediate results, reused from call to call.
@@ -33,7 +34,7 @@ struct QScratch {
 };
 
 /// Shapes  rows [count, row_floats], of which the first `features` floats are read; q [count, 4].
-/// Cost    the first layer's grows with the features that are not 0.
+/// Cost    the first layer's cost grows with the number of features that are not 0.
 /// Returns the bits of nets::Mlp with the same weights.
 void forward(const QWeights& net, std::int64_t count, const float* rows, std::int64_t row_floats,
              QScratch& scratch, float* q);

@@ -18,7 +18,7 @@ struct TreeOptions {
   float c_puct = 0.4F;             // exploration, in points per snake
   float prior_temperature = 0.1F;  // the prior is softmax(Q / temperature) over open moves
   int leaves = 1;                  // simulations that are under way together
-  float virtual_loss = 1.0F;       // in points per snake, where all of a move's simulations are under way
+  float virtual_loss = 1.0F;       // in points per snake, if all of a move's simulations are under way
 };
 
 /// The search of one board. Each of the six snakes is a bandit of its own at each node: it makes the move with the largest
@@ -36,7 +36,7 @@ class Tree {
   /// Throws  Bug for a finished board.
   Tree(const game::State& root, const Leaf& leaf, const Dice& dice, const TreeOptions& options);
 
-  /// Plays down to a board without a node. Returns it, or nothing if the game ended before: then the simulation is done.
+  /// Plays down to a board without a node. Returns it, or nothing if the game ended first: then the simulation is done.
   std::optional<game::State> descend();
   /// Completes the oldest simulation under way; `leaf` is that of the board that it returned.
   void expand(const Leaf& leaf);

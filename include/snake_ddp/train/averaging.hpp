@@ -1,4 +1,4 @@
-// How the ranks' updates come together: in every update, one update late, or once in several updates.
+// How the ranks' updates are combined: in every update, one update late, or once in several updates.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +23,7 @@ class Averaging {
 
   /// Before the first update of a start, after the learner's weights are set and `restore` is done.
   virtual void begin() {}
-  /// What the learner's updates average with.
+  /// The `average` for the learner's updates.
   [[nodiscard]] virtual const learners::Average& lent() const = 0;
   /// After each update.
   virtual void updated() {}
@@ -48,7 +48,7 @@ struct Means {
   std::function<void()> finish;                  // waits for it
 };
 
-/// The learner's gradients, at once.
+/// Averages the learner's gradients at once.
 std::unique_ptr<Averaging> average_every_update(const Means& means);
 
 /// Each update steps by the mean of the previous one's gradient:

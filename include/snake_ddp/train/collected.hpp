@@ -1,4 +1,4 @@
-// What ranks have played since they started: sums, so that all ranks' can be added.
+// What a rank has played since it started: sums, so that those of all ranks can be added.
 #pragma once
 
 #include <chrono>

@@ -18,7 +18,7 @@ struct Progress {
   std::int64_t replay_bytes = 0;
 };
 
-/// Called after each move of the boards and its updates, for measurements. It must not change the run.
+/// Called after each step of the boards and its updates, for measurements. It must not change the run.
 using Watch = std::function<void(const Progress&)>;
 
 /// Trains until the episodes are used up, the target is reached, or a signal requests a stop. A rank that makes no

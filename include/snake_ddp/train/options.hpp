@@ -98,13 +98,13 @@ config::Fields fields(TrainOptions& options);
 /// Whether the learner `algo` uses this flag.
 bool uses(const std::string& algo, const config::Field& flag);
 
-/// Checks the flags in `given`, those that the user set, for some that the learner does not use. A flag at its
-/// default is ignored: that is how to take back a flag of a configuration file.
+/// Checks `given`, the flags that the user set, for flags that the learner does not use. A flag at its default is
+/// ignored: that is how to undo a flag of a configuration file.
 /// Returns  a warning for each flag of the Python trainer.
 /// Throws   UsageError for others.
 std::vector<std::string> check_given(const TrainOptions& options, const std::vector<std::string>& given);
 
-/// Checks what ranges of single fields cannot express, for the flags that the learner uses.
+/// Checks, for the flags that the learner uses, what ranges of single fields cannot express.
 /// Throws  UsageError.
 void check_together(const TrainOptions& options);
 

@@ -63,7 +63,7 @@ std::int64_t replay_capacity(const Plan& plan);
 /// max_episodes of full length have. Counted in steps, which are equal on all ranks.
 double rate_factor(const Plan& plan, std::int64_t steps);
 
-/// Checks what a run on a machine with this many GPUs would lack: a device, files to load.
+/// Checks that a machine with this many GPUs has what the run needs: a device, files to load.
 /// Throws  UsageError, FileError.
 void check_start(const Plan& plan, const dist::World& world, int gpus);
 

@@ -17,8 +17,8 @@ class Recorder {
   Recorder(std::string folder, const TrainOptions& options, const rollout::Collector& collector);
 
   /// The callback rollout::CollectorOptions::watch. Of each --record_interval episodes it writes one game to
-  /// `folder`/episode_{episode}.json, creating `folder` if missing: the first that ends after them and that it saw
-  /// from its start.
+  /// `folder`/episode_{episode}.json, creating `folder` if missing: the first game that ends after them and that it
+  /// saw from its start.
   void see(const rollout::Episode& episode, const game::State& board, const game::Actions* actions,
            const game::StepResult* result);
 
