@@ -123,19 +123,21 @@ class QLearnerWith : public QLearner {
   /// For files without a target: it starts as a copy of the network that was read.
   void start_from_exported() override {
     const c10::NoGradGuard no_grad;
-    check_symmetry();
+    keep_symmetry();
     if (!mixing_) return q_.adam.reset();
     q_.start();
     mixing_->start();
   }
-  void state_changed() override { check_symmetry(); }
+  void state_changed() override { keep_symmetry(); }
 
  protected:
   void step(const Average& average) {
+    average(q_.gradient.flat());
+    // After the ranks' mean: an all-reduce need not round an element and its image alike.
     if constexpr (kMayMirror) {
       if (mirror_) mirror_->average(q_.gradient.flat());
     }
-    q_.step(average);
+    q_.descend();
     norm_ = q_.norm;
     if (mixing_) mixing_->step(average);
   }
@@ -145,11 +147,18 @@ class QLearnerWith : public QLearner {
  private:
   static constexpr bool kMayMirror = std::is_same_v<Net, nets::Mlp>;
 
-  // Gradients keep a symmetry, but do not make one.
-  void check_symmetry() {
+  // Gradients keep a symmetry, but do not make one. Means over ranks are symmetric up to rounding.
+  void keep_symmetry() {
     if constexpr (kMayMirror) {
-      if (mirror_ && !mirror_->is_symmetric(q_.net.parameters().flat()))
+      if (!mirror_) return;
+      if (mirror_->asymmetry(q_.net.parameters().flat()) > 1e-5)
         throw base::FileError("not symmetric under reflections: train it without --mirror_symmetric");
+      const c10::NoGradGuard no_grad;
+      for (at::Tensor flat : {q_.net.parameters().flat(), q_.adam.first_moment.flat()})
+        if (!mirror_->is_symmetric(flat)) mirror_->make_symmetric(flat);
+      at::Tensor squares = q_.adam.second_moment.flat();
+      mirror_->make_symmetric(squares);
+      squares.abs_();  // an image has signs
     }
   }
 

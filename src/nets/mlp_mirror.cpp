@@ -96,6 +96,10 @@ void MlpMirror::make_symmetric(at::Tensor& flat) {
 
 bool MlpMirror::is_symmetric(const at::Tensor& flat) { return at::equal(flat, image_of(flat)); }
 
+double MlpMirror::asymmetry(const at::Tensor& flat) {
+  return ((flat - image_of(flat)).abs().max() / flat.abs().max()).item<double>();
+}
+
 std::vector<base::MirrorImage> symmetric_inputs(const NamedTensors& weights, const base::Mirror& mirror,
                                                 const std::string& what) {
   const auto& [inputs, outputs] = mirror;

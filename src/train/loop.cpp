@@ -91,6 +91,12 @@ base::ExitCode run_training(const TrainOptions& options, const dist::World& worl
   try {
     train(session);
     return end(session);
+  } catch (const base::DistError& e) {
+    session.note(fmt::format("Error: {}", e.what()));
+    if (session.o.checkpoint_interval == 0) throw;
+    throw base::DistError(
+        fmt::format("{}; to continue from the last checkpoint: --resume {}", e.what(), session.folder),
+        e.peer_only);
   } catch (const base::Error& e) {
     session.note(fmt::format("Error: {}", e.what()));
     throw;

@@ -79,9 +79,11 @@ std::int64_t vote_interval(const Plan& o) {
   const auto usual =
       std::clamp<std::int64_t>(static_cast<std::int64_t>(20.0 / std::max(updates_a_step, 1.0)), 1, 20);
   if (o.local_updates == 0 || updates_a_step == 0) return usual;
-  // A vote comes with an average of weights, which must not be more frequent than requested.
-  return std::max(
-      usual, static_cast<std::int64_t>(std::ceil(static_cast<double>(o.local_updates) / updates_a_step)));
+  // A vote comes with an average of weights, which must not be more frequent than requested, unless updates are so rare that
+  // stops and limits would wait for it.
+  constexpr double kMost = 200;
+  return std::max(usual, static_cast<std::int64_t>(std::min(
+                             kMost, std::ceil(static_cast<double>(o.local_updates) / updates_a_step))));
 }
 
 std::int64_t rollout_batches(const Plan& o) { return o.rollout_steps * o.num_envs / o.batch_size; }

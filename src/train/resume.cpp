@@ -176,6 +176,9 @@ void check_fixed(const ordered_json& before, const ordered_json& now, const std:
       differences.push_back(
           fmt::format("--{} {} (the run: {})", name, now[name].dump(), before[name].dump()));
   }
+  // A symmetric network can lose its symmetry, but another one cannot gain it.
+  if (now.value("mirror_symmetric", false) && !before.value("mirror_symmetric", false))
+    differences.emplace_back("--mirror_symmetric (the run: without)");
   if (!differences.empty()) {
     throw base::UsageError(
         fmt::format("{} cannot continue with {}: its checkpoints hold different networks. Use "
@@ -335,6 +338,12 @@ void share(const Found& found, const RunState& state, const ordered_json& settin
     for (const auto& item : found.taken.shared) {
       if (!item.first.starts_with("learner.") && !item.first.starts_with("counters.")) small.push_back(item);
     }
+    // Another --epsilon than the run's starts its decay again.
+    const ordered_json& before = found.manifest.settings;
+    for (auto& [name, tensor] : small)
+      if (name == "games.epsilon" && before.contains("epsilon") &&
+          before["epsilon"] != settings.at("epsilon"))
+        tensor = at::scalar_tensor(settings["epsilon"].get<double>(), at::kDouble);
     const Counters then = counters_from(under(found.taken.shared, "counters."), "the checkpoint");
     nets::add_under(small, "counters.", to_state(recounted(then, found.manifest, settings)));
     counters = files::state_dict_bytes(small);
@@ -575,6 +584,7 @@ std::vector<std::string> resume_from(const Origin& origin, const running::Access
   failure = agreed(failure, context);
   if (!failure.why.empty()) throw cannot_go_on(found.folder, failure.why, "");
   if (!same_boards) state.collector.start_new_games(count);
+  state.collector.explore_from(count.epsilon);
 
   const ordered_json mine = {
       {"rows", found.taken.rows}, {"same_rows", found.taken.replay_as_it_was}, {"same_boards", same_boards}};

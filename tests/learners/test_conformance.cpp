@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <limits>
 #include <map>
 
 #include "named_tensors.hpp"
@@ -10,6 +11,7 @@
 #include "snake_ddp/learners/ddpg.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
+#include "snake_ddp/nets/mlp_mirror.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
 
@@ -313,11 +315,31 @@ TEST_CASE("a symmetric learner stays symmetric, and refuses weights that are not
       CHECK((off(*learner) < 1e-5) == is_symmetric);
       CHECK((start[0].second - learner->exported_actor()[0].second).abs().max().item<double>() > 1e-4);
       learner->state_changed();
+      if (is_symmetric) {
+        // Means over ranks, of gradients and of weights and moments, do not round an element as its image.
+        const auto rounded = [](at::Tensor& mean) { mean.mul_(1 + 1e-7 * at::randn_like(mean)); };
+        const auto exactly = [&] {
+          return !nets::symmetric_inputs(learner->exported_actor(), mirror, entry.name).empty();
+        };
+        for (std::uint64_t u = 0; u < 5; ++u) learner->update(random_batch(*learner, 16, u), rounded);
+        CHECK(exactly());
+        for (learners::Trained& t : learner->trained()) {
+          rounded(t.weights);
+          for (at::Tensor& beside : t.beside) rounded(beside);
+        }
+        CHECK_FALSE(exactly());
+        learner->state_changed();
+        for (std::uint64_t u = 0; u < 5; ++u) learner->update(random_batch(*learner, 16, u), kAlone);
+        CHECK(exactly());
+      }
       learner->start_from_exported();
       at::Tensor(learner->exported_actor()[0].second).select(0, 0).add_(0.01);
       if (!is_symmetric) continue;
       CHECK_THROWS_AS(learner->state_changed(), base::FileError);
       CHECK_THROWS_WITH(learner->start_from_exported(), Catch::Contains("without --mirror_symmetric"));
+      // Divergence is reported as such, elsewhere.
+      at::Tensor(learner->exported_actor()[0].second).fill_(std::numeric_limits<double>::quiet_NaN());
+      CHECK_NOTHROW(learner->state_changed());
     }
   }
   CHECK(symmetric >= 4);

@@ -25,12 +25,12 @@ def start(tmp_path):
         yield begin
 
 
-def two(start, *more, code=0, stop=False, **settings):
-    ranks = ranks_by_hand(start, 2, *flags(RUN | settings), *more)
+def run_ranks(start, *more, count=2, code=0, stop=False, **settings):
+    ranks = ranks_by_hand(start, count, *flags(RUN | settings), *more)
     if stop:
         ranks[0].wait_for(r"\[Episode \d+\]")
         ranks[1].popen.send_signal(signal.SIGTERM)
-    assert [rank.wait() for rank in ranks] == [code, code], ranks[0].text() + ranks[1].text()
+    assert [rank.wait() for rank in ranks] == [code] * count, "".join(rank.text() for rank in ranks)
     return ranks[0].text()
 
 
@@ -39,34 +39,43 @@ def test_ranks_end_with_equal_weights_and_each_way_is_another(start, tmp_path, a
     other = {"algo": algo} if algo == "ddpg" else {"algo": algo, "actor_interval": 1, "n_step": 1}
     if algo == "pqn":
         other |= {"updates_per_step": 1}
-    weights = {fingerprint(two(start, runs_dir=tmp_path, **(other | way)))["weights"] for way in [{}, *WAYS.values()]}
+    weights = {fingerprint(run_ranks(start, runs_dir=tmp_path, **(other | way)))["weights"] for way in [{}, *WAYS.values()]}
     assert len(weights) == 1 + len(WAYS)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_two_ranks_that_are_stopped_go_on_to_the_same_bits(start, tmp_path, way):
     settings = WAYS[way] | {"max_episodes": 10**9}
-    run = run_folder(two(start, runs_dir=tmp_path / "parts", stop=True, code=75, **settings))
+    run = run_folder(run_ranks(start, runs_dir=tmp_path / "parts", stop=True, code=75, **settings))
     episode = int(re.search(r"Stopped by a signal at episode (\d+)", (run / "train.log").read_text())[1])
     total = {"max_episodes": episode + 20}
-    again = two(start, "--resume", run, **(settings | total))
-    assert fingerprint(again)["line"] == fingerprint(two(start, runs_dir=tmp_path / "whole", **(settings | total)))["line"]
+    again = run_ranks(start, "--resume", run, **(settings | total))
+    assert fingerprint(again)["line"] == fingerprint(run_ranks(start, runs_dir=tmp_path / "whole", **(settings | total)))["line"]
 
 
 @pytest.mark.parametrize("way", ["late", "local"])
 def test_a_resumed_run_may_switch_on_and_off_what_hides_latency(start, tmp_path, way):
-    run = run_folder(two(start, runs_dir=tmp_path, max_episodes=4))
-    with_it = two(start, "--resume", run, max_episodes=8, **WAYS[way])
+    run = run_folder(run_ranks(start, runs_dir=tmp_path, max_episodes=4))
+    with_it = run_ranks(start, "--resume", run, max_episodes=8, **WAYS[way])
     assert "Changed: " in with_it
-    two(start, "--resume", run, max_episodes=12)
+    run_ranks(start, "--resume", run, max_episodes=12)
 
 
 def test_a_run_changes_from_averages_of_weights_to_late_gradients_and_back(start, tmp_path):
     momentum = {"local_updates": 5, "outer_momentum": 0.5}
-    run = run_folder(two(start, runs_dir=tmp_path, max_episodes=4, **momentum))
+    run = run_folder(run_ranks(start, runs_dir=tmp_path, max_episodes=4, **momentum))
     off = {"local_updates": 0, "outer_momentum": 0}
-    assert "Changed: " in two(start, "--resume", run, max_episodes=8, average_delay=1, **off)
-    assert "Changed: " in two(start, "--resume", run, max_episodes=12, average_delay=0, **momentum)
+    assert "Changed: " in run_ranks(start, "--resume", run, max_episodes=8, average_delay=1, **off)
+    assert "Changed: " in run_ranks(start, "--resume", run, max_episodes=12, average_delay=0, **momentum)
+
+
+@pytest.mark.parametrize("way", [{}, WAYS["late"], WAYS["local"]], ids=["now", "late", "local"])
+def test_a_symmetric_network_stays_so_however_ranks_round_their_means(start, tmp_path, way):
+    # Gloo's ring adds an element and its image in different orders.
+    settings = {"runs_dir": tmp_path, "algo": "dqn", "actor_interval": 1, "obs": "view", "mirror_symmetric": True,
+                "shared_memory=false": True, "check_consistency": 1} | way
+    run = run_folder(run_ranks(start, count=3, max_episodes=6, **settings))
+    assert "Resumed from" in run_ranks(start, "--resume", run, count=3, max_episodes=12, **settings)
 
 
 def test_one_rank_without_an_outer_step_is_the_run_without_local_updates(tmp_path):
@@ -80,7 +89,7 @@ def test_one_rank_without_an_outer_step_is_the_run_without_local_updates(tmp_pat
 
 def test_weights_are_saved_at_averages_only(start, tmp_path):
     # An outer step of no length: after each average the weights are the first ones again. Games end between votes.
-    run = run_folder(two(start, runs_dir=tmp_path, local_updates=40, outer_rate=0, save_interval=1, episode_length=97,
+    run = run_folder(run_ranks(start, runs_dir=tmp_path, local_updates=40, outer_rate=0, save_interval=1, episode_length=97,
                          updates_per_step=1, checkpoint_interval=0, eval_interval=0))
     saved = [torch.load(path, weights_only=True) for path in (run / "trained_model").glob("actor_*.pth")]
     assert len(saved) >= 3
@@ -99,6 +108,7 @@ def test_a_lost_rank_is_named_by_the_other(start, tmp_path, way, number):
     assert ranks[0].wait() == 3
     assert time.monotonic() - begun < 40
     assert f"no word from rank 1 on {socket.gethostname()} (pid {ranks[1].popen.pid})" in ranks[0].text()
+    assert f"to continue from the last checkpoint: --resume {run_folder(ranks[0].text())}\n" in ranks[0].text()
 
 
 @pytest.mark.parametrize("given, message", [

@@ -146,6 +146,23 @@ def test_more_episodes_for_a_finished_run(tmp_path):
     assert fingerprint(nothing_left)["weights"] == fingerprint(twice)["weights"]
 
 
+def test_another_epsilon_starts_its_decay_again(tmp_path):
+    def first_epsilon(said):
+        return float(re.search(r" epsilon: ([\d.]+)", said[said.index("Resumed"):] if "Resumed" in said else said)[1])
+
+    run = run_folder(train(runs_dir=tmp_path, max_episodes=5, epsilon_speed=0.9))
+    assert first_epsilon(train("--resume", run, max_episodes=10, epsilon_speed=0.9)) < 0.01
+    assert first_epsilon(train("--resume", run, max_episodes=15, epsilon_speed=1, epsilon=0.75)) == 0.75
+
+
+def test_a_symmetric_run_may_go_on_without_but_not_the_other_way_round(tmp_path):
+    settings = NO_ACTOR | {"algo": "dqn", "obs": "view", "runs_dir": tmp_path}
+    run = run_folder(train("--mirror_symmetric", max_episodes=5, **settings))
+    assert "--mirror_symmetric true -> false" in train("--resume", run, "--mirror_symmetric=off", max_episodes=10, **settings)
+    refused = call(*flags(RUN | settings | {"max_episodes": 15}), "--resume", run, "--mirror_symmetric")
+    assert refused.returncode == 2 and "--mirror_symmetric (the run: without)" in refused.stderr, refused.stderr
+
+
 def test_without_replay_a_run_continues_as_soon_as_it_has_a_batch_again(tmp_path):
     run = run_folder(train("--checkpoint_replay", "off", runs_dir=tmp_path, max_episodes=5))
     newest = checkpoints(run)[-1]

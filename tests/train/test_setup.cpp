@@ -314,6 +314,9 @@ const std::vector<Row>& rows() {
       {SD_SET(lr_end, 0.25), {}},
       {SD_SET(average_delay, 1), {}},
       {SD_SET(local_updates, 50), {{"vote_interval", "50"}}},
+      {SD_SET(local_updates, 50),  // a stop does not wait for rare updates
+       {{"vote_interval", "200"}},
+       [](TrainOptions& o) { o.updates_per_step = 0.01; }},
       {SD_SET(outer_momentum, 0.9), {}},
       {SD_SET(outer_rate, 0.7), {}},
   };

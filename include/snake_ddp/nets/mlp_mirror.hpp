@@ -27,6 +27,8 @@ class MlpMirror {
   void make_symmetric(at::Tensor& flat);
 
   [[nodiscard]] bool is_symmetric(const at::Tensor& flat);
+  /// The largest difference between a parameter and its image, in multiples of the largest parameter.
+  [[nodiscard]] double asymmetry(const at::Tensor& flat);
 
  private:
   const at::Tensor& image_of(const at::Tensor& flat);

@@ -126,6 +126,8 @@ class Collector {
 
   /// New boards, none of which was played before.
   void start_new_games(const GameCount& count);
+  /// The decay of epsilon goes on from here.
+  void explore_from(double epsilon) { epsilon_ = epsilon; }
 
  private:
   void start_game(std::size_t board);
