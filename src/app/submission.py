@@ -913,8 +913,10 @@ if ACTOR is not None and LOOK_AHEAD:
         LOOKS = True
     except Exception as error:
         report("cannot look ahead: the moves are the network's own", error)
-if hasattr(gc, "freeze"):  # from Python 3.7 on
-    gc.freeze()  # a full collection would go through all that torch made at import: 100 ms in the middle of a move
+# A full collection would go through all that torch made at import: 100 ms in the middle of a move. What is frozen is never freed, so
+# only the first import in a process does it. From Python 3.7 on.
+if hasattr(gc, "freeze") and gc.get_freeze_count() == 0:
+    gc.freeze()
 
 LAST = None  # what was shown last
 

@@ -2,6 +2,7 @@
 network; test_search_submission.py has those that search."""
 
 import copy
+import gc
 import json
 import os
 import random
@@ -173,6 +174,13 @@ def test_a_team_s_three_calls_on_a_board_share_the_work(submission):
         for observation in shown(record, platform):
             submission.my_controller(observation, None)
     assert asked == [3] * 2 * 10
+
+
+def test_another_import_in_the_same_process_freezes_nothing_more(folder):
+    load_submission(folder)
+    frozen = gc.get_freeze_count()
+    load_submission(folder)
+    assert 0 < gc.get_freeze_count() <= frozen
 
 
 def odd_observations():
