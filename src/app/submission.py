@@ -78,7 +78,8 @@ class Shown:
         given = [WORDS.index(word) if word in WORDS else None for word in given] if isinstance(given, (list, tuple)) else []
         follows = last is not None and (sum(map(moved_on, self.snakes, last.snakes)) > 1 or given == last.directions)
         begins = not follows and all(len(snake) == START_LENGTH for snake in self.snakes)
-        self.step = 1 if last is None or begins else last.step + 1  # the step that comes next
+        # The step that comes next. No game is longer: then this is another one, whose start was not shown.
+        self.step = 1 if last is None or begins or last.step >= LAST_STEP else last.step + 1
         self.directions = [self.direction(snake, last.snakes[i] if follows else None, given[i] if i < len(given) else None)
                            for i, snake in enumerate(self.snakes)]
 
