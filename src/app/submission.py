@@ -670,7 +670,7 @@ LOSS = 1  # points, where a move's simulations are all under way
 TEMPERATURE = 0.1  # of the network's values, as a snake's first guess
 TIME = 0.25  # seconds that a search may take
 MARGIN = 1.5  # times the slowest batch so far, which the next one may take
-QUICKEST = math.inf  # seconds of a batch
+QUICKEST = math.inf  # seconds of the quickest batch of the last search that had any
 
 
 class Chance:
@@ -695,15 +695,17 @@ def bare_moves(board):
 def while_time_lasts(items, began):
     """Stops where a batch might end later than TIME after `began`, which was before the root's evaluation."""
     global QUICKEST
-    # A batch takes four times as long as the root, or a little more. If only the root was held up, earlier batches show it.
-    slowest = min(5 * (time.perf_counter() - began), 4 * QUICKEST)
+    # A batch takes four times as long as the root, or a little more. If only the root was held up, the last search's batches show it;
+    # older ones do not, as the machine may have become slower.
+    slowest, quickest = min(5 * (time.perf_counter() - began), 4 * QUICKEST), math.inf
     for item in items:
         now = time.perf_counter()
         if now - began + MARGIN * slowest > TIME:
             return
         yield item
         took = time.perf_counter() - now
-        slowest, QUICKEST = max(slowest, took), min(QUICKEST, took)
+        slowest, quickest = max(slowest, took), min(quickest, took)
+        QUICKEST = quickest
 
 
 @functools.lru_cache(maxsize=4)

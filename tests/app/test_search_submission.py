@@ -426,6 +426,21 @@ def test_where_only_the_root_is_held_up_it_searches_as_long_as_earlier_batches_w
     assert [root.all_visits for root in roots[::3]] == [1025, 1 + 32 * 25]
 
 
+def test_a_machine_that_becomes_slower_delays_one_move_alone(submission):
+    machine, root_takes, visits, took = Machine(), [0.004, *[0.1] * 4, *[0.004] * 2], [], []
+    submission.time = machine
+    submission.nodes = machine.slows(submission.nodes, lambda call, boards: root_takes[len(took)] * (5 if boards > 1 else 1))
+    submission.report = lambda what, error: visits.append(0)
+    most_visited = submission.most_visited
+    submission.most_visited = lambda root, snake: snake or visits.append(root.all_visits) or most_visited(root, snake)
+    for record in RECORDED[40:47]:
+        began = machine.now
+        submission.team_moves(submission.board_of(shown(record, Platform())[0], 0))
+        took.append(machine.now - began)
+    assert [n for n, seconds in enumerate(took) if seconds > 0.3] == [1]
+    assert visits[2:5] == [0] * 3 and min(visits[0], *visits[5:]) > 200
+
+
 def test_a_clock_that_jumps_back_does_not_prolong_the_search(submission):
     ticks = itertools.count()
     submission.time = types.SimpleNamespace(perf_counter=lambda: 100 - next(ticks))
