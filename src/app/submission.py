@@ -492,7 +492,8 @@ class Views(Torus):
     """features_window and features_view of all six snakes of many positions, with numpy: the same numbers in a fraction of the time.
 
     A set of cells is a word for each row, with a bit for each column; the rows are the first axis, snakes come before boards. No
-    snake is empty. A board's cells lie in rows of 32, in the order in which numpy packs bits.
+    snake is empty. A board's cells lie in rows of 32, in the order in which numpy packs bits. Sides are 4 to 31: in a window of a board
+    with a smaller one the own head is seen again.
     """
 
     def __init__(self, height, width):
@@ -849,8 +850,9 @@ def team_moves(board):
 
 def searched(board):
     shown = board.shown
-    if not all(shown.snakes) or None in shown.directions or shown.height * shown.width > 256 or shown.width > 31:
-        return board.moves  # no board of a game that goes on
+    sides = shown.height, shown.width
+    if not all(shown.snakes) or None in shown.directions or min(sides) < 4 or max(sides) > 31 or shown.height * shown.width > 256:
+        return board.moves  # no board of a game that goes on, or none that Views encodes
     if all(len(board.open_moves(i)) == 1 for i in range(TEAM)):
         return board.moves
     began = time.perf_counter()

@@ -1,6 +1,7 @@
 """The search of exported submissions: its rules, its encoder, what it chooses, and what happens when it fails."""
 
 import collections
+import functools
 import gzip
 import itertools
 import json
@@ -176,6 +177,42 @@ def test_beans_may_be_missing(submission):
         rows, _ = submission.Views(10, 20).features([fewer], True)
         seen = submission.Board(torus.shown(fewer), 3)
         assert np.array_equal(rows[0, 3:], np.array([submission.features_view(seen, i) for i in range(3)], dtype=np.float32))
+
+
+def scattered(submission, height, width, draw):
+    """What is shown of a board with six snakes of three cells anywhere, and five beans."""
+    board = types.SimpleNamespace(height=height, width=width, step=7, directions=[], snakes=[])
+    board.beside = functools.partial(submission.Shown.beside, board)
+    free = [(row, column) for row in range(height) for column in range(width)]
+    while len(board.snakes) < 6:
+        body, way = [draw.choice(free)], draw.choices(range(4), k=2)
+        for direction in way:
+            body.append(board.beside(body[-1], direction))
+        if len(set(body) & set(free)) == 3:
+            free = [cell for cell in free if cell not in body]
+            board.snakes.append(body)
+            board.directions.append(submission.BACK[way[0]])
+    board.beans = draw.sample(free, 5)
+    return board
+
+
+@pytest.mark.parametrize("size, searches", [((4, 8), True), ((4, 31), True), ((31, 8), True), ((16, 16), True), ((3, 20), False),
+                                            ((20, 3), False), ((32, 8), False), ((8, 32), False), ((17, 16), False)])
+def test_it_searches_on_boards_of_the_sizes_that_it_encodes(size, searches, submission):
+    draw, asked, nodes = random.Random(1), [], submission.nodes
+    submission.nodes, submission.SIMULATIONS = lambda *given: asked.append(given) or nodes(*given), 32
+    submission.time = Clock(0)
+    for _ in range(10):
+        shown_board = scattered(submission, *size, draw)
+        for first in (0, 3):
+            board = submission.Board(shown_board, first)
+            submission.team_moves(board)
+            if searches:
+                views = submission.views_of(*size)
+                rows, _ = views.features([views.position(board.shown)], True)
+                expected = np.array([submission.features_view(board, i) for i in range(3)], dtype=np.float32)
+                assert np.array_equal(rows[0, first:first + 3], expected)
+    assert bool(asked) == searches and submission.REPORTED == set()
 
 
 # What it chooses
