@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 import snake_ddp
-from snake_ddp.state import COLUMNS, MOVES, ROWS, TEAM
+from snake_ddp.state import COLUMNS, MOVES, ROWS, START_LENGTH, TEAM
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "docs" / "pictures"))
 from make_pictures import wilson  # noqa: E402
@@ -54,6 +54,7 @@ def state_of(game):
         state["cells"][cell_of(bean)] = 1
         state["beans"][k] = cell_of(bean)
     state["n_beans"], state["steps"] = len(game.beans_position), game.step_cnt
+    state["returns"] = state["lengths"].reshape(2, TEAM).sum(1) - TEAM * START_LENGTH
     return state
 
 
@@ -137,4 +138,5 @@ def main():
           f"at most {times.max():.0f}")
 
 
-main()
+if __name__ == "__main__":
+    main()

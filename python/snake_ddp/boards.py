@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import Any
 
@@ -124,7 +125,8 @@ class Boards(_core.Boards):
         """Writes into the caller's arrays from now on, such as shared memory; `observations` and the others then are views of these.
 
         Shapes   as many elements as the array has that is replaced, in any shape; C-contiguous, writable.
-        Throws   TypeError for another dtype, ValueError for another size or order, or for a read-only array.
+        Throws   TypeError for another dtype, ValueError for another size or order, for a read-only array, or for one that shares memory
+                 with another that is written.
         """
         given = {"observations": observations, "rewards": rewards, "terminated": terminated, "truncated": truncated}
         views = dict(self._written)
@@ -137,6 +139,10 @@ class Boards(_core.Boards):
             if array.size != current.size or not array.flags.c_contiguous or not array.flags.writeable:
                 raise ValueError(f"{name}: not {current.size} writable elements in C order")
             views[name] = array.reshape(current.shape)
+        written = [*views.items(), ("final_observations", self._arrays()["final_observations"])]
+        for (name, array), (other, others) in itertools.combinations(written, 2):
+            if others is not None and numpy.may_share_memory(array, others):
+                raise ValueError(f"{name} and {other}: they share memory")
         self._write_to(**views)
         self._written = views
         for name, array in views.items():

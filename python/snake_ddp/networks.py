@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pathlib
 from typing import Any
 
 import torch
@@ -189,6 +191,9 @@ class Mixer(Network):
         return (hidden * second.abs()).sum(-1) + value
 
 
+PLAYERS = (Actor, BiCNetActor, QNetwork, RecurrentQNetwork)
+
+
 def load(path: str | os.PathLike[str], head: str | None = None) -> Network:
     """The network in a file of the program: an actor, a Q-network, a critic or a mixing network of any learner.
 
@@ -202,33 +207,42 @@ def load(path: str | os.PathLike[str], head: str | None = None) -> Network:
     file = read_file(path)
     weights = {name: torch.tensor(array) for name, array in file.tensors.items()}
     record = recorded(file.record, path) if file.record else {}
-    network = like(weights, head or record.get("head") or head_of_run(path), path)
+    try:
+        network = like(weights, head or record.get("head") or head_of_run(path), path)
+        network.load_state_dict(weights)
+    except (RuntimeError, TypeError) as e:
+        raise ValueError(f"{path}: {e}") from e
     if head is not None and not isinstance(network, (Actor, BiCNetActor)):
         raise ValueError(f"head {head!r}: {path} is a {type(network).__name__}, which has no such layer")
-    network.load_state_dict(weights)
     if record:
         check_record(record, network, path)
         network.record, network.obs = record, record["obs"]
     return network
 
 
-def save(network: Actor | BiCNetActor | QNetwork, path: str | os.PathLike[str]) -> None:
-    """Writes a file that the program plays: the weights, and a record of what the network observes (`network.obs`) and of its last
-    layer. `network.record` may have more of the record's keys, such as the rewards that it was trained for; by default they are those
-    of configs/champion.json.
+def save(network: Network, path: str | os.PathLike[str]) -> None:
+    """Writes a file that the program plays: the weights, as float32, and a record of what the network observes (`network.obs`) and of
+    its last layer. `network.record` may have more of the record's keys, such as the rewards that it was trained for; by default they
+    are those of configs/champion.json. Of a compiled network it writes the one that was compiled.
 
-    Throws   OSError if the file cannot be written, ValueError if the network does not have as many features as its `obs`.
+    Throws   OSError if the file cannot be written, ValueError if the network does not have as many features as its `obs`, TypeError
+             for what plays no moves, such as a critic: for these torch.save(network.state_dict(), path).
     """
+    network = getattr(network, "_orig_mod", network)  # torch.compile's wrapper has other names
+    if not isinstance(network, PLAYERS):
+        raise TypeError(f"a {type(network).__name__}, not one of {', '.join(kind.__name__ for kind in PLAYERS)}")
     head = network.head if isinstance(network, (Actor, BiCNetActor)) else "values"
-    weights = network.state_dict()
+    weights = {name: value.detach().float().cpu() for name, value in network.state_dict().items()}
     record = {
         "format": 1, "version": "snake_ddp.networks", "learner": "", "obs": network.obs, "view_radius": 0, "tokens": "",
         "mask_fatal": False, "reward": "score", "rival_reward": 0.5, "reward_scale": 1.0, "gamma": 0.99, **network.record,
     }  # fmt: skip
     record |= {"obs": network.obs, "head": head, "hidden_size": len(next(iter(weights.values())))}
     check_record(record, network, path)
-    torch.save(weights, path)
-    add_record(path, record)
+    file = io.BytesIO()  # torch.save has exceptions of its own for a path
+    torch.save(weights, file)
+    add_record(file, record)
+    pathlib.Path(path).write_bytes(file.getvalue())
 
 
 def like(weights: dict[str, Tensor], head: str, path: str | os.PathLike[str]) -> Network:

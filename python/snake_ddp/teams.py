@@ -102,7 +102,8 @@ class Team:
         """The moves of the team, 0 (A) or 1 (B), on boards whose games are running; 0 on others. As in a match with that seed, where
         these are the games from number `first_game` on.
 
-        Shapes   states STATE [n], as `Boards.states`; returns [n, 3].
+        Shapes   states STATE [n], as `Boards.states`; returns [n, 3]. A network reads the lead from their `returns`, of which only the
+                 range is checked: on a running board a team's are its lengths minus 9.
         Throws   TypeError for another dtype, ValueError for bytes that are not a board.
         """
         if not isinstance(states, numpy.ndarray) or states.dtype.names != STATE.names:

@@ -99,9 +99,9 @@ class _Reader(pickle.Unpickler):
         return numpy.ascontiguousarray(view).reshape(shape)
 
 
-def add_record(path: str | os.PathLike[str], record: dict[str, Any]) -> None:
+def add_record(file: io.BytesIO, record: dict[str, Any]) -> None:
     """Adds snake_ddp's record to a file of torch.save that has none."""
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(file, "a", zipfile.ZIP_STORED) as archive:
         folder = archive.namelist()[0].split("/")[0]
         archive.writestr(f"{folder}/{_RECORD}", json.dumps(record))
 

@@ -157,6 +157,8 @@ std::optional<search::Training> training_for_search(const ActorFile& actor) {
   }
 }
 
+constexpr const char* kScript = "submission.py";
+
 void write_submission(const ActorFile& actor, const std::string& output) {
   refuse_memory(actor, "submission");
   if (actor.tokens)
@@ -169,11 +171,14 @@ void write_submission(const ActorFile& actor, const std::string& output) {
         fmt::format("--format submission: {} was trained with --view_radius {}; a submission sees the whole "
                     "window. eval plays it",
                     actor.path, actor.view_radius));
+  const std::string name = fs::path(actor.path).filename().string();
+  if (name == kScript)
+    throw base::UsageError(fmt::format(
+        "--actor {}: the submission's script has this name; give the actor another name", actor.path));
   std::error_code error;
   fs::create_directories(output, error);
   if (error) throw records::file_error("make the folder", output, error.value());
-  const std::string name = fs::path(actor.path).filename().string();
-  const std::string script = (fs::path(output) / "submission.py").string();
+  const std::string script = (fs::path(output) / kScript).string();
   refuse_to_replace(actor.path, script, "--output");
   std::string text(kSubmission);
   text = filled_in(std::move(text), "OUTPUT_ACTIVATION", head_of(actor).name);

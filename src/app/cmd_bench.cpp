@@ -132,10 +132,10 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   add_number(command, "ranks", line->ranks,
              "ranks in the benches allreduce, train, memory, start and reducer", 1, 256);
-  add_number(command, "rounds", line->rounds, "rounds of these five benches within --seconds; rows show medians",
-             1, 1000);
-  add_number(command, "busy", line->busy,
-             "other processes that each keep a core busy during the train bench", 0, 256);
+  add_number(command, "rounds", line->rounds,
+             "rounds of these five benches within --seconds; rows show medians", 1, 1000);
+  add_number(command, "busy", line->busy, "other processes that each keep a core busy during the train bench",
+             0, 256);
   command.add_option("--config", line->config,
                      "JSON file with the settings of their runs, and of update's learner [the reference's]");
   command.add_option("--algo", line->algo, "the update bench's learner [that of --config]");

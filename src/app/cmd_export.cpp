@@ -52,8 +52,9 @@ Action add_export(CLI::App& command) {
     if (line->actor.empty() || line->format.empty())
       throw base::UsageError("export needs --actor and --format");
     const ExportFormat& format = format_of(line->format);
-    if (line->bare && format.name != "submission")
-      throw base::UsageError(fmt::format("--bare is for --format submission, not {}", format.name));
+    if ((line->bare || line->mask_fatal) && format.name != "submission")
+      throw base::UsageError(fmt::format("{} is for --format submission, not {}",
+                                         line->bare ? "--bare" : "--mask_fatal", format.name));
     ActorFile actor = read_actor(line->actor, line->output_activation, line->mask_fatal);
     actor.bare = line->bare;
     const std::string output = line->output.empty()

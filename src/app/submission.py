@@ -78,7 +78,8 @@ class Shown:
         given = [WORDS.index(word) if word in WORDS else None for word in given] if isinstance(given, (list, tuple)) else []
         follows = last is not None and (sum(map(moved_on, self.snakes, last.snakes)) > 1 or given == last.directions)
         begins = not follows and all(len(snake) == START_LENGTH for snake in self.snakes)
-        self.step = 1 if last is None or begins else last.step + 1  # the step that comes next
+        # The step that comes next. No game is longer: then this is another one, whose start was not shown.
+        self.step = 1 if last is None or begins or last.step >= LAST_STEP else last.step + 1
         self.directions = [self.direction(snake, last.snakes[i] if follows else None, given[i] if i < len(given) else None)
                            for i, snake in enumerate(self.snakes)]
 
@@ -491,7 +492,8 @@ class Views(Torus):
     """features_window and features_view of all six snakes of many positions, with numpy: the same numbers in a fraction of the time.
 
     A set of cells is a word for each row, with a bit for each column; the rows are the first axis, snakes come before boards. No
-    snake is empty. A board's cells lie in rows of 32, in the order in which numpy packs bits.
+    snake is empty. A board's cells lie in rows of 32, in the order in which numpy packs bits. Sides are 4 to 31: in a window of a board
+    with a smaller one the own head is seen again.
     """
 
     def __init__(self, height, width):
@@ -669,7 +671,7 @@ LOSS = 1  # points, where a move's simulations are all under way
 TEMPERATURE = 0.1  # of the network's values, as a snake's first guess
 TIME = 0.25  # seconds that a search may take
 MARGIN = 1.5  # times the slowest batch so far, which the next one may take
-QUICKEST = math.inf  # seconds of a batch
+QUICKEST = math.inf  # seconds of the quickest batch of the last search that had any
 
 
 class Chance:
@@ -694,15 +696,17 @@ def bare_moves(board):
 def while_time_lasts(items, began):
     """Stops where a batch might end later than TIME after `began`, which was before the root's evaluation."""
     global QUICKEST
-    # A batch takes four times as long as the root, or a little more. If only the root was held up, earlier batches show it.
-    slowest = min(5 * (time.perf_counter() - began), 4 * QUICKEST)
+    # A batch takes four times as long as the root, or a little more. If only the root was held up, the last search's batches show it;
+    # older ones do not, as the machine may have become slower.
+    slowest, quickest = min(5 * (time.perf_counter() - began), 4 * QUICKEST), math.inf
     for item in items:
         now = time.perf_counter()
         if now - began + MARGIN * slowest > TIME:
             return
         yield item
         took = time.perf_counter() - now
-        slowest, QUICKEST = max(slowest, took), min(QUICKEST, took)
+        slowest, quickest = max(slowest, took), min(quickest, took)
+        QUICKEST = quickest
 
 
 @functools.lru_cache(maxsize=4)
@@ -846,8 +850,9 @@ def team_moves(board):
 
 def searched(board):
     shown = board.shown
-    if not all(shown.snakes) or None in shown.directions or shown.height * shown.width > 256 or shown.width > 31:
-        return board.moves  # no board of a game that goes on
+    sides = shown.height, shown.width
+    if not all(shown.snakes) or None in shown.directions or min(sides) < 4 or max(sides) > 31 or shown.height * shown.width > 256:
+        return board.moves  # no board of a game that goes on, or none that Views encodes
     if all(len(board.open_moves(i)) == 1 for i in range(TEAM)):
         return board.moves
     began = time.perf_counter()
@@ -913,8 +918,10 @@ if ACTOR is not None and LOOK_AHEAD:
         LOOKS = True
     except Exception as error:
         report("cannot look ahead: the moves are the network's own", error)
-if hasattr(gc, "freeze"):  # from Python 3.7 on
-    gc.freeze()  # a full collection would go through all that torch made at import: 100 ms in the middle of a move
+# A full collection would go through all that torch made at import: 100 ms in the middle of a move. What is frozen is never freed, so
+# only the first import in a process does it. From Python 3.7 on.
+if hasattr(gc, "freeze") and gc.get_freeze_count() == 0:
+    gc.freeze()
 
 LAST = None  # what was shown last
 

@@ -239,6 +239,8 @@ def bad_exports(folder):
         "no format": (2, ["--format"], ["--actor", actor]),
         "unknown format": (2, ["--format onnx", "submission, torchscript, safetensors"], ["--actor", actor, "--format", "onnx"]),
         "bare, but no submission": (2, ["--bare", "submission", "safetensors"], ["--actor", actor, "--format", "safetensors", "--bare"]),
+        "a mask, but no submission": (2, ["--mask_fatal", "submission, not torchscript"],
+                                      ["--actor", actor, "--format", "torchscript", "--mask_fatal", "--output", folder.parent / "a.pt"]),
         "misspelt format": (2, ["did you mean torchscript?"], ["--actor", actor, "--format", "torchscrip"]),
         "unknown head": (2, ["relu", "softmax"], ["--actor", actor, *good, "--output_activation", "relu"]),
         "folder below a file": (4, [str(folder / "file")], ["--actor", actor, *good, "--output", folder / "file" / "x"]),
@@ -248,7 +250,7 @@ def bad_exports(folder):
         "over itself": (2, [f"--output {actor}", "another name"], ["--actor", actor, "--format", "safetensors", "--output", actor]),
         "over itself, by another path": (2, ["another name"], ["--actor", actor, "--format", "torchscript", "--output",
                                                                folder.parent / folder.name / ".." / folder.name / actor.name]),
-        "an actor with the script's name": (2, ["another name"], ["--actor", saved("submission.py", network(26)), *good, "--output", folder]),
+        "an actor with the script's name": (2, ["another name"], ["--actor", saved("submission.py", network(26)), *good]),
         "read-only place": (4, ["/proc/x"], ["--actor", actor, *good, "--output", "/proc/x"]),
     }
 

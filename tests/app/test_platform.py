@@ -2,6 +2,7 @@
 network; test_search_submission.py has those that search."""
 
 import copy
+import gc
 import json
 import os
 import random
@@ -160,10 +161,10 @@ def test_a_new_game_begins_where_the_board_says_so(submission):
     platform, steps = Platform(), []
     half = [record for record in RECORDED if record["game"] == 0][:50]
     whole = [record for record in RECORDED if record["game"] == 1]
-    for record in [*half, *half[:1], *whole, *half, *half[:3]]:  # broken off; over; with the same start again
+    for record in [*half, *half[:1], *whole, *half[20:23], *half, *half[:3]]:  # broken off; over; from its middle; with the same start again
         submission.my_controller(shown(record, platform)[4], None)
         steps.append(submission.LAST.step)
-    assert steps == [*range(1, 51), 1, *range(1, 201), *range(1, 51), 1, 2, 3]
+    assert steps == [*range(1, 51), 1, *range(1, 201), 1, 2, 3, *range(1, 51), 1, 2, 3]
 
 
 def test_a_team_s_three_calls_on_a_board_share_the_work(submission):
@@ -173,6 +174,13 @@ def test_a_team_s_three_calls_on_a_board_share_the_work(submission):
         for observation in shown(record, platform):
             submission.my_controller(observation, None)
     assert asked == [3] * 2 * 10
+
+
+def test_another_import_in_the_same_process_freezes_nothing_more(folder):
+    load_submission(folder)
+    frozen = gc.get_freeze_count()
+    load_submission(folder)
+    assert 0 < gc.get_freeze_count() <= frozen
 
 
 def odd_observations():

@@ -1,6 +1,7 @@
 """The search of exported submissions: its rules, its encoder, what it chooses, and what happens when it fails."""
 
 import collections
+import functools
 import gzip
 import itertools
 import json
@@ -176,6 +177,42 @@ def test_beans_may_be_missing(submission):
         rows, _ = submission.Views(10, 20).features([fewer], True)
         seen = submission.Board(torus.shown(fewer), 3)
         assert np.array_equal(rows[0, 3:], np.array([submission.features_view(seen, i) for i in range(3)], dtype=np.float32))
+
+
+def scattered(submission, height, width, draw):
+    """What is shown of a board with six snakes of three cells anywhere, and five beans."""
+    board = types.SimpleNamespace(height=height, width=width, step=7, directions=[], snakes=[])
+    board.beside = functools.partial(submission.Shown.beside, board)
+    free = [(row, column) for row in range(height) for column in range(width)]
+    while len(board.snakes) < 6:
+        body, way = [draw.choice(free)], draw.choices(range(4), k=2)
+        for direction in way:
+            body.append(board.beside(body[-1], direction))
+        if len(set(body) & set(free)) == 3:
+            free = [cell for cell in free if cell not in body]
+            board.snakes.append(body)
+            board.directions.append(submission.BACK[way[0]])
+    board.beans = draw.sample(free, 5)
+    return board
+
+
+@pytest.mark.parametrize("size, searches", [((4, 8), True), ((4, 31), True), ((31, 8), True), ((16, 16), True), ((3, 20), False),
+                                            ((20, 3), False), ((32, 8), False), ((8, 32), False), ((17, 16), False)])
+def test_it_searches_on_boards_of_the_sizes_that_it_encodes(size, searches, submission):
+    draw, asked, nodes = random.Random(1), [], submission.nodes
+    submission.nodes, submission.SIMULATIONS = lambda *given: asked.append(given) or nodes(*given), 32
+    submission.time = Clock(0)
+    for _ in range(10):
+        shown_board = scattered(submission, *size, draw)
+        for first in (0, 3):
+            board = submission.Board(shown_board, first)
+            submission.team_moves(board)
+            if searches:
+                views = submission.views_of(*size)
+                rows, _ = views.features([views.position(board.shown)], True)
+                expected = np.array([submission.features_view(board, i) for i in range(3)], dtype=np.float32)
+                assert np.array_equal(rows[0, first:first + 3], expected)
+    assert bool(asked) == searches and submission.REPORTED == set()
 
 
 # What it chooses
@@ -424,6 +461,21 @@ def test_where_only_the_root_is_held_up_it_searches_as_long_as_earlier_batches_w
         submission.team_moves(submission.board_of(shown(record, Platform())[0], 0))
         assert machine.now - began <= 0.3
     assert [root.all_visits for root in roots[::3]] == [1025, 1 + 32 * 25]
+
+
+def test_a_machine_that_becomes_slower_delays_one_move_alone(submission):
+    machine, root_takes, visits, took = Machine(), [0.004, *[0.1] * 4, *[0.004] * 2], [], []
+    submission.time = machine
+    submission.nodes = machine.slows(submission.nodes, lambda call, boards: root_takes[len(took)] * (5 if boards > 1 else 1))
+    submission.report = lambda what, error: visits.append(0)
+    most_visited = submission.most_visited
+    submission.most_visited = lambda root, snake: snake or visits.append(root.all_visits) or most_visited(root, snake)
+    for record in RECORDED[40:47]:
+        began = machine.now
+        submission.team_moves(submission.board_of(shown(record, Platform())[0], 0))
+        took.append(machine.now - began)
+    assert [n for n, seconds in enumerate(took) if seconds > 0.3] == [1]
+    assert visits[2:5] == [0] * 3 and min(visits[0], *visits[5:]) > 200
 
 
 def test_a_clock_that_jumps_back_does_not_prolong_the_search(submission):

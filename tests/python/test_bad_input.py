@@ -174,6 +174,21 @@ def test_buffers_that_do_not_fit(batch, name, array, error, text):
     assert batch.observations is before[0] and batch.rewards is before[1]
 
 
+def test_buffers_that_overlap():
+    batch = Boards(4, autoreset="same_step")
+    flags, numbers = np.empty(6, np.bool_), np.empty(360, np.float32)
+    before = dict(batch._written)
+    for given, text in [
+        (dict(terminated=flags[:4], truncated=flags[2:]), "terminated and truncated: they share memory"),
+        (dict(terminated=batch.truncated), "terminated and truncated"),
+        (dict(observations=numbers, rewards=numbers[:12]), "observations and rewards"),
+        (dict(observations=batch.final_observations), "observations and final_observations"),
+    ]:  # fmt: skip
+        fails(lambda given=given: batch.use_buffers(**given), ValueError, text)
+        assert batch._written == before
+    batch.use_buffers(observations=batch.observations, rewards=numbers[:12], terminated=batch.terminated)
+
+
 # ---- pickles -------------------------------------------------------------------------------------------------------
 
 def altered(batch, **changes):

@@ -205,8 +205,10 @@ def test_wrong_files_are_rejected_with_the_reason(tmp_path, short_runs):
         networks.Actor(30, head="relu")
     weights = networks.QNetwork(30, 8).state_dict()
     del weights["norm_1.bias"]
-    with pytest.raises(RuntimeError, match="norm_1.bias"):
+    with pytest.raises(ValueError, match=r"weights.pth.*(\n.*)*norm_1.bias"):
         loaded(tmp_path, weights)
+    with pytest.raises(ValueError, match="weights.pth"):
+        loaded(tmp_path, {"mixer.hyper.weight": torch.tensor(1.0)})
     honest = max(short_runs("dqn", "--layer_norm").glob("actor_*.pth"))
     changed = tmp_path / "changed.pth"
 
@@ -264,6 +266,28 @@ def test_a_saved_network_keeps_what_it_observes_and_its_last_layer(tmp_path):
     with pytest.raises(ValueError, match="observation '30', but its weights are of a QNetwork for 309 features"):
         networks.save(made, tmp_path / "never.pth")
     assert not (tmp_path / "never.pth").exists()
+
+
+def test_what_is_saved_is_what_the_program_plays(tmp_path):
+    path = tmp_path / "saved.pth"
+    q, recurrent = randomised(networks.QNetwork(309, 16)), randomised(networks.RecurrentQNetwork(30, 16))
+    for network in (q, recurrent, torch.compile(q), copy.deepcopy(q).bfloat16(), copy.deepcopy(q).double()):
+        networks.save(network, path)
+        again, original = networks.load(path), getattr(network, "_orig_mod", network)
+        assert type(again) is type(original)
+        assert all(value.dtype == torch.float32 and torch.equal(value, original.state_dict()[name].float())
+                   for name, value in again.state_dict().items())  # fmt: skip
+        played = call("eval", "--team_a", path, "--team_b", "level0", "--games", 4, "--json")
+        assert played.returncode == 0, played.stderr
+    for network in (networks.Critic(30), networks.BiCNetCritic(30), networks.Mixer(30), torch.nn.Linear(30, 4)):
+        with pytest.raises(TypeError, match=rf"a {type(network).__name__}, not one of Actor, BiCNetActor, QNetwork, RecurrentQNetwork"):
+            networks.save(network, tmp_path / "never.pth")
+    for folder in (tmp_path / "none" / "q.pth", tmp_path):
+        with pytest.raises(OSError, match=str(folder)):
+            networks.save(q, folder)
+    assert [file.name for file in tmp_path.iterdir()] == ["saved.pth"]
+    # mypy --strict with torch's types takes half a minute.
+    assert networks.save.__annotations__["network"] == networks.load.__annotations__["return"]
 
 
 def test_moves_of_a_turned_view_are_known_from_it():

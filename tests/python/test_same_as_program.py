@@ -1,10 +1,11 @@
 """The same as the C++ program, and as the game's reference: recorded boards, recorded games, matches, starts."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import CHAMPION, DATA, batch_of, fill, recorded
+from conftest import CHAMPION, DATA, ROOT, batch_of, fill, recorded
 from processes import call, only_json
 
 import snake_ddp
@@ -21,7 +22,7 @@ class Recorded:
         for line in recorded("games.jsonl.gz"):
             games.append([line]) if "game" in line else games[-1].append(line)
         self.boards = []  # by game: a STATE array with its start and all that follow
-        actions, rewards, certain = [], [], []
+        actions, rewards, certain, self.bodies = [], [], [], []
         for start, *steps in games:
             boards = np.zeros(len(steps) + 1, STATE)
             returns = np.zeros(2, int)
@@ -31,6 +32,7 @@ class Recorded:
             self.boards.append(boards)
             actions += [step["actions"] for step in steps]
             rewards += [step["reward"] for step in steps]
+            self.bodies += [moment["snakes"] for moment in [start, *steps[:-1]]]
             # No reversal was replaced, no bean was added.
             certain += [step["actions"] == step["turned"] and step["beans"] == last["beans"] for last, step in zip([start, *steps], steps)]
         self.before = np.concatenate([boards[:-1] for boards in self.boards]).astype(STATE)
@@ -86,6 +88,21 @@ def test_opponents_play_recorded_boards_as_the_reference_did(games, name):
     boards, wanted = games.with_key(name)
     running = ~boards["is_done"]  # on the others no mover is asked
     assert running.sum() > 600 and np.array_equal(Team(name).moves_on(boards[running], side=1), wanted[running])
+
+
+def test_the_platform_s_boards_are_read_whole(games, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    from platform_games import state_of
+
+    boards = games.before[::7]
+    for state, body in zip(boards, games.bodies[::7]):
+        players = [SimpleNamespace(segments=[divmod(cell, 20) for cell in cells], direction=d) for cells, d in zip(body, state["directions"])]
+        beans = [divmod(int(cell), 20) for cell in state["beans"][: state["n_beans"]]]
+        words = {0: "up", 1: "down", 2: "left", 3: "right"}
+        game = SimpleNamespace(players=players, beans_position=beans, step_cnt=state["steps"], actions_name=words)
+        read = state_of(game)
+        assert all(np.array_equal(read[field], state[field]) for field in STATE.names)
+    assert len(boards) > 500 and boards["returns"].any()
 
 
 # ---- the program ---------------------------------------------------------------------------------------------------
