@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import snake_ddp
 from processes import SOURCE, call, only_json
 
 torch.set_num_threads(1)
@@ -55,6 +56,18 @@ def test_torchrl_trains():
 def test_a_small_network_learns_from_the_champion():
     student, agreed = example("distil").distil(SOURCE / "models" / "champion.pth", steps=150, snakes=96, report=quiet)
     assert student.features == 309 and agreed > 0.6, "guessing among two or three open moves gives less than half"
+
+
+def test_values_of_boards_become_those_of_games_with_a_search(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(SOURCE / "examples")  # for its processes, too
+    expert_iteration = importlib.import_module("expert_iteration")
+    expert = tmp_path / "expert.pth"
+    results = expert_iteration.improve(
+        SOURCE / "models" / "searcher.pth", expert, "look1", rounds=1, games=96, processes=1, report=quiet
+    )
+    [((explained, foreseen), (explained_now, foreseen_now))] = results
+    assert explained_now > explained and foreseen_now > foreseen - 0.1
+    assert snake_ddp.evaluate(f"{expert}:look1", "level2", games=20, seed=1).wins > 10
 
 
 def test_the_careful_team_wins():
