@@ -164,6 +164,8 @@ USAGE = {
     "encodings without games": (["verify-trace", "--encodings", str(ENCODINGS)], ["--traces"]),
     "unknown bench": (["bench", "speed"], ["speed", "game"]),
     "bench of no time": (["bench", "game", "--seconds", "0"], ["seconds"]),
+    "bench of no number of seconds": (["bench", "game", "--seconds", "+nan"], ["--seconds", "+nan is not a number"]),
+    "bench without an end": (["bench", "game", "--seconds", "inf"], ["--seconds", "inf not in range"]),
 }
 
 

@@ -79,6 +79,8 @@ TESTS = [
           ("an empty pipe is taken for an error", "read_file", "errno == EAGAIN", "false")),
     catch("test_files", "a check whether a file could be written leaves nothing behind",
           ("a check leaves its file", "check_writable", "::unlink(temporary.c_str());", "")),
+    pytest("app/test_usage.py::test_wrong_use_is_reported[bench of no number of seconds]",
+           ("NaN is in each range", "add_number", "std::isnan(std::strtod(text.c_str(), nullptr))", "false")),
     pytest("app/test_usage.py::test_a_page_does_not_replace_its_game",
            ("a page replaces its game", "refuse_to_replace", "std::filesystem::equivalent(input, output, error)", "false")),
     pytest("pretrain/test_pretrain.py::test_a_stage_continues_only_what_it_began",
