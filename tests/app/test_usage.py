@@ -182,6 +182,8 @@ CONFIGS = {
     "wrong type, a list": ('{"reward": ["score"]}', ['"reward"', "is not a string"]),
     "out of range": ('{"tau": 2}', ["--tau 2", "out of range", "from 0 to 1"]),
     "unknown choice": ('{"obs": 27}', ["--obs 27", "26, 30"]),
+    "a key twice": ('{"tau": 0.01, "run": {"id": 1, "id": 2}, "seed": 1, "tau": 0.02}', ['key "tau" is there twice']),
+    "a key in both spellings": ('{"a_lr": 0.1, "a-lr": 0.2}', ['key "a-lr" is there twice']),
     "no object": ("[1]", ["one JSON object"]),
     "broken": ('{"tau": 0.01,, }', ["not valid JSON at byte"]),
     "empty": ("", ["not valid JSON"]),
