@@ -166,6 +166,7 @@ USAGE = {
     "bench of no time": (["bench", "game", "--seconds", "0"], ["seconds"]),
     "bench of no number of seconds": (["bench", "game", "--seconds", "+nan"], ["--seconds", "+nan is not a number"]),
     "bench without an end": (["bench", "game", "--seconds", "inf"], ["--seconds", "inf not in range"]),
+    "a variable that is empty": (["--resume", "", "--check_settings"], ['--resume ""', "auto, never or a folder"]),
 }
 
 
