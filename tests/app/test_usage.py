@@ -695,6 +695,9 @@ def test_a_ladder_is_printed_as_a_table():
     assert first.startswith("level2 ") and second.startswith("random ") and second.split()[1:3] == ["0", "anchor"]
     assert int(first.split()[1]) > 0
     assert last.startswith("30 games of each pair, random is 0")
+    # This random team has won as often as it lost: its rating is 0 up to rounding, from below.
+    lines = call("eval", "--ladder", "random", "level0", "level2", "--games", "2", "--seed", "7").stdout.splitlines()
+    assert lines[2].split()[:2] == ["random", "0"]
 
 
 def test_a_board_can_be_shown():
