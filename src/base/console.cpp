@@ -213,8 +213,8 @@ void tell_error(std::string_view line) noexcept {
     errors.line(line);
     if (!given_up && !errors.drain(Deadline::in(kErrorPatience))) given_up = true;
   } catch (const std::exception&) {  // no thread: a write that may block is better than a lost message
-    write_all(STDERR_FILENO, line);
-    write_all(STDERR_FILENO, "\n");
+    write_all(STDERR_FILENO, line, kErrorPatience);
+    write_all(STDERR_FILENO, "\n", kErrorPatience);
   }
 }
 
