@@ -18,8 +18,14 @@ stop() {
 trap stop TERM INT HUP USR1
 [ -w "$runs_dir" ] || { echo "RUNS_DIR=$runs_dir is not a folder that user $(id -u) may write to" >&2; exit 4; }
 
+case " $* " in
+  *" --runs_dir"[\ =]* | *" --runs-dir"[\ =]*)
+    echo "--runs_dir: set RUNS_DIR instead, where this script looks for the marker of a stop" >&2
+    exit 2
+    ;;
+esac
 # Report wrong flags once, not once per rank.
-./snake_ddp train --check_settings "$@" || exit
+./snake_ddp train --check_settings --runs_dir "$runs_dir" "$@" || exit
 
 # Like --standalone, but without resolving "localhost", which fails on minimal systems.
 alone=()

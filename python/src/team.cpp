@@ -109,7 +109,7 @@ void act_in_blocks(play::Mover& mover, std::span<const game::State> boards,
   for (std::size_t b = 0; b < boards.size(); b += play::kBlock) {
     const std::size_t count = std::min<std::size_t>(play::kBlock, boards.size() - b);
     mover.act(boards.subspan(b, count), sides.subspan(b, count), first_game + static_cast<std::int64_t>(b),
-              actions.subspan(b, count));
+              actions.subspan(b, count), {});
   }
 }
 

@@ -139,8 +139,8 @@ Tally play(const PlayLine& line, const Team& a, const Team& b, std::uint64_t see
     if (paused || changed) continue;
     game::Actions actions{};
     const std::uint8_t sides[] = {0, 1};
-    mover_a->act({&game.state, 1}, {&sides[0], 1}, 0, {&actions, 1});
-    mover_b->act({&game.state, 1}, {&sides[1], 1}, 0, {&actions, 1});
+    mover_a->act({&game.state, 1}, {&sides[0], 1}, 0, {&actions, 1}, {});
+    mover_b->act({&game.state, 1}, {&sides[1], 1}, 0, {&actions, 1}, {});
     actions.of[you] = steering.next(game.state.direction(you));
     const game::StepResult result = game::advance(game.state, actions, {seed, 0});
     records::add_step(game.record, actions, result, game.state);

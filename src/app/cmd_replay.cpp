@@ -25,8 +25,16 @@ struct ReplayLine {
   std::string judge = std::string(kChampion) + ":puct200";
 };
 
+Team judge_of(const ReplayLine& line) {
+  try {
+    return team_from_spec(line.judge);
+  } catch (const base::Error& e) {
+    throw base::Error(e.exit_code(), fmt::format("--judge {}: {}", line.judge, e.what()));
+  }
+}
+
 std::vector<search::Loss> blunders_of(const ReplayLine& line, const records::RecordedGame& game) {
-  const Team judge = team_from_spec(line.judge);
+  const Team judge = judge_of(line);
   const search::Player* player = judge.player.search.get();
   if (player == nullptr || player->spec.kind != search::Spec::Kind::kPuct || player->spec.count == 0) {
     throw base::UsageError(

@@ -157,6 +157,9 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
       set_from_run(fields, settings, passed_over);
       given = read_settings();
     }
+    if (std::count(line->given.begin(), line->given.end(),
+                   std::pair<std::string, std::string>("resume", "")) > 0)
+      throw base::UsageError("--resume \"\": give auto, never or a folder; an empty variable in a script?");
     check_own_ranks(line->ranks);
     const std::vector<std::string> warnings = train::check_given(line->options, given);
     train::check_together(line->options);

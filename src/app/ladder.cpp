@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -122,6 +123,9 @@ ordered_json json_of(const LadderOptions& options, const std::vector<Standing>& 
           {"steps_per_second", steps_per_second}};
 }
 
+// Not "-0".
+double rounded(double elo) { return std::nearbyint(elo) + 0.0; }
+
 void print_table(const LadderOptions& options, const std::vector<Standing>& table, double steps_per_second) {
   std::size_t width = 4;
   for (const std::string& team : options.teams) width = std::max(width, team.size());
@@ -130,10 +134,10 @@ void print_table(const LadderOptions& options, const std::vector<Standing>& tabl
   for (const Standing& s : table) {
     const bool fixed = options.teams[s.team] == options.anchor;
     const std::string interval =
-        fixed ? "anchor" : fmt::format("{:.0f} to {:.0f}", s.rating.low, s.rating.high);
+        fixed ? "anchor" : fmt::format("{:.0f} to {:.0f}", rounded(s.rating.low), rounded(s.rating.high));
     base::print_result(fmt::format("{:<{}}  {:>6.0f}  {:>16}  {:>5.1f} %  {:>6}  {:>6}  {:>6}  {:>13}\n",
-                                   options.teams[s.team], width, s.rating.elo, interval, 100 * s.point_rate(),
-                                   s.sum.wins, s.sum.draws, s.sum.losses,
+                                   options.teams[s.team], width, rounded(s.rating.elo), interval,
+                                   100 * s.point_rate(), s.sum.wins, s.sum.draws, s.sum.losses,
                                    fmt::format("{:.2f} : {:.2f}", s.sum.mean_a(), s.sum.mean_b())));
   }
   base::print_result(fmt::format("{} games of each pair, {} is 0, {:.0f} steps/s\n", options.games,

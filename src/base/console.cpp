@@ -49,8 +49,9 @@ Abilities abilities() {
 void hold_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(descriptor, F_GETFD) >= 0) continue;
-    // The lowest free number is this one. A root without /dev has at least itself.
-    if (::open("/dev/null", O_RDWR) < 0) ::open("/", O_PATH | O_DIRECTORY);
+    // The lowest free number is this one. A root without /dev has at least itself. Not for writing: a result that is
+    // lost is an error.
+    if (::open("/dev/null", O_RDONLY) < 0) ::open("/", O_PATH | O_DIRECTORY);
   }
   std::signal(SIGPIPE, SIG_IGN);
 }
@@ -212,8 +213,8 @@ void tell_error(std::string_view line) noexcept {
     errors.line(line);
     if (!given_up && !errors.drain(Deadline::in(kErrorPatience))) given_up = true;
   } catch (const std::exception&) {  // no thread: a write that may block is better than a lost message
-    write_all(STDERR_FILENO, line);
-    write_all(STDERR_FILENO, "\n");
+    write_all(STDERR_FILENO, line, kErrorPatience);
+    write_all(STDERR_FILENO, "\n", kErrorPatience);
   }
 }
 

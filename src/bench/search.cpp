@@ -108,7 +108,7 @@ std::vector<Row> measure_search(double seconds) {
     const auto mover = search::mover(std::make_shared<const search::Player>(player), bench.sight)(1);
     std::size_t evaluated = 0;
     const double moves =
-        static_cast<double>(block.size()) * fastest(part, [&] { mover->act(block, team, 0, actions); });
+        static_cast<double>(block.size()) * fastest(part, [&] { mover->act(block, team, 0, actions, {}); });
     // What the search of one block evaluates, both teams of each board.
     const search::Evaluate counting = [&](std::span<const game::State> b, std::span<search::Leaf> l) {
       evaluated += 2 * b.size();

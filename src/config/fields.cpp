@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
@@ -80,16 +81,22 @@ std::string shown(const nlohmann::json& value) {
   return text.size() <= kEnough ? text : text.substr(0, kEnough) + "...";
 }
 
-// Settings are one object of plain values. The library prints nested ones by recursion: a file of brackets alone
-// would overflow the stack.
-bool is_flat(int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-  if (depth > kMostDepth) throw UsageError("nested too deeply for settings");
-  return true;
-}
-
 std::string with_underscores(std::string name) {
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
+}
+
+// Settings are one object of plain values. The library prints nested ones by recursion: a file of brackets alone
+// would overflow the stack. Of two values with one key it would keep the last.
+nlohmann::json::parser_callback_t only_settings() {
+  return [seen = std::set<std::string>()](int depth, nlohmann::json::parse_event_t event,
+                                          nlohmann::json& parsed) mutable {
+    if (depth > kMostDepth) throw UsageError("nested too deeply for settings");
+    if (depth == 1 && event == nlohmann::json::parse_event_t::key &&
+        !seen.insert(with_underscores(parsed.get<std::string>())).second)
+      throw UsageError(fmt::format("key {} is there twice", shown(parsed)));
+    return true;
+  };
 }
 
 void set_one_from_json(const Field& f, const nlohmann::json& value, const std::string& where) {
@@ -228,7 +235,7 @@ std::vector<std::string> set_from_json_text(const Fields& fields, std::string_vi
                                             const std::vector<std::string>& passed_over) {
   nlohmann::json object;
   try {
-    object = nlohmann::json::parse(text, is_flat, true, true);
+    object = nlohmann::json::parse(text, only_settings(), true, true);
   } catch (const nlohmann::json::parse_error& e) {
     throw UsageError(fmt::format("{}: not valid JSON at byte {}: {:.300}", where, e.byte, e.what()));
   } catch (const nlohmann::json::exception& e) {  // a number too large for a double

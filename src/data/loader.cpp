@@ -74,10 +74,17 @@ Loader::Loader(const BoardSet& set, std::int64_t count,
                std::function<std::vector<std::int64_t>(std::int64_t)> rows, SampleOptions sample,
                LoaderOptions options)
     : set_(set), count_(count), rows_(std::move(rows)), sample_(sample), options_(options) {
-  for (int t = 0; t < options_.threads; ++t) threads_.emplace_back([this] { work(); });
+  try {
+    for (int t = 0; t < options_.threads; ++t) threads_.emplace_back([this] { work(); });
+  } catch (...) {  // there is no room for another thread; those before it wait
+    stop();
+    throw;
+  }
 }
 
-Loader::~Loader() {
+Loader::~Loader() { stop(); }
+
+void Loader::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

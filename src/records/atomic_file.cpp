@@ -90,6 +90,13 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
   if (error != 0) throw file_error("sync the folder of", path, error);
 }
 
+void check_writable(const std::string& path) {
+  const std::string temporary = temporary_beside(file_behind(path));
+  const int error = write_and_sync(temporary, "");
+  ::unlink(temporary.c_str());
+  if (error != 0) throw file_error("write", path, error);
+}
+
 void write_json(const std::string& path, const nlohmann::ordered_json& value) {
   write_file_atomically(path, value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }

@@ -92,7 +92,7 @@ class FoeModel {
                    [](unsigned t) { return static_cast<std::uint8_t>(1 - t); });
     FoeSamples samples;
     for (const auto& mover : movers_)
-      mover->act(boards, other, first_game, samples.emplace_back(boards.size()));
+      mover->act(boards, other, first_game, samples.emplace_back(boards.size()), {});
     return samples;
   }
 

@@ -229,6 +229,11 @@ def test_wrong_use_is_reported(games, line, words):
         assert word in done.stderr
 
 
+def test_a_judge_that_is_not_here_is_named(games, tmp_path):
+    done = call("replay", games[0] / "game_0.json", "--blunders", cwd=tmp_path)
+    assert done.returncode == 4 and "--judge models/champion.pth:puct200: cannot read" in done.stderr, done.stderr
+
+
 def test_wrong_files_are_reported_with_the_place(games, log, tmp_path):
     whole = (games[0] / "game_0.json").read_text()
     other_board = log | {"board_height": 6, "board_width": 8}

@@ -164,6 +164,9 @@ USAGE = {
     "encodings without games": (["verify-trace", "--encodings", str(ENCODINGS)], ["--traces"]),
     "unknown bench": (["bench", "speed"], ["speed", "game"]),
     "bench of no time": (["bench", "game", "--seconds", "0"], ["seconds"]),
+    "bench of no number of seconds": (["bench", "game", "--seconds", "+nan"], ["--seconds", "+nan is not a number"]),
+    "bench without an end": (["bench", "game", "--seconds", "inf"], ["--seconds", "inf not in range"]),
+    "a variable that is empty": (["--resume", "", "--check_settings"], ['--resume ""', "auto, never or a folder"]),
 }
 
 
@@ -180,6 +183,8 @@ CONFIGS = {
     "wrong type, a list": ('{"reward": ["score"]}', ['"reward"', "is not a string"]),
     "out of range": ('{"tau": 2}', ["--tau 2", "out of range", "from 0 to 1"]),
     "unknown choice": ('{"obs": 27}', ["--obs 27", "26, 30"]),
+    "a key twice": ('{"tau": 0.01, "run": {"id": 1, "id": 2}, "seed": 1, "tau": 0.02}', ['key "tau" is there twice']),
+    "a key in both spellings": ('{"a_lr": 0.1, "a-lr": 0.2}', ['key "a-lr" is there twice']),
     "no object": ("[1]", ["one JSON object"]),
     "broken": ('{"tau": 0.01,, }', ["not valid JSON at byte"]),
     "empty": ("", ["not valid JSON"]),
@@ -690,6 +695,9 @@ def test_a_ladder_is_printed_as_a_table():
     assert first.startswith("level2 ") and second.startswith("random ") and second.split()[1:3] == ["0", "anchor"]
     assert int(first.split()[1]) > 0
     assert last.startswith("30 games of each pair, random is 0")
+    # This random team has won as often as it lost: its rating is 0 up to rounding, from below.
+    lines = call("eval", "--ladder", "random", "level0", "level2", "--games", "2", "--seed", "7").stdout.splitlines()
+    assert lines[2].split()[:2] == ["random", "0"]
 
 
 def test_a_board_can_be_shown():

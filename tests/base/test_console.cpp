@@ -4,6 +4,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "snake_ddp/base/console.hpp"
+#include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/text.hpp"
 
 namespace {
@@ -94,6 +96,13 @@ TEST_CASE("a descriptor that cannot be written is no error, and one that can be 
   CHECK(pipe.rest_of_lines() == std::vector<std::string>{"3 console lines were dropped", "four"});
   close(place);
   close(full);
+}
+
+TEST_CASE("a write to a pipe that nobody reads ends", "[unit]") {
+  const Pipe pipe;
+  REQUIRE(fcntl(pipe.ends[1], F_SETFL, O_NONBLOCK) == 0);
+  CHECK(base::write_all(pipe.ends[1], std::string(4096, 'x'), 20ms) == 0);
+  CHECK(base::write_all(pipe.ends[1], "x", 20ms) == ETIMEDOUT);
 }
 
 TEST_CASE("text is UTF-8, or its other bytes are shown as numbers", "[unit]") {

@@ -82,6 +82,14 @@ TEST_CASE("a missing folder, a file for a folder, and a folder for a file are re
   CHECK(folder.entries() == 2);
 }
 
+TEST_CASE("a check whether a file could be written leaves nothing behind", "[unit]") {
+  const TemporaryFolder folder;
+  records::check_writable(folder / "x");
+  CHECK(folder.entries() == 0);
+  CHECK_THAT(file_error_of([&] { records::check_writable(folder / "none/x"); }), Contains("No such file"));
+  CHECK_THAT(file_error_of([&] { records::check_writable(folder.path()); }), Contains("Is a directory"));
+}
+
 TEST_CASE("a link stays a link, and the file behind it is written", "[unit]") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "d");

@@ -132,6 +132,15 @@ def test_a_signal_while_torchrun_starts_begins_nothing(set_up, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("name", ["torchrun.sbatch", "container.sh"])
+@pytest.mark.parametrize("flag", [["--runs_dir", "x"], ["--runs-dir=x"]])
+def test_a_script_that_looks_for_runs_has_them_in_its_own_folder(tmp_path, name, flag):
+    slurm = {"SLURM_JOB_ID": 7, "SLURM_JOB_NODELIST": "here", "SNAKE_DDP": "/bin/false", "TORCHRUN": "/bin/false"}
+    done = subprocess.run(["bash", SOURCE / "launch" / name, "--seed", "x", *flag], capture_output=True, text=True, timeout=PATIENCE_S,
+                          env=clean_environment(RUNS_DIR=tmp_path, **slurm))
+    assert done.returncode == 2 and "--runs_dir: set RUNS_DIR instead" in done.stderr, done
+
+
 # Set-up, with faked tools
 
 

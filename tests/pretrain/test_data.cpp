@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <pthread.h>
 
 #include <catch2/catch.hpp>
 #include <cstdio>
@@ -6,6 +7,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "snake_ddp/base/error.hpp"
@@ -218,6 +220,22 @@ TEST_CASE("an exception in a loader's thread is rethrown by next, and a loader m
   CHECK_THROWS_AS((loader.next(), loader.next()), sd::base::FileError);
   Loader left(set, 1000, [](std::int64_t) { return std::vector<std::int64_t>{0}; }, {}, {2, 2, false});
   left.next();
+}
+
+TEST_CASE("a loader that cannot start all of its threads throws", "[unit]") {
+  const Folder folder;
+  write_set(folder / "a.boards", 2, 9);
+  const BoardSet set(folder / "a.boards");
+  pthread_attr_t before, vast;
+  for (pthread_attr_t* attributes : {&before, &vast}) REQUIRE(pthread_getattr_default_np(attributes) == 0);
+  REQUIRE(pthread_attr_setstacksize(&vast, std::size_t{1} << 46U) == 0);
+  // The first thread leaves no room for the stacks of later ones.
+  const auto rows = [&](std::int64_t) {
+    pthread_setattr_default_np(&vast);
+    return std::vector<std::int64_t>{0};
+  };
+  CHECK_THROWS_AS(Loader(set, 9, rows, {}, {100'000, 1, false}), std::system_error);
+  REQUIRE(pthread_setattr_default_np(&before) == 0);
 }
 
 TEST_CASE("masks have their share of the snakes, and with a view those that it does not show", "[unit]") {

@@ -90,7 +90,7 @@ TEST_CASE("a network's own moves are what a best response to it expects", "[prop
     std::vector<game::Actions> actions(boards.size(), game::Actions{}), foes = actions;
     std::vector<play::Reasons> reasons(boards.size());
     against(bare)(3)->act(boards, teams, 0, actions, reasons);
-    bare(8)->act(boards, others, 0, foes);
+    bare(8)->act(boards, others, 0, foes, {});
     int seen = 0;
     for (std::size_t k = 0; k < boards.size(); ++k) {
       if (reasons[k].line.empty()) continue;

@@ -67,14 +67,14 @@ TEST_CASE("searching games are the same again, however many boards are side by s
   const std::vector<std::uint8_t> team(boards.size(), 1);
   const auto moves = [&](std::uint64_t seed) {
     std::vector<game::Actions> all(boards.size(), game::Actions{});
-    mover(seed)->act(boards, team, 40, all);
+    mover(seed)->act(boards, team, 40, all, {});
     return all;
   };
   const std::vector<game::Actions> together = moves(5);
   CHECK(same(moves(5), together));
   std::vector<game::Actions> alone(boards.size(), game::Actions{});
   for (std::size_t k = 0; k < boards.size(); ++k)
-    mover(5)->act({&boards[k], 1}, {&team[k], 1}, 40 + static_cast<std::int64_t>(k), {&alone[k], 1});
+    mover(5)->act({&boards[k], 1}, {&team[k], 1}, 40 + static_cast<std::int64_t>(k), {&alone[k], 1}, {});
   CHECK(same(alone, together));
   bool differ = false;
   for (std::uint64_t seed = 6; seed < 12; ++seed) differ = differ || !same(moves(seed), together);

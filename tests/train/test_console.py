@@ -124,6 +124,9 @@ def test_a_result_that_has_no_room_is_reported(tmp_path):
         done = subprocess.run([BINARY, "info", "--json"], env=clean_environment(), stdout=full, stderr=subprocess.PIPE, text=True,
                               timeout=PATIENCE_S)
         assert done.returncode == 4 and "stdout: No space left on device" in done.stderr
+        done = subprocess.run([BINARY, "info", "--json"], env=clean_environment(), preexec_fn=closing(1), stderr=subprocess.PIPE,
+                              text=True, timeout=PATIENCE_S)
+        assert done.returncode == 4 and "stdout: Bad file descriptor" in done.stderr
         # Of a run it is the console, and no more.
         assert popen(flags(RUN | {"runs_dir": tmp_path}), stdout=full).wait(PATIENCE_S) == 0
     assert "Training completed!" in log_of(tmp_path)

@@ -53,7 +53,7 @@ TEST_CASE("a team from a file makes the moves in training that it makes in eval"
     if (actions != nullptr && e.opponent.is_frozen()) {
       const std::uint8_t team = 1;
       game::Actions expected{};
-      mover->act({&before, 1}, {&team, 1}, 0, {&expected, 1});
+      mover->act({&before, 1}, {&team, 1}, 0, {&expected, 1}, {});
       same = same && std::equal(expected.of + 3, expected.of + 6, actions->of + 3);
       ++seen;
     }

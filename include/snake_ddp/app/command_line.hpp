@@ -2,7 +2,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -34,6 +36,9 @@ void add_number(CLI::App& command, const std::string& name, Number& value, const
                 std::type_identity_t<Number> least, std::type_identity_t<Number> most) {
   command.add_option(both_spellings(name), value, help)
       ->check(CLI::Range(least, most))
+      ->check([](const std::string& text) {  // NaN is neither below nor above a range
+        return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is not a number" : std::string();
+      })
       ->capture_default_str();
 }
 

@@ -10,9 +10,9 @@
 
 namespace snake_ddp::base {
 
-/// Opens descriptors 0, 1 and 2 on /dev/null if they are closed: without this, the next file opened would
-/// get one of these numbers and receive everything that is printed. Afterwards, writing to a pipe without a
-/// reader is an error and does not kill the process.
+/// Opens descriptors 0, 1 and 2 on /dev/null, for reading, if they are closed: without this, the next file opened would
+/// get one of these numbers and receive everything that is printed. Afterwards, writing to one of these or to a pipe
+/// without a reader is an error and does not kill the process.
 void hold_standard_descriptors();
 
 /// What a terminal can show, from this process's environment: NO_COLOR, TERM, and the locale's variables.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <string_view>
 #include <utility>
 
@@ -34,8 +35,10 @@ class Descriptor {
   int fd_;
 };
 
+/// Writes everything. A non-blocking pipe or terminal may keep it waiting for `patience`, then it returns ETIMEDOUT.
 /// Returns 0 or an errno value; in that case a part may have been written.
-inline int write_all(int fd, std::string_view bytes) {
+inline int write_all(int fd, std::string_view bytes,
+                     std::chrono::milliseconds patience = std::chrono::hours(1)) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
     if (n > 0) {
@@ -44,7 +47,7 @@ inline int write_all(int fd, std::string_view bytes) {
       return EIO;
     } else if (errno == EAGAIN) {  // another process that shares the descriptor made it non-blocking
       pollfd ready{fd, POLLOUT, 0};
-      ::poll(&ready, 1, -1);
+      if (::poll(&ready, 1, static_cast<int>(patience.count())) == 0) return ETIMEDOUT;
     } else if (errno != EINTR) {
       return errno;
     }

@@ -61,6 +61,7 @@ class Loader {
 
  private:
   void work();
+  void stop();
   const BoardSet& set_;
   const std::int64_t count_;
   const std::function<std::vector<std::int64_t>(std::int64_t)> rows_;

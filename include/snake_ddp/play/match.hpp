@@ -23,8 +23,7 @@ class Mover {
   /// Shapes  boards, team, actions [K], reasons [K] or empty; board k is that of game `first_game` + k. The same boards come
   ///         with each step of their games, so a mover may keep memory by place.
   virtual void act(std::span<const game::State> boards, std::span<const std::uint8_t> team,
-                   std::int64_t first_game, std::span<game::Actions> actions,
-                   std::span<Reasons> reasons = {}) = 0;
+                   std::int64_t first_game, std::span<game::Actions> actions, std::span<Reasons> reasons) = 0;
 };
 
 /// Makes a mover for games from their start on; `seed` is the match's.

@@ -13,6 +13,10 @@ namespace snake_ddp::records {
 /// Throws      FileError, with advice for a full disk, a read-only or a missing folder.
 void write_file_atomically(const std::string& path, std::string_view bytes);
 
+/// Whether write_file_atomically could write a file there, before the work that it is for. Changes no file.
+/// Throws  what that would throw.
+void check_writable(const std::string& path);
+
 /// Indented JSON with a final line break, written by write_file_atomically. Bytes that are not UTF-8 become U+FFFD.
 void write_json(const std::string& path, const nlohmann::ordered_json& value);
 
