@@ -20,6 +20,7 @@ from snake_ddp import Boards, Team, networks, turned_moves
 
 TEAM = 3
 BATCH = 32  # games that are played side by side
+ROWS = 512  # boards in an optimizer step
 KEPT = 2  # one board in so many is learned from
 TEMPERATURE = 0.1  # of the search's first guess
 MOVES_WEIGHT = 0.1  # of the moves' loss
@@ -48,7 +49,7 @@ def play(job):
     worth, rest = [], np.zeros(BATCH)
     for lead in reversed(leads):
         rest = lead + gamma * rest
-        worth.append(rest)
+        worth.append(rest.astype(np.float32))
     arrays = seen, may, made, worth[::-1][::KEPT]
     return [np.concatenate(array) for array in arrays]
 
@@ -61,15 +62,15 @@ def read(network, point, batch):
     return (best[:, :TEAM] - best[:, TEAM:]).mean(1) / point, torch.log_softmax(values / TEMPERATURE, -1)
 
 
-def batches(data, order, size=512):
-    return ([array[rows] for array in data] for rows in order.split(size))
+def batches(data, order):
+    return ([array[rows] for array in data] for rows in order.split(ROWS))
 
 
 def fit(network, point, data, epochs, rate, report):
     """Adam on (value - what followed)^2, in multiples of its variance, plus the cross-entropy of the moves that were played."""
     variance = data[3].var()
     optimizer = torch.optim.Adam(network.parameters(), rate)
-    steps = epochs * len(data[3]) / 512
+    steps = epochs * len(data[3]) / ROWS
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
     for epoch in range(epochs):
         total = 0.0
@@ -106,8 +107,6 @@ def improve(start, save, search="puct64", rounds=3, games=1280, processes=2, epo
         jobs = [(f"{save if number else start}:{search}", record["gamma"], (seed * 1000 + number) * 1000 + k) for k in range(games // BATCH)]
         with multiprocessing.get_context("spawn").Pool(processes) as pool:
             played = [[torch.from_numpy(array) for array in arrays] for arrays in pool.imap(play, jobs)]
-        for arrays in played:
-            arrays[3] = arrays[3].float()
         report(f"round {number + 1}: {games} games in {(time.monotonic() - begin) / 60:.1f} min")
         held = [torch.cat(arrays) for arrays in zip(*played[::8])]
         everything += [arrays for k, arrays in enumerate(played) if k % 8]
@@ -128,6 +127,8 @@ def main():
     for name, usual in (("rounds", 3), ("games", 1280), ("processes", 2), ("seed", 1)):
         parser.add_argument(f"--{name}", type=int, default=usual)
     line = parser.parse_args()
+    if line.games < 2 * BATCH:
+        parser.error(f"--games: at least {2 * BATCH}, since one batch of {BATCH} is not learned from")
     torch.set_num_threads(line.processes)
     improve(**vars(line))
 

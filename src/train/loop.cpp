@@ -91,15 +91,13 @@ base::ExitCode run_training(const TrainOptions& options, const dist::World& worl
   try {
     train(session);
     return end(session);
-  } catch (const base::DistError& e) {
-    session.note(fmt::format("Error: {}", e.what()));
-    if (session.o.checkpoint_interval == 0) throw;
-    throw base::DistError(
-        fmt::format("{}; to continue from the last checkpoint: --resume {}", e.what(), session.folder),
-        e.peer_only);
   } catch (const base::Error& e) {
     session.note(fmt::format("Error: {}", e.what()));
-    throw;
+    const auto* lost = dynamic_cast<const base::DistError*>(&e);
+    if (lost == nullptr || session.o.checkpoint_interval == 0) throw;
+    throw base::DistError(
+        fmt::format("{}; to continue from the last checkpoint: --resume {}", e.what(), session.folder),
+        lost->peer_only);
   }
 }
 

@@ -583,8 +583,10 @@ std::vector<std::string> resume_from(const Origin& origin, const running::Access
   }
   failure = agreed(failure, context);
   if (!failure.why.empty()) throw cannot_go_on(found.folder, failure.why, "");
-  if (!same_boards) state.collector.start_new_games(count);
-  state.collector.explore_from(count.epsilon);
+  if (same_boards)
+    state.collector.explore_from(count.epsilon);
+  else
+    state.collector.start_new_games(count);
 
   const ordered_json mine = {
       {"rows", found.taken.rows}, {"same_rows", found.taken.replay_as_it_was}, {"same_boards", same_boards}};
