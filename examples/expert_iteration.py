@@ -5,8 +5,9 @@
 
 Each round plays games with the newest network, and fits it to the games of all rounds. The value of a board in the search, from
 the best values of six snakes (docs/search.md), learns the discounted lead that the rest of the game brought; the values of a snake's
-moves, as the search's first guess, learn the move that was played. Follows Anthony, Tian and Barber, "Thinking fast and slow with deep
-learning and tree search" (2017), and Silver et al., "Mastering the game of Go without human knowledge" (2017).
+moves, as the search's first guess, learn the move that was played. A mirror-symmetric network stays so. Follows Anthony, Tian and
+Barber, "Thinking fast and slow with deep learning and tree search" (2017), and Silver et al., "Mastering the game of Go without
+human knowledge" (2017).
 """
 
 import argparse
@@ -69,6 +70,7 @@ def batches(data, order):
 def fit(network, point, data, epochs, rate, report):
     """Adam on (value - what followed)^2, in multiples of its variance, plus the cross-entropy of the moves that were played."""
     variance = data[3].var()
+    weights, symmetric = dict(network.named_parameters()), networks.is_symmetric(network)
     optimizer = torch.optim.Adam(network.parameters(), rate)
     steps = epochs * len(data[3]) / ROWS
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
@@ -80,9 +82,13 @@ def fit(network, point, data, epochs, rate, report):
             loss = error + MOVES_WEIGHT * torch.nn.functional.nll_loss(guess.flatten(0, 1), batch[2].flatten())
             optimizer.zero_grad()
             loss.backward()
+            if symmetric:
+                networks.symmetrize({name: value.grad for name, value in weights.items()}, network.obs)
             optimizer.step()
             schedule.step()
             total += loss.item() * len(value)
+        if symmetric:  # but for rounding, it already is
+            networks.symmetrize(weights, network.obs)
         report(f"  epoch {epoch + 1}: loss {total / len(data[3]):.3f}")
 
 

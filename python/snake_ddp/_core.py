@@ -36,5 +36,6 @@ Team = _module.Team
 Error = _module.Error
 bounds = _module.bounds
 evaluate = _module.evaluate
+mirror = _module.mirror
 obs_size = _module.obs_size
 opponents = _module.opponents

@@ -34,6 +34,14 @@ def bounds(obs: str) -> tuple[numpy.typing.NDArray[numpy.float32], numpy.typing.
     Throws  ValueError for an unknown name.
     """
 
+def mirror(obs: str) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float32], numpy.typing.NDArray[numpy.int64]]:
+    """
+    Features and moves on a mirrored board, (of, signs, moves): signs[k] times feature of[k], and move moves[k].
+    Empty if features name cells of the board.
+
+    Throws  ValueError for another name.
+    """
+
 class Team:
     """A team: snake_ddp.Team makes these."""
 

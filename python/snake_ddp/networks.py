@@ -6,12 +6,13 @@ import io
 import json
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from snake_ddp._core import obs_size
+from snake_ddp._core import mirror, obs_size
 from snake_ddp.state import MOVES, TEAM
 from snake_ddp.teams import OBS_OF_SIZE, config_of_run
 from snake_ddp.weights import add_record, read_file
@@ -243,6 +244,48 @@ def save(network: Network, path: str | os.PathLike[str]) -> None:
     torch.save(weights, file)
     add_record(file, record)
     pathlib.Path(path).write_bytes(file.getvalue())
+
+
+def mirror_image(tensors: Mapping[str, Tensor], obs: str) -> dict[str, Tensor]:
+    """Of the weights of a QNetwork that reads `obs`, or of their gradients: those of the network that makes the mirrored moves on
+    mirrored boards (docs/learners/dqn.md#mirror-symmetry).
+
+    Throws  ValueError for an `obs` whose features name cells of the board, and for an odd number of hidden units.
+    """
+    of, sign, moves = (torch.from_numpy(array) for array in mirror(obs))
+    hidden = len(tensors["q_net.0.bias"])
+    if not len(moves) or hidden % 2:
+        raise ValueError(f"obs {obs!r} and {hidden} hidden units: only a view and an even number have a mirror image")
+    units = torch.arange(hidden).roll(hidden // 2)
+    images = {}
+    for name, value in tensors.items():
+        image = value[moves if name.startswith("q_net.2.") else units]
+        if value.dim() == 2:
+            image = image[:, of] * sign if name == "q_net.0.weight" else image[:, units]
+        images[name] = image
+    return images
+
+
+def is_symmetric(network: Network) -> bool:
+    """Is it its own mirror image, as `--mirror_symmetric` makes it?"""
+    if not isinstance(network, QNetwork) or network.record.get("tokens"):
+        return False
+    weights = network.state_dict()
+    try:
+        images = mirror_image(weights, network.obs)
+    except ValueError:  # has none
+        return False
+    return all(torch.equal(weights[name], image) for name, image in images.items())
+
+
+@torch.no_grad()
+def symmetrize(tensors: Mapping[str, Tensor], obs: str) -> None:
+    """Replaces weights or gradients by the mean of themselves and their image, exactly symmetric.
+
+    Throws  as `mirror_image`.
+    """
+    for name, image in mirror_image(tensors, obs).items():
+        tensors[name].add_(image).div_(2)
 
 
 def like(weights: dict[str, Tensor], head: str, path: str | os.PathLike[str]) -> Network:

@@ -21,6 +21,7 @@
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/bounds.hpp"
+#include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "team.hpp"
 
@@ -507,6 +508,23 @@ NB_MODULE(SD_MODULE, m) {
       nb::sig("def bounds(obs: str) -> tuple[numpy.typing.NDArray[numpy.float32], "
               "numpy.typing.NDArray[numpy.float32]]"),
       "The least and the greatest value of each feature.\n\nThrows  ValueError for an unknown name.");
+  m.def(
+      "mirror",
+      [](const std::string& obs) {
+        const auto [inputs, outputs] = encode::mirror_of(*obs_of(obs, false));
+        auto [of, ofs] = fresh<std::int64_t>({inputs.size()});
+        auto [sign, signs] = fresh<float>({inputs.size()});
+        auto [move, moves] = fresh<std::int64_t>({outputs.size()});
+        for (const base::MirrorImage& image : inputs) *of++ = image.of, *sign++ = image.sign;
+        for (const base::MirrorImage& image : outputs) *move++ = image.of;
+        return nb::make_tuple(ofs, signs, moves);
+      },
+      "obs"_a,
+      nb::sig("def mirror(obs: str) -> tuple[numpy.typing.NDArray[numpy.int64], "
+              "numpy.typing.NDArray[numpy.float32], numpy.typing.NDArray[numpy.int64]]"),
+      "Features and moves on a mirrored board, (of, signs, moves): signs[k] times feature of[k], and move "
+      "moves[k].\n"
+      "Empty if features name cells of the board.\n\nThrows  ValueError for another name.");
 
   nb::class_<Team>(m, "Team", "A team: snake_ddp.Team makes these.")
       .def_static(

@@ -70,6 +70,16 @@ def test_values_of_boards_become_those_of_games_with_a_search(tmp_path, monkeypa
     assert snake_ddp.evaluate(f"{expert}:look1", "level2", games=20, seed=1).wins > 10
 
 
+def test_a_symmetric_network_learns_from_its_games_and_stays_symmetric(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(SOURCE / "examples")
+    expert_iteration = importlib.import_module("expert_iteration")
+    start, expert = SOURCE / "models" / "champion.pth", tmp_path / "expert.pth"
+    expert_iteration.improve(start, expert, "look1", rounds=1, games=64, processes=1, epochs=1, report=quiet)
+    before, after = snake_ddp.networks.load(start), snake_ddp.networks.load(expert)
+    assert not torch.equal(before.q_net[0].weight, after.q_net[0].weight)
+    assert snake_ddp.networks.is_symmetric(after)
+
+
 def test_the_careful_team_wins():
     own, other = example("pettingzoo_match").play(games=10)
     assert own > other + 1

@@ -10,7 +10,7 @@ import torch
 
 import snake_ddp
 from processes import DATA, SOURCE, call, only_json
-from snake_ddp import networks, teams
+from snake_ddp import _core, networks, teams
 
 torch.set_num_threads(1)
 CHAMPION = SOURCE / "models" / "champion_view.pth"
@@ -301,6 +301,30 @@ def test_moves_of_a_turned_view_are_known_from_it():
         assert np.array_equal(turned[..., 2], left) and np.array_equal(turned[..., 3], left ^ 1)
         batch.step(np.where(batch.open_moves()[..., 1], 1, turned[..., 3]).astype(np.uint8))
     assert np.array_equal(snake_ddp.turned_moves(np.zeros((2, 3, 309), np.float32), "view"), np.tile(np.arange(4), (2, 3, 1)))
+
+
+def test_a_mirror_image_makes_the_mirrored_moves():
+    network = randomised(networks.QNetwork(309, 32))
+    network.obs = "view"
+    assert not networks.is_symmetric(network)
+    image = copy.deepcopy(network)
+    image.load_state_dict(networks.mirror_image(network.state_dict(), "view"))
+    of, signs, moves = _core.mirror("view")
+    rows = torch.rand(50, 309)
+    assert distance(image(rows[:, of] * torch.from_numpy(signs)), network(rows)[:, moves]) < 1e-5
+    assert distance(image(rows), network(rows)) > 0.1
+    networks.symmetrize(dict(network.named_parameters()), "view")
+    assert networks.is_symmetric(network)
+    for other, obs in ((networks.QNetwork(309, 31), "view"), (networks.QNetwork(30, 32), "30")):
+        other.obs = obs
+        assert not networks.is_symmetric(other)
+        with pytest.raises(ValueError, match="have a mirror image"):
+            networks.mirror_image(other.state_dict(), obs)
+
+
+def test_what_training_made_symmetric_is_symmetric_here():
+    assert networks.is_symmetric(networks.load(SOURCE / "models" / "champion.pth"))
+    assert not networks.is_symmetric(networks.load(CHAMPION))
 
 
 def test_a_copy_learns_and_its_file_is_played_by_the_program(tmp_path):
