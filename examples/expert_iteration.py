@@ -13,11 +13,13 @@ human knowledge" (2017).
 import argparse
 import multiprocessing
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import torch
 
 from snake_ddp import Boards, Team, networks, turned_moves
+from snake_ddp.teams import REWARDS
 
 TEAM = 3
 BATCH = 32  # games that are played side by side
@@ -105,14 +107,15 @@ def improve(start, save, search="puct64", rounds=3, games=1280, processes=2, epo
     """Returns `quality` before and after each round, on one in eight batches of its games, which are not learned from."""
     torch.manual_seed(seed)
     network = networks.load(start)
-    record = {"rival_reward": 0.5, "reward_scale": 1.0, "gamma": 0.99, **network.record}
+    record = REWARDS | network.record
     point = record["reward_scale"] * (1 + record["rival_reward"])
     everything, results = [], []
     for number in range(rounds):
         begin = time.monotonic()
         jobs = [(f"{save if number else start}:{search}", record["gamma"], (seed * 1000 + number) * 1000 + k) for k in range(games // BATCH)]
-        with multiprocessing.get_context("spawn").Pool(processes) as pool:
-            played = [[torch.from_numpy(array) for array in arrays] for arrays in pool.imap(play, jobs)]
+        # Not multiprocessing.Pool, which goes on starting processes if they cannot start.
+        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+            played = [[torch.from_numpy(array) for array in arrays] for arrays in pool.map(play, jobs)]
         report(f"round {number + 1}: {games} games in {(time.monotonic() - begin) / 60:.1f} min")
         held = [torch.cat(arrays) for arrays in zip(*played[::8])]
         everything += [arrays for k, arrays in enumerate(played) if k % 8]

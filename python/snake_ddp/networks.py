@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from snake_ddp._core import mirror, obs_size
 from snake_ddp.state import MOVES, TEAM
-from snake_ddp.teams import OBS_OF_SIZE, config_of_run
+from snake_ddp.teams import OBS_OF_SIZE, REWARDS, config_of_run
 from snake_ddp.weights import add_record, read_file
 
 
@@ -236,7 +236,7 @@ def save(network: Network, path: str | os.PathLike[str]) -> None:
     weights = {name: value.detach().float().cpu() for name, value in network.state_dict().items()}
     record = {
         "format": 1, "version": "snake_ddp.networks", "learner": "", "obs": network.obs, "view_radius": 0, "tokens": "",
-        "mask_fatal": False, "reward": "score", "rival_reward": 0.5, "reward_scale": 1.0, "gamma": 0.99, **network.record,
+        "mask_fatal": False, **REWARDS, **network.record,
     }  # fmt: skip
     record |= {"obs": network.obs, "head": head, "hidden_size": len(next(iter(weights.values())))}
     check_record(record, network, path)

@@ -27,6 +27,8 @@ _AHEAD = "ahead"
 _HEADING = 270  # the first of the features of the heading
 # Up, down, left, right are 0 to 3. By heading: ahead, back, to the left, to the right.
 _TURNED = numpy.array([[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 1, 0], [3, 2, 0, 1]])
+# What a network's values mean if its file does not say it: the rewards of configs/champion.json.
+REWARDS: dict[str, Any] = {"reward": "score", "rival_reward": 0.5, "reward_scale": 1.0, "gamma": 0.99}
 OBS_OF_SIZE = {_core.obs_size(obs): obs for obs in ("26", "30", _WINDOW, "view")}  # "ahead" is as large as "view"
 
 
@@ -38,11 +40,10 @@ class _Record:
     head: str = "softmax"  # an actor's last layer
     view_radius: int = 0
     tokens: str = ""
-    reward: str = "score"
-    # Those of configs/champion.json.
-    rival_reward: float = 0.5
-    reward_scale: float = 1.0
-    gamma: float = 0.99
+    reward: str = REWARDS["reward"]
+    rival_reward: float = REWARDS["rival_reward"]
+    reward_scale: float = REWARDS["reward_scale"]
+    gamma: float = REWARDS["gamma"]
 
 
 def turned_moves(observations: NDArray[numpy.float32], obs: str) -> NDArray[numpy.int64]:
