@@ -53,6 +53,17 @@ std::string unknown_argument(const CLI::App& command, const std::string& argumen
                      near.empty() ? "" : fmt::format("; did you mean --{}?", near), command.get_name());
 }
 
+// `--flag=` as a flag and an empty value: CLI11 would take the next argument for the value.
+std::vector<std::string> with_empty_values(const std::vector<std::string>& arguments) {
+  std::vector<std::string> line;
+  for (const std::string& argument : arguments) {
+    const bool is_empty = argument.starts_with("--") && argument.find('=') == argument.size() - 1;
+    line.push_back(is_empty ? argument.substr(0, argument.size() - 1) : argument);
+    if (is_empty) line.emplace_back();
+  }
+  return line;
+}
+
 }  // namespace
 
 std::string both_spellings(const std::string& name) {
@@ -123,7 +134,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
   add("info", "show versions and devices, or what a run or weights file contains", add_info);
 
   // Training is the default: flags without a command are its flags.
-  std::vector<std::string> line = arguments;
+  std::vector<std::string> line = with_empty_values(arguments);
   const bool own_flag = !line.empty() && (line[0] == "--help" || line[0] == "-h" || line[0] == "--version");
   if (line.empty() || (line[0].rfind('-', 0) == 0 && !own_flag)) line.insert(line.begin(), "train");
   if (!own_flag && line[0].rfind('-', 0) != 0) {

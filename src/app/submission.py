@@ -3,6 +3,7 @@
 Needs torch, and numpy to look ahead. Written by `snake_ddp export --format submission`.
 """
 
+import collections
 import functools
 import gc
 import itertools
@@ -62,25 +63,30 @@ def moved_on(body, before):
 class Shown:
     """A copy of what the platform shows, and what it does not tell: present directions and the number of the step.
 
-    `last` is what was shown before, or None. `last_direction` is older than the board: it has the directions before the
-    move that led here.
+    `recent` is what was shown before, the newest first, perhaps of several games. `last_direction` is older than the board: it has
+    the directions before the move that led here.
     """
 
-    def __init__(self, observation, last):
+    def __init__(self, observation, recent):
         self.height, self.width = int(entry(observation, "board_height", 10)), int(entry(observation, "board_width", 20))
         self.beans = copied(entry(observation, 1, []))
         self.snakes = [copied(entry(observation, 2 + i, [])) for i in range(SNAKES)]
         self.boards = {}  # by a team's first snake
-        if last is not None and last.snakes == self.snakes:
-            self.step, self.directions = last.step, last.directions
+        same = next((shown for shown in recent if shown.snakes == self.snakes), None)
+        if same is not None:
+            self.step, self.directions = same.step, same.directions
             return
         given = observation.get("last_direction")
         given = [WORDS.index(word) if word in WORDS else None for word in given] if isinstance(given, (list, tuple)) else []
-        follows = last is not None and (sum(map(moved_on, self.snakes, last.snakes)) > 1 or given == last.directions)
-        begins = not follows and all(len(snake) == START_LENGTH for snake in self.snakes)
+        newest = recent[0] if recent else None
+        before = next((shown for shown in recent if sum(map(moved_on, self.snakes, shown.snakes)) > 1), None)
+        if before is None and newest is not None and given == newest.directions:
+            before = newest
+        begins = before is None and all(len(snake) == START_LENGTH for snake in self.snakes)
+        last = before or newest
         # The step that comes next. No game is longer: then this is another one, whose start was not shown.
         self.step = 1 if last is None or begins or last.step >= LAST_STEP else last.step + 1
-        self.directions = [self.direction(snake, last.snakes[i] if follows else None, given[i] if i < len(given) else None)
+        self.directions = [self.direction(snake, before and before.snakes[i], given[i] if i < len(given) else None)
                            for i, snake in enumerate(self.snakes)]
 
     def board(self, first):
@@ -90,7 +96,7 @@ class Shown:
         return self.boards[first]
 
     def __eq__(self, other):
-        return other is not None and (self.beans, self.snakes, self.height, self.width) == (
+        return (self.beans, self.snakes, self.height, self.width) == (
             other.beans, other.snakes, other.height, other.width)
 
     def beside(self, cell, direction):
@@ -923,15 +929,17 @@ if ACTOR is not None and LOOK_AHEAD:
 if hasattr(gc, "freeze") and gc.get_freeze_count() == 0:
     gc.freeze()
 
-LAST = None  # what was shown last
+RECENT = collections.deque(maxlen=256)  # what was shown, the newest first; several games may be played by turns
 
 
 def board_of(observation, snake):
     """The board as the team of `snake` sees it."""
-    global LAST
-    shown = Shown(observation, LAST)
-    LAST = LAST if shown == LAST else shown
-    return LAST.board(snake - snake % TEAM)
+    shown = Shown(observation, RECENT)
+    if shown in RECENT:
+        shown = RECENT[RECENT.index(shown)]
+        RECENT.remove(shown)
+    RECENT.appendleft(shown)
+    return shown.board(snake - snake % TEAM)
 
 
 def own_snake(observation):

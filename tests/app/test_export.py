@@ -241,6 +241,8 @@ def bad_exports(folder):
         "bare, but no submission": (2, ["--bare", "submission", "safetensors"], ["--actor", actor, "--format", "safetensors", "--bare"]),
         "a mask, but no submission": (2, ["--mask_fatal", "submission, not torchscript"],
                                       ["--actor", actor, "--format", "torchscript", "--mask_fatal", "--output", folder.parent / "a.pt"]),
+        "the likeliest moves, but no submission": (2, [f"{actor}:argmax", "submission", "torchscript"],
+                                                   ["--actor", f"{actor}:argmax", "--format", "torchscript"]),
         "misspelt format": (2, ["did you mean torchscript?"], ["--actor", actor, "--format", "torchscrip"]),
         "unknown head": (2, ["relu", "softmax"], ["--actor", actor, *good, "--output_activation", "relu"]),
         "folder below a file": (4, [str(folder / "file")], ["--actor", actor, *good, "--output", folder / "file" / "x"]),
@@ -337,7 +339,7 @@ def test_a_q_network_s_submission_moves_as_it_did_in_recorded_games(features, no
                 assert answer == step["joint_action"][snake], (game, snake)
                 moves[answer[0].index(1)] += 1
             board, reported = step["info_after"], step["info_before"]["directions"]
-        assert submission.LAST.step == 200
+        assert submission.RECENT[0].step == 200
     assert len(moves) == 4
 
 

@@ -90,8 +90,8 @@ def test_every_kind_plays_what_the_platform_shows_as_the_engine_does(engine, tmp
                     expected = [w / sum(weights) for w in weights] if sum(weights) > 0 else [(d in may) / len(may) for d in range(4)]
                     chances = submission.chances(observation, snake)
                     assert max(abs(a - b) for a, b in zip(chances, expected)) < 2e-5 and chances[move] > 0, where
-            assert words(submission.LAST.directions) == record["directions"], where
-            assert submission.LAST.step == record["step"] + 1, where
+            assert words(submission.RECENT[0].directions) == record["directions"], where
+            assert submission.RECENT[0].step == record["step"] + 1, where
         assert observations == kept and type(observations[0][1][0][0]) is np.int64, "what is the platform's"
     assert ties < 5 and all(len(moves) > 2 for moves in played.values())
     assert random.getstate() == randomness, "the platform's own draws"
@@ -118,10 +118,10 @@ def test_directions_and_steps_are_the_true_ones_in_other_recorded_games(submissi
         for step, board in enumerate(game[:-1]):  # no move is requested when the game is over
             platform.show(coordinates(board["beans"]), map(coordinates, board["snakes"]), reported)
             submission.board_of(platform.observation(step % 6), step % 6)
-            pairs = list(zip(submission.LAST.directions, board["directions"]))
+            pairs = list(zip(submission.RECENT[0].directions, board["directions"]))
             seen += len(pairs)
             wrong += [(number, step, snake) for snake, (found, true) in enumerate(pairs) if found != true]
-            assert submission.LAST.step == step + 1
+            assert submission.RECENT[0].step == step + 1
             reported = words(board["directions"])
     # One respawned on exactly the cells, across the border, where a move would have led to: no board shows the
     # difference.
@@ -150,10 +150,10 @@ def test_a_body_that_came_back_keeps_the_rule_s_direction_until_it_moves(submiss
     assert direction(across, 1) == submission.UP, "the same cells, but it moved there"
     for body, now in (([(0, 19), (0, 0), (0, 18)], submission.RIGHT), ([(8, 4), (8, 5), (8, 3)], submission.LEFT),
                       ([(9, 5), (0, 5), (8, 5)], submission.DOWN)):
-        submission.LAST = None
+        submission.RECENT.clear()
         assert direction(body, 5) == now, "the head is in the middle: it came back, whatever was before"
     for reported, now in (("right", submission.UP), ("left", submission.DOWN), (None, submission.UP)):
-        submission.LAST = None
+        submission.RECENT.clear()
         assert direction(across, 6, reported) == now, "the first board that is shown is one of the middle of a game"
 
 
@@ -161,10 +161,28 @@ def test_a_new_game_begins_where_the_board_says_so(submission):
     platform, steps = Platform(), []
     half = [record for record in RECORDED if record["game"] == 0][:50]
     whole = [record for record in RECORDED if record["game"] == 1]
-    for record in [*half, *half[:1], *whole, *half[20:23], *half, *half[:3]]:  # broken off; over; from its middle; with the same start again
+    middle = [record for record in RECORDED if record["game"] == 2][20:23]
+    for record in [*half, *half[:1], *whole, *middle, *half, *half[:3]]:  # broken off; over; from its middle; with the same start again
         submission.my_controller(shown(record, platform)[4], None)
-        steps.append(submission.LAST.step)
+        steps.append(submission.RECENT[0].step)
     assert steps == [*range(1, 51), 1, *range(1, 201), 1, 2, 3, *range(1, 51), 1, 2, 3]
+
+
+def test_games_may_be_played_by_turns(folder):
+    games = [[record for record in RECORDED if record["game"] == game] for game in (0, 1, 2)]
+    shows = [[copy.deepcopy(shown(record, platform)) for record in records] for records, platform in zip(games, (Platform(), Platform(), Platform()))]
+    alone = []
+    for observations in shows:
+        submission = load_submission(folder)
+        alone.append([[submission.my_controller(each, None) for each in step] for step in observations])
+    submission, turns = load_submission(folder), random.Random(1)
+    played, order = [[], [], []], [game for game in range(3) for _ in games[game]]
+    turns.shuffle(order)
+    for game in order:
+        at = len(played[game])
+        played[game].append([submission.my_controller(each, None) for each in shows[game][at]])
+        assert submission.RECENT[0].step == at + 1 and words(submission.RECENT[0].directions) == games[game][at]["directions"], (game, at)
+    assert played == alone
 
 
 def test_a_team_s_three_calls_on_a_board_share_the_work(submission):
@@ -226,7 +244,7 @@ def test_whatever_the_platform_shows_the_answer_is_a_legal_move(folder, tmp_path
         assert any("cannot read the platform's observation" in line and "TypeError" in line for line in reported), reported
         # It continues as if nothing had happened.
         observation = shown(RECORDED[31], Platform())[1]
-        assert submission.my_controller(observation, None) and submission.LAST.snakes[1] == [tuple(c) for c in observation[3]]
+        assert submission.my_controller(observation, None) and submission.RECENT[0].snakes[1] == [tuple(c) for c in observation[3]]
 
 
 def test_a_network_that_fails_in_a_game_does_not_end_it(submission, engine, capfd):

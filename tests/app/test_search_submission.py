@@ -348,7 +348,7 @@ def test_q_networks_of_other_features_search_too(features, obs, tmp_path, capfd)
     platform, changed = Platform(), 0
     for record in RECORDED[:8]:
         for snake, observation in enumerate(shown(record, platform)):
-            move, board = answer(submission, observation), submission.LAST.board(snake - snake % 3)
+            move, board = answer(submission, observation), submission.RECENT[0].board(snake - snake % 3)
             changed += move != submission.bare_moves(board)[snake % 3]
     assert changed > 0 and capfd.readouterr() == ("", "")
 

@@ -51,6 +51,7 @@ USAGE = {
     "stray argument": (["train", "fast"], ['unexpected argument "fast"']),
     "unknown command": (["evla"], ['unknown command "evla"', "did you mean eval?", "verify-trace"]),
     "no value": (["--gamma"], ["--gamma needs a value"]),
+    "an empty value": (["--gamma=", "--seed", "5"], ["--gamma", "not a number"]),
     "no value of eval": (["eval", "--games"], ["--games needs a value"]),
     "word for a whole number": (["--max_episodes", "many"], ["--max_episodes many", "not a whole number", "from 1 to 1e+15"]),
     "fraction for a whole number": (["--batch_size", "12.5"], ["--batch_size 12.5", "not a whole number"]),
