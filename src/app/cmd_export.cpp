@@ -55,12 +55,12 @@ Action add_export(CLI::App& command) {
     if ((line->bare || line->mask_fatal) && format.name != "submission")
       throw base::UsageError(fmt::format("{} is for --format submission, not {}",
                                          line->bare ? "--bare" : "--mask_fatal", format.name));
-    if (format.name != "submission" && line->actor.ends_with(":argmax"))
+    ActorFile actor = read_actor(line->actor, line->output_activation, line->mask_fatal);
+    if (format.name != "submission" && actor.path != line->actor)
       throw base::UsageError(
           fmt::format("--actor {}: :argmax is for --format submission; {} files return "
                       "what the network computes and leave the choice to their reader",
                       line->actor, format.name));
-    ActorFile actor = read_actor(line->actor, line->output_activation, line->mask_fatal);
     actor.bare = line->bare;
     const std::string output = line->output.empty()
                                    ? std::filesystem::path(actor.path).stem().string() + format.suffix

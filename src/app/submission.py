@@ -72,16 +72,15 @@ class Shown:
         self.beans = copied(entry(observation, 1, []))
         self.snakes = [copied(entry(observation, 2 + i, [])) for i in range(SNAKES)]
         self.boards = {}  # by a team's first snake
-        same = next((shown for shown in recent if shown.snakes == self.snakes), None)
-        if same is not None:
-            self.step, self.directions = same.step, same.directions
+        # Snakes that go in circles look as they did some steps ago: the newest board that explains this one counts.
+        known = next((shown for shown in recent if shown.snakes == self.snakes or self.follows(shown)), None)
+        if known is not None and known.snakes == self.snakes:
+            self.step, self.directions = known.step, known.directions
             return
         given = observation.get("last_direction")
         given = [WORDS.index(word) if word in WORDS else None for word in given] if isinstance(given, (list, tuple)) else []
         newest = recent[0] if recent else None
-        before = next((shown for shown in recent if sum(map(moved_on, self.snakes, shown.snakes)) > 1), None)
-        if before is None and newest is not None and given == newest.directions:
-            before = newest
+        before = known if known is not None or newest is None or given != newest.directions else newest
         begins = before is None and all(len(snake) == START_LENGTH for snake in self.snakes)
         last = before or newest
         # The step that comes next. No game is longer: then this is another one, whose start was not shown.
@@ -95,9 +94,12 @@ class Shown:
             self.boards[first] = Board(self, first)
         return self.boards[first]
 
+    def follows(self, shown):
+        return sum(map(moved_on, self.snakes, shown.snakes)) > 1
+
     def __eq__(self, other):
-        return (self.beans, self.snakes, self.height, self.width) == (
-            other.beans, other.snakes, other.height, other.width)
+        return (self.beans, self.snakes, self.step, self.height, self.width) == (
+            other.beans, other.snakes, other.step, other.height, other.width)
 
     def beside(self, cell, direction):
         dy, dx = STEPS[direction]
@@ -935,11 +937,11 @@ RECENT = collections.deque(maxlen=256)  # what was shown, the newest first; seve
 def board_of(observation, snake):
     """The board as the team of `snake` sees it."""
     shown = Shown(observation, RECENT)
-    if shown in RECENT:
-        shown = RECENT[RECENT.index(shown)]
-        RECENT.remove(shown)
-    RECENT.appendleft(shown)
-    return shown.board(snake - snake % TEAM)
+    known = next((each for each in RECENT if each == shown), None)
+    if known is not None:
+        RECENT.remove(known)
+    RECENT.appendleft(known or shown)
+    return RECENT[0].board(snake - snake % TEAM)
 
 
 def own_snake(observation):

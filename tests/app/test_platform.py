@@ -185,6 +185,16 @@ def test_games_may_be_played_by_turns(folder):
     assert played == alone
 
 
+def test_steps_go_on_where_all_snakes_circle(submission):
+    platform, steps = Platform(), []
+    for step in range(12):
+        circles = [[((0, 0), (0, 1), (1, 1), (1, 0))[(step - k) % 4] for k in range(3)] for _ in range(6)]
+        platform.show([(9, 19)], [[(row, column + 3 * i) for row, column in circle] for i, circle in enumerate(circles)], None)
+        submission.my_controller(platform.observation(step % 6), None)
+        steps.append(submission.RECENT[0].step)
+    assert steps == [*range(1, 13)]
+
+
 def test_a_team_s_three_calls_on_a_board_share_the_work(submission):
     asked, answer, platform = [], submission.ACTOR.answer, Platform()
     submission.ACTOR.answer = lambda rows: asked.append(len(rows)) or answer(rows)
