@@ -147,7 +147,7 @@ std::size_t count(std::int64_t n) { return static_cast<std::size_t>(n); }
 
 // ---- teams ---------------------------------------------------------------------------------------------------------
 
-std::vector<float> copied(const Floats& from, std::int64_t wanted, const char* what) {
+base::AlignedFloats copied(const Floats& from, std::int64_t wanted, const char* what) {
   SD_CHECK(static_cast<std::int64_t>(from.size()) == wanted, fmt::format("{}: {} floats", what, from.size()));
   return {from.data(), from.data() + from.size()};
 }
@@ -200,11 +200,11 @@ std::shared_ptr<Team> actor_team(const std::string& obs, int view_radius, const 
   if (head != "softmax" && head != "tanh")
     throw base::UsageError(fmt::format("head is \"{}\", not softmax or tanh", head));
   const std::int64_t features = team->sight.features(), hidden = static_cast<std::int64_t>(post0_bias.size());
-  std::vector<float> prev_ = copied(prev, (features + 1) * hidden, "prev"),
-                     weight0 = copied(post0_weight, hidden * hidden, "post0_weight"),
-                     bias0 = copied(post0_bias, hidden, "post0_bias"),
-                     weight2 = copied(post2_weight, game::kMoves * hidden, "post2_weight"),
-                     bias2 = copied(post2_bias, game::kMoves, "post2_bias");
+  base::AlignedFloats prev_ = copied(prev, (features + 1) * hidden, "prev"),
+                      weight0 = copied(post0_weight, hidden * hidden, "post0_weight"),
+                      bias0 = copied(post0_bias, hidden, "post0_bias"),
+                      weight2 = copied(post2_weight, game::kMoves * hidden, "post2_weight"),
+                      bias2 = copied(post2_bias, game::kMoves, "post2_bias");
   team->actor =
       actor_of(features, hidden, head == "tanh" ? nets::Head::kTanh : nets::Head::kSoftmax,
                {prev_.data(), weight0.data(), bias0.data(), weight2.data(), bias2.data(), nullptr, nullptr});

@@ -163,10 +163,10 @@ constexpr std::int64_t kSampled = 32;  // rows
 // Columns of b at a time: of a few hundred rows, the first cache holds that many.
 constexpr std::int64_t kSparseColumns = 32;
 constexpr int kSparseVectors = kSparseColumns / kLanes;
-// For a symmetric network's first layer, with a view's sums and differences, the first cache holds twice as many.
-constexpr int kPlacedVectors = 2 * kSparseVectors;
 // Sums at a time: enough to hide the latency of an addition.
 constexpr int kSparseSums = 8;
+// For a symmetric network's first layer, whose rows use few of the sums' and differences' weights: a row at a time.
+constexpr int kPlacedVectors = kSparseSums;
 
 // The elements of a row that are not 0, in order, and their places in it. Both arrays have room for a vector more.
 struct Elements {
@@ -257,11 +257,13 @@ void multiply_elements(std::int64_t m, std::int64_t n, std::int64_t most, const 
   alignas(64) float packed[kDepth * kVectors * kLanes], values[kElements];
   std::int32_t places[kElements];
   std::int64_t first[kRows + 1];
+  // As many rows as there is room for, then the same columns of b for all of them. If these are all columns, each row is
+  // multiplied while its elements are in the first cache.
+  const std::int64_t most_rows = n == kVectors * kLanes ? 1 : kRows;
   for (std::int64_t top = 0; top < m;) {
-    // As many rows as there is room for; then the same columns of b for all of them.
     std::int64_t rows = 0;
     first[0] = 0;
-    for (; rows < kRows && top + rows < m && first[rows] + most + kLanes <= kElements; ++rows)
+    for (; rows < most_rows && top + rows < m && first[rows] + most + kLanes <= kElements; ++rows)
       first[rows + 1] = first[rows] + find(top + rows, Elements{values + first[rows], places + first[rows]});
     const auto columns = [&](std::int64_t left, auto vectors) {
       constexpr int kTogether = std::max(1, kSparseSums / std::max<int>(vectors, kSparseVectors));

@@ -103,7 +103,7 @@ search::QWeights search_weights(const nets::NamedTensors& weights, const std::st
   const auto take = [&](bool turned) {
     const at::Tensor t = (turned ? next->second.t() : next->second).contiguous();
     ++next;
-    return std::vector<float>(t.data_ptr<float>(), t.data_ptr<float>() + t.numel());
+    return base::AlignedFloats(t.data_ptr<float>(), t.data_ptr<float>() + t.numel());
   };
   for (std::size_t k = 0; k < out.layer.size(); ++k) {
     const bool hidden = k < nets::kHiddenLayers;

@@ -34,22 +34,20 @@ void forward(const QWeights& net, std::int64_t count, const float* rows, std::in
              QScratch& scratch, float* q) {
   const std::int64_t width = net.hidden;
   const auto floats = static_cast<std::size_t>(count * width);
-  for (std::vector<float>* v : {&scratch.first, &scratch.second})
+  for (base::AlignedFloats* v : {&scratch.first, &scratch.second})
     if (v->size() < floats) v->resize(floats);
   if (scratch.deviation.size() < static_cast<std::size_t>(count)) scratch.deviation.resize(count);
   const bool symmetric = !net.folded[0].empty();
-  if (symmetric && scratch.sums.size() < floats) scratch.sums.resize(floats);
-  float *first = scratch.first.data(), *second = scratch.second.data(),
-        *sums = symmetric ? scratch.sums.data() : nullptr, *deviation = scratch.deviation.data();
+  float *first = scratch.first.data(), *second = scratch.second.data(), *deviation = scratch.deviation.data();
   if (symmetric) {
     kernels::multiply_halves(net.inputs, count, rows, row_floats, net.folded[0].data(), width / 2, first);
   } else {
     kernels::multiply_sparse(count, width, net.features, rows, row_floats, net.layer[0].weight.data(), first,
                              width);
   }
-  activate(net.layer[0], count, width, symmetric, sums, deviation, first);
+  activate(net.layer[0], count, width, symmetric, symmetric ? first : nullptr, deviation, first);
   if (symmetric) {
-    kernels::multiply_units(count, sums, net.folded[1].data(), width / 2, second);
+    kernels::multiply_units(count, first, net.folded[1].data(), width / 2, second);
   } else {
     kernels::multiply(count, width, width, {first, width, 1}, {net.layer[1].weight.data(), width, 1}, second,
                       width);

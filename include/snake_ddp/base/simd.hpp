@@ -37,7 +37,7 @@ inline Out picked(In a, In b) {
 #if __has_builtin(__builtin_shufflevector)
   return __builtin_shufflevector(a, b, kAt...);
 #else  // GCC before 12
-  constexpr int kSize = sizeof(In) / sizeof(float);
+  constexpr int kSize = sizeof(In) / sizeof(a[0]);
   return Out{(kAt < kSize ? a[kAt % kSize] : b[kAt % kSize])...};
 #endif
 }

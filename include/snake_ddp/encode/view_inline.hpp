@@ -7,6 +7,13 @@
 #include "snake_ddp/encode/obs_kind.hpp"
 #include "snake_ddp/game/reach.hpp"
 
+#if defined(__AVX2__) && !defined(__CUDACC__) && !defined(SD_PLAIN_FORMS)  // the macro is for tests
+#define SD_VIEW_IN_VECTORS 1
+#include "snake_ddp/base/byte_vectors.hpp"
+#else
+#define SD_VIEW_IN_VECTORS 0
+#endif
+
 namespace snake_ddp::encode::view {
 
 inline constexpr int kReach = 3, kSide = 2 * kReach + 1, kWindow = kSide * kSide;
@@ -147,37 +154,75 @@ SD_HD constexpr Strides strides_of(int up) {
                              : Strides{kRow, -1};
 }
 
-/// Cells of a window's row that are read and written at once: one more than it has.
-inline constexpr int kRead = kSide + 1;
+#if SD_VIEW_IN_VECTORS
 
-/// kRead neighbouring cells as features: `to` is the first one's place in the first plane.
-SD_HD inline void write_cells(const std::uint8_t (&age)[kRead], const std::uint8_t (&kind)[kRead],
-                              std::uint8_t mate, std::uint8_t foe, float* to) {
-#if defined(__GNUC__) && !defined(__CUDACC__) && !defined(SD_PLAIN_FORMS)
-  // GCC does not find these vectors by itself.
-  using Bytes = std::uint8_t __attribute__((vector_size(kRead)));
-  using Numbers = std::int32_t __attribute__((vector_size(4 * kRead)));
-  using Floats = float __attribute__((vector_size(4 * kRead)));
-  Bytes ages, kinds;
-  memcpy(&ages, age, sizeof ages);
-  memcpy(&kinds, kind, sizeof kinds);
-  const Numbers a = __builtin_convertvector(ages, Numbers), k = __builtin_convertvector(kinds, Numbers);
-  // Not a function that takes vectors: without AVX its calling convention would depend on the compiler's version.
-  const Floats features[] = {
-      __builtin_convertvector((a != 0) & 1, Floats), __builtin_convertvector(a, Floats) * 0.1F,
-      __builtin_convertvector((k == 1) & 1, Floats), __builtin_convertvector((k == mate) & 1, Floats),
-      __builtin_convertvector((k == foe) & 1, Floats)};
-  static_assert(kAge == kBody + kWindow && kBean == kAge + kWindow && kMate == kBean + kWindow &&
-                kFoe == kMate + kWindow);
-  for (int plane = 0; plane < 5; ++plane) memcpy(to + plane * kWindow, features + plane, sizeof(Floats));
-#else
-  for (int k = 0; k < kRead; ++k) to[kBody + k] = age[k] != 0 ? 1.0F : 0.0F;
-  for (int k = 0; k < kRead; ++k) to[kAge + k] = static_cast<float>(age[k]) * 0.1F;
-  for (int k = 0; k < kRead; ++k) to[kBean + k] = kind[k] == 1 ? 1.0F : 0.0F;
-  for (int k = 0; k < kRead; ++k) to[kMate + k] = kind[k] == mate ? 1.0F : 0.0F;
-  for (int k = 0; k < kRead; ++k) to[kFoe + k] = kind[k] == foe ? 1.0F : 0.0F;
-#endif
+/// A window's cells, row by row where `up` is up, and room for whole vectors.
+struct Window {
+  alignas(64) std::uint8_t cell[64];
+};
+
+/// The window of a plane whose first cell is `*from`.
+inline Window window_of(const std::uint8_t* from, int up) {
+  // Rows of the plane, which are the window's rows or columns, as words of eight cells of which seven count.
+  const bool backwards = up == game::kDown || up == game::kRight, turned = up >= game::kLeft;
+  const int next = up == game::kUp || up == game::kRight ? Surroundings::kWidth : -Surroundings::kWidth;
+  from -= backwards ? kSide - 1 : 0;
+  std::uint64_t word[8] = {};
+  for (int i = 0; i < kSide; ++i, from += next) {
+    memcpy(&word[i], from, sizeof word[i]);
+    const std::uint64_t swapped = __builtin_bswap64(word[i]) >> 8;
+    word[i] = backwards ? swapped : word[i];
+  }
+  if (turned) base::transpose_bytes(word);
+  Window window{};
+  for (int i = 0; i < kSide; ++i) memcpy(window.cell + i * kSide, &word[i], sizeof word[i]);
+  return window;
 }
+
+/// A window's features. `ages`, `kinds`: its first cell. Whole vectors: each plane's last one writes into the next plane,
+/// or into the features after the window, which are written later.
+inline void write_window(const std::uint8_t* ages, const std::uint8_t* kinds, int up, std::uint8_t mate,
+                         std::uint8_t foe, float* out) {
+  constexpr int kLanes = base::kLanes, kVectors = (kWindow + kLanes - 1) / kLanes;
+  static_assert(kVectors * kLanes <= static_cast<int>(sizeof(Window)) &&
+                kFoe + kVectors * kLanes <= kFeatures);
+  const Window age_of = window_of(ages, up), kind_of = window_of(kinds, up);
+  base::IntVector age[kVectors], kind[kVectors];
+  for (int i = 0; i < kVectors; ++i) {
+    age[i] = base::widened(age_of.cell + i * kLanes);
+    kind[i] = base::widened(kind_of.cell + i * kLanes);
+  }
+  const auto write = [&](int plane, const auto& feature) {
+    for (int i = 0; i < kVectors; ++i) base::store(out + plane + i * kLanes, feature(i));
+  };
+  const base::Vector zero{}, one = zero + 1.0F;
+  static_assert(kBody < kAge && kAge < kBean && kBean < kMate && kMate < kFoe);
+  write(kBody, [&](int i) { return age[i] != 0 ? one : zero; });
+  write(kAge, [&](int i) { return __builtin_convertvector(age[i], base::Vector) * 0.1F; });
+  write(kBean, [&](int i) { return kind[i] == 1 ? one : zero; });
+  write(kMate, [&](int i) { return kind[i] == mate ? one : zero; });
+  write(kFoe, [&](int i) { return kind[i] == foe ? one : zero; });
+}
+
+#else
+
+SD_HD inline void write_window(const std::uint8_t* ages, const std::uint8_t* kinds, int up, std::uint8_t mate,
+                               std::uint8_t foe, float* out) {
+  const Strides to_next = strides_of(up);
+  SD_ROLLED for (int r = 0; r < kSide; ++r, out += kSide) {
+    for (int k = 0; k < kSide; ++k) {
+      const int at = r * to_next.down + k * to_next.right;
+      const int age = ages[at], kind = kinds[at];
+      out[kBody + k] = age != 0 ? 1.0F : 0.0F;
+      out[kAge + k] = static_cast<float>(age) * 0.1F;
+      out[kBean + k] = kind == 1 ? 1.0F : 0.0F;
+      out[kMate + k] = kind == mate ? 1.0F : 0.0F;
+      out[kFoe + k] = kind == foe ? 1.0F : 0.0F;
+    }
+  }
+}
+
+#endif
 
 /// The features of one snake of `team`, with `up` up.
 SD_HD_APART inline void write_one(const game::State& state, const Surroundings& around, int team, int snake,
@@ -187,28 +232,7 @@ SD_HD_APART inline void write_one(const game::State& state, const Surroundings& 
   const Strides to_next = strides_of(up);
   const int corner =
       (row + kReach) * Surroundings::kWidth + column + kReach - kReach * (to_next.right + to_next.down);
-  const std::uint8_t *const ages = around.age[0] + corner, *const kinds = around.kind[0] + corner;
-  // The last of the cells read is overwritten by the next row, or by the features after the window.
-  SD_ROLLED for (int r = 0; r < kSide; ++r) {
-    std::uint8_t age[kRead], kind[kRead];
-    if (up == game::kUp) {
-      memcpy(age, ages + r * to_next.down, kRead);
-      memcpy(kind, kinds + r * to_next.down, kRead);
-    } else {
-      for (int k = 0; k < kSide; ++k) {
-        age[k] = ages[r * to_next.down + k * to_next.right];
-        kind[k] = kinds[r * to_next.down + k * to_next.right];
-      }
-      age[kSide] = kind[kSide] = 0;
-    }
-    write_cells(age, kind, mate, foe, out + r * kSide);
-  }
-  // Each window's last row wrote one feature into the next window.
-  for (int plane = 0; plane < 4; ++plane) {
-    const float first[4] = {static_cast<float>(*ages) * 0.1F, *kinds == 1 ? 1.0F : 0.0F,
-                            *kinds == mate ? 1.0F : 0.0F, *kinds == foe ? 1.0F : 0.0F};
-    out[(plane + 1) * kWindow] = first[plane];
-  }
+  write_window(around.age[0] + corner, around.kind[0] + corner, up, mate, foe, out);
   out[kMate + kWindow / 2] = 0.0F;  // its own head
 
   int beans[game::kBeans];

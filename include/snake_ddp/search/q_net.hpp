@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "snake_ddp/base/aligned.hpp"
 #include "snake_ddp/kernels/halves.hpp"
 
 namespace snake_ddp::search {
@@ -13,15 +14,15 @@ namespace snake_ddp::search {
 /// plain one.
 struct QWeights {
   struct Layer {
-    std::vector<float> weight;       // hidden layers [in, hidden], the last one [4, hidden]
-    std::vector<float> bias;         // [hidden], the last one's [4]
-    std::vector<float> gain, shift;  // [hidden] or empty
+    base::AlignedFloats weight;       // hidden layers [in, hidden], the last one [4, hidden]
+    base::AlignedFloats bias;         // [hidden], the last one's [4]
+    base::AlignedFloats gain, shift;  // [hidden] or empty
   };
   std::int64_t features = 0, hidden = 0;
   std::array<Layer, 3> layer;
   /// For a symmetric network its inputs, and the folded weights of both hidden layers (kernels/halves.hpp); else empty.
   kernels::Halves inputs = {};
-  std::array<std::vector<float>, 2> folded = {};
+  std::array<base::AlignedFloats, 2> folded = {};
 };
 
 /// Fills `inputs` and `folded` of a symmetric network. `mirrored_inputs`: how its inputs change if left and right are
@@ -30,7 +31,7 @@ void fold(QWeights& net, const std::vector<base::MirrorImage>& mirrored_inputs);
 
 /// A pass's intermediate results, reused from call to call.
 struct QScratch {
-  std::vector<float> first, second, deviation, sums;
+  base::AlignedFloats first, second, deviation;
 };
 
 /// Shapes  rows [count, row_floats], of which the first `features` floats are read; q [count, 4].
