@@ -11,7 +11,6 @@
 #include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/nets/mlp.hpp"
-#include "snake_ddp/nets/mlp_mirror.hpp"
 
 namespace snake_ddp::rollout {
 namespace {
@@ -120,10 +119,10 @@ search::QWeights search_weights(const nets::NamedTensors& weights, const std::st
 Player with_search(Player player, const std::optional<search::Spec>& how, const search::Training& training,
                    const nets::NamedTensors& weights, const std::string& what) {
   if (how) {
-    player.search = std::make_shared<const search::Player>(search::Player{
-        search_weights(weights, what,
-                       nets::symmetric_inputs(weights, encode::mirror_of(player.sight.kind), what)),
-        training, *how});
+    search::QWeights net = search_weights(weights, what);
+    const base::Mirror mirror = encode::mirror_of(player.sight.kind);
+    if (search::is_symmetric(net, mirror)) search::fold(net, mirror.inputs);
+    player.search = std::make_shared<const search::Player>(search::Player{std::move(net), training, *how});
   }
   return player;
 }

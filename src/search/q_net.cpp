@@ -18,7 +18,46 @@ void activate(const QWeights::Layer& layer, std::int64_t count, std::int64_t wid
   }
 }
 
+using Images = std::vector<base::MirrorImage>;
+
+// Whether a matrix is its own image. Shapes  block [rows, columns].
+bool is_image(const base::AlignedFloats& block, const Images& rows, const Images& columns) {
+  const auto at = [&](std::size_t row, std::size_t column) { return block[row * columns.size() + column]; };
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      const auto [row, row_sign] = rows[r];
+      const auto [column, column_sign] = columns[c];
+      const float image = at(static_cast<std::size_t>(row), static_cast<std::size_t>(column));
+      if (at(r, c) != row_sign * column_sign * image) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
+
+bool is_symmetric(const QWeights& net, const base::Mirror& mirror) {
+  const auto& [inputs, outputs] = mirror;
+  if (net.hidden % 2 != 0 || static_cast<std::int64_t>(inputs.size()) != net.features ||
+      outputs.size() != game::kMoves)
+    return false;
+  const Images units = kernels::mirrored_units(net.hidden), one = {{0}};
+  for (std::size_t k = 0; k < net.layer.size(); ++k) {
+    const QWeights::Layer& layer = net.layer[k];
+    const bool is_last = k + 1 == net.layer.size();
+    // Weights are [in, hidden], the last ones [4, hidden].
+    if (!is_image(layer.weight,
+                  is_last  ? outputs
+                  : k == 0 ? inputs
+                           : units,
+                  units) ||
+        !is_image(layer.bias, one, is_last ? outputs : units))
+      return false;
+    if (!layer.gain.empty() && !(is_image(layer.gain, one, units) && is_image(layer.shift, one, units)))
+      return false;
+  }
+  return true;
+}
 
 void fold(QWeights& net, const std::vector<base::MirrorImage>& mirrored_inputs) {
   net.inputs = kernels::halves_of(mirrored_inputs);

@@ -63,6 +63,51 @@ TEST_CASE("an Mlp's passes equal automatic differentiation", "[parity]") {
   }
 }
 
+TEST_CASE("the layer norm of the usual width, with halves exchanged and without, equals ATen's",
+          "[property]") {
+  constexpr std::int64_t kRows = 5, kWidth = 256;
+  const at::Tensor z = at::randn({kRows, kWidth}), bias = at::randn({kWidth}), gain = at::randn({kWidth}),
+                   shift = at::randn({kWidth});
+  const auto exchanged = [](const at::Tensor& rows) {
+    const auto halves = rows.chunk(2, 1);
+    return at::cat({halves[0] + halves[1], halves[0] - halves[1]}, 1);
+  };
+  for (const bool halved : {false, true}) {
+    CAPTURE(halved);
+    const at::Tensor wanted = at::relu(
+        at::layer_norm((halved ? exchanged(z) : z) + bias, {kWidth}, gain, shift, kernels::kNormEpsilon));
+    const auto run = [&](at::Tensor normal, at::Tensor out, float* sums) {
+      const at::Tensor inverse = at::empty({kRows});
+      kernels::norm_relu(kRows, kWidth, bias.data_ptr<float>(), gain.data_ptr<float>(),
+                         shift.data_ptr<float>(), normal.data_ptr<float>(), inverse.data_ptr<float>(),
+                         out.data_ptr<float>(), halved, sums);
+      return out;
+    };
+    const at::Tensor normal = z.clone(), sums = at::empty_like(z);
+    const at::Tensor out = run(normal, at::empty_like(z), sums.data_ptr<float>());
+    CHECK(difference(out, wanted) < 1e-5);
+    CHECK(difference(at::relu(normal * gain + shift), wanted) < 1e-5);
+    CHECK(at::equal(sums, exchanged(out)));
+    const at::Tensor in_place = z.clone(), sums_in_place = z.clone();
+    CHECK(at::equal(run(in_place, in_place, nullptr), out));
+    CHECK(at::equal(run(sums_in_place, sums_in_place, sums_in_place.data_ptr<float>()), sums));
+  }
+}
+
+TEST_CASE("four outputs have the same bits as fewer of them", "[property]") {
+  for (const std::int64_t width : {64, 256, 300}) {
+    const at::Tensor hidden = at::randn({7, width}), weight = at::randn({4, width}), bias = at::randn({4});
+    const auto outputs = [&](std::int64_t count) {
+      const at::Tensor out = at::empty({7, count});
+      kernels::few_outputs(7, width, count, hidden.data_ptr<float>(), weight.data_ptr<float>(),
+                           bias.data_ptr<float>(), out.data_ptr<float>());
+      return out;
+    };
+    CHECK(at::equal(outputs(4).narrow(1, 0, 3), outputs(3)));
+    CHECK(difference(outputs(4), at::addmm(bias, hidden, weight.t())) < 1e-4);
+  }
+}
+
 TEST_CASE("a row that does not vary is normalised to zero, and NaN stays NaN", "[unit]") {
   std::vector<float> z(2 * 20, 3.0F), bias(20, 0.5F), gain(20, 2.0F), shift(20, 0.25F), inverse(2), out(40);
   z[25] = NAN;

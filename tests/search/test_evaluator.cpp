@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <utility>
 
 #include "champion.hpp"
 #include "snake_ddp/base/error.hpp"
@@ -53,6 +54,17 @@ TEST_CASE(
       nets::Mlp net = symmetric_net(hidden, norm);
       const auto images = nets::symmetric_inputs(net.named(), kMirror, "test");
       REQUIRE(images.size() == 309);
+      search::QWeights weights = rollout::search_weights(net.named(), "test");
+      CHECK(search::is_symmetric(weights, kMirror));
+      CHECK_FALSE(search::is_symmetric(weights, {}));
+      for (auto& layer : weights.layer) {
+        for (base::AlignedFloats* block : {&layer.weight, &layer.bias, &layer.gain, &layer.shift}) {
+          if (block->empty()) continue;
+          const float kept = std::exchange(block->back(), 0.7F);
+          CHECK_FALSE(search::is_symmetric(weights, kMirror));
+          block->back() = kept;
+        }
+      }
       const at::Tensor mostly_zero = at::randn({100, 310}).mul_(at::rand({100, 310}).lt(0.3));
       nets::MlpPass pass;
       pass.row_by_row = true;

@@ -14,7 +14,8 @@ inline constexpr double kNormEpsilon = 1e-5;
 ///         its normalised form; the backward pass reads that, inverse_deviation and out. `out` may be z: then no
 ///         backward pass can follow.
 /// Halves  if `halved`, z is the result of multiply_halves or multiply_units, and exchange_halves is applied to each row
-///         first, while it is in the first-level cache; `sums` [rows, width], if not null, gets exchange_halves of `out`.
+///         first, while it is in the first-level cache; `sums` [rows, width], if not null, gets exchange_halves of `out`,
+///         and may be `out`.
 /// Threads the calling one. The result depends only on shapes and values.
 void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const float* gain,
                const float* shift, float* z, float* inverse_deviation, float* out, bool halved = false,

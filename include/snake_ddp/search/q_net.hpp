@@ -25,6 +25,10 @@ struct QWeights {
   std::array<base::AlignedFloats, 2> folded = {};
 };
 
+/// Whether the network is its own image when left and right are exchanged, with kernels::mirrored_units. Never for other
+/// numbers of inputs or outputs than those of `mirror`.
+bool is_symmetric(const QWeights& net, const base::Mirror& mirror);
+
 /// Fills `inputs` and `folded` of a symmetric network. `mirrored_inputs`: how its inputs change if left and right are
 /// exchanged.
 void fold(QWeights& net, const std::vector<base::MirrorImage>& mirrored_inputs);
