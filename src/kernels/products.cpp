@@ -165,7 +165,7 @@ constexpr std::int64_t kSparseColumns = 32;
 constexpr int kSparseVectors = kSparseColumns / kLanes;
 // Sums at a time: enough to hide the latency of an addition.
 constexpr int kSparseSums = 8;
-// For a symmetric network's first layer, whose rows use few of the sums' and differences' weights: a row at a time.
+// For a symmetric network's first layer, whose rows use few of the sums' and differences' weights.
 constexpr int kPlacedVectors = kSparseSums;
 
 // The elements of a row that are not 0, in order, and their places in it. Both arrays have room for a vector more.
@@ -249,21 +249,19 @@ template <int kVectors, int kRows>
 // out = a * b for the m rows of a in order, whose elements `find(i, list)` writes. Callers split sums where `multiply`
 // does: otherwise their bits would differ.
 // Shapes  at most `most` elements in a row, most <= 2 kDepth; b [b_rows, n] contiguous.
-template <int kVectors = kSparseVectors, class Find>
+template <class Find>
 void multiply_elements(std::int64_t m, std::int64_t n, std::int64_t most, const Find& find, const float* b,
                        std::int64_t b_rows, bool add, float* out, std::int64_t out_row) {
   constexpr std::int64_t kRows = 256, kElements = 24 * 1024;
   static_assert(2 * kDepth < kElements);
-  alignas(64) float packed[kDepth * kVectors * kLanes], values[kElements];
+  alignas(64) float packed[kDepth * kSparseVectors * kLanes], values[kElements];
   std::int32_t places[kElements];
   std::int64_t first[kRows + 1];
-  // As many rows as there is room for, then the same columns of b for all of them. If these are all columns, each row is
-  // multiplied while its elements are in the first cache.
-  const std::int64_t most_rows = n == kVectors * kLanes ? 1 : kRows;
   for (std::int64_t top = 0; top < m;) {
+    // As many rows as there is room for; then the same columns of b for all of them.
     std::int64_t rows = 0;
     first[0] = 0;
-    for (; rows < most_rows && top + rows < m && first[rows] + most + kLanes <= kElements; ++rows)
+    for (; rows < kRows && top + rows < m && first[rows] + most + kLanes <= kElements; ++rows)
       first[rows + 1] = first[rows] + find(top + rows, Elements{values + first[rows], places + first[rows]});
     const auto columns = [&](std::int64_t left, auto vectors) {
       constexpr int kTogether = std::max(1, kSparseSums / std::max<int>(vectors, kSparseVectors));
@@ -283,10 +281,25 @@ void multiply_elements(std::int64_t m, std::int64_t n, std::int64_t most, const 
       }
     };
     std::int64_t left = 0;
-    for (; left + kVectors * kLanes <= n; left += kVectors * kLanes)
-      columns(left, std::integral_constant<int, kVectors>());
+    for (; left + kSparseVectors * kLanes <= n; left += kSparseVectors * kLanes)
+      columns(left, std::integral_constant<int, kSparseVectors>());
     for (; left < n; left += kLanes) columns(left, std::integral_constant<int, 1>());
     top += rows;
+  }
+}
+
+// The same row by row: a row's elements are used while they are in the first cache.
+// Shapes  b [b_rows, n], n a multiple of kVectors vectors.
+template <int kVectors, class Find>
+void multiply_elements_by_row(std::int64_t m, std::int64_t n, const Find& find, const float* b, bool add,
+                              float* out, std::int64_t out_row) {
+  float values[2 * kDepth + kLanes];
+  std::int32_t places[2 * kDepth + kLanes];
+  for (std::int64_t i = 0; i < m; ++i) {
+    const std::int64_t first[] = {0, find(i, Elements{values, places})};
+    for (std::int64_t left = 0; left < n; left += kVectors * kLanes)
+      sparse_block<kVectors, 1>({values, places}, first, 1, b + left, n, add, out + i * out_row + left,
+                                out_row);
   }
 }
 
@@ -336,12 +349,13 @@ void multiply_sparse_placed(std::int64_t m, std::int64_t n, std::int64_t p, cons
   for (std::int64_t first = 0; first < p; first += kMost) {
     const std::int64_t depth = std::min(kMost, p - first);
     const Placing part{placing.place + first, placing.sign + first, placing.rows};
-    multiply_elements<kPlacedVectors>(
-        m, n, depth,
-        [&](std::int64_t i, const Elements& list) {
-          return list.find_placed(a + i * a_row + first, depth, part);
-        },
-        b, placing.rows, first > 0, out, out_row);
+    const auto find = [&](std::int64_t i, const Elements& list) {
+      return list.find_placed(a + i * a_row + first, depth, part);
+    };
+    if (n % (kPlacedVectors * kLanes) == 0)
+      multiply_elements_by_row<kPlacedVectors>(m, n, find, b, first > 0, out, out_row);
+    else
+      multiply_elements(m, n, depth, find, b, placing.rows, first > 0, out, out_row);
   }
 }
 
