@@ -7,6 +7,8 @@
 #if defined(__AVX2__) && !defined(__CUDACC__) && !defined(SD_PLAIN_FORMS)  // the macro is for tests
 #define SD_AVX2_CELL_SETS
 #include <immintrin.h>
+
+#include "snake_ddp/base/simd.hpp"
 #endif
 
 #include "snake_ddp/base/host_device.hpp"
@@ -65,17 +67,25 @@ inline CellSet only(int cell) {
   return {reinterpret_cast<CellSet::Words>(_mm256_sllv_epi64(_mm256_set1_epi64x(1), from)) & cell_sets::kAll};
 }
 
+namespace cell_sets {
+// Of one set or of two, in `x`. The row below a word's last row is the first one of the word in `next`; the last word has only
+// one row. `below`, `above`: by how much the words in `next` and `before` are shifted. `cells`: all cells of each word.
+template <class Words>
+inline Words spread(Words x, Words next, Words before, Words below, Words above, Words cells) {
+  const Words rows = x >> kCols | x << kCols | next << below | before >> above;
+  return x | ((rows | beside(x)) & cells);
+}
+inline constexpr std::uint64_t kTwoRows = 2 * kCols;
+}  // namespace cell_sets
+
 inline CellSet spread(const CellSet& a) {
+  using cell_sets::kAll, cell_sets::kRow, cell_sets::kTwoRows;
   using Words = CellSet::Words;
-  const Words x = a.word;
-  const auto next = reinterpret_cast<Words>(_mm256_permute4x64_epi64(reinterpret_cast<__m256i>(x), 0x39));
-  const auto before = reinterpret_cast<Words>(_mm256_permute4x64_epi64(reinterpret_cast<__m256i>(x), 0x93));
-  // The row below a word's last row is the next word's first; the last word has only one row.
-  constexpr Words kBelow = {2 * kCols, 2 * kCols, 2 * kCols, 0},
-                  kAbove = {0, 2 * kCols, 2 * kCols, 2 * kCols};
-  constexpr Words kCellsOfWord = {cell_sets::kAll, cell_sets::kAll, cell_sets::kAll, cell_sets::kRow};
-  const Words rows = x >> kCols | x << kCols | next << kBelow | before >> kAbove;
-  return {x | ((rows | cell_sets::beside(x)) & kCellsOfWord)};
+  const auto x = reinterpret_cast<__m256i>(a.word);
+  return {cell_sets::spread(a.word, reinterpret_cast<Words>(_mm256_permute4x64_epi64(x, 0x39)),
+                            reinterpret_cast<Words>(_mm256_permute4x64_epi64(x, 0x93)),
+                            Words{kTwoRows, kTwoRows, kTwoRows, 0}, Words{0, kTwoRows, kTwoRows, kTwoRows},
+                            Words{kAll, kAll, kAll, kRow})};
 }
 
 inline int count(const CellSet& a) {
@@ -134,6 +144,66 @@ SD_HD inline bool meet(const CellSet& a, const CellSet& b) {
   std::uint64_t all = 0;
   for (int k = 0; k < kSetWords; ++k) all |= a.word[k] & b.word[k];
   return all != 0;
+}
+
+#endif
+
+#if defined(SD_AVX2_CELL_SETS) && defined(__AVX512F__)
+
+/// Two sets in one vector, for operations on both.
+struct TwoCellSets {
+  using Words = std::uint64_t __attribute__((vector_size(64)));
+  Words word;
+
+  static TwoCellSets of(const CellSet& first, const CellSet& second) {
+    return {base::picked<Words, 0, 1, 2, 3, 4, 5, 6, 7>(first.word, second.word)};
+  }
+  [[nodiscard]] CellSet first() const { return {base::picked<CellSet::Words, 0, 1, 2, 3>(word, word)}; }
+  [[nodiscard]] CellSet second() const { return {base::picked<CellSet::Words, 4, 5, 6, 7>(word, word)}; }
+};
+
+inline TwoCellSets operator|(const TwoCellSets& a, const TwoCellSets& b) { return {a.word | b.word}; }
+inline TwoCellSets without(const TwoCellSets& a, const TwoCellSets& b) { return {a.word & ~b.word}; }
+inline TwoCellSets spread(const TwoCellSets& a) {
+  using cell_sets::kAll, cell_sets::kRow, cell_sets::kTwoRows;
+  using Words = TwoCellSets::Words;
+  const auto x = reinterpret_cast<__m512i>(a.word);
+  return {cell_sets::spread(a.word, reinterpret_cast<Words>(_mm512_maskz_permutex_epi64(0xff, x, 0x39)),
+                            reinterpret_cast<Words>(_mm512_maskz_permutex_epi64(0xff, x, 0x93)),
+                            Words{kTwoRows, kTwoRows, kTwoRows, 0, kTwoRows, kTwoRows, kTwoRows, 0},
+                            Words{0, kTwoRows, kTwoRows, kTwoRows, 0, kTwoRows, kTwoRows, kTwoRows},
+                            Words{kAll, kAll, kAll, kRow, kAll, kAll, kAll, kRow})};
+}
+/// Bit 0: do the first ones share a cell? Bit 1: the second ones.
+inline unsigned meet(const TwoCellSets& a, const TwoCellSets& b) {
+  const unsigned words =
+      _mm512_test_epi64_mask(reinterpret_cast<__m512i>(a.word), reinterpret_cast<__m512i>(b.word));
+  return static_cast<unsigned>((words & 15U) != 0) | static_cast<unsigned>(words > 15U) << 1;
+}
+
+#else
+
+/// Two sets, for operations on both.
+struct TwoCellSets {
+  CellSet sets[2];
+
+  SD_HD static TwoCellSets of(const CellSet& first, const CellSet& second) { return {{first, second}}; }
+  [[nodiscard]] SD_HD const CellSet& first() const { return sets[0]; }
+  [[nodiscard]] SD_HD const CellSet& second() const { return sets[1]; }
+};
+
+SD_HD inline TwoCellSets operator|(const TwoCellSets& a, const TwoCellSets& b) {
+  return TwoCellSets::of(a.sets[0] | b.sets[0], a.sets[1] | b.sets[1]);
+}
+SD_HD inline TwoCellSets without(const TwoCellSets& a, const TwoCellSets& b) {
+  return TwoCellSets::of(without(a.sets[0], b.sets[0]), without(a.sets[1], b.sets[1]));
+}
+SD_HD inline TwoCellSets spread(const TwoCellSets& a) {
+  return TwoCellSets::of(spread(a.sets[0]), spread(a.sets[1]));
+}
+SD_HD inline unsigned meet(const TwoCellSets& a, const TwoCellSets& b) {
+  return static_cast<unsigned>(meet(a.sets[0], b.sets[0])) | static_cast<unsigned>(meet(a.sets[1], b.sets[1]))
+                                                                 << 1;
 }
 
 #endif

@@ -87,9 +87,9 @@ SD_HD inline CellSet claims_against(const Reach& reach, const Others& o, int t) 
          reach.by[o.mates[0]][t - 1] | reach.by[o.mates[1]][t - 1];
 }
 
-/// Cells that it may not enter: blocked, or owned by others.
-SD_HD inline CellSet closed_to(const Reach& reach, const Others& o, int t) {
-  return reach.blocked[t] | claims_against(reach, o, t);
+/// Cells that it may not enter: those that are blocked; and those that are blocked or owned by others.
+SD_HD inline TwoCellSets closed_to(const Reach& reach, const Others& o, int t) {
+  return TwoCellSets::of(reach.blocked[t], reach.blocked[t] | claims_against(reach, o, t));
 }
 
 /// Where a move leads, up to the horizon.
@@ -103,54 +103,89 @@ struct Outlook {
   bool mate_may_enter = false;
 };
 
-/// A flood from one cell, recording the steps at which it reached a target.
-struct Flood {
-  CellSet reached;
-  std::uint32_t met = 0;  // bit t: some target is reached within t steps
+/// Two floods from a move's cell: into all cells, and into those that no other snake owns. Each records the steps at which it
+/// reached a bean.
+struct Floods {
+  TwoCellSets reached{};
+  std::uint32_t met = 0, met_owned = 0;  // bit t: some bean is reached within t steps
 
-  SD_HD void spread_to(const CellSet& closed, const CellSet& targets, int t) {
+  /// `closed`: closed_to at step t.
+  SD_HD void spread_to(const TwoCellSets& closed, const TwoCellSets& beans, int t) {
     reached = reached | without(spread(reached), closed);
-    met |= static_cast<std::uint32_t>(meet(reached, targets)) << t;
+    const unsigned both = meet(reached, beans);
+    met |= (both & 1U) << t;
+    met_owned |= (both >> 1) << t;
   }
-  /// The first step at which a target was reached; kHorizon + 1 if none was.
-  SD_HD int first() const { return base::lowest_bit(met | 1U << (kHorizon + 1)); }
 };
 
-/// Where the move in direction `d` leads. A move back, or into a cell that is still taken in the next step, leads nowhere.
-/// `closed`: closed_to at a step from 2 on.
-template <class Closed>
-SD_HD inline Outlook outlook_of(const State& state, const Reach& reach, const Others& o, int snake, int d,
-                                const Closed& closed) {
-  Outlook out;
+/// Starts the floods of the move in direction `d`, and writes to `out` which others may enter its cell. Returns false, with both as
+/// they were, for a move back, or into a cell that is still taken in the next step: such a move leads nowhere.
+SD_HD inline bool start(const State& state, const Reach& reach, const Others& o, int snake, int d,
+                        Outlook& out, Floods& floods) {
   const int cell = follow(state.head(snake), d);
   if (state.length(snake) == 0 || d == (state.direction(snake) ^ 1) || reach.blocked[1].contains(cell))
-    return out;
+    return false;
   CellSet foes = reach.by[o.first_foe][1];
   for (int k = 1; k < kTeamSize; ++k) foes = foes | reach.by[o.first_foe + k][1];
   out.foe_may_enter = foes.contains(cell);
   out.mate_may_enter = (reach.by[o.mates[0]][1] | reach.by[o.mates[1]][1]).contains(cell);
-  const CellSet start = only(cell);
-  const std::uint32_t met = static_cast<std::uint32_t>(reach.beans.contains(cell)) << 1;
-  Flood all{start, met}, owned{start, met};
-  SD_ROLLED for (int t = 2; t <= kHorizon; ++t) {
-    all.spread_to(reach.blocked[t], reach.beans, t);
-    owned.spread_to(closed(t), reach.beans, t);
-  }
-  out.room = count(all.reached);
-  out.territory = count(owned.reached);
-  out.beans = count(owned.reached & reach.beans);
-  out.bean_distance = all.first();
-  out.own_bean_distance = owned.first();
+  floods.reached = TwoCellSets::of(only(cell), only(cell));
+  floods.met = floods.met_owned = static_cast<std::uint32_t>(reach.beans.contains(cell)) << 1;
+  return true;
+}
+
+/// Writes to `out` what the floods reached at the horizon.
+SD_HD inline void finish(const Reach& reach, const Floods& floods, Outlook& out) {
+  const CellSet owned = floods.reached.second();
+  out.room = count(floods.reached.first());
+  out.territory = count(owned);
+  out.beans = count(owned & reach.beans);
+  out.bean_distance = base::lowest_bit(floods.met | 1U << (kHorizon + 1));
+  out.own_bean_distance = base::lowest_bit(floods.met_owned | 1U << (kHorizon + 1));
+}
+
+/// Where the move in direction `d` leads. `closed`: closed_to at a step from 2 on.
+template <class Closed>
+SD_HD inline Outlook outlook_of(const State& state, const Reach& reach, const Others& o, int snake, int d,
+                                const Closed& closed) {
+  Outlook out;
+  Floods floods;
+  if (!start(state, reach, o, snake, d, out, floods)) return out;
+  const TwoCellSets beans = TwoCellSets::of(reach.beans, reach.beans);
+  SD_ROLLED for (int t = 2; t <= kHorizon; ++t) floods.spread_to(closed(t), beans, t);
+  finish(reach, floods, out);
   return out;
 }
 
 /// For the four moves of a snake.
 SD_HD_APART inline void look_ahead(const State& state, const Reach& reach, int snake, Outlook (&out)[4]) {
   const Others others = others_of(snake);
-  CellSet closed[kHorizon + 1];
+  TwoCellSets closed[kHorizon + 1];
   SD_ROLLED for (int t = 2; t <= kHorizon; ++t) closed[t] = closed_to(reach, others, t);
+#if defined(SD_AVX2_CELL_SETS) && defined(__AVX512F__)
+  // One move's floods wait for their own results; three moves' floods together do not.
+  Floods started[3];
+  int direction[3], count = 0;
+  for (int d = 0; d < 4; ++d) {
+    out[d] = {};
+    Floods floods;
+    if (!start(state, reach, others, snake, d, out[d], floods)) continue;
+    direction[count] = d;
+    started[count++] = floods;
+  }
+  Floods a = started[0], b = started[1], c = started[2];
+  const TwoCellSets beans = TwoCellSets::of(reach.beans, reach.beans);
+  for (int t = 2; t <= kHorizon; ++t) {
+    a.spread_to(closed[t], beans, t);
+    b.spread_to(closed[t], beans, t);
+    c.spread_to(closed[t], beans, t);
+  }
+  const Floods finished[] = {a, b, c};
+  for (int k = 0; k < count; ++k) finish(reach, finished[k], out[direction[k]]);
+#else
   SD_ROLLED for (int d = 0; d < 4; ++d) out[d] =
-      outlook_of(state, reach, others, snake, d, [&](int t) -> const CellSet& { return closed[t]; });
+      outlook_of(state, reach, others, snake, d, [&](int t) -> const TwoCellSets& { return closed[t]; });
+#endif
 }
 
 }  // namespace snake_ddp::game
