@@ -10,7 +10,7 @@ macro(sd_may room)
   list(APPEND SD_ROOMS ${room})
 endmacro()
 
-sd_may(base      ROOMS LIBRARIES random123 system)
+sd_may(base      ROOMS LIBRARIES random123 intrinsics system)
 sd_may(cuda      ROOMS base LIBRARIES torch c10d system)
 sd_may(config    ROOMS base LIBRARIES json)
 sd_may(game      ROOMS base LIBRARIES intrinsics)
