@@ -177,8 +177,7 @@ std::shared_ptr<Team> q_team(const std::string& obs, int view_radius, const std:
     net->layer[k].gain = copied(gains[k], out, "a norm's weight");
     net->layer[k].shift = copied(shifts[k], out, "a norm's bias");
   }
-  const base::Mirror mirror = encode::mirror_of(team->sight.kind);
-  if (search::is_symmetric(*net, mirror)) search::fold(*net, mirror.inputs);
+  search::fold_if_symmetric(*net, encode::mirror_of(team->sight.kind));
   if (search) {
     const auto spec = search::try_spec(*search);
     if (!spec)

@@ -53,9 +53,9 @@ struct Sum {
 
   void add(int sum, Vector value) { vectors[sum] += value; }
   void add(int /*sum*/, float value) { rest += value; }
-  [[nodiscard]] float total() const {
-    return base::sum_of((vectors[0] + vectors[1]) + (vectors[2] + vectors[3])) + rest;
-  }
+  // The vectors' sum; its lanes are still to be added.
+  [[nodiscard]] Vector lanes() const { return (vectors[0] + vectors[1]) + (vectors[2] + vectors[3]); }
+  [[nodiscard]] float total() const { return base::sum_of(lanes()) + rest; }
 };
 
 // z becomes its normal form if kKeep; otherwise `out` is z. Returns the inverse deviation. The other pointers do not alias,
@@ -163,6 +163,26 @@ void norm_relu_row_backward(std::int64_t width, const float* __restrict gain, co
   });
 }
 
+// few_outputs for four of them and whole vectors, with the same bits: a row is read once.
+void four_outputs(std::int64_t rows, std::int64_t width, const float* hidden, const float* weight,
+                  const float* bias, float* out) {
+  constexpr int kOutputs = 4;
+  for (std::int64_t r = 0; r < rows; ++r, hidden += width, out += kOutputs) {
+    Sum sums[kOutputs];
+    for (std::int64_t j = 0; j < width; j += kSums * kLanes) {
+#pragma GCC unroll 4
+      for (int s = 0; s < kSums; ++s) {
+        const Vector h = get<Vector>(hidden + j + s * kLanes);
+#pragma GCC unroll 4
+        for (int o = 0; o < kOutputs; ++o)
+          sums[o].add(s, h * get<Vector>(weight + o * width + j + s * kLanes));
+      }
+    }
+    put(out, base::sums_of(sums[0].lanes(), sums[1].lanes(), sums[2].lanes(), sums[3].lanes()) +
+                 get<base::Vector4>(bias));
+  }
+}
+
 }  // namespace
 
 void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const float* gain,
@@ -224,31 +244,6 @@ void bias_relu_backward(std::int64_t rows, std::int64_t width, const float* out,
     if (exchange.after) exchange_halves(1, width / 2, g, g);
   }
 }
-
-namespace {
-
-// few_outputs for four of them and whole vectors, with the same bits: a row is read once.
-void four_outputs(std::int64_t rows, std::int64_t width, const float* hidden, const float* weight,
-                  const float* bias, float* out) {
-  constexpr int kOutputs = 4;
-  for (std::int64_t r = 0; r < rows; ++r, hidden += width, out += kOutputs) {
-    Vector sums[kOutputs][kSums] = {};
-    for (std::int64_t j = 0; j < width; j += kSums * kLanes) {
-#pragma GCC unroll 4
-      for (int s = 0; s < kSums; ++s) {
-        const Vector h = get<Vector>(hidden + j + s * kLanes);
-#pragma GCC unroll 4
-        for (int o = 0; o < kOutputs; ++o) sums[o][s] += h * get<Vector>(weight + o * width + j + s * kLanes);
-      }
-    }
-    Vector total[kOutputs];
-#pragma GCC unroll 4
-    for (int o = 0; o < kOutputs; ++o) total[o] = (sums[o][0] + sums[o][1]) + (sums[o][2] + sums[o][3]);
-    put(out, base::sums_of(total[0], total[1], total[2], total[3]) + get<base::Vector4>(bias));
-  }
-}
-
-}  // namespace
 
 void few_outputs(std::int64_t rows, std::int64_t width, std::int64_t outputs, const float* hidden,
                  const float* weight, const float* bias, float* out) {

@@ -120,8 +120,7 @@ Player with_search(Player player, const std::optional<search::Spec>& how, const 
                    const nets::NamedTensors& weights, const std::string& what) {
   if (how) {
     search::QWeights net = search_weights(weights, what);
-    const base::Mirror mirror = encode::mirror_of(player.sight.kind);
-    if (search::is_symmetric(net, mirror)) search::fold(net, mirror.inputs);
+    search::fold_if_symmetric(net, encode::mirror_of(player.sight.kind));
     player.search = std::make_shared<const search::Player>(search::Player{std::move(net), training, *how});
   }
   return player;

@@ -69,6 +69,10 @@ void fold(QWeights& net, const std::vector<base::MirrorImage>& mirrored_inputs) 
   }
 }
 
+void fold_if_symmetric(QWeights& net, const base::Mirror& mirror) {
+  if (is_symmetric(net, mirror)) fold(net, mirror.inputs);
+}
+
 void forward(const QWeights& net, std::int64_t count, const float* rows, std::int64_t row_floats,
              QScratch& scratch, float* q) {
   const std::int64_t width = net.hidden;

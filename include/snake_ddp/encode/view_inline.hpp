@@ -164,8 +164,9 @@ struct Window {
 /// The window of a plane whose first cell is `*from`.
 inline Window window_of(const std::uint8_t* from, int up) {
   // Rows of the plane, which are the window's rows or columns, as words of eight cells of which seven count.
-  const bool backwards = up == game::kDown || up == game::kRight, turned = up >= game::kLeft;
-  const int next = up == game::kUp || up == game::kRight ? Surroundings::kWidth : -Surroundings::kWidth;
+  const Strides to_next = strides_of(up);
+  const bool turned = up >= game::kLeft, backwards = (turned ? to_next.down : to_next.right) < 0;
+  const int next = turned ? to_next.right : to_next.down;
   from -= backwards ? kSide - 1 : 0;
   std::uint64_t word[8] = {};
   for (int i = 0; i < kSide; ++i, from += next) {

@@ -33,6 +33,9 @@ bool is_symmetric(const QWeights& net, const base::Mirror& mirror);
 /// exchanged.
 void fold(QWeights& net, const std::vector<base::MirrorImage>& mirrored_inputs);
 
+/// The same if the network is symmetric; otherwise nothing.
+void fold_if_symmetric(QWeights& net, const base::Mirror& mirror);
+
 /// A pass's intermediate results, reused from call to call.
 struct QScratch {
   base::AlignedFloats first, second, deviation;
