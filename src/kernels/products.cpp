@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#if defined(__AVX512F__)
+#if defined(__AVX__)
 #include <immintrin.h>
 #endif
 
@@ -168,6 +168,19 @@ constexpr int kSparseSums = 8;
 // For a symmetric network's first layer, whose rows use few of the sums' and differences' weights.
 constexpr int kPlacedVectors = kSparseSums;
 
+#if defined(__AVX__) && !defined(__AVX512F__)
+// Bit k: row[k] is not 0.
+constexpr std::int64_t kBits = 64;
+inline std::uint64_t others_of(const float* row) {
+  std::uint64_t others = 0;
+  for (std::int64_t k = 0; k < kBits; k += kLanes) {
+    const __m256 other = _mm256_cmp_ps(_mm256_loadu_ps(row + k), _mm256_setzero_ps(), _CMP_NEQ_UQ);
+    others |= static_cast<std::uint64_t>(_mm256_movemask_ps(other)) << k;
+  }
+  return others;
+}
+#endif
+
 // The elements of a row that are not 0, in order, and their places in it. Both arrays have room for a vector more.
 struct Elements {
   float* values;
@@ -184,6 +197,14 @@ struct Elements {
       _mm512_storeu_ps(values + count, _mm512_maskz_compress_ps(other, x));
       _mm512_storeu_si512(places + count, _mm512_maskz_compress_epi32(other, at));
       count += std::popcount(static_cast<unsigned>(other));
+    }
+#elif defined(__AVX__)
+    for (; k + kBits <= size; k += kBits) {
+      for (std::uint64_t others = others_of(row + k); others != 0; others &= others - 1, ++count) {
+        const std::int64_t at = k + std::countr_zero(others);
+        values[count] = row[at];
+        places[count] = static_cast<std::int32_t>(at);
+      }
     }
 #endif
     for (; k < size; ++k) {
@@ -207,6 +228,15 @@ struct Elements {
                        _mm512_maskz_compress_ps(other, x * _mm512_loadu_ps(placing.sign + k)));
       _mm512_storeu_si512(places + count, _mm512_maskz_compress_epi32(other, at));
       count += std::popcount(static_cast<unsigned>(other));
+    }
+#elif defined(__AVX__)
+    for (; k + kBits <= size; k += kBits) {
+      for (std::uint64_t others = others_of(row + k); others != 0; others &= others - 1) {
+        const std::int64_t at = k + std::countr_zero(others);
+        values[count] = row[at] * placing.sign[at];
+        places[count] = placing.place[at];
+        count += places[count] >= 0 ? 1 : 0;
+      }
     }
 #endif
     for (; k < size; ++k) {
