@@ -3,7 +3,7 @@
 
   bench/ablation.py --minutes 5 --seeds 1 2 3 --out ablation         writes ablation.md and ablation.json
   bench/ablation.py --minutes 5 --seeds 1 2 3 --out ablation --only base n_step_1
-  bench/ablation.py --config configs/champion.json --opponent territory --minutes 1 --out champion
+  bench/ablation.py --config configs/dqn.json --opponent territory --minutes 1 --out champion
 
 Each run is one rank with one thread, pinned to its own core; as many run at once as --cores names. The final actor
 of each plays --games games against --opponent, sides swapped, always the same games. Runs that are already in

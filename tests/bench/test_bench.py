@@ -242,7 +242,7 @@ def test_every_learner_has_its_products_in_the_update_bench():
 
 
 def test_the_update_bench_takes_its_sizes_from_a_preset():
-    done = call("bench", "update", "--config", SOURCE / "configs/champion.json", "--seconds", "0.01", "--json")
+    done = call("bench", "update", "--config", SOURCE / "configs/dqn.json", "--seconds", "0.01", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["benches"][0]["name"] == "dqn_update_batch_384"
     for refused, says in ((("--algo", "dnq"), "--algo dnq: not a known value"),
