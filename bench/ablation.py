@@ -66,7 +66,25 @@ OF_DQN = {
     "level2_only": ("plays only against level 2", {"opponent_mix": "level2"}),
     "no_mask": ("fatal moves are learned, not masked", {"mask_fatal": False}),
 }
-VARIANTS = {"ddpg": OF_DDPG, "dqn": OF_DQN}
+OF_PQN_VDN = {
+    "base": ("the preset", {}),
+    "pqn": ("values of single snakes, not summed", {"algo": "pqn"}),
+    "window": ("does not see where its moves lead", {"obs": "window"}),
+    "own_reward_1": ("each snake its own reward", {"own_reward": 1}),
+    "rival_reward_0": ("the opponents' rewards do not count", {"rival_reward": 0}),
+    "gamma_0.97": ("gamma 0.97 instead of 0.99", {"gamma": 0.97}),
+    "td_lambda_0": ("1-step returns", {"td_lambda": 0}),
+    "td_lambda_0.9": ("lambda 0.9 instead of 0.65", {"td_lambda": 0.9}),
+    "rollout_epochs_1": ("each rollout once, half as many updates", {"rollout_epochs": 1}),
+    "rollout_epochs_4": ("each rollout four times, twice as many updates", {"rollout_epochs": 4}),
+    "c_lr_0.0008": ("twice the learning rate", {"c_lr": 0.0008}),
+    "no_symmetry": ("weights without mirror symmetry", {"mirror_symmetric": False}),
+    "hidden_128": ("half as wide", {"hidden_size": 128}),
+    "self_only": ("plays only against itself", {"opponent_mix": "self"}),
+    "level2_only": ("plays only against level 2", {"opponent_mix": "level2"}),
+    "no_mask": ("fatal moves are learned, not masked", {"mask_fatal": False}),
+}
+VARIANTS = {"ddpg": OF_DDPG, "dqn": OF_DQN, "pqn_vdn": OF_PQN_VDN}
 # Two-sided 95 % points of Student's t by degrees of freedom.
 T_95 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 

@@ -168,7 +168,7 @@ def test_an_ablation_trains_judges_and_continues_where_it_stopped(tmp_path):
     assert other.returncode == 1 and "other settings" in other.stderr
 
 
-@pytest.mark.parametrize("preset", ["cpu_fast", "champion"])
+@pytest.mark.parametrize("preset", ["cpu_fast", "dqn", "champion"])
 def test_each_variant_changes_a_setting_of_the_preset(preset):
     file = SOURCE / "configs" / f"{preset}.json"
     base = json.loads(file.read_text())
