@@ -45,44 +45,36 @@ OF_DDPG = {
     "tau_0.05": ("targets five times faster", {"tau": 0.05}),
     "no_expected_value": ("value of the actor's output itself", {"expected_value": False}),
 }
-OF_DQN = {
+OF_VALUES = {  # for every learner of values
     "base": ("the preset", {}),
-    "vdn": ("team values, summed over the snakes", {"algo": "vdn"}),
-    "vdn_own_reward_1": ("the same, each snake its own reward", {"algo": "vdn", "own_reward": 1}),
-    "qmix": ("team values from a mixing network", {"algo": "qmix", "mirror_symmetric": False}),
-    "ddpg": ("DDPG with the preset's settings", {"algo": "ddpg", "stored_action": "played", "expected_value": True,
-                                                      "mirror_symmetric": False}),
     "window": ("does not see where its moves lead", {"obs": "window"}),
     "own_reward_1": ("each snake its own reward", {"own_reward": 1}),
-    "own_reward_0.5": ("half its own, half the team's", {"own_reward": 0.5}),
     "rival_reward_0": ("the opponents' rewards do not count", {"rival_reward": 0}),
     "gamma_0.97": ("gamma 0.97 instead of 0.99", {"gamma": 0.97}),
-    "n_step_1": ("1-step returns instead of 3", {"n_step": 1}),
-    "n_step_5": ("5-step returns", {"n_step": 5}),
-    "no_layer_norm": ("no layer norm", {"layer_norm": False}),
     "no_symmetry": ("weights without mirror symmetry", {"mirror_symmetric": False}),
     "hidden_128": ("half as wide", {"hidden_size": 128}),
     "self_only": ("plays only against itself", {"opponent_mix": "self"}),
     "level2_only": ("plays only against level 2", {"opponent_mix": "level2"}),
     "no_mask": ("fatal moves are learned, not masked", {"mask_fatal": False}),
 }
-OF_PQN_VDN = {
-    "base": ("the preset", {}),
+OF_DQN = OF_VALUES | {
+    "vdn": ("team values, summed over the snakes", {"algo": "vdn"}),
+    "vdn_own_reward_1": ("the same, each snake its own reward", {"algo": "vdn", "own_reward": 1}),
+    "qmix": ("team values from a mixing network", {"algo": "qmix", "mirror_symmetric": False}),
+    "ddpg": ("DDPG with the preset's settings", {"algo": "ddpg", "stored_action": "played", "expected_value": True,
+                                                      "mirror_symmetric": False}),
+    "own_reward_0.5": ("half its own, half the team's", {"own_reward": 0.5}),
+    "n_step_1": ("1-step returns instead of 3", {"n_step": 1}),
+    "n_step_5": ("5-step returns", {"n_step": 5}),
+    "no_layer_norm": ("no layer norm", {"layer_norm": False}),
+}
+OF_PQN_VDN = OF_VALUES | {
     "pqn": ("values of single snakes, not summed", {"algo": "pqn"}),
-    "window": ("does not see where its moves lead", {"obs": "window"}),
-    "own_reward_1": ("each snake its own reward", {"own_reward": 1}),
-    "rival_reward_0": ("the opponents' rewards do not count", {"rival_reward": 0}),
-    "gamma_0.97": ("gamma 0.97 instead of 0.99", {"gamma": 0.97}),
     "td_lambda_0": ("1-step returns", {"td_lambda": 0}),
     "td_lambda_0.9": ("lambda 0.9 instead of 0.65", {"td_lambda": 0.9}),
     "rollout_epochs_1": ("each rollout once, half as many updates", {"rollout_epochs": 1}),
     "rollout_epochs_4": ("each rollout four times, twice as many updates", {"rollout_epochs": 4}),
     "c_lr_0.0008": ("twice the learning rate", {"c_lr": 0.0008}),
-    "no_symmetry": ("weights without mirror symmetry", {"mirror_symmetric": False}),
-    "hidden_128": ("half as wide", {"hidden_size": 128}),
-    "self_only": ("plays only against itself", {"opponent_mix": "self"}),
-    "level2_only": ("plays only against level 2", {"opponent_mix": "level2"}),
-    "no_mask": ("fatal moves are learned, not masked", {"mask_fatal": False}),
 }
 VARIANTS = {"ddpg": OF_DDPG, "dqn": OF_DQN, "pqn_vdn": OF_PQN_VDN}
 # Two-sided 95 % points of Student's t by degrees of freedom.

@@ -169,8 +169,8 @@ constexpr int kSparseSums = 8;
 constexpr int kPlacedVectors = kSparseSums;
 
 #if defined(__AVX__) && !defined(__AVX512F__)
-// Bit k: row[k] is not 0.
 constexpr std::int64_t kBits = 64;
+// Bit k: row[k] is not 0. Shapes  row [kBits].
 inline std::uint64_t others_of(const float* row) {
   std::uint64_t others = 0;
   for (std::int64_t k = 0; k < kBits; k += kLanes) {
