@@ -167,7 +167,7 @@ def main():
     line = parser.parse_args()
     algo = json.loads(line.config.read_text()).get("algo", "ddpg")
     if algo not in VARIANTS:
-        parser.error(f"--config {line.config}: --algo {algo}; there are variants of {' and '.join(VARIANTS)}")
+        parser.error(f"--config {line.config}: --algo {algo}; there are variants of {', '.join(VARIANTS)}")
     line.variants = VARIANTS[algo]
     unknown = sorted(set(line.only or []) - set(line.variants))
     if unknown:
