@@ -1,8 +1,5 @@
 #include "snake_ddp/bench/benches.hpp"
 
-#include <ATen/ATen.h>
-#include <ATen/Parallel.h>
-#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,11 +7,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/bench/jobs.hpp"
-#include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/replay/random_batch.hpp"
 #include "snake_ddp/train/loop.hpp"
-#include "snake_ddp/train/plan.hpp"
 
 namespace snake_ddp::bench {
 namespace {
@@ -23,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kWarmUpdates = 20;
 constexpr double kLeastSeconds = 1.0;  // replay must hold a batch first
+constexpr const char* kParts[] = {"play", "draw", "learn"};
 
 // What a run did between its first updates and its end.
 struct Pace {
@@ -30,13 +24,18 @@ struct Pace {
   double steps = 0, updates = 0;
 };
 
-Pace paced_run(const nlohmann::json& settings, double seconds, const std::string& folder,
-               const dist::World& world) {
+train::TrainOptions endless(const nlohmann::json& settings, const std::string& folder) {
   train::TrainOptions options = options_from(settings);
   options.runs_dir = folder;
-  options.max_minutes = std::max(seconds, kLeastSeconds) / 60;
   options.max_episodes = 1'000'000'000;
   options.threads = 1;
+  return options;
+}
+
+Pace paced_run(const nlohmann::json& settings, double seconds, const std::string& folder,
+               const dist::World& world) {
+  train::TrainOptions options = endless(settings, folder);
+  options.max_minutes = std::max(seconds, kLeastSeconds) / 60;
   Clock::time_point begin, end;
   train::Progress first, last;
   train::run_training(options, world, [&](const train::Progress& progress) {
@@ -51,20 +50,6 @@ Pace paced_run(const nlohmann::json& settings, double seconds, const std::string
                                   last.updates, options.max_minutes * 60));
   return {std::chrono::duration<double>(end - begin).count(), static_cast<double>(last.steps - first.steps),
           static_cast<double>(last.updates - first.updates)};
-}
-
-double update_alone_us(const train::TrainOptions& options, double seconds) {
-  const c10::NoGradGuard no_grad;
-  at::set_num_threads(1);
-  const auto learner = learners::make_learner(train::learner_options(train::Plan(options), 1, at::kCPU));
-  const replay::Batch batch = replay::random_batch(learner->columns(), options.batch_size);
-  const auto update = [&] { learner->update(batch, [](at::Tensor&) {}); };
-  for (std::int64_t i = 0; i < kWarmUpdates; ++i) update();
-  double updates = 0;
-  const auto begin = Clock::now();
-  const auto end = begin + std::chrono::duration<double>(seconds);
-  for (; Clock::now() < end || updates < 10; ++updates) update();
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / updates;
 }
 
 struct Rates {
@@ -99,8 +84,11 @@ nlohmann::json everything_job(const nlohmann::json& settings, const dist::World&
   nlohmann::json result = nlohmann::json::array();
   for (int round = 0; round < settings.at("rounds").get<int>(); ++round) {
     const Pace pace = paced_run(settings.at("run"), seconds, folder.path(), world);
-    const double alone = update_alone_us(options_from(settings.at("run")), std::max(seconds, 0.2));
-    result.push_back({{"us", pace.seconds * 1e6 / pace.updates}, {"alone_us", alone}});
+    const train::Parts parts = train::time_parts(endless(settings.at("run"), folder.path()), world, seconds);
+    result.push_back({{"us", pace.seconds * 1e6 / pace.updates},
+                      {"play", parts.play_us},
+                      {"draw", parts.draw_us},
+                      {"learn", parts.learn_us}});
   }
   return result;
 }
@@ -122,10 +110,20 @@ std::vector<Row> measure_train(double seconds, int rounds, int ranks, int busy,
   std::vector<double> us, alone, ratios;
   for (const nlohmann::json& round : everything) {
     us.push_back(round.at("us"));
-    alone.push_back(round.at("alone_us"));
+    alone.push_back(0);
+    for (const char* part : kParts) alone.back() += round.at(part).get<double>();
     ratios.push_back(us.back() / alone.back());
   }
   std::vector<Row> rows = {{"train_one_rank", median(us), "us/update", median(alone), median(ratios)}};
+  for (const char* part : kParts) {
+    std::vector<double> values, shares;
+    for (std::size_t k = 0; k < alone.size(); ++k) {
+      values.push_back(everything[k].at(part));
+      shares.push_back(values.back() / alone[k]);
+    }
+    rows.push_back(
+        {fmt::format("train_{}", part), median(values), "us/update", median(alone), median(shares)});
+  }
 
   // In turn, so that what else happens on the machine meets all of them.
   struct Way {

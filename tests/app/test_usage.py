@@ -745,7 +745,9 @@ def test_bench_of_runs_compares_ranks_with_one(tmp_path):
         refused(2, "--ranks 2 needs as many cores", line=["bench", "train", *quick(tmp_path)])
         return
     rows = bench("train", *quick(tmp_path))
-    assert set(rows) == {"train_one_rank"} | {f"train_{what}_{way}" for what in ("steps", "updates")
+    parts = {"train_play", "train_draw", "train_learn"}
+    assert sum(rows[part]["value"] for part in parts) == pytest.approx(rows["train_one_rank"]["limit"])
+    assert set(rows) == parts | {"train_one_rank"} | {f"train_{what}_{way}" for what in ("steps", "updates")
                                               for way in ("1_rank", "2_ranks", "2_runs_apart")}
     assert rows["train_steps_1_rank"]["ratio"] == 1
     for row in rows.values():  # of the same moments, and there is one round

@@ -77,8 +77,8 @@ std::vector<Row> measure_allreduce(double seconds, int rounds, int ranks, const 
 std::vector<Row> measure_reducer(double seconds, int rounds, int ranks, double bucket_mb);
 
 /// How fast whole training runs are: real ones, with their files, in a folder that is removed afterwards.
-/// train_one_rank: a run's time per update (play, store, sample, learn, log), compared with the update
-/// alone, measured in turn in the same process. Then steps and updates of a run of `ranks` ranks on as many
+/// train_one_rank: a run's time per update (play, store, sample, learn, log), compared with the sum of its parts alone
+/// (train::time_parts), measured in turn in the same process; train_PART: of this, each part. Then steps and updates of a run of `ranks` ranks on as many
 /// cores, summed over the ranks, compared with those of one rank on one core; and those of as many
 /// independent runs at once, which is the most that the machine can do. One thread per rank. Each round
 /// measures all of them, beside `busy` processes that each keep a core busy; rows are medians.

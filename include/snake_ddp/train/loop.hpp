@@ -29,4 +29,16 @@ using Watch = std::function<void(const Progress&)>;
 base::ExitCode run_training(const TrainOptions& options, const dist::World& world, const Watch& watch = {},
                             std::chrono::milliseconds patience = std::chrono::minutes(1));
 
+/// What a run's parts take on this rank, in microseconds per update.
+struct Parts {
+  double play_us = 0;   // moves of both teams, observations and transitions included
+  double draw_us = 0;   // batches; of rollouts also the returns
+  double learn_us = 0;  // updates
+};
+
+/// Trains for `seconds` without logs and reports, and then measures each part by itself for as long in total, on these games and
+/// weights. The run's folder is made, but nothing is saved.
+/// Collective, throws  as run_training.
+Parts time_parts(const TrainOptions& options, const dist::World& world, double seconds);
+
 }  // namespace snake_ddp::train
