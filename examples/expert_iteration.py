@@ -29,17 +29,17 @@ TEMPERATURE = 0.1  # of the search's first guess
 MOVES_WEIGHT = 0.1  # of the moves' loss
 
 
-def play(job):
+def play(job, with_states=False):
     """Boards of games that a team plays against itself.
 
     Returns  observations [n, 6, features] float16; open moves [n, 6, 4] and moves played [n, 6], numbered as the network numbers moves;
-             team A's lead in points per snake that followed, discounted, [n].
+             team A's lead in points per snake that followed, discounted, [n]; with states also these, [n].
     """
     spec, gamma, seed = job
     team = Team(spec)
     boards = Boards(BATCH, obs=team.obs, opponent="none", autoreset="disabled")
     boards.reset(seed)
-    seen, may, made, leads = [], [], [], []
+    seen, may, made, leads, states = [], [], [], [], []
     while not boards.terminated.any():
         moves = np.concatenate([team.moves_on(boards.states, side, seed) for side in (0, 1)], 1)
         if len(leads) % KEPT == 0:
@@ -47,13 +47,15 @@ def play(job):
             seen.append(boards.observations.astype(np.float16))
             may.append(np.take_along_axis(boards.open_moves(), directions, -1))
             made.append((directions == moves[..., None]).argmax(-1))
+            if with_states:
+                states.append(boards.states.copy())
         boards.step(moves)
         leads.append((boards.rewards[:, :TEAM] - boards.rewards[:, TEAM:]).mean(1))
     worth, rest = [], np.zeros(BATCH)
     for lead in reversed(leads):
         rest = lead + gamma * rest
         worth.append(rest.astype(np.float32))
-    arrays = seen, may, made, worth[::-1][::KEPT]
+    arrays = [seen, may, made, worth[::-1][::KEPT]] + [states] * with_states
     return [np.concatenate(array) for array in arrays]
 
 
@@ -69,7 +71,7 @@ def batches(data, order):
     return ([array[rows] for array in data] for rows in order.split(ROWS))
 
 
-def fit(network, point, data, epochs, rate, report):
+def fit(network, point, data, epochs, rate, report, read=read):
     """Adam on (value - what followed)^2, in multiples of its variance, plus the cross-entropy of the moves that were played."""
     variance = data[3].var()
     weights, symmetric = dict(network.named_parameters()), networks.is_symmetric(network)
@@ -95,7 +97,7 @@ def fit(network, point, data, epochs, rate, report):
 
 
 @torch.no_grad()
-def quality(network, point, data):
+def quality(network, point, data, read=read):
     """The share of the variance of what followed that the value explains, and how often the first guess is the move played."""
     reads = [(*read(network, point, batch), batch[2]) for batch in batches(data, torch.arange(len(data[3])))]
     left = torch.cat([value for value, _, _ in reads]) - data[3]

@@ -49,12 +49,9 @@ Rows game_rows(const BenchLine& l) {
 }
 
 Rows update_rows(const BenchLine& l) {
-  if (l.device == "cpu" && !l.products.empty())
-    throw base::UsageError(fmt::format(
-        "--products {} is for the products of LibTorch's library: add --device cuda or pieces", l.products));
   std::vector<std::int64_t> sizes = l.batch_sizes;
   if (sizes.empty() && l.config.empty()) sizes = {128, 1024, 4096};
-  if (l.device == "cpu") return bench::measure_update(l.seconds, sizes, l.config, l.algo);
+  if (l.device == "cpu") return bench::measure_update(l.seconds, sizes, l.config, l.algo, l.products);
   return bench::measure_device_update(l.seconds, sizes, bench::device_named(l.device), l.config, l.algo,
                                       l.products);
 }
@@ -150,7 +147,7 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
   command
       .add_option("--products", line->products,
-                  "precision of the products in the update bench on a device: float32, tf32, bf16 [that of "
+                  "precision of the products in the update bench: float32, tf32, bf16 [that of "
                   "--config]")
       ->check(CLI::IsMember({"float32", "tf32", "bf16"}));
   add_number(command, "bucket_mb", line->bucket_mb, "bucket size in the reducer bench, in MiB", 0.001,

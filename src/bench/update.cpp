@@ -9,20 +9,26 @@
 #include "snake_ddp/bench/jobs.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
+#include "snake_ddp/nets/precision.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
 #include "snake_ddp/train/plan.hpp"
 
 namespace snake_ddp::bench {
 
 std::vector<Row> measure_update(double seconds, std::vector<std::int64_t> batch_sizes,
-                                const std::string& config_file, const std::string& algo) {
+                                const std::string& config_file, const std::string& algo,
+                                const std::string& products) {
   const c10::NoGradGuard no_grad;
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
   nlohmann::json run = run_settings(config_file);
   if (!algo.empty()) run["algo"] = algo;
+  if (!products.empty()) run["products"] = products;
   const train::TrainOptions settings = options_from(run);
-  const learners::LearnerOptions options = train::learner_options(train::Plan(settings), 1, at::kCPU);
+  const train::Plan plan(settings);
+  train::check_products(plan, at::kCPU);
+  nets::set_product_precision(plan.precision);
+  const learners::LearnerOptions options = train::learner_options(plan, 1, at::kCPU);
   if (batch_sizes.empty()) batch_sizes = {settings.batch_size};
   std::vector<Row> rows;
   for (const std::int64_t batch_size : batch_sizes) {
@@ -36,6 +42,7 @@ std::vector<Row> measure_update(double seconds, std::vector<std::int64_t> batch_
                     alone.fastest / alone.library});
   }
   at::set_num_threads(threads);
+  nets::set_product_precision(nets::Precision::kFloat32);
   return rows;
 }
 

@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "process_state.hpp"
+#include "snake_ddp/base/aligned.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -26,7 +27,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kSlotBytes = 1024 * 1024;  // longer tensors are summed in pieces
-constexpr std::size_t kLine = 64;
 
 // A rank first spins: waking up takes longer than most waits. If another rank is later than that, other processes may
 // occupy its core, and it may need the one that this rank frees by sleeping. How long to spin follows from the waits
@@ -40,7 +40,7 @@ constexpr std::chrono::milliseconds kLook(20);
   throw std::runtime_error(doing + ": " + std::strerror(errno));
 }
 
-struct alignas(kLine) Counter {
+struct alignas(base::kCacheLine) Counter {
   std::atomic<std::uint64_t> value;  // the last round whose numbers this process has put into its slot
   // By slot: how many numbers its call still had to sum in that round.
   std::atomic<std::uint64_t> left[2];

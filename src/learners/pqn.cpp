@@ -92,6 +92,7 @@ std::vector<LearnerEntry> pqn_entries() {
                             .make = make<Pqn>,
                             .flags = flags_of<NetFlags, MirrorFlags, PqnFlags>,
                             .feed = Feed::kRollout,
+                            .low_precision = true,
                             .searches = true};
   LearnerEntry pqn_vdn = pqn;
   pqn_vdn.name = "pqn_vdn";

@@ -7,6 +7,7 @@
 
 #include "fit.hpp"
 #include "last_layer.hpp"
+#include "snake_ddp/kernels/bf16.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/kernels/products.hpp"
 #include "snake_ddp/nets/precision.hpp"
@@ -65,18 +66,21 @@ void layer_by_library(const LayerParameters& p, const at::Tensor& from, MlpPass:
 
 // The same in main memory, for `rows` rows from `from`, which are `from_row` apart, to row `at` on. Returns the result.
 const float* layer_in_rows(const LayerParameters& p, std::int64_t rows, const float* from,
-                           std::int64_t from_row, std::int64_t at, bool keep, const kernels::Halves* halves,
-                           MlpPass& pass, MlpPass::Layer& layer) {
+                           std::int64_t from_row, std::int64_t at, bool keep, bool in_bf16,
+                           const kernels::Halves* halves, MlpPass& pass, MlpPass::Layer& layer) {
   const std::int64_t in = p.weight.size(0), width = p.weight.size(1);
   float* hidden = floats(layer.hidden) + at * width;
   float* z = p.gain.defined() && keep ? floats(layer.normal) + at * width : hidden;
   // Most of a view is 0. An input with fewer zeros uses the dense product.
   const bool is_first = &layer == pass.layer.data();
-  const bool is_dense = is_first && !pass.row_by_row && !kernels::has_many_zeros(rows, in, from, from_row);
+  const bool is_dense =
+      !in_bf16 && is_first && !pass.row_by_row && !kernels::has_many_zeros(rows, in, from, from_row);
   const bool halved = halves != nullptr && !is_dense;
   float* const sums =
       halves != nullptr ? floats(pass.sums) + at * width : nullptr;  // of the first layer's units
-  if (!halved) {
+  if (in_bf16) {
+    kernels::multiply_bf16(rows, width, in, {from, from_row, 1}, {floats(p.weight), width, 1}, z, width);
+  } else if (!halved) {
     kernels::multiply_sparse(rows, width, in, from, from_row, floats(p.weight), z, width);
   } else if (is_first) {
     kernels::multiply_halves(*halves, rows, from, from_row, floats(layer.folded), width / 2, z);
@@ -128,14 +132,31 @@ void activation_back(const LayerParameters& p, std::int64_t rows, std::int64_t a
   }
 }
 
+void in_bf16(std::int64_t m, std::int64_t n, std::int64_t p, kernels::MatrixView a, kernels::MatrixView b,
+             float* out, std::int64_t out_row, bool add) {
+  kernels::multiply_bf16(m, n, p, a, b, out, out_row, add);
+}
+
+// Adds the product of inputs and gradients, summed over rows. Shapes  from [rows, in], `from_row` apart, d [rows, width].
+void weight_gradient(bool bf16, std::int64_t in, std::int64_t width, std::int64_t rows, const float* from,
+                     std::int64_t from_row, const float* d, float* gradient) {
+  if (bf16) {
+    in_bf16(in, width, rows, {from, 1, from_row}, {d, width, 1}, gradient, width, /*add=*/true);
+  } else {
+    kernels::multiply_sparse_transposed(in, width, rows, from, from_row, d, gradient, /*add=*/true);
+  }
+}
+
 }  // namespace
 
 Mlp::Mlp(MlpShape shape, at::Device device, std::string name, bool by_library)
     : shape_(shape),
       parameters_(blocks_of(shape), device),
       name_(std::move(name)),
-      by_library_(by_library || !device.is_cpu()) {
-  if (!by_library_ && !shape_.mirrored_inputs.empty())
+      by_library_(by_library || !device.is_cpu()),
+      in_bf16_(!by_library_ && product_precision() == Precision::kBf16) {
+  // Products in bfloat16 are so fast that taking sums and differences does not pay off.
+  if (!by_library_ && !in_bf16_ && !shape_.mirrored_inputs.empty())
     halves_ = {kernels::halves_of(shape_.mirrored_inputs),
                kernels::halves_of(kernels::mirrored_units(shape_.hidden))};
   for (std::size_t layer = 0; shape_.layer_norm && layer < kHiddenLayers; ++layer)
@@ -207,7 +228,7 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) 
     const float* from = floats(input) + first * input.stride(0);
     std::int64_t from_row = input.stride(0);
     for (std::size_t i = 0; i < kHiddenLayers; ++i, from_row = shape.hidden)
-      from = layer_in_rows(layers[i], count, from, from_row, keep ? first : 0, keep,
+      from = layer_in_rows(layers[i], count, from, from_row, keep ? first : 0, keep, net.in_bf16(),
                            halves != nullptr ? halves + i : nullptr, pass, pass.layer[i]);
     kernels::few_outputs(count, shape.hidden, shape.out, from, floats(last.weight), floats(last.bias),
                          floats(pass.output) + first * shape.out);
@@ -267,14 +288,15 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
       }
       kernels::multiply_units(count, upper, floats(pass.transposed), half, lower);
     } else {
-      kernels::multiply_sparse_transposed(width, width, count, floats(low.hidden) + at * width, width, upper,
-                                          floats(d_second.weight), /*add=*/true);
-      kernels::multiply(count, width, width, {upper, width, 1}, {floats(pass.transposed), width, 1}, lower,
-                        width);
+      weight_gradient(net.in_bf16(), width, width, count, floats(low.hidden) + at * width, width, upper,
+                      floats(d_second.weight));
+      const auto product = net.in_bf16() ? in_bf16 : kernels::multiply;
+      product(count, width, width, {upper, width, 1}, {floats(pass.transposed), width, 1}, lower, width,
+              false);
     }
     activation_back(first, count, at, low, d_first, lower, {.before = halved});
-    kernels::multiply_sparse_transposed(shape.in, width, count, floats(input) + at * row, row, lower,
-                                        floats(d_first.weight), /*add=*/true);
+    weight_gradient(net.in_bf16(), shape.in, width, count, floats(input) + at * row, row, lower,
+                    floats(d_first.weight));
   }
   if (halved) kernels::unfold_gradient(half, floats(pass.d_folded), floats(d_second.weight));
 }

@@ -30,6 +30,8 @@ void set_product_precision(Precision precision) {
   at::globalContext().setAllowTF32CuBLAS(precision == Precision::kTf32);
 }
 
+Precision product_precision() { return chosen; }
+
 void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   switch (chosen) {
     case Precision::kBf16:

@@ -8,6 +8,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/files/run_folder.hpp"
+#include "snake_ddp/kernels/bf16.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/train/file_teams.hpp"
@@ -99,13 +100,24 @@ double rate_factor(const Plan& o, std::int64_t steps) {
   return 1.0 - (1.0 - o.lr_end) * progress;
 }
 
+void check_products(const Plan& o, at::Device device) {
+  if (o.precision == nets::Precision::kFloat32 || !device.is_cpu()) return;
+  if (o.precision != nets::Precision::kBf16 || o.learner.actor)
+    throw base::UsageError(fmt::format("--products {} with --algo {} is for GPUs, and this run is on the CPU",
+                                       o.products, o.algo));
+  if (!kernels::has_bf16_tiles())
+    throw base::UsageError(
+        "--products bf16 on the CPU needs AMX, which this machine's processor or system does not offer: "
+        "leave "
+        "it out");
+}
+
 void check_start(const Plan& o, const dist::World& world, int gpus) {
   dist::Options asked;
   asked.backend = o.dist_backend;
   asked.device = o.device;
   const dist::Placement placement = dist::choose_placement(world, asked, gpus);
-  if (o.precision != nets::Precision::kFloat32 && placement.device.is_cpu())
-    throw base::UsageError(fmt::format("--products {} is for GPUs, and this run is on the CPU", o.products));
+  check_products(o, placement.device);
   if (o.average_delay > 0 && placement.device.is_cuda())
     throw base::UsageError("--average_delay is for ranks on CPUs: add --device cpu");
   if (o.records_updates && placement.device.is_cuda() && placement.backend == "gloo")

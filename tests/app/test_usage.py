@@ -120,6 +120,7 @@ USAGE = {
                                         ["--coalesced_update on does not apply to --algo dqn, only to ddpg",
                                          "--td_lambda 0.5 does not apply to --algo dqn, only to pqn, pqn_vdn"]),
     "low precision on the CPU": (["--products", "bf16", "--device", "cpu", "--check_settings"], ["--products bf16", "--device cpu"]),
+    "tf32 on the CPU": (["--algo", "dqn", "--products", "tf32", "--device", "cpu", "--check_settings"], ["--products tf32", "--device cpu"]),
     "NCCL on the CPU": (["--dist_backend", "nccl", "--device", "cpu", "--check_settings"], ["--dist_backend nccl", "--device cpu"]),
     "eval without teams": (["eval"], ["--team_a", "--team_b", "--ladder"]),
     "a search that is misspelt": (["eval", "--team_a", f"{CHAMPION}:lok4", "--team_b", "random"],

@@ -247,7 +247,7 @@ def test_the_update_bench_takes_its_sizes_from_a_preset():
     assert json.loads(done.stdout)["benches"][0]["name"] == "dqn_update_batch_384"
     for refused, says in ((("--algo", "dnq"), "--algo dnq: not a known value"),
                           (("--algo", "bicnet", "--device", "pieces"), "--algo bicnet has no updates that can be recorded"),
-                          (("--products", "bf16"), "--products bf16 is for the products of LibTorch's library")):
+                          (("--products", "bf16"), "--products bf16 with --algo ddpg is for GPUs")):
         done = call("bench", "update", *refused)
         assert done.returncode == 2 and says in done.stderr, done.stderr
 

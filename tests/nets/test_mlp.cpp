@@ -6,6 +6,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/nets/mlp.hpp"
+#include "snake_ddp/nets/precision.hpp"
 
 namespace {
 
@@ -59,6 +60,41 @@ TEST_CASE("an Mlp's passes equal automatic differentiation", "[parity]") {
           CHECK(difference(got[i].second, p[i].grad()) < 2e-5);
         }
       }
+    }
+  }
+}
+
+TEST_CASE("an Mlp in bfloat16 is nearly the same network", "[parity]") {
+  at::manual_seed(2);
+  for (const bool symmetric : {false, true}) {
+    CAPTURE(symmetric);
+    nets::MlpShape shape{30, 64, 4, true};
+    for (int k = 0; symmetric && k < 30; ++k) shape.mirrored_inputs.push_back({k});
+    const nets::Mlp usual({30, 64, 4, true}, at::kCPU, "q_net");
+    nets::set_product_precision(nets::Precision::kBf16);
+    nets::Mlp net(shape, at::kCPU, "q_net");
+    nets::set_product_precision(nets::Precision::kFloat32);
+    REQUIRE(net.in_bf16());
+    REQUIRE_FALSE(usual.in_bf16());
+    net.init(7);
+    at::Tensor(usual.parameters().flat()).copy_(net.parameters().flat());
+    const at::Tensor x = with_one(at::randn({300, 30})), d = at::randn({300, 4});
+    nets::MlpPass pass, usual_pass, few;
+    nets::FlatParameters gradients = net.parameters().like(), usual_gradients = gradients.like();
+    nets::forward(net, x, pass);
+    nets::forward(usual, x, usual_pass);
+    const double off = difference(pass.output, usual_pass.output);
+    CHECK(off > 1e-5);
+    CHECK(off < 0.02);
+    nets::forward(net, x.narrow(0, 290, 10), few, /*keep=*/false);
+    CHECK(at::equal(few.output, pass.output.narrow(0, 290, 10)));
+    nets::backward(net, x, d, pass, gradients);
+    nets::backward(usual, x, d, usual_pass, usual_gradients);
+    const auto got = net.named_views(gradients), wanted = usual.named_views(usual_gradients);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      CAPTURE(got[i].first);
+      CHECK((got[i].second - wanted[i].second).norm().item<double>() <
+            0.12 * wanted[i].second.norm().item<double>());
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "snake_ddp/kernels/bf16.hpp"
 #include "snake_ddp/kernels/products.hpp"
 
 namespace {
@@ -102,6 +103,55 @@ TEST_CASE("elements go to the rows of their places, with their signs", "[parity]
           REQUIRE(out.narrow(1, n, 3).eq(7.0F).all().item<bool>());
         }
       }
+    }
+  }
+}
+
+TEST_CASE("products in bfloat16 are those of rounded factors, with the processor's tiles and without",
+          "[parity]") {
+  at::manual_seed(6);
+  WARN("tiles: " << (kernels::has_bf16_tiles() ? "yes" : "no, so only the plain products are tested"));
+  for (const bool by_tiles : {false, true}) {
+    if (by_tiles && !kernels::has_bf16_tiles()) continue;
+    for (const std::int64_t m : {1, 15, 16, 17, 31, 32, 33, 70}) {
+      for (const std::int64_t n : {1, 16, 17, 32, 47, 256}) {
+        for (const std::int64_t p : {1, 2, 31, 32, 33, 309, 512, 513, 1100}) {
+          CAPTURE(by_tiles, m, n, p);
+          // Rows are longer than needed: what lies behind them must neither be read nor written.
+          const at::Tensor a = at::randn({m, p + 3}), b = at::randn({p, n + 1});
+          a.narrow(1, p, 3).fill_(NAN);
+          b.narrow(1, n, 1).fill_(NAN);
+          const auto rounded = [](const at::Tensor& t) { return t.to(at::kBFloat16).to(at::kFloat); };
+          const at::Tensor expected = at::mm(rounded(a.narrow(1, 0, p)), rounded(b.narrow(1, 0, n)));
+          at::Tensor out = at::full({m, n + 3}, 7.0F);
+          const auto multiply = [&](const at::Tensor& left, kernels::MatrixView view, bool add) {
+            view.data = left.data_ptr<float>();
+            kernels::multiply_bf16(m, n, p, view, {b.data_ptr<float>(), n + 1, 1}, out.data_ptr<float>(),
+                                   n + 3, add, by_tiles);
+            return out.narrow(1, 0, n).clone();
+          };
+          const at::Tensor upright = multiply(a, {nullptr, p + 3, 1}, false);
+          REQUIRE(scaled_difference(upright, expected) < 1e-5);
+          REQUIRE(scaled_difference(multiply(a, {nullptr, p + 3, 1}, true), expected * 2) < 1e-5);
+          const at::Tensor turned = a.t().contiguous();  // [p + 3, m]
+          REQUIRE(at::equal(multiply(turned, {nullptr, 1, m}, false), upright));
+          REQUIRE(at::equal(out.narrow(1, n, 3), at::full({m, 3}, 7.0F)));
+          // A row has the same bits in any batch.
+          at::Tensor row = at::empty({1, n});
+          kernels::multiply_bf16(1, n, p, {a.data_ptr<float>() + (m - 1) * (p + 3), p + 3, 1},
+                                 {b.data_ptr<float>(), n + 1, 1}, row.data_ptr<float>(), n, false, by_tiles);
+          REQUIRE(at::equal(row[0], upright[m - 1]));
+        }
+      }
+    }
+    // Ties go to the even neighbour; NaN and infinity stay.
+    const float one[] = {1.0F, 1.0F + 0x1p-8F, 1.0F + 0x3p-8F, -(1.0F + 0x1p-8F), INFINITY, NAN};
+    const float wanted[] = {1.0F, 1.0F, 1.0F + 0x1p-6F, -1.0F, INFINITY, NAN};
+    for (int k = 0; k < 6; ++k) {
+      const float unit = 1.0F;
+      float product = 0;
+      kernels::multiply_bf16(1, 1, 1, {one + k, 1, 1}, {&unit, 1, 1}, &product, 1, false, by_tiles);
+      CHECK((product == wanted[k] || (std::isnan(product) && std::isnan(wanted[k]))));
     }
   }
 }

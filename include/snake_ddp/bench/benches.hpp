@@ -25,10 +25,11 @@ std::vector<Row> measure_search(double seconds);
 /// unlike real ones, have no zeros; `limit` is the time of its matrix products alone. matrix_products: the
 /// time of these products; `limit` is what LibTorch's library takes for them.
 /// The learner and its sizes come from the configuration file, or without one from the reference; `algo`
-/// overrides the file's learner. Without `batch_sizes`, the settings' batch size is used.
+/// overrides the file's learner, `products` its precision; the limit is that of float32. Without `batch_sizes`, the settings' batch size is used.
 /// Throws   UsageError for settings that do not go together.
 std::vector<Row> measure_update(double seconds, std::vector<std::int64_t> batch_sizes,
-                                const std::string& config_file, const std::string& algo);
+                                const std::string& config_file, const std::string& algo,
+                                const std::string& products);
 
 /// The device of --device cuda, and the CPU of --device pieces. On the CPU the two benches below run the same work items
 /// as on a GPU in a loop, which shows that they work, not how fast the CPU could be.

@@ -51,7 +51,7 @@ struct LearnerEntry {
   bool n_step = false;         // takes rewards of several steps in one transition
   bool device_boards = false;  // learns from boards and replay on its device
   bool cuda_graphs = false;    // its updates may be recorded
-  bool low_precision = false;  // its products may be tf32 or bf16
+  bool low_precision = false;  // its products may be tf32 or bf16; on the CPU bf16, if it is no actor
   bool tokens = false;         // may read tokens behind its features
   bool searches = false;       // a Q-network without memory, with which a team can look ahead
   /// Throws  UsageError for flags that contradict each other.

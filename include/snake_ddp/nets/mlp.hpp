@@ -33,11 +33,13 @@ struct MlpShape {
 class Mlp {
  public:
   /// `name` starts the linear layers' names in files. `by_library`: pass through ATen's operators, as on every device
-  /// but the CPU.
+  /// but the CPU. In main memory it computes in bfloat16 if that is the product_precision() now.
   Mlp(MlpShape shape, at::Device device, std::string name, bool by_library = false);
 
   [[nodiscard]] const MlpShape& shape() const { return shape_; }
   [[nodiscard]] bool by_library() const { return by_library_; }
+  /// Passes in main memory round the factors of hidden layers' products to bfloat16.
+  [[nodiscard]] bool in_bf16() const { return in_bf16_; }
   /// The inputs of the hidden layers as sums and differences; null if passes use none.
   [[nodiscard]] const kernels::Halves* halves() const { return halves_.empty() ? nullptr : halves_.data(); }
   [[nodiscard]] FlatParameters& parameters() { return parameters_; }
@@ -57,7 +59,7 @@ class Mlp {
   MlpShape shape_;
   FlatParameters parameters_;
   std::string name_;
-  bool by_library_;
+  bool by_library_, in_bf16_;
   std::vector<kernels::Halves> halves_;
 };
 

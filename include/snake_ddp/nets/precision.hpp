@@ -1,4 +1,4 @@
-// The precision of the library's matrix products in dense networks.
+// The precision of matrix products in feed-forward networks: of the library's, and in main memory of those of Mlp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,14 +9,15 @@ namespace snake_ddp::nets {
 
 /// kFloat32  full float32.
 /// kTf32     factors rounded to a 10-bit fraction, sums in float32. On the CPU the rounding is emulated.
-/// kBf16     factors and results rounded to a 7-bit fraction, sums in float32.
+/// kBf16     factors rounded to a 7-bit fraction, sums in float32; the library also rounds results.
 enum class Precision { kFloat32, kTf32, kBf16 };
 
 /// Throws  UsageError for anything but "float32", "tf32", "bf16".
 Precision precision_from_name(const std::string& name);
 
-/// For all products of this process from now on.
+/// For all products of the library in this process from now on, and for networks in main memory that are made after this.
 void set_product_precision(Precision precision);
+Precision product_precision();
 
 /// out := a x b.
 /// Shapes  a [m, p], b [p, n], out [m, n] float32.

@@ -63,6 +63,10 @@ std::int64_t replay_capacity(const Plan& plan);
 /// max_episodes of full length have. Counted in steps, which are equal on all ranks.
 double rate_factor(const Plan& plan, std::int64_t steps);
 
+/// Checks that products on this device, of this machine, can have the requested precision.
+/// Throws  UsageError.
+void check_products(const Plan& plan, at::Device device);
+
 /// Checks that a machine with this many GPUs has what the run needs: a device, files to load.
 /// Throws  UsageError, FileError.
 void check_start(const Plan& plan, const dist::World& world, int gpus);

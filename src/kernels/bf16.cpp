@@ -1,0 +1,252 @@
+#include "snake_ddp/kernels/bf16.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "snake_ddp/base/aligned.hpp"
+#include "snake_ddp/base/check.hpp"
+
+#if defined(__x86_64__) && defined(__linux__)
+#define SD_TILES
+#include <cpuid.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace snake_ddp::kernels {
+namespace {
+
+// The nearest bfloat16, ties to even, as a float. NaN stays NaN.
+float rounded(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  if (x != x) return x;
+  return std::bit_cast<float>((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000);
+}
+
+std::vector<float> rounded_rows(std::int64_t rows, std::int64_t columns, const MatrixView& of) {
+  std::vector<float> out;
+  out.reserve(static_cast<std::size_t>(rows * columns));
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) out.push_back(rounded(of.data[i * of.row + j * of.column]));
+  }
+  return out;
+}
+
+#ifdef SD_TILES
+
+// Functions with these instructions are compiled whatever SNAKE_DDP_MARCH is, and called only where the processor has them.
+#define SD_FOR_TILES __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+
+// A tile has 16 rows of 64 bytes: 16 sums, or 32 factors. Factors of the right matrix are in pairs: row k of a tile has
+// elements 2 k and 2 k + 1 of 16 columns.
+constexpr std::int64_t kSide = 16, kFactors = 32, kTileFloats = kSide * kSide;
+constexpr std::int64_t kDepth = 512;  // of two tiles of columns, 32 KiB: they stay in the first cache
+
+// Numbers first, first + 16: those of `x`, then of `y`, in bfloat16.
+SD_FOR_TILES inline __m512i narrow(__m512 x, __m512 y) {
+  const auto both = _mm512_cvtne2ps_pbh(y, x);
+  __m512i bits;
+  std::memcpy(&bits, &both, sizeof bits);
+  return bits;
+}
+
+// Lane i has the pair x[i], y[i].
+SD_FOR_TILES inline __m512i pairs(__m512 x, __m512 y) {
+  alignas(64) static constexpr std::uint16_t kPlaces[] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                          21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                          11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  return _mm512_permutexvar_epi16(_mm512_load_si512(kPlaces), narrow(x, y));
+}
+
+SD_FOR_TILES inline __mmask16 first_lanes(std::int64_t count) {
+  return static_cast<__mmask16>(count >= kSide ? 0xFFFF : count <= 0 ? 0 : (1 << count) - 1);
+}
+
+SD_FOR_TILES inline void transpose(__m512i* rows) {
+  __m512i t[kSide];
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    for (int j = 0; j < 2; ++j) {
+      rows[i + 2 * j] = _mm512_unpacklo_epi64(t[i + j], t[i + j + 2]);
+      rows[i + 2 * j + 1] = _mm512_unpackhi_epi64(t[i + j], t[i + j + 2]);
+    }
+  }
+  // Now row 4 g + c has, in its four blocks of 128 bits, columns c, c + 4, c + 8, c + 12 of rows 4 g to 4 g + 3.
+  for (int c = 0; c < 4; ++c) {
+    const __m512i low_01 = _mm512_shuffle_i32x4(rows[c], rows[4 + c], 0x88),
+                  odd_01 = _mm512_shuffle_i32x4(rows[c], rows[4 + c], 0xDD),
+                  low_23 = _mm512_shuffle_i32x4(rows[8 + c], rows[12 + c], 0x88),
+                  odd_23 = _mm512_shuffle_i32x4(rows[8 + c], rows[12 + c], 0xDD);
+    t[c] = _mm512_shuffle_i32x4(low_01, low_23, 0x88);
+    t[c + 8] = _mm512_shuffle_i32x4(low_01, low_23, 0xDD);
+    t[c + 4] = _mm512_shuffle_i32x4(odd_01, odd_23, 0x88);
+    t[c + 12] = _mm512_shuffle_i32x4(odd_01, odd_23, 0xDD);
+  }
+  std::memcpy(rows, t, sizeof t);
+}
+
+// Rows `top` to top + 15 of a and elements `first` to first + 31 of each, as a tile; zeros behind the matrix.
+SD_FOR_TILES inline void pack_left(std::int64_t m, std::int64_t p, const MatrixView& a, std::int64_t top,
+                                   std::int64_t first, float* tile) {
+  if (a.column == 1) {
+    const __mmask16 low = first_lanes(p - first), high = first_lanes(p - first - kSide);
+    for (std::int64_t i = 0; i < kSide; ++i) {
+      const float* from = a.data + std::min(top + i, m - 1) * a.row + first;
+      const __m512i row = narrow(_mm512_maskz_loadu_ps(low, from), _mm512_maskz_loadu_ps(high, from + kSide));
+      _mm512_store_si512(tile + i * kSide, top + i < m ? row : _mm512_setzero_si512());
+    }
+    return;
+  }
+  const __mmask16 there = first_lanes(m - top);
+  __m512i columns[kSide];
+  for (std::int64_t k = 0; k < kSide; ++k) {
+    const std::int64_t at = first + 2 * k;
+    const float* from = a.data + top + at * a.column;
+    columns[k] = pairs(at < p ? _mm512_maskz_loadu_ps(there, from) : _mm512_setzero_ps(),
+                       at + 1 < p ? _mm512_maskz_loadu_ps(there, from + a.column) : _mm512_setzero_ps());
+  }
+  transpose(columns);
+  std::memcpy(tile, columns, sizeof columns);
+}
+
+// Likewise elements `first` to first + 31 of the columns `left` to left + 15 of b.
+SD_FOR_TILES inline void pack_right(std::int64_t n, std::int64_t p, const MatrixView& b, std::int64_t first,
+                                    std::int64_t left, float* tile) {
+  const __mmask16 there = first_lanes(n - left);
+  for (std::int64_t k = 0; k < kSide; ++k) {
+    const std::int64_t at = first + 2 * k;
+    const float* from = b.data + at * b.row + left;
+    const __m512 even = at < p ? _mm512_maskz_loadu_ps(there, from) : _mm512_setzero_ps();
+    const __m512 odd = at + 1 < p ? _mm512_maskz_loadu_ps(there, from + b.row) : _mm512_setzero_ps();
+    _mm512_store_si512(tile + k * kSide, pairs(even, odd));
+  }
+}
+
+struct alignas(64) TileShapes {
+  std::uint8_t palette = 1, start_row = 0, unused[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+// What a tile of sums has inside of a matrix of which `height` rows and `width` columns are left.
+SD_FOR_TILES inline void put(const float* sums, std::int64_t height, std::int64_t width, bool add, float* out,
+                             std::int64_t out_row) {
+  const __mmask16 there = first_lanes(width);
+  for (std::int64_t i = 0; i < std::min(height, kSide); ++i) {
+    float* to = out + i * out_row;
+    const __m512 before = add ? _mm512_maskz_loadu_ps(there, to) : _mm512_setzero_ps();
+    _mm512_mask_storeu_ps(to, there, _mm512_add_ps(before, _mm512_load_ps(sums + i * kSide)));
+  }
+}
+
+// Two rows of tiles times two columns of tiles; the second ones repeat the first where the matrices end.
+SD_FOR_TILES void four_tiles(std::int64_t depth, const float* upper, const float* lower, const float* left,
+                             const float* right, float* sums) {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (std::int64_t k = 0; k < depth; ++k) {
+    _tile_loadd(4, upper + k * kTileFloats, 64);
+    _tile_loadd(6, left + k * kTileFloats, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, right + k * kTileFloats, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(5, lower + k * kTileFloats, 64);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_stored(0, sums, 64);
+  _tile_stored(1, sums + kTileFloats, 64);
+  _tile_stored(2, sums + 2 * kTileFloats, 64);
+  _tile_stored(3, sums + 3 * kTileFloats, 64);
+}
+
+SD_FOR_TILES void multiply_by_tiles(std::int64_t m, std::int64_t n, std::int64_t p, const MatrixView& a,
+                                    const MatrixView& b, float* out, std::int64_t out_row, bool add,
+                                    float* left_tiles) {
+  alignas(64) float right_tiles[2 * kDepth / kFactors * kTileFloats], sums[4 * kTileFloats];
+  const TileShapes shapes;
+  _tile_loadconfig(&shapes);
+  for (std::int64_t first = 0; first < p; first += kDepth, add = true) {
+    const std::int64_t end = std::min(p, first + kDepth), depth = (end - first + kFactors - 1) / kFactors,
+                       row_floats = depth * kTileFloats;
+    for (std::int64_t top = 0; top < m; top += kSide) {
+      for (std::int64_t k = 0; k < depth; ++k)
+        pack_left(m, end, a, top, first + k * kFactors,
+                  left_tiles + top / kSide * row_floats + k * kTileFloats);
+    }
+    for (std::int64_t left = 0; left < n; left += 2 * kSide) {
+      const bool two_columns = left + kSide < n;
+      for (std::int64_t c = 0; c < (two_columns ? 2 : 1); ++c) {
+        for (std::int64_t k = 0; k < depth; ++k)
+          pack_right(n, end, b, first + k * kFactors, left + c * kSide,
+                     right_tiles + c * row_floats + k * kTileFloats);
+      }
+      for (std::int64_t top = 0; top < m; top += 2 * kSide) {
+        const bool two_rows = top + kSide < m;
+        const float* upper = left_tiles + top / kSide * row_floats;
+        four_tiles(depth, upper, two_rows ? upper + row_floats : upper, right_tiles,
+                   two_columns ? right_tiles + row_floats : right_tiles, sums);
+        for (int tile = 0; tile < 4; ++tile) {
+          const std::int64_t row = top + tile / 2 * kSide, column = left + tile % 2 * kSide;
+          if (row < m && column < n)
+            put(sums + tile * kTileFloats, m - row, n - column, add, out + row * out_row + column, out_row);
+        }
+      }
+    }
+  }
+  _tile_release();
+}
+
+bool find_tiles() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kAvx512F = 1U << 16, kAvx512Bw = 1U << 30, kAvx512Vl = 1U << 31;  // leaf 7, ebx
+  constexpr unsigned kAmxBf16 = 1U << 22, kAmxTile = 1U << 24;                         // edx
+  constexpr unsigned kAvx512Bf16 = 1U << 5;                                            // leaf 7, part 1, eax
+  const auto has = [](unsigned bits, unsigned wanted) { return (bits & wanted) == wanted; };
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || !has(b, kAvx512F | kAvx512Bw | kAvx512Vl) ||
+      !has(d, kAmxBf16 | kAmxTile) || __get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || !has(a, kAvx512Bf16))
+    return false;
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // arch_prctl(ARCH_REQ_XCOMP_PERM)
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+#else
+
+bool find_tiles() { return false; }
+
+#endif
+
+}  // namespace
+
+bool has_bf16_tiles() {
+  static const bool has = find_tiles();
+  return has;
+}
+
+void multiply_bf16(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b, float* out,
+                   std::int64_t out_row, bool add, bool by_tiles) {
+  SD_CHECK(p > 0 && (a.column == 1 || a.row == 1) && b.column == 1, "rows or columns side by side");
+#ifdef SD_TILES
+  if (by_tiles) {
+    SD_CHECK(has_bf16_tiles(), "products by tiles on a processor without them");
+    thread_local base::AlignedFloats left_tiles;
+    const auto floats = static_cast<std::size_t>((m + kSide - 1) / kSide * kSide * kDepth / 2);
+    if (left_tiles.size() < floats) left_tiles.resize(floats);
+    multiply_by_tiles(m, n, p, a, b, out, out_row, add, left_tiles.data());
+    return;
+  }
+#endif
+  SD_CHECK(!by_tiles, "products by tiles on a processor without them");
+  const std::vector<float> left = rounded_rows(m, p, a), right = rounded_rows(p, n, b);
+  multiply(m, n, p, {left.data(), p, 1}, {right.data(), n, 1}, out, out_row, add);
+}
+
+}  // namespace snake_ddp::kernels
