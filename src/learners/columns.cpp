@@ -9,7 +9,8 @@ std::vector<replay::Column> columns_up_to(Column last, std::int64_t features) {
                                          {"next_observation", {kTeam, features + 1}},
                                          {"discount", {kTeam}},
                                          {"next_moves", {kTeam, kActions}},
-                                         {"back", {1}}};
+                                         {"back", {1}},
+                                         {"value", {kTeam}}};
   columns.resize(last + 1);
   return columns;
 }

@@ -8,7 +8,9 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "entries.hpp"
 #include "q_learner.hpp"
@@ -50,22 +52,20 @@ struct PqnFlags {
 class Pqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
  public:
   explicit Pqn(const LearnerOptions& o)
-      : QLearnerWith(o, o.algo == "pqn_vdn" ? Value::kSum : Value::kSnake, kBack,
+      : QLearnerWith(o, o.algo == "pqn_vdn" ? Value::kSum : Value::kSnake, kValue,
                      q_net(o, /*layer_norm=*/true), std::nullopt) {}
 
-  // Leaves the first three columns, with the return as reward.
-  void prepare(replay::Batch& rollout) override {
+  // Fills the first three columns, with the return as reward.
+  void prepare(replay::Buffer& played, replay::Batch& rows) override {
     const c10::NoGradGuard no_grad;
-    const Transitions t = transitions_of(rollout, options_.device);
-    nets::forward(q_.net, t.next_observation, next_pass_, /*keep=*/false);
-    const at::Tensor best =
-        next_pass_.output.masked_fill(t.next_moves <= 0, -std::numeric_limits<float>::infinity())
-            .amax(1)
-            .to(at::kCPU)
-            .view({-1, kTeam});
-    rollout.columns[kReward] = lambda_returns(rollout.columns[kReward], rollout.columns[kDiscount], best,
-                                              rollout.columns[kBack], options_.read<PqnFlags>().td_lambda);
-    rollout.columns.resize(kReward + 1);
+    const at::Tensor order = played.oldest_first();
+    rows.columns.resize(kReward + 1);
+    for (const Column column : {kObservation, kAction})
+      played.gather_column(column, order, rows.columns[column]);
+    const at::Tensor back = gathered(played, kBack, order);
+    rows.columns[kReward] =
+        lambda_returns(gathered(played, kReward, order), gathered(played, kDiscount, order),
+                       next_values(played, order, back), back, options_.read<PqnFlags>().td_lambda);
   }
 
   // L = mean e^2 / 2, e = Q(s, a) - G, over snakes or over teams.
@@ -82,6 +82,42 @@ class Pqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
   }
 
  private:
+  static at::Tensor gathered(replay::Buffer& played, Column column, const at::Tensor& indices) {
+    at::Tensor out;
+    played.gather_column(column, indices, out);
+    return out;
+  }
+
+  // The values of the boards after each transition: those that the network had when it played on. Where a game ended, or goes
+  // on after the rollout, it is asked now.
+  at::Tensor next_values(replay::Buffer& played, const at::Tensor& order, const at::Tensor& back) {
+    const std::int64_t count = order.size(0);
+    const at::Tensor value = gathered(played, kValue, order);
+    at::Tensor next = at::empty_like(value);
+    std::vector<bool> goes_on(static_cast<std::size_t>(count), false);
+    const auto* steps = back.const_data_ptr<float>();
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto before = i - static_cast<std::int64_t>(steps[i]);
+      if (before == i || before < 0) continue;
+      goes_on[static_cast<std::size_t>(before)] = true;
+      std::copy_n(value.const_data_ptr<float>() + i * kTeam, kTeam, next.data_ptr<float>() + before * kTeam);
+    }
+    std::vector<std::int64_t> last;
+    for (std::int64_t i = 0; i < count; ++i)
+      if (!goes_on[static_cast<std::size_t>(i)]) last.push_back(i);
+    const at::Tensor ends = at::tensor(last, at::kLong), slots = order.index_select(0, ends);
+    const auto of_snakes = [&](Column column) {
+      const at::Tensor t = gathered(played, column, slots);
+      return t.view({-1, t.size(-1)}).to(options_.device);
+    };
+    next_pass_.row_by_row = true;  // the bits that it would have had when playing
+    nets::forward(q_.net, of_snakes(kNextObservation), next_pass_, /*keep=*/false);
+    const at::Tensor best =
+        next_pass_.output.masked_fill(of_snakes(kNextMoves) <= 0, -std::numeric_limits<float>::infinity())
+            .amax(1);
+    return next.index_copy_(0, ends, best.to(at::kCPU).view({-1, kTeam}));
+  }
+
   nets::MlpPass pass_, next_pass_;
 };
 

@@ -147,31 +147,31 @@ void Buffer::append(std::span<const float* const> values) {
 }
 
 void Buffer::gather(const at::Tensor& indices, Batch& out) {
-  const std::int64_t rows = indices.size(0);
   out.columns.resize(columns_.size());
-  for (std::size_t c = 0; c < columns_.size(); ++c) {
-    const auto sizes = with_leading(rows, columns_[c].shape);
-    if (!out.columns[c].defined() || out.columns[c].sizes() != at::IntArrayRef(sizes)) {
-      out.columns[c] = at::empty(sizes, storage_[c].options().pinned_memory(out.pinned));
-    }
-    const float* from = storage_[c].data_ptr<float>();
-    float* to = out.columns[c].data_ptr<float>();
-    const auto* index = indices.data_ptr<std::int64_t>();
-    const auto width = widths_[c];
-    if (const auto& unpack = columns_[c].packing.unpack) {
-      const std::int64_t shown = c10::multiply_integers(columns_[c].shape);
-      for (std::int64_t r = 0; r < rows; ++r) unpack(from + index[r] * width, to + r * shown);
-      continue;
-    }
-    for (std::int64_t r = 0; r < rows; ++r) {
-      std::memcpy(to + r * width, from + index[r] * width, static_cast<std::size_t>(width) * sizeof(float));
-    }
-  }
+  for (std::size_t c = 0; c < columns_.size(); ++c) gather_column(c, indices, out.columns[c], out.pinned);
 }
 
-void Buffer::gather_all(Batch& out) {
+void Buffer::gather_column(std::size_t c, const at::Tensor& indices, at::Tensor& out, bool pinned) {
+  const std::int64_t rows = indices.size(0);
+  const auto sizes = with_leading(rows, columns_[c].shape);
+  if (!out.defined() || out.sizes() != at::IntArrayRef(sizes))
+    out = at::empty(sizes, storage_[c].options().pinned_memory(pinned));
+  const float* from = storage_[c].data_ptr<float>();
+  float* to = out.data_ptr<float>();
+  const auto* index = indices.data_ptr<std::int64_t>();
+  const auto width = widths_[c];
+  if (const auto& unpack = columns_[c].packing.unpack) {
+    const std::int64_t shown = c10::multiply_integers(columns_[c].shape);
+    for (std::int64_t r = 0; r < rows; ++r) unpack(from + index[r] * width, to + r * shown);
+    return;
+  }
+  for (std::int64_t r = 0; r < rows; ++r)
+    std::memcpy(to + r * width, from + index[r] * width, static_cast<std::size_t>(width) * sizeof(float));
+}
+
+at::Tensor Buffer::oldest_first() const {
   const at::Tensor slots = at::arange(size_, at::kLong);
-  gather(size_ == capacity_ ? (slots + next_).remainder_(capacity_) : slots, out);
+  return size_ == capacity_ ? (slots + next_).remainder_(capacity_) : slots;
 }
 
 void Buffer::sample(std::int64_t count, std::uint64_t seed, std::uint64_t draw, Batch& out) {

@@ -87,7 +87,9 @@ Collector::Collector(CollectorOptions options, replay::Buffer& replay)
     if (is_observation(column.name)) packed_ = column.packing.unpack != nullptr;
     sources_.push_back(static_cast<int>(found - std::begin(play::kSourceNames)));
     linked_ = linked_ || sources_.back() == play::kBack;
+    if (sources_.back() == play::kValue) expected_.resize(boards_.size() * sides_ * play::kTeam);
   }
+  SD_CHECK(expected_.empty() || options_.n_step == 1, "values of several steps ago");
   memory_ = at::zeros({options_.num_envs, 2, play::kTeam, options_.memory});
   window_.resize(window_size_.size() * static_cast<std::size_t>(options_.n_step * play::kWindowWidth));
   for (std::size_t b = 0; b < boards_.size(); ++b) start_game(b);
@@ -212,6 +214,23 @@ void Collector::ask_frozen() {
   }
 }
 
+// The largest value of each snake's allowed moves.
+void Collector::expect() {
+  const float* values = values_.data();
+  for (const Seat& seat : seats_) {
+    const game::State& board = boards_[seat.board];
+    float* best =
+        expected_.data() + (seat.board * sides_ + static_cast<std::size_t>(seat.team)) * play::kTeam;
+    for (int snake = 0; snake < play::kTeam; ++snake, values += play::kActions) {
+      const int index = seat.team * game::kTeamSize + snake, up = options_.sight.up(board, index);
+      const unsigned open = options_.mask_fatal ? encode::open_moves(board, index) : play::kAllMoves;
+      best[snake] = -std::numeric_limits<float>::infinity();
+      for (int a = 0; a < play::kActions; ++a)
+        if ((open >> encode::direction_of(up, a) & 1U) != 0) best[snake] = std::max(best[snake], values[a]);
+    }
+  }
+}
+
 // Replaces the policy's values of a searched team: 1 for the moves that its search chose, 0 for the others.
 void Collector::look_ahead() {
   searched_.clear();
@@ -256,6 +275,7 @@ void Collector::decide(nets::Policy& policy) {
   values_.assign(values.const_data_ptr<float>(), values.const_data_ptr<float>() + values.numel());
   best_ = policy.answer() == nets::Policy::Answer::kValues;
   SD_CHECK(best_ || options_.search_share == 0.0, "a search with a policy that has no values");
+  if (!expected_.empty()) expect();
   if (options_.search_share > 0.0) look_ahead();
   ask_frozen();
 }
@@ -354,9 +374,14 @@ void Collector::emit(std::size_t seat, std::int64_t oldest, std::int64_t count, 
   const float back = last == kNoRow ? 0.0F : static_cast<float>(replay_.appended() - last);
   last = replay_.appended();
   const std::array<const float*, play::kSources> by_source = {
-      observation, first + play::kBoardFloats, transition.reward,
-      next,        transition.discount,        transition.next_moves,
-      &back};
+      observation,
+      first + play::kBoardFloats,
+      transition.reward,
+      next,
+      transition.discount,
+      transition.next_moves,
+      &back,
+      expected_.empty() ? nullptr : expected_.data() + seat * play::kTeam};
   std::array<const float*, play::kSources> values{};
   for (std::size_t c = 0; c < sources_.size(); ++c)
     values[c] = by_source[static_cast<std::size_t>(sources_[c])];

@@ -69,9 +69,8 @@ class Rollout {
                   replay::Batch& batch) {
     if (taken_ == 0) {
       rows_ = replay.size();
-      replay.gather_all(all_);
+      learner.prepare(replay, all_);
       replay.restart(0, replay.appended());
-      learner.prepare(all_);
       order_ = at::arange(rows_, at::kLong);
     }
     const std::int64_t b = taken_ % batches_;

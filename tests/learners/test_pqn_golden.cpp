@@ -40,10 +40,31 @@ TEST_CASE("returns and updates of PQN and PQN-VDN equal those of a plain impleme
 
   const auto rollout = part(recording, "rollout.");
   const auto column = [&](const std::string& name) { return recorded::one(rollout, name).contiguous(); };
-  replay::Batch rows{{with_one(column("observation")), column("action"), column("reward"),
-                      with_one(column("next_observation")), column("discount"), column("next_moves"),
-                      column("back")}};
-  learner->prepare(rows);
+  // What the network expected on each board when it was played, as the collector stores it.
+  const at::Tensor next = with_one(column("next_observation")), back = column("back");
+  at::Tensor value = at::full({back.size(0), learners::kTeam}, NAN);
+  for (std::int64_t i = 0; i < back.size(0); ++i) {
+    const std::int64_t before = i - static_cast<std::int64_t>(back[i].item<float>());
+    if (before == i || before < 0) continue;
+    const at::Tensor values = learner->policy().action_values(next[before].unsqueeze(0))[0];
+    value[i] = values.masked_fill(column("next_moves")[before] <= 0, -INFINITY).amax(1);
+  }
+  const std::vector<at::Tensor> columns = {with_one(column("observation")),
+                                           column("action"),
+                                           column("reward"),
+                                           next,
+                                           column("discount"),
+                                           column("next_moves"),
+                                           back,
+                                           value};
+  replay::Buffer played(learner->columns(), back.size(0) + 5);
+  for (std::int64_t i = 0; i < back.size(0); ++i) {
+    std::vector<const float*> row;
+    for (const at::Tensor& c : columns) row.push_back(c.const_data_ptr<float>() + i * c[0].numel());
+    played.append(row);
+  }
+  replay::Batch rows;
+  learner->prepare(played, rows);
   REQUIRE(rows.columns.size() == 3);
   CHECK(distance(rows.columns[learners::kReward], column("return")) < 1e-5);
 

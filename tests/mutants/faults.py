@@ -129,7 +129,7 @@ TESTS = [
     catch("test_replay", "windows are consecutive rows of one game, and mark the rows that count",
           ("windows run into the game before", "sample_windows", "&& before != row", "")),
     catch("test_replay", "all rows come oldest first, before the ring is full and after it went round",
-          ("a ring's rows come by slot", "gather_all", "(slots + next_).remainder_(capacity_)", "slots")),
+          ("a ring's rows come by slot", "oldest_first", "(slots + next_).remainder_(capacity_)", "slots")),
 
     catch("test_rollout", "n-step transitions equal the sums made from one-step ones",
           ("later rewards are all discounted once", "summed", "factor *=", "factor ="),

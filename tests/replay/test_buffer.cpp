@@ -193,7 +193,7 @@ TEST_CASE("all rows come oldest first, before the ring is full and after it went
   replay::Batch batch;
   for (int n = 0; n < 24; ++n) {
     append_numbered(buffer, n);
-    buffer.gather_all(batch);
+    buffer.gather(buffer.oldest_first(), batch);
     const std::int64_t rows = std::min(n + 1, 7);
     REQUIRE(batch.columns[0].sizes() == at::IntArrayRef({rows, 3, 2}));
     REQUIRE(batch.columns[1].sizes() == at::IntArrayRef({rows, 1}));

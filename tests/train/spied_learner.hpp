@@ -39,10 +39,12 @@ class SpiedLearner final : public learners::Learner {
       : inner_(std::move(inner)), notes_(notes) {}
 
   std::vector<replay::Column> columns() const override { return inner_->columns(); }
-  void prepare(replay::Batch& rollout) override {
+  void prepare(replay::Buffer& played, replay::Batch& rows) override {
+    replay::Batch rollout;
+    played.gather(played.oldest_first(), rollout);
     notes_.rollouts.push_back(copy_of(rollout));
     notes_.updates_before.push_back(notes_.batches.size());
-    inner_->prepare(rollout);
+    inner_->prepare(played, rows);
   }
   nets::Policy& policy() override { return inner_->policy(); }
   void update(const replay::Batch& batch, const learners::Average& average) override {

@@ -27,9 +27,9 @@ class Learner {
   /// What replay must store, in the order that `update` expects.
   [[nodiscard]] virtual std::vector<replay::Column> columns() const = 0;
 
-  /// With Feed::kRollout, called before the updates from a rollout: turns its transitions, oldest first and in the
-  /// order of `columns`, into the rows that `update` takes.
-  virtual void prepare(replay::Batch& /*rollout*/) {}
+  /// With Feed::kRollout, called before the updates from a rollout: turns the transitions in `played` into the rows that
+  /// `update` takes, oldest first. The network is still the one that played them.
+  virtual void prepare(replay::Buffer& /*played*/, replay::Batch& /*rows*/) {}
 
   [[nodiscard]] virtual nets::Policy& policy() = 0;
 

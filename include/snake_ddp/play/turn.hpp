@@ -28,9 +28,19 @@ inline constexpr std::uint32_t kTeamB = 1U << 16;
 enum EpisodeField : std::int64_t { kStarted, kReturns, kSteps = kReturns + kTeam, kOpponent, kFields };
 
 /// Sources of replay's columns, by name.
-enum Source { kObservation, kAction, kReward, kNextObservation, kDiscount, kNextMoves, kBack, kSources };
+enum Source {
+  kObservation,
+  kAction,
+  kReward,
+  kNextObservation,
+  kDiscount,
+  kNextMoves,
+  kBack,
+  kValue,
+  kSources
+};
 inline constexpr const char* kSourceNames[kSources] = {
-    "observation", "action", "reward", "next_observation", "discount", "next_moves", "back"};
+    "observation", "action", "reward", "next_observation", "discount", "next_moves", "back", "value"};
 
 /// The part of a collector's options that affects play; plain values.
 struct TurnRules {

@@ -98,8 +98,11 @@ class Buffer {
   /// Shapes  indices [B] int64 on the CPU, each in 0..size-1.
   void gather(const at::Tensor& indices, Batch& out);
 
-  /// Copies all rows into `out`, oldest first, unpacked.
-  void gather_all(Batch& out);
+  /// The same of column `c` alone. Shapes  out [B, ...], made anew unless it has this shape.
+  void gather_column(std::size_t c, const at::Tensor& indices, at::Tensor& out, bool pinned = false);
+
+  /// The indices of all rows, oldest first. Shapes  [size] int64.
+  [[nodiscard]] at::Tensor oldest_first() const;
 
   /// Draws `count` rows uniformly with replacement and gathers them. The choice is a function of (seed,
   /// draw, size).

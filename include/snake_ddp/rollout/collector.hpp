@@ -94,7 +94,8 @@ class Collector {
  public:
   /// `replay` has columns as with_boards makes them, named observation, action, reward, next_observation,
   /// discount, next_moves (1 if a move is allowed, else 0), back (the distance in rows to the same team's previous
-  /// transition of that game, 0 at its first), in any order; it must outlive the collector.
+  /// transition of that game, 0 at its first), value (of the policy's allowed moves at the observation the largest, by snake; for
+  /// one-step transitions of a policy of values), in any order; it must outlive the collector.
   /// Throws  Bug for a column with another name.
   Collector(CollectorOptions options, replay::Buffer& replay);
 
@@ -135,6 +136,7 @@ class Collector {
   const at::Tensor& ask(nets::Policy& policy, const at::Tensor& observations);
   void ask_frozen();
   void look_ahead();
+  void expect();
   void choose(std::size_t board, int team, bool best, const float* values, game::Actions& actions,
               float* stored);
   void remember(std::size_t seat, const game::State& before, const float* action, const float* reward,
@@ -168,7 +170,9 @@ class Collector {
   std::vector<std::int64_t> window_size_, window_next_;
   std::vector<std::int64_t> asked_;  // teams that the policy moves, by number 2 * board + team
   std::vector<float> values_;        // outputs of this step, by seat
-  bool best_ = false;                // play the move with the highest output
+  std::vector<float>
+      expected_;       // column `value` of this step, [board * sides_ + team, 3]; empty without the column
+  bool best_ = false;  // play the move with the highest output
   // Seats where the policy looks ahead in this step: their places in `seats_`, and the arguments of `search`.
   std::vector<std::size_t> searched_;
   std::vector<game::State> searched_boards_;
