@@ -65,7 +65,7 @@ SD_FOR_TILES inline __mmask16 first_lanes(std::int64_t count) {
   return static_cast<__mmask16>(count >= kSide ? 0xFFFF : count <= 0 ? 0 : (1 << count) - 1);
 }
 
-SD_FOR_TILES inline void transpose(__m512i* rows) {
+SD_FOR_TILES inline void transpose_tile(__m512i* rows) {
   __m512i t[kSide];
   for (int i = 0; i < 16; i += 2) {
     t[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
@@ -111,7 +111,7 @@ SD_FOR_TILES inline void pack_left(std::int64_t m, std::int64_t p, const MatrixV
     columns[k] = pairs(at < p ? _mm512_maskz_loadu_ps(there, from) : _mm512_setzero_ps(),
                        at + 1 < p ? _mm512_maskz_loadu_ps(there, from + a.column) : _mm512_setzero_ps());
   }
-  transpose(columns);
+  transpose_tile(columns);
   std::memcpy(tile, columns, sizeof columns);
 }
 

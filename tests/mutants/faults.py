@@ -122,6 +122,11 @@ TESTS = [
           ("long rows end with the shortest one beside them", "sparse_block", "at = first[i] + together", "at = first[i + 1]"),
           ("sums continue where the dense product starts over", "multiply_sparse_transposed", "add || first > 0", "add")),
 
+    catch("test_nets", "products in bfloat16 are those of rounded factors, with the processor's tiles and without",
+          ("ties are rounded up", "rounded", "(bits >> 16 & 1)", "1")),
+    catch("test_learners", "returns and updates of PQN and PQN-VDN equal those of a plain implementation",
+          ("a game that ended is worth its own last value", "next_values", "before == i || before < 0", "before < 0")),
+
     catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM",
           ("both directions run the same way", "snake_at", "direction == 0", "direction < 2"),
           ("a cell's gradient stops at its state", "cell_backward", "= d * forget", "= 0 * d * forget")),
@@ -135,6 +140,8 @@ TESTS = [
           ("later rewards are all discounted once", "summed", "factor *=", "factor ="),
           ("the end of a game bootstraps", "summed", "? 0.0F : static_cast<float>(factor)",
            "? static_cast<float>(factor) : static_cast<float>(factor)")),
+    catch("test_rollout", "each transition has the values that its moves were chosen by, also where a search chose them",
+          ("forbidden moves count as values", "expect", "options_.mask_fatal ?", "options_.mask_fatal && snake < 0 ?")),
     catch("test_rollout", "epsilon decays at every decision; as a ladder it is constant and spread over the boards",
           ("epsilon stays", "choose", "*= options_.epsilon_speed", "*= 1.0")),
     catch("test_rollout", "on its share of the boards a policy makes its search's moves, for both teams of self-play",

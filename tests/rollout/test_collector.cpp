@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -402,6 +403,53 @@ TEST_CASE("each transition links to its game's previous one", "[property]") {
     REQUIRE(at::equal(next[row - to], seen[row]));
   }
   CHECK(first == teams);
+}
+
+TEST_CASE("each transition has the values that its moves were chosen by, also where a search chose them",
+          "[property]") {
+  // Values that depend on what a snake sees.
+  class Seeing final : public nets::Policy {
+   public:
+    [[nodiscard]] Answer answer() const override { return Answer::kValues; }
+    const at::Tensor& action_values(const at::Tensor& observations) override {
+      return out_ = at::matmul(observations, weight_);
+    }
+
+   private:
+    at::Tensor weight_ = at::randn({310, 4}, at::make_generator<at::CPUGeneratorImpl>(3)), out_;
+  };
+  Seeing policy;
+  const bool masks = GENERATE(false, true);
+  rollout::CollectorOptions o = options_for(4);
+  o.sight = {encode::ObsKind::kAhead, {}};
+  o.self_play = true;
+  o.mask_fatal = masks;
+  o.epsilon = 0.2;
+  o.opponent = [](std::int64_t game) {
+    return game % 2 == 1 ? agents::Rival{} : agents::Rival{agents::Opponent::kLevel2};
+  };
+  o.search_share = 0.5;
+  o.search = [](std::span<const game::State>, std::span<const std::uint8_t>, std::span<const std::uint64_t>,
+                std::span<game::Actions> moves) { std::fill(moves.begin(), moves.end(), game::Actions{}); };
+  replay::Buffer buffer(
+      rollout::with_boards(learners::columns_up_to(learners::kValue, o.sight.features()), o.sight), 10000);
+  rollout::Collector collector(o, buffer);
+  std::vector<rollout::Episode> episodes;
+  for (int i = 0; i < 250; ++i) collector.step(policy, episodes);
+  const at::Tensor back = shown(buffer, learners::kBack), value = shown(buffer, learners::kValue),
+                   allowed = shown(buffer, learners::kNextMoves) > 0,
+                   values = policy.action_values(shown(buffer, learners::kObservation)).clone();
+  int compared = 0, masked = 0;
+  for (std::int64_t row = 0; row < buffer.size(); ++row) {
+    const auto steps = static_cast<std::int64_t>(back[row].item<float>());
+    if (steps == 0) continue;
+    const at::Tensor open = allowed[row - steps];
+    REQUIRE(at::allclose(value[row], values[row].masked_fill(open.logical_not(), -INFINITY).amax(1)));
+    ++compared;
+    masked += open.all().item<bool>() ? 0 : 1;
+  }
+  CHECK(compared > 1000);
+  CHECK((masked > 0) == masks);
 }
 
 TEST_CASE("frozen teams play team B, each with its own outputs, and their transitions are not stored",
