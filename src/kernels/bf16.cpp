@@ -10,10 +10,7 @@
 
 #if defined(__x86_64__) && defined(__linux__)
 #define SD_TILES
-#include <cpuid.h>
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 namespace snake_ddp::kernels {
@@ -205,38 +202,16 @@ SD_FOR_TILES void multiply_by_tiles(std::int64_t m, std::int64_t n, std::int64_t
   _tile_release();
 }
 
-bool find_tiles() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  constexpr unsigned kAvx512F = 1U << 16, kAvx512Bw = 1U << 30, kAvx512Vl = 1U << 31;  // leaf 7, ebx
-  constexpr unsigned kAmxBf16 = 1U << 22, kAmxTile = 1U << 24;                         // edx
-  constexpr unsigned kAvx512Bf16 = 1U << 5;                                            // leaf 7, part 1, eax
-  const auto has = [](unsigned bits, unsigned wanted) { return (bits & wanted) == wanted; };
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || !has(b, kAvx512F | kAvx512Bw | kAvx512Vl) ||
-      !has(d, kAmxBf16 | kAmxTile) || __get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || !has(a, kAvx512Bf16))
-    return false;
-  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // arch_prctl(ARCH_REQ_XCOMP_PERM)
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
-
-#else
-
-bool find_tiles() { return false; }
-
 #endif
 
 }  // namespace
-
-bool has_bf16_tiles() {
-  static const bool has = find_tiles();
-  return has;
-}
 
 void multiply_bf16(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b, float* out,
                    std::int64_t out_row, bool add, bool by_tiles) {
   SD_CHECK(p > 0 && (a.column == 1 || a.row == 1) && b.column == 1, "rows or columns side by side");
 #ifdef SD_TILES
   if (by_tiles) {
-    SD_CHECK(has_bf16_tiles(), "products by tiles on a processor without them");
+    SD_CHECK(base::has_bf16_tiles(), "products by tiles on a processor without them");
     thread_local base::AlignedFloats left_tiles;
     const auto floats = static_cast<std::size_t>((m + kSide - 1) / kSide * kSide * kDepth / 2);
     if (left_tiles.size() < floats) left_tiles.resize(floats);

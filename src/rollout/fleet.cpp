@@ -61,7 +61,8 @@ Fleet::Fleet(const CollectorOptions& options, const agents::OpponentPlan& oppone
              "replay has a column \"" + columns[c].name + "\" that is never filled");
     sources_[found - std::begin(play::kSourceNames)] = static_cast<std::int64_t>(c);
   }
-  SD_CHECK(sources_[play::kBack] < 0 && sources_[play::kValue] < 0 && options_.memory == 0, "a policy that remembers");
+  SD_CHECK(sources_[play::kBack] < 0 && sources_[play::kValue] < 0 && options_.memory == 0,
+           "a policy that remembers");
   SD_CHECK(sources_[play::kObservation] >= 0 && sources_[play::kNextObservation] >= 0,
            "replay has no observations");
   stores_boards_ = columns[static_cast<std::size_t>(sources_[play::kObservation])].packing.unpack != nullptr;

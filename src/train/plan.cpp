@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/tiles.hpp"
 #include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/files/run_folder.hpp"
-#include "snake_ddp/kernels/bf16.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/train/file_teams.hpp"
@@ -105,7 +105,7 @@ void check_products(const Plan& o, at::Device device) {
   if (o.precision != nets::Precision::kBf16 || o.learner.actor)
     throw base::UsageError(fmt::format("--products {} with --algo {} is for GPUs, and this run is on the CPU",
                                        o.products, o.algo));
-  if (!kernels::has_bf16_tiles())
+  if (!base::has_bf16_tiles())
     throw base::UsageError(
         "--products bf16 on the CPU needs AMX, which this machine's processor or system does not offer: "
         "leave "

@@ -223,7 +223,7 @@ TESTS = [
           ("a step's state is not the next one's", "forward", "now.recurrent, now.before, to_candidate", "now.recurrent, pass.states[0], to_candidate")),
     catch("test_nets", "an Mlp's passes equal automatic differentiation",
           ("every chunk of rows is the first one", "forward", "floats(input) + first * input.stride(0)", "floats(input)"),
-          ("a batch's gradient is its last chunk's", "backward", "upper, floats(d_second.weight), true", "upper, floats(d_second.weight), false")),
+          ("a batch's gradient is its last chunk's", "weight_gradient", "d, gradient, /*add=*/true);\n  }\n}", "d, gradient, /*add=*/false);\n  }\n}")),
     catch("test_nets", "a mixer's passes equal automatic differentiation",
           ("mixing weights grow with their slope's sign lost", "mix_row_back", "q[i] * hidden[j] * sign_of(weight)", "q[i] * hidden[j]")),
 

@@ -110,9 +110,9 @@ TEST_CASE("elements go to the rows of their places, with their signs", "[parity]
 TEST_CASE("products in bfloat16 are those of rounded factors, with the processor's tiles and without",
           "[parity]") {
   at::manual_seed(6);
-  WARN("tiles: " << (kernels::has_bf16_tiles() ? "yes" : "no, so only the plain products are tested"));
+  WARN("tiles: " << (base::has_bf16_tiles() ? "yes" : "no, so only the plain products are tested"));
   for (const bool by_tiles : {false, true}) {
-    if (by_tiles && !kernels::has_bf16_tiles()) continue;
+    if (by_tiles && !base::has_bf16_tiles()) continue;
     for (const std::int64_t m : {1, 15, 16, 17, 31, 32, 33, 70}) {
       for (const std::int64_t n : {1, 16, 17, 32, 47, 256}) {
         for (const std::int64_t p : {1, 2, 31, 32, 33, 309, 512, 513, 1100}) {
