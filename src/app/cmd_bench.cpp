@@ -69,7 +69,7 @@ constexpr Bench kBenches[] = {
     {"game", game_rows},
     {"encode", [](const BenchLine& l) { return bench::measure_encode(l.seconds); }},
     {"act", [](const BenchLine& l) { return bench::measure_opponents(l.seconds); }},
-    {"search", [](const BenchLine& l) { return bench::measure_search(l.seconds); }},
+    {"search", [](const BenchLine& l) { return bench::measure_search(l.seconds, l.products); }},
     {"update", update_rows},
     {"pretrain", [](const BenchLine& l) { return bench::measure_pretrain(l.seconds); }},
     {"checkpoint", [](const BenchLine& l) { return bench::measure_checkpoint(l.seconds); }},
@@ -147,7 +147,7 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
   command
       .add_option("--products", line->products,
-                  "precision of the products in the update bench: float32, tf32, bf16 [that of "
+                  "precision of the products in the benches update and search: float32, tf32, bf16 [that of "
                   "--config]")
       ->check(CLI::IsMember({"float32", "tf32", "bf16"}));
   add_number(command, "bucket_mb", line->bucket_mb, "bucket size in the reducer bench, in MiB", 0.001,

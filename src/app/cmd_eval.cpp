@@ -19,10 +19,12 @@
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/tiles.hpp"
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/world.hpp"
 #include "snake_ddp/game/position.hpp"
+#include "snake_ddp/nets/precision.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/game_log.hpp"
 #include "snake_ddp/running/build.hpp"
@@ -41,6 +43,7 @@ struct EvalLine {
   bool swap_sides = true;
   bool mask_fatal = false;
   std::optional<int> view_radius;
+  std::string products = "float32";
   bool json = false;
   int show = 0;
   std::string record;
@@ -227,6 +230,10 @@ Action add_eval(CLI::App& command) {
                   "unlimited]. Teams "
                   "with tokens use that of their training")
       ->check(CLI::Range(0, 10));
+  command
+      .add_option("--products", line->products,
+                  "precision of the products of Q-networks without memory; bf16 needs AMX [float32]")
+      ->check(CLI::IsMember({"float32", "bf16"}));
   command.add_option("--show", line->show, "print the first game's board before this step, 1 to 201")
       ->check(CLI::Range(1, game::kMaxSteps + 1));
   command.add_option("--record", line->record, "write each game to this folder as a log: game_0.json, ...");
@@ -243,6 +250,10 @@ Action add_eval(CLI::App& command) {
   command.add_flag("--json", line->json, "one JSON object on stdout");
   return [line]() -> int {
     running::watch_signals();
+    if (line->products == "bf16") {
+      if (!base::has_bf16_tiles()) throw base::UsageError(base::kNoBf16Tiles);
+      nets::set_product_precision(nets::Precision::kBf16);
+    }
     if (!line->ladder.empty()) {
       if (!line->team_a.empty() || !line->team_b.empty())
         throw base::UsageError("--ladder has its own list of teams: use it without --team_a and --team_b");

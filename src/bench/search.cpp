@@ -7,6 +7,8 @@
 #include <functional>
 #include <memory>
 
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/tiles.hpp"
 #include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/kernels/halves.hpp"
 #include "snake_ddp/kernels/products.hpp"
@@ -85,10 +87,13 @@ struct Bench {
 
 }  // namespace
 
-std::vector<Row> measure_search(double seconds) {
+std::vector<Row> measure_search(double seconds, const std::string& products_in) {
+  if (products_in == "tf32") throw base::UsageError("--products tf32: searches compute in float32 or bf16");
+  if (products_in == "bf16" && !base::has_bf16_tiles()) throw base::UsageError(base::kNoBf16Tiles);
   constexpr const char* kSearches[] = {"look1", "look4", "puct100"};
   const double part = seconds / 6;
   Bench bench;
+  if (products_in == "bf16") search::round_weights(bench.net);
   const auto teams = static_cast<double>(2 * bench.boards.size());
   std::vector<search::Leaf> leaves(bench.boards.size());
   search::Evaluator evaluator(bench.net, bench.sight, {});

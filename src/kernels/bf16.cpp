@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <vector>
 
-#include "snake_ddp/base/aligned.hpp"
 #include "snake_ddp/base/check.hpp"
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -23,13 +21,11 @@ float rounded(float x) {
   return std::bit_cast<float>((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000);
 }
 
-std::vector<float> rounded_rows(std::int64_t rows, std::int64_t columns, const MatrixView& of) {
-  std::vector<float> out;
-  out.reserve(static_cast<std::size_t>(rows * columns));
+void round_rows(std::int64_t rows, std::int64_t columns, const MatrixView& of, base::AlignedFloats& out) {
+  out.clear();
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < columns; ++j) out.push_back(rounded(of.data[i * of.row + j * of.column]));
   }
-  return out;
 }
 
 #ifdef SD_TILES
@@ -40,7 +36,10 @@ std::vector<float> rounded_rows(std::int64_t rows, std::int64_t columns, const M
 // A tile has 16 rows of 64 bytes: 16 sums, or 32 factors. Factors of the right matrix are in pairs: row k of a tile has
 // elements 2 k and 2 k + 1 of 16 columns.
 constexpr std::int64_t kSide = 16, kFactors = 32, kTileFloats = kSide * kSide;
-constexpr std::int64_t kDepth = 512;  // of two tiles of columns, 32 KiB: they stay in the first cache
+
+std::int64_t tiles_of(std::int64_t numbers, std::int64_t in_a_tile) {
+  return (numbers + in_a_tile - 1) / in_a_tile;
+}
 
 // Numbers first, first + 16: those of `x`, then of `y`, in bfloat16.
 SD_FOR_TILES inline __m512i narrow(__m512 x, __m512 y) {
@@ -165,37 +164,34 @@ SD_FOR_TILES void four_tiles(std::int64_t depth, const float* upper, const float
   _tile_stored(3, sums + 3 * kTileFloats, 64);
 }
 
+// Column of tiles by column of tiles.
+SD_FOR_TILES void pack_all_right(std::int64_t n, std::int64_t p, const MatrixView& b, float* tile) {
+  for (std::int64_t left = 0; left < n; left += kSide) {
+    for (std::int64_t k = 0; k < p; k += kFactors, tile += kTileFloats) pack_right(n, p, b, k, left, tile);
+  }
+}
+
 SD_FOR_TILES void multiply_by_tiles(std::int64_t m, std::int64_t n, std::int64_t p, const MatrixView& a,
-                                    const MatrixView& b, float* out, std::int64_t out_row, bool add,
-                                    float* left_tiles) {
-  alignas(64) float right_tiles[2 * kDepth / kFactors * kTileFloats], sums[4 * kTileFloats];
+                                    const float* right_tiles, float* left_tiles, float* out,
+                                    std::int64_t out_row, bool add) {
+  alignas(64) float sums[4 * kTileFloats];
+  const std::int64_t depth = tiles_of(p, kFactors), row_floats = depth * kTileFloats;
+  for (std::int64_t top = 0; top < m; top += kSide) {
+    for (std::int64_t k = 0; k < depth; ++k)
+      pack_left(m, p, a, top, k * kFactors, left_tiles + top / kSide * row_floats + k * kTileFloats);
+  }
   const TileShapes shapes;
   _tile_loadconfig(&shapes);
-  for (std::int64_t first = 0; first < p; first += kDepth, add = true) {
-    const std::int64_t end = std::min(p, first + kDepth), depth = (end - first + kFactors - 1) / kFactors,
-                       row_floats = depth * kTileFloats;
-    for (std::int64_t top = 0; top < m; top += kSide) {
-      for (std::int64_t k = 0; k < depth; ++k)
-        pack_left(m, end, a, top, first + k * kFactors,
-                  left_tiles + top / kSide * row_floats + k * kTileFloats);
-    }
-    for (std::int64_t left = 0; left < n; left += 2 * kSide) {
-      const bool two_columns = left + kSide < n;
-      for (std::int64_t c = 0; c < (two_columns ? 2 : 1); ++c) {
-        for (std::int64_t k = 0; k < depth; ++k)
-          pack_right(n, end, b, first + k * kFactors, left + c * kSide,
-                     right_tiles + c * row_floats + k * kTileFloats);
-      }
-      for (std::int64_t top = 0; top < m; top += 2 * kSide) {
-        const bool two_rows = top + kSide < m;
-        const float* upper = left_tiles + top / kSide * row_floats;
-        four_tiles(depth, upper, two_rows ? upper + row_floats : upper, right_tiles,
-                   two_columns ? right_tiles + row_floats : right_tiles, sums);
-        for (int tile = 0; tile < 4; ++tile) {
-          const std::int64_t row = top + tile / 2 * kSide, column = left + tile % 2 * kSide;
-          if (row < m && column < n)
-            put(sums + tile * kTileFloats, m - row, n - column, add, out + row * out_row + column, out_row);
-        }
+  for (std::int64_t left = 0; left < n; left += 2 * kSide) {
+    const float* first = right_tiles + left / kSide * row_floats;
+    const float* second = left + kSide < n ? first + row_floats : first;
+    for (std::int64_t top = 0; top < m; top += 2 * kSide) {
+      const float* upper = left_tiles + top / kSide * row_floats;
+      four_tiles(depth, upper, top + kSide < m ? upper + row_floats : upper, first, second, sums);
+      for (int tile = 0; tile < 4; ++tile) {
+        const std::int64_t row = top + tile / 2 * kSide, column = left + tile % 2 * kSide;
+        if (row < m && column < n)
+          put(sums + tile * kTileFloats, m - row, n - column, add, out + row * out_row + column, out_row);
       }
     }
   }
@@ -206,22 +202,32 @@ SD_FOR_TILES void multiply_by_tiles(std::int64_t m, std::int64_t n, std::int64_t
 
 }  // namespace
 
-void multiply_bf16(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b, float* out,
-                   std::int64_t out_row, bool add, bool by_tiles) {
-  SD_CHECK(p > 0 && (a.column == 1 || a.row == 1) && b.column == 1, "rows or columns side by side");
+void Bf16Matrix::set(std::int64_t n, std::int64_t p, MatrixView b, bool by_tiles) {
+  SD_CHECK(p > 0 && b.column == 1, "elements of rows side by side");
+  SD_CHECK(!by_tiles || base::has_bf16_tiles(), "tiles on a processor without them");
+  n_ = n, p_ = p, by_tiles_ = by_tiles;
 #ifdef SD_TILES
   if (by_tiles) {
-    SD_CHECK(base::has_bf16_tiles(), "products by tiles on a processor without them");
-    thread_local base::AlignedFloats left_tiles;
-    const auto floats = static_cast<std::size_t>((m + kSide - 1) / kSide * kSide * kDepth / 2);
-    if (left_tiles.size() < floats) left_tiles.resize(floats);
-    multiply_by_tiles(m, n, p, a, b, out, out_row, add, left_tiles.data());
-    return;
+    numbers_.resize(static_cast<std::size_t>(tiles_of(n, kSide) * tiles_of(p, kFactors) * kTileFloats));
+    return pack_all_right(n, p, b, numbers_.data());
   }
 #endif
-  SD_CHECK(!by_tiles, "products by tiles on a processor without them");
-  const std::vector<float> left = rounded_rows(m, p, a), right = rounded_rows(p, n, b);
-  multiply(m, n, p, {left.data(), p, 1}, {right.data(), n, 1}, out, out_row, add);
+  round_rows(p, n, b, numbers_);
+}
+
+void multiply_bf16(std::int64_t m, MatrixView a, const Bf16Matrix& b, float* out, std::int64_t out_row,
+                   bool add) {
+  SD_CHECK(!b.empty() && (a.column == 1 || a.row == 1), "elements of rows or columns side by side");
+  thread_local base::AlignedFloats left;
+#ifdef SD_TILES
+  if (b.by_tiles_) {
+    const auto floats = static_cast<std::size_t>(tiles_of(m, kSide) * tiles_of(b.p_, kFactors) * kTileFloats);
+    if (left.size() < floats) left.resize(floats);
+    return multiply_by_tiles(m, b.n_, b.p_, a, b.numbers_.data(), left.data(), out, out_row, add);
+  }
+#endif
+  round_rows(m, b.p_, a, left);
+  multiply(m, b.n_, b.p_, {left.data(), b.p_, 1}, {b.numbers_.data(), b.n_, 1}, out, out_row, add);
 }
 
 }  // namespace snake_ddp::kernels

@@ -79,7 +79,7 @@ const float* layer_in_rows(const LayerParameters& p, std::int64_t rows, const fl
   float* const sums =
       halves != nullptr ? floats(pass.sums) + at * width : nullptr;  // of the first layer's units
   if (in_bf16) {
-    kernels::multiply_bf16(rows, width, in, {from, from_row, 1}, {floats(p.weight), width, 1}, z, width);
+    kernels::multiply_bf16(rows, {from, from_row, 1}, layer.rounded, z, width);
   } else if (!halved) {
     kernels::multiply_sparse(rows, width, in, from, from_row, floats(p.weight), z, width);
   } else if (is_first) {
@@ -132,16 +132,13 @@ void activation_back(const LayerParameters& p, std::int64_t rows, std::int64_t a
   }
 }
 
-void in_bf16(std::int64_t m, std::int64_t n, std::int64_t p, kernels::MatrixView a, kernels::MatrixView b,
-             float* out, std::int64_t out_row, bool add) {
-  kernels::multiply_bf16(m, n, p, a, b, out, out_row, add);
-}
-
-// Adds the product of inputs and gradients, summed over rows. Shapes  from [rows, in], `from_row` apart, d [rows, width].
-void weight_gradient(bool bf16, std::int64_t in, std::int64_t width, std::int64_t rows, const float* from,
-                     std::int64_t from_row, const float* d, float* gradient) {
-  if (bf16) {
-    in_bf16(in, width, rows, {from, 1, from_row}, {d, width, 1}, gradient, width, /*add=*/true);
+// Adds the product of inputs and gradients, summed over rows. Shapes  from [rows, in], `from_row` apart, d [rows, width]; `rounded`
+// is the scratch of a network in bfloat16, else null.
+void weight_gradient(std::int64_t in, std::int64_t width, std::int64_t rows, const float* from,
+                     std::int64_t from_row, const float* d, kernels::Bf16Matrix* rounded, float* gradient) {
+  if (rounded != nullptr) {
+    rounded->set(width, rows, {d, width, 1});
+    kernels::multiply_bf16(in, {from, 1, from_row}, *rounded, gradient, width, /*add=*/true);
   } else {
     kernels::multiply_sparse_transposed(in, width, rows, from, from_row, d, gradient, /*add=*/true);
   }
@@ -218,6 +215,8 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) 
       fit(layer.folded, {halves[i].count(), shape.hidden / 2}, input);
       kernels::fold_weight(halves[i], shape.hidden / 2, floats(layers[i].weight), floats(layer.folded));
     }
+    if (net.in_bf16())
+      layer.rounded.set(shape.hidden, layers[i].weight.size(0), {floats(layers[i].weight), shape.hidden, 1});
     if (!shape.layer_norm) continue;
     if (keep) fit(layer.normal, {kept, shape.hidden}, input);
     fit(layer.inverse_deviation, {kept}, input);
@@ -271,7 +270,9 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
   } else {
     fit(pass.transposed, {width, width}, d_output);
     pass.transposed.copy_(second.weight.t());
+    if (net.in_bf16()) pass.transposed_rounded.set(width, width, {floats(pass.transposed), width, 1});
   }
+  kernels::Bf16Matrix* const rounded = net.in_bf16() ? &pass.d_rounded : nullptr;
   gradients.flat().zero_();
   float *upper = floats(pass.d_upper), *lower = floats(pass.d_lower);
   for (std::int64_t at = 0; at < rows; at += kChunk) {
@@ -288,14 +289,17 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
       }
       kernels::multiply_units(count, upper, floats(pass.transposed), half, lower);
     } else {
-      weight_gradient(net.in_bf16(), width, width, count, floats(low.hidden) + at * width, width, upper,
+      weight_gradient(width, width, count, floats(low.hidden) + at * width, width, upper, rounded,
                       floats(d_second.weight));
-      const auto product = net.in_bf16() ? in_bf16 : kernels::multiply;
-      product(count, width, width, {upper, width, 1}, {floats(pass.transposed), width, 1}, lower, width,
-              false);
+      if (net.in_bf16()) {
+        kernels::multiply_bf16(count, {upper, width, 1}, pass.transposed_rounded, lower, width);
+      } else {
+        kernels::multiply(count, width, width, {upper, width, 1}, {floats(pass.transposed), width, 1}, lower,
+                          width);
+      }
     }
     activation_back(first, count, at, low, d_first, lower, {.before = halved});
-    weight_gradient(net.in_bf16(), shape.in, width, count, floats(input) + at * row, row, lower,
+    weight_gradient(shape.in, width, count, floats(input) + at * row, row, lower, rounded,
                     floats(d_first.weight));
   }
   if (halved) kernels::unfold_gradient(half, floats(pass.d_folded), floats(d_second.weight));

@@ -73,6 +73,12 @@ void fold_if_symmetric(QWeights& net, const base::Mirror& mirror) {
   if (is_symmetric(net, mirror)) fold(net, mirror.inputs);
 }
 
+void round_weights(QWeights& net) {
+  for (std::size_t k = 0; k < net.rounded.size(); ++k)
+    net.rounded[k].set(net.hidden, k == 0 ? net.features : net.hidden,
+                       {net.layer[k].weight.data(), net.hidden, 1});
+}
+
 void forward(const QWeights& net, std::int64_t count, const float* rows, std::int64_t row_floats,
              QScratch& scratch, float* q) {
   const std::int64_t width = net.hidden;
@@ -80,16 +86,20 @@ void forward(const QWeights& net, std::int64_t count, const float* rows, std::in
   for (base::AlignedFloats* v : {&scratch.first, &scratch.second})
     if (v->size() < floats) v->resize(floats);
   if (scratch.deviation.size() < static_cast<std::size_t>(count)) scratch.deviation.resize(count);
-  const bool symmetric = !net.folded[0].empty();
+  const bool rounded = !net.rounded[0].empty(), symmetric = !rounded && !net.folded[0].empty();
   float *first = scratch.first.data(), *second = scratch.second.data(), *deviation = scratch.deviation.data();
-  if (symmetric) {
+  if (rounded) {
+    kernels::multiply_bf16(count, {rows, row_floats, 1}, net.rounded[0], first, width);
+  } else if (symmetric) {
     kernels::multiply_halves(net.inputs, count, rows, row_floats, net.folded[0].data(), width / 2, first);
   } else {
     kernels::multiply_sparse(count, width, net.features, rows, row_floats, net.layer[0].weight.data(), first,
                              width);
   }
   activate(net.layer[0], count, width, symmetric, symmetric ? first : nullptr, deviation, first);
-  if (symmetric) {
+  if (rounded) {
+    kernels::multiply_bf16(count, {first, width, 1}, net.rounded[1], second, width);
+  } else if (symmetric) {
     kernels::multiply_units(count, first, net.folded[1].data(), width / 2, second);
   } else {
     kernels::multiply(count, width, width, {first, width, 1}, {net.layer[1].weight.data(), width, 1}, second,

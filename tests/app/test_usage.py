@@ -7,6 +7,7 @@ import gzip
 import json
 import math
 import os
+import pathlib
 import re
 import resource
 
@@ -121,6 +122,7 @@ USAGE = {
                                          "--td_lambda 0.5 does not apply to --algo dqn, only to pqn, pqn_vdn"]),
     "low precision on the CPU": (["--products", "bf16", "--device", "cpu", "--check_settings"], ["--products bf16", "--device cpu"]),
     "tf32 on the CPU": (["--algo", "dqn", "--products", "tf32", "--device", "cpu", "--check_settings"], ["--products tf32", "--device cpu"]),
+    "searches in tf32": (["bench", "search", "--products", "tf32"], ["--products tf32", "float32 or bf16"]),
     "NCCL on the CPU": (["--dist_backend", "nccl", "--device", "cpu", "--check_settings"], ["--dist_backend nccl", "--device cpu"]),
     "eval without teams": (["eval"], ["--team_a", "--team_b", "--ladder"]),
     "a search that is misspelt": (["eval", "--team_a", f"{CHAMPION}:lok4", "--team_b", "random"],
@@ -611,6 +613,18 @@ def test_eval_is_a_function_of_the_seed(teams):
     line = ["--team_a", teams[0], "--team_b", teams[1], "--games", "70"]
     one, again, other = (without_speed(evaluate(*line, "--seed", seed)) for seed in (5, 5, 6))
     assert one == again != other
+
+
+@pytest.mark.parametrize("search", ["", ":look1"])
+def test_matches_in_bfloat16_need_amx_and_differ_a_little(search):
+    line = ["--team_a", f"{CHAMPION}{search}", "--team_b", "level2", "--games", "32"]
+    done = call("eval", *line, "--products", "bf16", "--json")
+    if "amx_bf16" not in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"):
+        assert done.returncode == 2 and "needs AMX" in done.stderr
+        return
+    rounded = without_speed(only_json(done.stdout))
+    assert rounded == without_speed(evaluate(*line, "--products", "bf16")) != without_speed(evaluate(*line))
+    assert rounded["win_rate"] > 0.8
 
 
 def test_swapping_sides_can_be_switched_off():

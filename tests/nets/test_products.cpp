@@ -123,11 +123,12 @@ TEST_CASE("products in bfloat16 are those of rounded factors, with the processor
           b.narrow(1, n, 1).fill_(NAN);
           const auto rounded = [](const at::Tensor& t) { return t.to(at::kBFloat16).to(at::kFloat); };
           const at::Tensor expected = at::mm(rounded(a.narrow(1, 0, p)), rounded(b.narrow(1, 0, n)));
+          kernels::Bf16Matrix right;
+          right.set(n, p, {b.data_ptr<float>(), n + 1, 1}, by_tiles);
           at::Tensor out = at::full({m, n + 3}, 7.0F);
           const auto multiply = [&](const at::Tensor& left, kernels::MatrixView view, bool add) {
             view.data = left.data_ptr<float>();
-            kernels::multiply_bf16(m, n, p, view, {b.data_ptr<float>(), n + 1, 1}, out.data_ptr<float>(),
-                                   n + 3, add, by_tiles);
+            kernels::multiply_bf16(m, view, right, out.data_ptr<float>(), n + 3, add);
             return out.narrow(1, 0, n).clone();
           };
           const at::Tensor upright = multiply(a, {nullptr, p + 3, 1}, false);
@@ -138,8 +139,8 @@ TEST_CASE("products in bfloat16 are those of rounded factors, with the processor
           REQUIRE(at::equal(out.narrow(1, n, 3), at::full({m, 3}, 7.0F)));
           // A row has the same bits in any batch.
           at::Tensor row = at::empty({1, n});
-          kernels::multiply_bf16(1, n, p, {a.data_ptr<float>() + (m - 1) * (p + 3), p + 3, 1},
-                                 {b.data_ptr<float>(), n + 1, 1}, row.data_ptr<float>(), n, false, by_tiles);
+          kernels::multiply_bf16(1, {a.data_ptr<float>() + (m - 1) * (p + 3), p + 3, 1}, right,
+                                 row.data_ptr<float>(), n);
           REQUIRE(at::equal(row[0], upright[m - 1]));
         }
       }
@@ -150,7 +151,9 @@ TEST_CASE("products in bfloat16 are those of rounded factors, with the processor
     for (int k = 0; k < 6; ++k) {
       const float unit = 1.0F;
       float product = 0;
-      kernels::multiply_bf16(1, 1, 1, {one + k, 1, 1}, {&unit, 1, 1}, &product, 1, false, by_tiles);
+      kernels::Bf16Matrix right;
+      right.set(1, 1, {&unit, 1, 1}, by_tiles);
+      kernels::multiply_bf16(1, {one + k, 1, 1}, right, &product, 1);
       CHECK((product == wanted[k] || (std::isnan(product) && std::isnan(wanted[k]))));
     }
   }

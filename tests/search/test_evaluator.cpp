@@ -11,6 +11,7 @@
 #include "snake_ddp/game/sides.hpp"
 #include "snake_ddp/nets/mlp.hpp"
 #include "snake_ddp/nets/mlp_mirror.hpp"
+#include "snake_ddp/nets/precision.hpp"
 
 namespace {
 
@@ -84,6 +85,27 @@ TEST_CASE(
       CHECK(nets::symmetric_inputs(net.named(), {}, "test").empty());
     }
   }
+}
+
+TEST_CASE("in bfloat16 the network has the bits of LibTorch's side, too", "[property]") {
+  nets::set_product_precision(nets::Precision::kBf16);
+  const nets::Mlp net = symmetric_net(256, true);
+  const search::QWeights weights = rollout::search_weights(net.named(), "test", kMirror.inputs);
+  nets::set_product_precision(nets::Precision::kFloat32);
+  const at::Tensor mostly_zero = at::randn({100, 310}).mul_(at::rand({100, 310}).lt(0.3));
+  const auto q_of = [&](const search::QWeights& of, std::int64_t count) {
+    search::QScratch scratch;
+    at::Tensor q = at::empty({count, 4});
+    search::forward(of, count, mostly_zero.data_ptr<float>(), 310, scratch, q.data_ptr<float>());
+    return q;
+  };
+  nets::MlpPass pass;
+  nets::forward(net, mostly_zero, pass);
+  CHECK(at::equal(q_of(weights, 100), pass.output));
+  CHECK(at::equal(q_of(weights, 3), pass.output.narrow(0, 0, 3)));
+  const at::Tensor usual = q_of(rollout::search_weights(net.named(), "test", kMirror.inputs), 100);
+  CHECK_FALSE(at::equal(usual, pass.output));
+  CHECK((usual - pass.output).abs().max().item<double>() < 0.02);
 }
 
 TEST_CASE("a leaf of a symmetric network depends on its board alone", "[property]") {

@@ -9,4 +9,9 @@ namespace snake_ddp::base {
 /// process use them, which the first call requests.
 bool has_bf16_tiles();
 
+/// What a user reads where it has not.
+inline constexpr const char* kNoBf16Tiles =
+    "--products bf16 on the CPU needs AMX, which this machine's processor or system does not offer: leave it "
+    "out";
+
 }  // namespace snake_ddp::base

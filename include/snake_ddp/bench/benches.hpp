@@ -18,7 +18,9 @@ namespace snake_ddp::bench {
 /// search_evaluations: team evaluations (a team's view and its three rows through a network of the champion's shape) per
 /// second; `limit` is what encoding and the products alone would allow, each measured by itself on the same boards. Then team
 /// moves per second by search, `limit` being what their evaluations alone would allow.
-std::vector<Row> measure_search(double seconds);
+/// `products` bf16: in bfloat16; the first limit remains that of float32.
+/// Throws   UsageError without AMX.
+std::vector<Row> measure_search(double seconds, const std::string& products);
 
 /// How fast a learner's update is on this machine.
 /// Two rows for each batch size, on one thread. ALGO_update: an update from random transitions, which,

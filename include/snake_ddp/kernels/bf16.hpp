@@ -5,17 +5,37 @@
 
 #include <cstdint>
 
+#include "snake_ddp/base/aligned.hpp"
 #include "snake_ddp/base/tiles.hpp"
 #include "snake_ddp/kernels/products.hpp"
 
 namespace snake_ddp::kernels {
 
-/// As `multiply`, with the elements of a and b rounded to the nearest bfloat16, ties to even. The order of the sums depends
-/// on `by_tiles`, which needs base::has_bf16_tiles(); otherwise this is no faster than `multiply`.
-/// Shapes  as `multiply`'s, but adjacent elements in a's rows or in its columns, and in b's rows.
+/// A right factor, rounded to the nearest bfloat16, ties to even, and arranged for products. Weights are arranged once for many
+/// products.
+class Bf16Matrix {
+ public:
+  Bf16Matrix() = default;
+  /// `by_tiles` needs base::has_bf16_tiles(); otherwise products are no faster than `multiply`.
+  /// Shapes  b [p, n] with adjacent elements in its rows; it is copied.
+  /// Throws  Bug for other views.
+  void set(std::int64_t n, std::int64_t p, MatrixView b, bool by_tiles = base::has_bf16_tiles());
+
+  [[nodiscard]] bool empty() const { return p_ == 0; }
+
+ private:
+  friend void multiply_bf16(std::int64_t m, MatrixView a, const Bf16Matrix& b, float* out,
+                            std::int64_t out_row, bool add);
+  std::int64_t n_ = 0, p_ = 0;
+  bool by_tiles_ = false;
+  base::AlignedFloats numbers_;  // tiles, or floats
+};
+
+/// As `multiply`, with the elements of a rounded likewise. The order of the sums depends on whether b is in tiles.
+/// Shapes  a [m, p] with adjacent elements in its rows or in its columns, out [m, n].
 /// Threads the calling one. The result depends only on shapes and values: a row's does not depend on the other rows.
 /// Throws  Bug for other views.
-void multiply_bf16(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b, float* out,
-                   std::int64_t out_row, bool add = false, bool by_tiles = base::has_bf16_tiles());
+void multiply_bf16(std::int64_t m, MatrixView a, const Bf16Matrix& b, float* out, std::int64_t out_row,
+                   bool add = false);
 
 }  // namespace snake_ddp::kernels

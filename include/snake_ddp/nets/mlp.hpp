@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "snake_ddp/base/mirror_image.hpp"
+#include "snake_ddp/kernels/bf16.hpp"
 #include "snake_ddp/kernels/halves.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"
 
@@ -76,12 +77,14 @@ struct MlpPass {
     at::Tensor mean, inverse_deviation;  // [R]; the mean by the library only
     at::Tensor hidden;                   // [R, hidden] after the ReLU
     at::Tensor folded;                   // the weight of a symmetric network
+    kernels::Bf16Matrix rounded;         // the weight of a network in bfloat16
   };
   std::array<Layer, kHiddenLayers> layer;
   at::Tensor output;        // [R, out]
   bool row_by_row = false;  // a row's result has the same bits in any batch, also in a symmetric network
   at::Tensor sums;          // [R, hidden] of a symmetric network: the first layer's halves exchanged
   at::Tensor d_upper, d_lower, transposed, ones, d_folded;  // scratch of the backward pass
+  kernels::Bf16Matrix transposed_rounded, d_rounded;        // the same in bfloat16
 };
 
 /// Shapes  input [R, in + 1]; fills `pass`; without `keep` only its output, and no backward pass can follow.

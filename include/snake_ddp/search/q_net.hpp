@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "snake_ddp/base/aligned.hpp"
+#include "snake_ddp/kernels/bf16.hpp"
 #include "snake_ddp/kernels/halves.hpp"
 
 namespace snake_ddp::search {
@@ -23,7 +24,12 @@ struct QWeights {
   /// For a symmetric network its inputs, and the folded weights of both hidden layers (kernels/halves.hpp); else empty.
   kernels::Halves inputs = {};
   std::array<base::AlignedFloats, 2> folded = {};
+  /// The weights of both hidden layers in bfloat16, which passes use if they are there.
+  std::array<kernels::Bf16Matrix, 2> rounded = {};
 };
+
+/// Fills `rounded`.
+void round_weights(QWeights& net);
 
 /// Whether the network is its own image when left and right are exchanged, with kernels::mirrored_units. Never for other
 /// numbers of inputs or outputs than those of `mirror`.
