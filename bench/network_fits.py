@@ -10,11 +10,9 @@ many of the search's moves are the network's best.
 """
 
 import argparse
-import multiprocessing
 import pathlib
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import torch
@@ -61,7 +59,7 @@ def planes_of(states):
 class Larger(nn.Module):
     """A Q-network, and an addition to what its first layer finds.
 
-    Shapes  observations [n, 6, features], boards as arrays of `extras`; returns values [n, 6, 4].
+    Shapes  observations [n, 6, features], then as `play` returns them planes [n, 2, ...], heads and directions [n, 6]; returns values [n, 6, 4].
     """
 
     def __init__(self, start):
@@ -69,13 +67,13 @@ class Larger(nn.Module):
         self.net = networks.load(start)
         self.width = self.net.q_net[0].out_features
 
-    def added(self, hidden, extras):
+    def added(self, hidden, *boards):
         return 0
 
-    def forward(self, observations, extras):
+    def forward(self, observations, *boards):
         net = self.net
         hidden = torch.relu(net.norm_0(net.q_net[0](observations)))
-        hidden = hidden + self.added(hidden, extras)
+        hidden = hidden + self.added(hidden, *boards)
         return net.q_net[2](torch.relu(net.norm_1(net.q_net[1](hidden))))
 
 
@@ -91,7 +89,7 @@ class Pooled(Larger):
         super().__init__(start)
         self.out = zeros(3 * self.width, self.width)
 
-    def added(self, hidden, extras):
+    def added(self, hidden, *boards):
         means = [hidden]
         for kind in (1, 2):
             share = (kind == KINDS).float()
@@ -110,7 +108,7 @@ class Attention(Larger):
         self.query, self.key, self.value = (nn.Linear(self.width, self.width) for _ in range(3))
         self.mix = nn.Sequential(nn.Linear(2 * self.width, self.width), nn.ReLU(), zeros(self.width, self.width))
 
-    def added(self, hidden, extras):
+    def added(self, hidden, *boards):
         heads = (len(hidden), SNAKES, self.HEADS, -1)
         query, key, value = (layer(hidden).view(heads) for layer in (self.query, self.key, self.value))
         kinds = self.kind[KINDS].view(SNAKES, SNAKES, self.HEADS, -1)
@@ -135,8 +133,7 @@ class Torus(Larger):
         self.blocks = nn.ModuleList(layer(self.FILTERS) for _ in range(self.BLOCKS))
         self.mix = nn.Sequential(nn.Linear(2 * self.FILTERS + MOVES + self.width, self.width), nn.ReLU(), zeros(self.width, self.width))
 
-    def added(self, hidden, extras):
-        planes, heads, directions = extras
+    def added(self, hidden, planes, heads, directions):
         board = torch.relu(self.first(planes.flatten(0, 1).float()))
         for block in self.blocks:
             board = torch.relu(board + block(board))
@@ -149,25 +146,10 @@ class Torus(Larger):
 SHAPES = {"plain": Larger, "pooled": Pooled, "attention": Attention, "torus": Torus}
 
 
-def read(network, point, batch):
-    """As expert_iteration.read, from `games`' arrays."""
-    seen, may, _, _, *extras = batch
-    values = network(seen.float(), extras).masked_fill(~may, -1e9)
-    best = values.amax(-1)
-    return (best[:, :TEAM] - best[:, TEAM:]).mean(1) / point, torch.log_softmax(values / expert_iteration.TEMPERATURE, -1)
-
-
 def play(job):
     """expert_iteration.play's arrays, and the boards' planes, heads and directions."""
     seen, may, made, worth, states = expert_iteration.play(job, with_states=True)
     return seen, may, made, worth, planes_of(states), states["heads"].astype(np.int64), states["directions"].astype(np.int64)
-
-
-def games(start, gamma, search, count, processes, seed):
-    jobs = [(f"{start}:{search}", gamma, (seed * 1000) * 1000 + k) for k in range(count // expert_iteration.BATCH)]
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        played = [[torch.from_numpy(array) for array in arrays] for arrays in pool.map(play, jobs)]
-    return [[torch.cat(arrays) for arrays in zip(*some)] for some in ([p for k, p in enumerate(played) if k % 8], played[::8])]
 
 
 def main():
@@ -184,7 +166,8 @@ def main():
     torch.set_num_threads(line.processes)
     record = REWARDS | networks.load(line.start).record
     point = record["reward_scale"] * (1 + record["rival_reward"])
-    data, held = games(line.start, record["gamma"], line.search, line.games, line.processes, 1)
+    played, held = expert_iteration.play_all(f"{line.start}:{line.search}", record["gamma"], 1_000_000, line.games, line.processes, play)
+    data = expert_iteration.together(played)
     print(f"{len(data[3])} boards to learn from, {len(held[3])} to judge by")
     print("| shape | seed | value explains | moves foreseen | minutes |\n|---|---|---|---|---|")
     for shape in line.shapes:
@@ -192,10 +175,10 @@ def main():
             torch.manual_seed(seed)
             network = SHAPES[shape](line.start)
             begin = time.monotonic()
-            expert_iteration.fit(network, point, data, line.epochs, line.rate, lambda text: None, read)
+            expert_iteration.fit(network, point, data, line.epochs, line.rate, lambda text: None)
             minutes = (time.monotonic() - begin) / 60
             network.eval()
-            explained, foreseen = expert_iteration.quality(network, point, held, read)
+            explained, foreseen = expert_iteration.quality(network, point, held)
             print(f"| {shape} | {seed} | {100 * explained:.1f} % | {100 * foreseen:.1f} % | {minutes:.1f} |", flush=True)
 
 

@@ -55,14 +55,33 @@ def play(job, with_states=False):
     for lead in reversed(leads):
         rest = lead + gamma * rest
         worth.append(rest.astype(np.float32))
-    arrays = [seen, may, made, worth[::-1][::KEPT]] + [states] * with_states
+    arrays = [seen, may, made, worth[::-1][::KEPT]]
+    if with_states:
+        arrays.append(states)
     return [np.concatenate(array) for array in arrays]
 
 
+def play_all(team, gamma, seed, games, processes, play=play):
+    """Batches of games with this and the following seeds.
+
+    Returns  the arrays of `play` as tensors, by batch: seven of eight, to learn from; and the others, of all batches together.
+    """
+    jobs = [(team, gamma, seed + k) for k in range(games // BATCH)]
+    # Not multiprocessing.Pool, which goes on starting processes if they cannot start.
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        played = [[torch.from_numpy(array) for array in arrays] for arrays in pool.map(play, jobs)]
+    return [arrays for k, arrays in enumerate(played) if k % 8], together(played[::8])
+
+
+def together(played):
+    return [torch.cat(arrays) for arrays in zip(*played)]
+
+
 def read(network, point, batch):
-    """Of a batch of `play`'s boards: their values for team A, [n], and the logarithms of the search's first guess, [n, 6, 4]."""
-    seen, may, _, _ = batch
-    values = network(seen.float()).masked_fill(~may, -1e9)
+    """Of a batch of `play`'s boards: their values for team A, [n], and the logarithms of the search's first guess, [n, 6, 4].
+    Further arrays are further arguments of the network."""
+    seen, may, _, _, *more = batch
+    values = network(seen.float(), *more).masked_fill(~may, -1e9)
     best = values.amax(-1)
     return (best[:, :TEAM] - best[:, TEAM:]).mean(1) / point, torch.log_softmax(values / TEMPERATURE, -1)
 
@@ -71,7 +90,7 @@ def batches(data, order):
     return ([array[rows] for array in data] for rows in order.split(ROWS))
 
 
-def fit(network, point, data, epochs, rate, report, read=read):
+def fit(network, point, data, epochs, rate, report):
     """Adam on (value - what followed)^2, in multiples of its variance, plus the cross-entropy of the moves that were played."""
     variance = data[3].var()
     weights, symmetric = dict(network.named_parameters()), networks.is_symmetric(network)
@@ -97,7 +116,7 @@ def fit(network, point, data, epochs, rate, report, read=read):
 
 
 @torch.no_grad()
-def quality(network, point, data, read=read):
+def quality(network, point, data):
     """The share of the variance of what followed that the value explains, and how often the first guess is the move played."""
     reads = [(*read(network, point, batch), batch[2]) for batch in batches(data, torch.arange(len(data[3])))]
     left = torch.cat([value for value, _, _ in reads]) - data[3]
@@ -114,15 +133,12 @@ def improve(start, save, search="puct64", rounds=3, games=1280, processes=2, epo
     everything, results = [], []
     for number in range(rounds):
         begin = time.monotonic()
-        jobs = [(f"{save if number else start}:{search}", record["gamma"], (seed * 1000 + number) * 1000 + k) for k in range(games // BATCH)]
-        # Not multiprocessing.Pool, which goes on starting processes if they cannot start.
-        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-            played = [[torch.from_numpy(array) for array in arrays] for arrays in pool.map(play, jobs)]
+        team = f"{save if number else start}:{search}"
+        played, held = play_all(team, record["gamma"], (seed * 1000 + number) * 1000, games, processes)
         report(f"round {number + 1}: {games} games in {(time.monotonic() - begin) / 60:.1f} min")
-        held = [torch.cat(arrays) for arrays in zip(*played[::8])]
-        everything += [arrays for k, arrays in enumerate(played) if k % 8]
+        everything += played
         before = quality(network, point, held)
-        fit(network, point, [torch.cat(arrays) for arrays in zip(*everything)], epochs, rate, report)
+        fit(network, point, together(everything), epochs, rate, report)
         results.append((before, quality(network, point, held)))
         for name, was, now in zip(("variance explained", "moves foreseen"), *results[-1]):
             report(f"  {name}: {100 * was:.1f} % -> {100 * now:.1f} %")

@@ -10,12 +10,24 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "entries.hpp"
 #include "q_learner.hpp"
 
 namespace snake_ddp::learners {
+
+namespace {
+
+// The row of the same game's transition before row i, `steps` rows earlier; none before the game's first, or in an earlier rollout.
+std::optional<std::int64_t> row_before(std::int64_t i, float steps) {
+  const auto before = i - static_cast<std::int64_t>(steps);
+  if (before == i || before < 0) return std::nullopt;
+  return before;
+}
+
+}  // namespace
 
 at::Tensor lambda_returns(const at::Tensor& reward, const at::Tensor& discount, const at::Tensor& value,
                           const at::Tensor& back, double lambda) {
@@ -27,10 +39,10 @@ at::Tensor lambda_returns(const at::Tensor& reward, const at::Tensor& discount, 
   auto* g = returns.data_ptr<float>();
   // From the newest row on: a row is final once its game's next one has been visited.
   for (std::int64_t i = rows; i-- > 0;) {
-    const auto before = i - static_cast<std::int64_t>(steps[i]);
-    if (before == i || before < 0) continue;
+    const auto before = row_before(i, steps[i]);
+    if (!before) continue;
     for (std::int64_t k = 0; k < width; ++k) {
-      const std::int64_t to = before * width + k;
+      const std::int64_t to = *before * width + k;
       g[to] = r[to] + d[to] * (v[to] + long_part * (g[i * width + k] - v[to]));
     }
   }
@@ -97,10 +109,10 @@ class Pqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
     std::vector<bool> goes_on(static_cast<std::size_t>(count), false);
     const auto* steps = back.const_data_ptr<float>();
     for (std::int64_t i = 0; i < count; ++i) {
-      const auto before = i - static_cast<std::int64_t>(steps[i]);
-      if (before == i || before < 0) continue;
-      goes_on[static_cast<std::size_t>(before)] = true;
-      std::copy_n(value.const_data_ptr<float>() + i * kTeam, kTeam, next.data_ptr<float>() + before * kTeam);
+      const auto before = row_before(i, steps[i]);
+      if (!before) continue;
+      goes_on[static_cast<std::size_t>(*before)] = true;
+      std::copy_n(value.const_data_ptr<float>() + i * kTeam, kTeam, next.data_ptr<float>() + *before * kTeam);
     }
     std::vector<std::int64_t> last;
     for (std::int64_t i = 0; i < count; ++i)

@@ -224,9 +224,9 @@ void Collector::expect() {
     for (int snake = 0; snake < play::kTeam; ++snake, values += play::kActions) {
       const int index = seat.team * game::kTeamSize + snake, up = options_.sight.up(board, index);
       const unsigned open = options_.mask_fatal ? encode::open_moves(board, index) : play::kAllMoves;
-      best[snake] = -std::numeric_limits<float>::infinity();
-      for (int a = 0; a < play::kActions; ++a)
-        if ((open >> encode::direction_of(up, a) & 1U) != 0) best[snake] = std::max(best[snake], values[a]);
+      float by_direction[play::kActions];
+      encode::to_directions(up, values, by_direction);
+      best[snake] = by_direction[play::best_move(by_direction, open)];
     }
   }
 }

@@ -125,7 +125,7 @@ TESTS = [
     catch("test_nets", "products in bfloat16 are those of rounded factors, with the processor's tiles and without",
           ("ties are rounded up", "rounded", "(bits >> 16 & 1)", "1")),
     catch("test_learners", "returns and updates of PQN and PQN-VDN equal those of a plain implementation",
-          ("a game that ended is worth its own last value", "next_values", "before == i || before < 0", "before < 0")),
+          ("a game that ended is worth its own last value", "row_before", "before == i || before < 0", "before < 0")),
 
     catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM",
           ("both directions run the same way", "snake_at", "direction == 0", "direction < 2"),

@@ -25,11 +25,11 @@ def test_each_shape_begins_as_the_network_that_it_enlarges_and_all_of_it_learns(
     start, larger = networks.load(CHAMPION), fits.SHAPES[shape](CHAMPION)
     some = [array[:64] for array in arrays]
     observations, extras = some[0].float(), some[4:]
-    assert torch.allclose(larger(observations, extras), start(observations), atol=1e-5)
+    assert torch.allclose(larger(observations, *extras), start(observations), atol=1e-5)
     for value in larger.parameters():
         if not value.any():
             torch.nn.init.normal_(value, std=0.1)
-    value, guess = fits.read(larger, 1.5, some)
+    value, guess = fits.expert_iteration.read(larger, 1.5, some)
     (value.sum() + guess.square().sum()).backward()
     # A softmax does not depend on a key's bias.
     assert all(value.grad.abs().max() > 1e-4 for name, value in larger.named_parameters() if name != "key.bias")
