@@ -146,10 +146,12 @@ class Torus(Larger):
 SHAPES = {"plain": Larger, "pooled": Pooled, "attention": Attention, "torus": Torus}
 
 
+def of_states(states):
+    return planes_of(states), states["heads"].astype(np.int64), states["directions"].astype(np.int64)
+
+
 def play(job):
-    """expert_iteration.play's arrays, and the boards' planes, heads and directions."""
-    seen, may, made, worth, states = expert_iteration.play(job, with_states=True)
-    return seen, may, made, worth, planes_of(states), states["heads"].astype(np.int64), states["directions"].astype(np.int64)
+    return expert_iteration.play(job, of_states)
 
 
 def main():
@@ -168,14 +170,14 @@ def main():
     point = record["reward_scale"] * (1 + record["rival_reward"])
     played, held = expert_iteration.play_all(f"{line.start}:{line.search}", record["gamma"], 1_000_000, line.games, line.processes, play)
     data = expert_iteration.together(played)
-    print(f"{len(data[3])} boards to learn from, {len(held[3])} to judge by")
+    print(f"{len(data[-1])} boards to learn from, {len(held[-1])} to judge by")
     print("| shape | seed | value explains | moves foreseen | minutes |\n|---|---|---|---|---|")
     for shape in line.shapes:
         for seed in line.seeds:
             torch.manual_seed(seed)
             network = SHAPES[shape](line.start)
             begin = time.monotonic()
-            expert_iteration.fit(network, point, data, line.epochs, line.rate, lambda text: None)
+            expert_iteration.fit(network, point, data, line.epochs, line.rate)
             minutes = (time.monotonic() - begin) / 60
             network.eval()
             explained, foreseen = expert_iteration.quality(network, point, held)

@@ -29,43 +29,34 @@ TEMPERATURE = 0.1  # of the search's first guess
 MOVES_WEIGHT = 0.1  # of the moves' loss
 
 
-def play(job, with_states=False):
+def play(job, also=lambda states: ()):
     """Boards of games that a team plays against itself.
 
     Returns  observations [n, 6, features] float16; open moves [n, 6, 4] and moves played [n, 6], numbered as the network numbers moves;
-             team A's lead in points per snake that followed, discounted, [n]; with states also these, [n].
+             what `also` returns of the boards' states; team A's lead in points per snake that followed, discounted, [n].
     """
     spec, gamma, seed = job
     team = Team(spec)
     boards = Boards(BATCH, obs=team.obs, opponent="none", autoreset="disabled")
     boards.reset(seed)
-    seen, may, made, leads, states = [], [], [], [], []
+    rows, leads = [], []
     while not boards.terminated.any():
         moves = np.concatenate([team.moves_on(boards.states, side, seed) for side in (0, 1)], 1)
         if len(leads) % KEPT == 0:
             directions = turned_moves(boards.observations, team.obs)
-            seen.append(boards.observations.astype(np.float16))
-            may.append(np.take_along_axis(boards.open_moves(), directions, -1))
-            made.append((directions == moves[..., None]).argmax(-1))
-            if with_states:
-                states.append(boards.states.copy())
+            may = np.take_along_axis(boards.open_moves(), directions, -1)
+            made = (directions == moves[..., None]).argmax(-1)
+            rows.append((boards.observations.astype(np.float16), may, made, *also(boards.states)))
         boards.step(moves)
         leads.append((boards.rewards[:, :TEAM] - boards.rewards[:, TEAM:]).mean(1))
-    worth, rest = [], np.zeros(BATCH)
-    for lead in reversed(leads):
-        rest = lead + gamma * rest
-        worth.append(rest.astype(np.float32))
-    arrays = [seen, may, made, worth[::-1][::KEPT]]
-    if with_states:
-        arrays.append(states)
-    return [np.concatenate(array) for array in arrays]
+    worth = np.array(leads, np.float32)
+    for t in reversed(range(len(worth) - 1)):
+        worth[t] += gamma * worth[t + 1]
+    return [np.concatenate(array) for array in (*zip(*rows), worth[::KEPT])]
 
 
 def play_all(team, gamma, seed, games, processes, play=play):
-    """Batches of games with this and the following seeds.
-
-    Returns  the arrays of `play` as tensors, by batch: seven of eight, to learn from; and the others, of all batches together.
-    """
+    """`play`'s arrays as tensors, by batch of games, seven batches of eight: to learn from; and of all others together: to judge by."""
     jobs = [(team, gamma, seed + k) for k in range(games // BATCH)]
     # Not multiprocessing.Pool, which goes on starting processes if they cannot start.
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
@@ -78,9 +69,8 @@ def together(played):
 
 
 def read(network, point, batch):
-    """Of a batch of `play`'s boards: their values for team A, [n], and the logarithms of the search's first guess, [n, 6, 4].
-    Further arrays are further arguments of the network."""
-    seen, may, _, _, *more = batch
+    """Of a batch of `play`'s boards: their values for team A, [n], and the logarithms of the search's first guess, [n, 6, 4]."""
+    seen, may, _, *more, _ = batch
     values = network(seen.float(), *more).masked_fill(~may, -1e9)
     best = values.amax(-1)
     return (best[:, :TEAM] - best[:, TEAM:]).mean(1) / point, torch.log_softmax(values / TEMPERATURE, -1)
@@ -90,18 +80,16 @@ def batches(data, order):
     return ([array[rows] for array in data] for rows in order.split(ROWS))
 
 
-def fit(network, point, data, epochs, rate, report):
+def fit(network, point, data, epochs, rate):
     """Adam on (value - what followed)^2, in multiples of its variance, plus the cross-entropy of the moves that were played."""
-    variance = data[3].var()
+    variance = data[-1].var()
     weights, symmetric = dict(network.named_parameters()), networks.is_symmetric(network)
     optimizer = torch.optim.Adam(network.parameters(), rate)
-    steps = epochs * len(data[3]) / ROWS
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / steps))
-    for epoch in range(epochs):
-        total = 0.0
-        for batch in batches(data, torch.randperm(len(data[3]))):
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, epochs * -(-len(data[-1]) // ROWS))
+    for _ in range(epochs):
+        for batch in batches(data, torch.randperm(len(data[-1]))):
             value, guess = read(network, point, batch)
-            error = (value - batch[3]).square().mean() / variance
+            error = (value - batch[-1]).square().mean() / variance
             loss = error + MOVES_WEIGHT * torch.nn.functional.nll_loss(guess.flatten(0, 1), batch[2].flatten())
             optimizer.zero_grad()
             loss.backward()
@@ -109,19 +97,17 @@ def fit(network, point, data, epochs, rate, report):
                 networks.symmetrize({name: value.grad for name, value in weights.items()}, network.obs)
             optimizer.step()
             schedule.step()
-            total += loss.item() * len(value)
         if symmetric:  # but for rounding, it already is
             networks.symmetrize(weights, network.obs)
-        report(f"  epoch {epoch + 1}: loss {total / len(data[3]):.3f}")
 
 
 @torch.no_grad()
 def quality(network, point, data):
     """The share of the variance of what followed that the value explains, and how often the first guess is the move played."""
-    reads = [(*read(network, point, batch), batch[2]) for batch in batches(data, torch.arange(len(data[3])))]
-    left = torch.cat([value for value, _, _ in reads]) - data[3]
+    reads = [(*read(network, point, batch), batch[2]) for batch in batches(data, torch.arange(len(data[-1])))]
+    left = torch.cat([value for value, _, _ in reads]) - data[-1]
     same = torch.cat([(guess.argmax(-1) == made).float().mean(1) for _, guess, made in reads])
-    return 1 - left.square().mean().item() / data[3].var().item(), same.mean().item()
+    return 1 - left.square().mean().item() / data[-1].var().item(), same.mean().item()
 
 
 def improve(start, save, search="puct64", rounds=3, games=1280, processes=2, epochs=3, rate=2e-4, seed=1, report=print):
@@ -133,12 +119,11 @@ def improve(start, save, search="puct64", rounds=3, games=1280, processes=2, epo
     everything, results = [], []
     for number in range(rounds):
         begin = time.monotonic()
-        team = f"{save if number else start}:{search}"
-        played, held = play_all(team, record["gamma"], (seed * 1000 + number) * 1000, games, processes)
+        played, held = play_all(f"{save if number else start}:{search}", record["gamma"], (seed * 1000 + number) * 1000, games, processes)
         report(f"round {number + 1}: {games} games in {(time.monotonic() - begin) / 60:.1f} min")
         everything += played
         before = quality(network, point, held)
-        fit(network, point, together(everything), epochs, rate, report)
+        fit(network, point, together(everything), epochs, rate)
         results.append((before, quality(network, point, held)))
         for name, was, now in zip(("variance explained", "moves foreseen"), *results[-1]):
             report(f"  {name}: {100 * was:.1f} % -> {100 * now:.1f} %")

@@ -87,6 +87,14 @@ def test_scripts_that_people_start_may_be_executed():
     assert [name for name in ("train_ddp.sh", "test.sh") if not os.access(ROOT / name, os.X_OK)] == []
 
 
+@pytest.mark.parametrize("name", [name for name in FILES if re.fullmatch(r"examples/[^/]*\.py", name)])
+def test_examples_are_small_named_by_their_docstrings_and_run_by_a_test(name):
+    text = text_of(name)
+    assert f"python {name}" in text
+    assert len(text.splitlines()) <= 150
+    assert pathlib.Path(name).stem in text_of("tests/python/test_learning.py")
+
+
 # ---- places of one machine -----------------------------------------------------------------------------------------
 
 MACHINE_PATH = r"(?<![\w.$}~*])/(?:work|home|root|Users|mnt|opt/wheels)/[\w.-]+"
