@@ -1,6 +1,6 @@
 """The compiled part of snake_ddp."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import numpy
@@ -53,6 +53,9 @@ class Team:
 
     @staticmethod
     def actor(obs: str, view_radius: int, head: str, prev: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], post0_weight: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], post0_bias: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], post2_weight: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], post2_bias: Annotated[NDArray[numpy.float32], dict(order='C', device='cpu', writable=False)], argmax: bool, mask_fatal: bool) -> Team: ...
+
+    @staticmethod
+    def of_values(values: Callable, search: str | None, obs: str, rival_reward: float, reward_scale: float, gamma: float) -> Team: ...
 
     def moves(self, observations: numpy.typing.NDArray[numpy.float32], open_moves: numpy.typing.NDArray[numpy.bool_], seed: int) -> numpy.typing.NDArray[numpy.uint8]: ...
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from . import _core
 from .state import MOVES, STATE
@@ -30,6 +30,9 @@ _TURNED = numpy.array([[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 1, 0], [3, 2, 0, 1]])
 # What a network's values mean if its file does not say it: the rewards of configs/champion.json.
 REWARDS: dict[str, Any] = {"reward": "score", "rival_reward": 0.5, "reward_scale": 1.0, "gamma": 0.99}
 OBS_OF_SIZE = {_core.obs_size(obs): obs for obs in ("26", "30", _WINDOW, "view")}  # "ahead" is as large as "view"
+
+
+Values = Callable[[NDArray[numpy.float32], NDArray[numpy.void]], ArrayLike]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +89,40 @@ class Team:
             self._made = _network(self.spec, path, mode, mask_fatal)
             self.obs = self._made[1]["obs"]
         self._team = _made_team(self._made)
+
+    @classmethod
+    def of_values(
+        cls,
+        values: Values,
+        search: str | None = None,
+        *,
+        obs: str = _AHEAD,
+        rival_reward: float = REWARDS["rival_reward"],
+        reward_scale: float = REWARDS["reward_scale"],
+        gamma: float = REWARDS["gamma"],
+    ) -> Team:
+        """A team that plays by values of your own, such as a PyTorch module's: the best open moves, or with `search`, such as
+        "look4" or "puct100", those that the search finds with them.
+
+        values(observations, states) returns what the moves of each board's six snakes are worth to their teams, in the order of
+        `turned_moves`. It must depend on each board alone. `rival_reward`, `reward_scale` and `gamma` say what the values are (docs/search.md).
+
+        Shapes   observations float32 [n, 6, obs_size(obs)], team A's snakes first, each as its own team sees it; states STATE [n],
+                 of running boards. Both are the callee's. values returns [n, 6, 4].
+        Threads  values is called on the thread that asks the team for moves.
+        Throws   ValueError for arguments that are none of these; when the team moves, what values throws, and ValueError for another shape
+                 and for numbers that are not finite.
+        """
+        training = {"rival_reward": rival_reward, "reward_scale": reward_scale, "gamma": gamma}
+        if not callable(values):
+            raise TypeError(f"values is {values!r}, not a function")
+        if not (rival_reward >= 0 and reward_scale > 0 and 0 <= gamma <= 1):
+            raise ValueError(f"{training}: not what values can be trained for")
+        team = cls.__new__(cls)
+        team.spec, team.mask_fatal, team.obs = "values" + (f":{search}" if search else ""), False, obs
+        team._made = ("values", {"values": values, "search": search, "obs": obs, **training})
+        team._team = _made_team(team._made)
+        return team
 
     def moves(
         self, observations: NDArray[numpy.float32], open_moves: NDArray[numpy.bool_], seed: int = 0
@@ -165,9 +202,22 @@ def _made_team(made: tuple[str, dict[str, Any]]) -> _core.Team:
         "scripted": _core.Team.scripted,
         "q_network": _core.Team.q_network,
         "actor": _core.Team.actor,
+        "values": lambda values, **training: _core.Team.of_values(_checked(values), **training),
     }
     kind, arguments = made
     return makers[kind](**arguments)
+
+
+def _checked(values: Values) -> Callable[[NDArray[numpy.float32], NDArray[numpy.uint8]], NDArray[numpy.float32]]:
+    def checked(observations: NDArray[numpy.float32], states: NDArray[numpy.uint8]) -> NDArray[numpy.float32]:
+        got = numpy.ascontiguousarray(values(observations, states.view(STATE)[:, 0]), numpy.float32)
+        if got.shape != (*observations.shape[:2], MOVES):
+            raise ValueError(f"values returned shape {got.shape}, not {(*observations.shape[:2], MOVES)}")
+        if not numpy.isfinite(got).all():
+            raise ValueError("values returned numbers that are not finite")
+        return got
+
+    return checked
 
 
 def _split(spec: str) -> tuple[str, str]:

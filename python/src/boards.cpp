@@ -115,7 +115,7 @@ Boards::Boards(const Options& options)
   } else if (options.team) {
     answers_.resize(n);
     foes_.resize(n);
-    if (!options.team->script) passes_ = std::make_unique<Passes>(*options.team);
+    if (options.team->q_net || options.team->actor) passes_ = std::make_unique<Passes>(*options.team);
   }
 }
 

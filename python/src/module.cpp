@@ -156,6 +156,13 @@ play::Sight sight_of(const std::string& obs, int view_radius) {
   return {*obs_of(obs, false), encode::no_scaling(), view_radius, false};
 }
 
+search::Spec spec_of(const std::string& text) {
+  const auto spec = search::try_spec(text);
+  if (!spec)
+    throw base::UsageError(fmt::format("\"{}\" is not a search; there are {}", text, search::kSpecForms));
+  return *spec;
+}
+
 std::shared_ptr<Team> q_team(const std::string& obs, int view_radius, const std::vector<Floats>& weights,
                              const std::vector<Floats>& biases, const std::vector<Floats>& gains,
                              const std::vector<Floats>& shifts, std::int64_t hidden,
@@ -178,15 +185,52 @@ std::shared_ptr<Team> q_team(const std::string& obs, int view_radius, const std:
     net->layer[k].shift = copied(shifts[k], out, "a norm's bias");
   }
   search::fold_if_symmetric(*net, encode::mirror_of(team->sight.kind));
-  if (search) {
-    const auto spec = search::try_spec(*search);
-    if (!spec)
-      throw base::UsageError(
-          fmt::format("\"{}\" is not a search; there are {}", *search, search::kSpecForms));
+  if (search)
     team->search = std::make_shared<const search::Player>(
-        search::Player{*net, {rival_reward, reward_scale, gamma}, *spec});
-  }
+        search::Player{*net, {rival_reward, reward_scale, gamma}, spec_of(*search)});
   team->q_net = std::move(net);
+  return team;
+}
+
+// Boards whose values are asked for at once: each call costs as much as the game of some boards.
+constexpr std::size_t kBoardsPerCall = 1024;
+
+// `function(observations [n, 6, features], states [n, bytes])` returns float32 [n, 6, 4].
+search::Values called(const nb::callable& function, std::size_t features) {
+  // Evaluators are copied and destroyed without the GIL.
+  const std::shared_ptr<const nb::callable> kept(new nb::callable(function), [](const nb::callable* p) {
+    const nb::gil_scoped_acquire acquire;
+    delete p;
+  });
+  return [=](std::span<const game::State> boards, std::span<const std::size_t> places, const float* rows,
+             float* q) {
+    const nb::gil_scoped_acquire acquire;
+    auto [seen, observations] = fresh<float>({places.size(), game::kSnakes, features});
+    auto [bytes, states] = fresh<std::uint8_t>({places.size(), sizeof(game::State)});
+    for (const std::size_t k : places) {
+      for (int snake = 0; snake < game::kSnakes; ++snake, rows += features + 1)
+        seen = std::copy_n(rows, features, seen);
+      std::memcpy(bytes, &boards[k], sizeof(game::State));
+      bytes += sizeof(game::State);
+    }
+    const auto values = nb::cast<Floats>((*kept)(observations, states));
+    SD_CHECK(values.size() == places.size() * game::kSnakes * game::kMoves, "values of all moves");
+    std::copy_n(values.data(), values.size(), q);
+  };
+}
+
+std::shared_ptr<Team> team_of_values(const nb::callable& values, const std::optional<std::string>& search,
+                                     const std::string& obs, double rival_reward, double reward_scale,
+                                     double gamma) {
+  auto team = std::make_shared<Team>();
+  team->sight = sight_of(obs, 0);
+  search::Spec spec;
+  spec.kind = search::Spec::Kind::kNone;
+  if (search) spec = spec_of(*search);
+  team->search =
+      std::make_shared<const search::Player>(search::Player{{}, {rival_reward, reward_scale, gamma}, spec});
+  team->values.emplace(called(values, count(team->sight.features())), team->sight, team->search->training,
+                       kBoardsPerCall);
   return team;
 }
 
@@ -219,7 +263,9 @@ nb::object moves(const Team& team, const nb::ndarray<nb::ro>& observations_, con
   if (team.script)
     throw base::UsageError("a script sees boards, not observations: use moves_on with a batch's states");
   if (team.search)
-    throw base::UsageError("a search sees boards, not observations: use moves_on with a batch's states");
+    throw base::UsageError(
+        fmt::format("a {} sees boards, not observations: use moves_on with a batch's states",
+                    team.values ? "team of values" : "search"));
   const std::size_t n = observations.ndim() > 0 ? observations.shape(0) : 0,
                     features = count(team.sight.features());
   check_array(observations, "observations", {nb::dtype<float>()}, "float32", {n, game::kTeamSize, features});
@@ -535,6 +581,8 @@ NB_MODULE(SD_MODULE, m) {
                   "shifts"_a, "hidden"_a, "search"_a.none(), "rival_reward"_a, "reward_scale"_a, "gamma"_a)
       .def_static("actor", &actor_team, "obs"_a, "view_radius"_a, "head"_a, "prev"_a, "post0_weight"_a,
                   "post0_bias"_a, "post2_weight"_a, "post2_bias"_a, "argmax"_a, "mask_fatal"_a)
+      .def_static("of_values", &team_of_values, "values"_a, "search"_a.none(), "obs"_a, "rival_reward"_a,
+                  "reward_scale"_a, "gamma"_a)
       .def("moves", &moves, "observations"_a, "open_moves"_a, "seed"_a,
            nb::sig("def moves(self, observations: numpy.typing.NDArray[numpy.float32], "
                    "open_moves: numpy.typing.NDArray[numpy.bool_], seed: int) -> "

@@ -115,6 +115,7 @@ void act_in_blocks(play::Mover& mover, std::span<const game::State> boards,
 
 play::MakeMover mover_of(const std::shared_ptr<const Team>& team) {
   if (team->script) return play::scripted(*team->script);
+  if (team->values) return search::mover(team->search, *team->values);
   if (team->search) return search::mover(team->search, team->sight);
   return [team](std::uint64_t seed) { return std::make_unique<NetworkMover>(team, seed); };
 }

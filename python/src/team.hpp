@@ -19,12 +19,13 @@
 
 namespace snake_ddp::python {
 
-/// Immutable after construction, so threads may share it. Exactly one of `script`, `q_net` and `actor` is set.
+/// Immutable after construction, so threads may share it. Exactly one of `script`, `q_net`, `actor` and `values` is set.
 struct Team {
   std::optional<agents::Opponent> script;
   std::shared_ptr<const search::QWeights> q_net;
   std::shared_ptr<const nets::DenseRows> actor;
-  std::shared_ptr<const search::Player> search;  // a Q-network's search, if it has one
+  std::optional<search::Evaluator> values;       // of moves, from the caller
+  std::shared_ptr<const search::Player> search;  // a Q-network's search, if it has one; always with `values`
   play::Sight sight;                             // what the network reads
   bool argmax = false;                           // an actor's most probable move; otherwise moves are sampled
   bool mask_fatal = false;  // an actor makes no move of encode::fatal_moves; Q-networks never do

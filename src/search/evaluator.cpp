@@ -1,7 +1,7 @@
 #include "snake_ddp/search/evaluator.hpp"
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/encode/moves.hpp"
@@ -27,38 +27,54 @@ void write_both(const play::Sight& sight, const game::State& state, float* out, 
   for (int team = 0; team < 2; ++team, out += game::kTeamSize * row) sight.write(state, team, out);
 }
 
+Values values_of(const QWeights& net) {
+  return
+      [&net, scratch = QScratch()](std::span<const game::State> /*boards*/,
+                                   std::span<const std::size_t> places, const float* rows, float* q) mutable {
+        forward(net, static_cast<std::int64_t>(places.size()) * game::kSnakes, rows, net.features + 1,
+                scratch, q);
+      };
+}
+
 }  // namespace
 
 Evaluator::Evaluator(const QWeights& net, const play::Sight& sight, const Training& training)
-    : net_(&net),
-      sight_(sight),
-      point_(static_cast<float>(training.point())),
-      rows_(kBoardsTogether * game::kSnakes * static_cast<std::size_t>(sight.features() + 1)),
-      q_(kBoardsTogether * game::kSnakes * game::kMoves) {
+    : Evaluator(values_of(net), sight, training, kBoardsTogether) {
   SD_CHECK(net.features == sight.features(), "a network for what is seen");
 }
+
+Evaluator::Evaluator(Values values, const play::Sight& sight, const Training& training,
+                     std::size_t boards_together)
+    : values_(std::move(values)),
+      sight_(sight),
+      point_(static_cast<float>(training.point())),
+      boards_together_(boards_together) {}
 
 void Evaluator::operator()(std::span<const game::State> boards, std::span<Leaf> leaves) {
   SD_CHECK(boards.size() == leaves.size(), "a leaf for each board");
   const std::size_t row = static_cast<std::size_t>(sight_.features()) + 1;
-  std::array<std::size_t, kBoardsTogether> chunk;
+  const std::size_t most = std::min(boards.size(), boards_together_);
+  if (rows_.size() < most * game::kSnakes * row) {
+    rows_.resize(most * game::kSnakes * row);
+    q_.resize(most * game::kSnakes * game::kMoves);
+  }
   for (std::size_t next = 0; next < boards.size();) {
-    std::size_t count = 0;
-    for (; next < boards.size() && count < kBoardsTogether; ++next) {
+    places_.clear();
+    for (; next < boards.size() && places_.size() < most; ++next) {
       if (boards[next].done()) {
         leaves[next] = Leaf{};
         std::fill(std::begin(leaves[next].open), std::end(leaves[next].open), play::kAllMoves);
         continue;
       }
-      write_both(sight_, boards[next], rows_.data() + count * game::kSnakes * row, row);
-      chunk[count++] = next;
+      write_both(sight_, boards[next], rows_.data() + places_.size() * game::kSnakes * row, row);
+      places_.push_back(next);
     }
-    forward(*net_, static_cast<std::int64_t>(count * game::kSnakes), rows_.data(),
-            static_cast<std::int64_t>(row), scratch_, q_.data());
-    for (std::size_t k = 0; k < count; ++k) {
-      Leaf& leaf = leaves[chunk[k]];
-      const game::State& board = boards[chunk[k]];
-      const float* q = q_.data() + k * game::kSnakes * game::kMoves;
+    if (places_.empty()) return;
+    values_(boards, places_, rows_.data(), q_.data());
+    const float* q = q_.data();
+    for (const std::size_t k : places_) {
+      Leaf& leaf = leaves[k];
+      const game::State& board = boards[k];
       for (int i = 0; i < game::kSnakes; ++i, q += game::kMoves) {
         encode::to_directions(sight_.up(board, i), q, leaf.q[i]);
         leaf.open[i] = static_cast<std::uint8_t>(encode::open_moves(board, i));

@@ -102,12 +102,9 @@ class FoeModel {
 
 class SearchMover final : public play::Mover {
  public:
-  SearchMover(std::shared_ptr<const Player> player, const play::Sight& sight, std::uint64_t seed,
+  SearchMover(std::shared_ptr<const Player> player, Evaluator evaluator, std::uint64_t seed,
               FoeModel foes = {{}, 0, 0})
-      : player_(std::move(player)),
-        evaluator_(player_->net, sight, player_->training),
-        seed_(seed),
-        foes_(std::move(foes)) {}
+      : player_(std::move(player)), evaluator_(std::move(evaluator)), seed_(seed), foes_(std::move(foes)) {}
 
   void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
            std::span<game::Actions> actions, std::span<play::Reasons> reasons) override {
@@ -179,7 +176,7 @@ void choose(const Player& player, const Evaluate& evaluate, std::span<const game
         std::all_of(open, open + game::kTeamSize, [](unsigned m) { return (m & (m - 1)) == 0; });
     if (!forced) places.push_back({k, team[k], Dice(seed, games[k], boards[k].step(), team[k])});
   }
-  if (places.empty()) return;
+  if (places.empty() || player.spec.kind == Spec::Kind::kNone) return;
   if (player.spec.kind == Spec::Kind::kLook) {
     look_ahead(player, evaluate, boards, leaves, places, actions, reasons, foes);
   } else {
@@ -188,14 +185,19 @@ void choose(const Player& player, const Evaluate& evaluate, std::span<const game
 }
 
 play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& sight) {
-  return [=](std::uint64_t seed) { return std::make_unique<SearchMover>(player, sight, seed); };
+  return mover(player, Evaluator(player->net, sight, player->training));
+}
+
+play::MakeMover mover(std::shared_ptr<const Player> player, const Evaluator& evaluator) {
+  return [=](std::uint64_t seed) { return std::make_unique<SearchMover>(player, evaluator, seed); };
 }
 
 play::MakeMover best_response(std::shared_ptr<const Player> player, const play::Sight& sight,
                               const play::MakeMover& foes) {
   SD_CHECK(player->spec.kind == Spec::Kind::kLook && player->spec.count > 0, "a best response looks ahead");
   return [=](std::uint64_t seed) {
-    return std::make_unique<SearchMover>(player, sight, seed, FoeModel(foes, player->spec.count, seed));
+    return std::make_unique<SearchMover>(player, Evaluator(player->net, sight, player->training), seed,
+                                         FoeModel(foes, player->spec.count, seed));
   };
 }
 

@@ -89,7 +89,7 @@ def programs_in(page):
 
 def test_the_page_s_programs_run(tmp_path, monkeypatch):
     programs = programs_in(SOURCE / "docs" / "python.md")
-    assert len(programs) == 8
+    assert len(programs) == 9
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models").symlink_to(SOURCE / "models")
     assert call("eval", "--team_a", "level2", "--team_b", "level1", "--games", "1", "--record", "games").returncode == 0

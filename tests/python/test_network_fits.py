@@ -12,6 +12,7 @@ from snake_ddp import Boards, networks
 CHAMPION = SOURCE / "models" / "champion.pth"
 sys.path.insert(0, str(SOURCE / "bench"))
 import network_fits as fits  # noqa: E402
+import network_shapes  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def arrays():
 @pytest.mark.parametrize("shape", fits.SHAPES)
 def test_each_shape_begins_as_the_network_that_it_enlarges_and_all_of_it_learns(arrays, shape):
     torch.manual_seed(1)
-    start, larger = networks.load(CHAMPION), fits.SHAPES[shape](CHAMPION)
+    start, larger = networks.load(CHAMPION), fits.SHAPES[shape](networks.load(CHAMPION))
     some = [array[:64] for array in arrays]
     observations, extras = some[0].float(), some[3:-1]
     assert torch.allclose(larger(observations, *extras), start(observations), atol=1e-5)
@@ -41,7 +42,7 @@ def test_the_planes_show_each_snake_from_its_tail_to_its_head_and_the_beans():
     for _ in range(60):
         boards.step(np.random.default_rng(1).integers(0, 4, (16, 6)))
     states = boards.states
-    planes = fits.planes_of(states).reshape(16, 2, fits.PLANES, -1)
+    planes = network_shapes.planes_of(states).reshape(16, 2, network_shapes.PLANES, -1)
     lengths = states["lengths"].reshape(16, 2, 3)
     for team in (0, 1):
         for first, side in ((0, team), (3, 1 - team)):

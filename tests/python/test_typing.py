@@ -30,6 +30,13 @@ boards = snake_ddp.Boards(4, opponent="none")
 boards.reset(1)
 boards.step(np.zeros((4, 6), dtype=np.uint8))
 match = snake_ddp.evaluate("level2", "territory", games=2)
+
+
+def values(observations: npt.NDArray[np.float32], states: npt.NDArray[np.void]) -> npt.NDArray[np.float32]:
+    return observations[..., :4]
+
+
+searching: snake_ddp.Team = snake_ddp.Team.of_values(values, "look4", gamma=0.9)
 rate: float = match.win_rate
 
 agents = multiagent.parallel_env()

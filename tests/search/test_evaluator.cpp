@@ -8,6 +8,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/sides.hpp"
 #include "snake_ddp/nets/mlp.hpp"
 #include "snake_ddp/nets/mlp_mirror.hpp"
@@ -180,6 +181,63 @@ TEST_CASE("with the heading up, values are those of the directions that the move
       CHECK(leaves[k].q[i][kLeftOf[heading] ^ 1] == 3.0F);
     }
   }
+}
+
+TEST_CASE("values from elsewhere are asked for in batches, for boards whose games are running", "[unit]") {
+  std::vector<game::State> boards = champion::boards(3, 10);
+  REQUIRE(boards.size() > 20);
+  boards[2].is_done = boards[9].is_done = true;
+  std::vector<std::size_t> asked, batches;
+  search::QScratch scratch;
+  const search::Values values = [&](std::span<const game::State> all, std::span<const std::size_t> places,
+                                    const float* rows, float* q) {
+    REQUIRE(all.data() == boards.data());
+    asked.insert(asked.end(), places.begin(), places.end());
+    batches.push_back(places.size());
+    const std::int64_t row = champion::sight().features() + 1;
+    search::forward(champion::net(), static_cast<std::int64_t>(places.size()) * game::kSnakes, rows, row,
+                    scratch, q);
+  };
+  search::Evaluator evaluator(values, champion::sight(), {}, 7);
+  std::vector<search::Leaf> leaves(boards.size()), wanted(boards.size());
+  evaluator(boards, leaves);
+  champion::evaluator()(boards, wanted);
+  CHECK(asked.size() == boards.size() - 2);
+  CHECK(std::find_if(asked.begin(), asked.end(), [&](std::size_t k) { return boards[k].done(); }) ==
+        asked.end());
+  CHECK(std::all_of(batches.begin(), batches.end() - 1, [](std::size_t n) { return n == 7; }));
+  for (std::size_t k = 0; k < boards.size(); ++k) {
+    CHECK(std::memcmp(leaves[k].q, wanted[k].q, sizeof wanted[k].q) == 0);
+    CHECK(leaves[k].value == wanted[k].value);
+    CHECK(std::memcmp(leaves[k].open, wanted[k].open, sizeof wanted[k].open) == 0);
+  }
+}
+
+TEST_CASE("a team of values from elsewhere plays as the network that gives them, with a search and without",
+          "[property]") {
+  const auto hashes = [](const play::MakeMover& team) {
+    std::vector<std::uint64_t> all;
+    play::MatchOptions options{2, 5};
+    options.watch = [&](std::int64_t, const game::State& state) { all.push_back(game::hash(state)); };
+    play::play_match(team, play::scripted(agents::Opponent::kLevel2), options);
+    return all;
+  };
+  const search::Values values = [scratch = search::QScratch()](std::span<const game::State>,
+                                                               std::span<const std::size_t> places,
+                                                               const float* rows, float* q) mutable {
+    search::forward(champion::net(), static_cast<std::int64_t>(places.size()) * game::kSnakes, rows,
+                    champion::sight().features() + 1, scratch, q);
+  };
+  const search::Evaluator evaluator(values, champion::sight(), {}, 1000);
+  search::Spec none;
+  none.kind = search::Spec::Kind::kNone;
+  const auto team = [&](const search::Spec& spec) {
+    return search::mover(std::make_shared<const search::Player>(search::Player{{}, {}, spec}), evaluator);
+  };
+  CHECK(hashes(team(none)) == hashes(champion::bare()));
+  const search::Spec look = *search::try_spec("look1");
+  CHECK(hashes(team(look)) == hashes(champion::searching(look)));
+  CHECK(hashes(team(look)) != hashes(team(none)));
 }
 
 TEST_CASE("an actor's file gives no weights for search", "[unit]") {

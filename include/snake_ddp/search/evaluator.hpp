@@ -37,21 +37,29 @@ struct Training {
   [[nodiscard]] double point() const { return (1.0 + rival_reward) * reward_scale; }
 };
 
+/// What the moves of all six snakes of some boards are worth to their teams, the boards at `places` among `boards`.
+/// Shapes  rows [places, 6, features + 1], as play::Sight writes them; q [places, 6, 4], the moves as the network numbers them.
+using Values = std::function<void(std::span<const game::State> boards, std::span<const std::size_t> places,
+                                  const float* rows, float* q)>;
+
 /// An `Evaluate` by a network. With V_T the mean over team T's snakes of max Q over open moves, and p the
 /// `rival_reward`: V_A = A - p B and V_B = B - p A for the points per snake A, B to come, so
 ///   value = A - B = (V_A - V_B) / (1 + p).
-/// Owner   refers to the weights. Copies share nothing else.
+/// Owner   refers to the weights. Copies share nothing else, unless `Values` does.
 class Evaluator {
  public:
   Evaluator(const QWeights& net, const play::Sight& sight, const Training& training);
+  /// With values from elsewhere, of at most `boards_together` boards at once.
+  Evaluator(Values values, const play::Sight& sight, const Training& training, std::size_t boards_together);
   void operator()(std::span<const game::State> boards, std::span<Leaf> leaves);
 
  private:
-  const QWeights* net_;
+  Values values_;
   play::Sight sight_;
   float point_;
+  std::size_t boards_together_;
+  std::vector<std::size_t> places_;
   std::vector<float> rows_, q_;
-  QScratch scratch_;
 };
 
 }  // namespace snake_ddp::search

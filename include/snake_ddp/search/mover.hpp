@@ -14,7 +14,7 @@ namespace snake_ddp::search {
 
 /// How a team searches.
 struct Spec {
-  enum class Kind { kLook, kPuct };
+  enum class Kind { kNone, kLook, kPuct };  // kNone: the bare policy
   Kind kind = Kind::kLook;
   std::int64_t count = 4;    // samples, or simulations; 0 with a time limit
   double limit_ms = 0.0;     // per team move, on average over the boards played side by side; for kPuct
@@ -52,6 +52,8 @@ void choose(const Player& player, const Evaluate& evaluate, std::span<const game
 /// Moves depend only on the seed, the game and the board, however many boards are played side by side; with a time limit
 /// also on the machine. If every snake of the team has only one open move, there is no search.
 play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& sight);
+/// The same with values from elsewhere; the player's network is not used. Each mover has its own copy of the evaluator.
+play::MakeMover mover(std::shared_ptr<const Player> player, const Evaluator& evaluator);
 
 /// A look that knows its foes, a local best response: in each sample they make the moves that `foes` chooses
 /// on this very board, with a seed that differs from the match's and from other samples'. So deterministic
