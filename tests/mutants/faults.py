@@ -50,6 +50,10 @@ TESTS = [
 
     catch("test_search", "the value is the difference of both teams' over what each counts of the other's points",
           ("the foes' share of a value is not taken off", "point", "1.0 + rival_reward", "1.0")),
+    catch("test_search", "values from elsewhere are asked for in batches, for boards whose games are running",
+          ("a finished board is asked about", "Evaluator::operator()", "boards[next].done()", "false")),
+    catch("test_search", "a team of values from elsewhere plays as the network that gives them, with a search and without",
+          ("without a search it searches", "choose", " || player.spec.kind == Spec::Kind::kNone", "")),
     catch("test_search", "a score is a mean over samples of lead and discounted value, without value at the end",
           ("a finished board is worth something", "look", "boards[outcome->board].done()", "false")),
     catch("test_search", "a long snake leaves the cell that a short foe can contest, and the foe goes there",
