@@ -61,9 +61,17 @@ std::array<std::string, 2> names_of(const EvalLine& line, std::int64_t game) {
   return names;
 }
 
-/// Writes each game to `line.record`; with --explain including the teams' reasons.
-void record_games(const EvalLine& line, play::MatchOptions& match) {
+std::string file_of(const EvalLine& line, std::int64_t game) {
+  return fmt::format("{}/game_{:0{}}.json", line.record, game, std::to_string(line.games - 1).size());
+}
+
+using Games = std::vector<std::int64_t>;
+
+/// Writes each game to `line.record`; with --explain including the teams' reasons. Returns the numbers of those that team a has
+/// lost so far.
+std::shared_ptr<const Games> record_games(const EvalLine& line, play::MatchOptions& match) {
   records::make_folders(line.record);
+  auto lost = std::make_shared<Games>();
   const auto running = std::make_shared<std::map<std::int64_t, records::RecordedGame>>();
   const auto reasons = std::make_shared<std::map<std::int64_t, std::array<play::Reasons, 2>>>();
   if (line.explain) {
@@ -71,7 +79,6 @@ void record_games(const EvalLine& line, play::MatchOptions& match) {
       (*reasons)[number][static_cast<std::size_t>(team)] = why;
     };
   }
-  const std::size_t digits = std::to_string(match.games - 1).size();
   match.watch = [=, before = match.watch](std::int64_t number, const game::State& state) {
     if (before) before(number, state);
     if (state.step() > 1) return;
@@ -86,10 +93,23 @@ void record_games(const EvalLine& line, play::MatchOptions& match) {
     records::add_step(record->second, actions, result, after);
     if (line.explain) record->second.steps.back().reasons = std::exchange((*reasons)[number], {});
     if (!after.done()) return;
-    records::write_file_atomically(fmt::format("{}/game_{:0{}}.json", line.record, number, digits),
-                                   records::game_log_text(record->second));
+    records::write_file_atomically(file_of(line, number), records::game_log_text(record->second));
     running->erase(record);
+    const int a = line.swap_sides && number % 2 == 1 ? 1 : 0;
+    if (after.team_return(a) < after.team_return(1 - a)) lost->push_back(number);
   };
+  return lost;
+}
+
+/// The files of all ranks' games that team a lost, in their order.
+std::vector<std::string> gathered(const EvalLine& line, const Games& lost, dist::DistContext& context) {
+  Games all;
+  for (const std::string& ranks : context.gather(nlohmann::json(lost).dump(), context.deadline()))
+    for (const auto& game : nlohmann::json::parse(ranks)) all.push_back(game.get<std::int64_t>());
+  std::sort(all.begin(), all.end());
+  std::vector<std::string> files;
+  for (const std::int64_t game : all) files.push_back(file_of(line, game));
+  return files;
 }
 
 /// Where a rank's boards go. The first one's path is exactly the given one.
@@ -174,20 +194,22 @@ void print_deaths(const play::MatchResult& r) {
   row(fmt::format("of these after step {}", play::kLastEarlyStep), r.deaths_a.total(1), r.deaths_b.total(1));
 }
 
-void print(const EvalLine& line, const play::MatchResult& r, double steps_per_second) {
+void print(const EvalLine& line, const play::MatchResult& r, double steps_per_second,
+           const std::vector<std::string>& lost) {
   const play::Interval ci = play::wilson_interval(r.wins, r.games);
   if (line.json) {
-    const nlohmann::ordered_json out = {{"games", r.games},
-                                        {"wins", r.wins},
-                                        {"draws", r.draws},
-                                        {"losses", r.losses},
-                                        {"win_rate", r.win_rate()},
-                                        {"win_rate_ci95", {ci.low, ci.high}},
-                                        {"score_a", r.mean_a()},
-                                        {"score_b", r.mean_b()},
-                                        {"deaths_a", json_of(r.deaths_a)},
-                                        {"deaths_b", json_of(r.deaths_b)},
-                                        {"steps_per_second", steps_per_second}};
+    nlohmann::ordered_json out = {{"games", r.games},
+                                  {"wins", r.wins},
+                                  {"draws", r.draws},
+                                  {"losses", r.losses},
+                                  {"win_rate", r.win_rate()},
+                                  {"win_rate_ci95", {ci.low, ci.high}},
+                                  {"score_a", r.mean_a()},
+                                  {"score_b", r.mean_b()},
+                                  {"deaths_a", json_of(r.deaths_a)},
+                                  {"deaths_b", json_of(r.deaths_b)},
+                                  {"steps_per_second", steps_per_second}};
+    if (!line.record.empty()) out["lost"] = lost;
     base::print_result(fmt::format("{}\n", out.dump()));
     return;
   }
@@ -197,6 +219,12 @@ void print(const EvalLine& line, const play::MatchResult& r, double steps_per_se
       "win rate {:.1f} % (95 % interval {:.1f} to {:.1f}), mean score {:.2f} : {:.2f}, {:.0f} steps/s\n",
       100 * r.win_rate(), 100 * ci.low, 100 * ci.high, r.mean_a(), r.mean_b(), steps_per_second));
   print_deaths(r);
+  if (lost.empty()) return;
+  constexpr std::size_t kMost = 8;
+  const std::size_t shown = std::min(lost.size(), kMost);
+  base::print_result(
+      fmt::format("lost: {}{}\n", fmt::join(lost.begin(), lost.begin() + shown, " "),
+                  lost.size() > shown ? fmt::format(" and {} others", lost.size() - shown) : ""));
 }
 
 }  // namespace
@@ -251,7 +279,7 @@ Action add_eval(CLI::App& command) {
   return [line]() -> int {
     running::watch_signals();
     if (line->products == "bf16") {
-      if (!base::has_bf16_tiles()) throw base::UsageError(base::kNoBf16Tiles);
+      base::require_bf16_tiles();
       nets::set_product_precision(nets::Precision::kBf16);
     }
     if (!line->ladder.empty()) {
@@ -296,7 +324,8 @@ Action add_eval(CLI::App& command) {
       };
     }
     if (line->watch && context.is_main()) watch_game(*line, match);
-    if (!line->record.empty()) record_games(*line, match);
+    std::shared_ptr<const Games> lost;
+    if (!line->record.empty()) lost = record_games(*line, match);
     std::shared_ptr<data::BoardSetWriter> boards;
     if (!line->record_boards.empty()) boards = record_boards(*line, context.rank(), context.size(), match);
     const std::optional<play::MatchResult> played =
@@ -305,9 +334,11 @@ Action add_eval(CLI::App& command) {
     const play::MatchResult& result = *played;
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (boards) boards->finish();
+    std::vector<std::string> lost_files;
+    if (lost) lost_files = gathered(*line, *lost, context);
     context.barrier("end of eval", context.deadline());
     // The other ranks need not wait for the reader of this.
-    if (context.is_main()) print(*line, result, static_cast<double>(result.steps) / passed);
+    if (context.is_main()) print(*line, result, static_cast<double>(result.steps) / passed, lost_files);
     return base::kExitDone;
   };
 }

@@ -1,5 +1,7 @@
 #include "snake_ddp/base/tiles.hpp"
 
+#include "snake_ddp/base/error.hpp"
+
 #if defined(__x86_64__) && defined(__linux__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -31,6 +33,13 @@ bool find_tiles() { return false; }
 bool has_bf16_tiles() {
   static const bool has = find_tiles();
   return has;
+}
+
+void require_bf16_tiles() {
+  if (has_bf16_tiles()) return;
+  throw UsageError(
+      "--products bf16 on the CPU needs AMX, which this machine's processor or system does not offer: leave "
+      "it out");
 }
 
 }  // namespace snake_ddp::base

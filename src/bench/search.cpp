@@ -89,7 +89,7 @@ struct Bench {
 
 std::vector<Row> measure_search(double seconds, const std::string& products_in) {
   if (products_in == "tf32") throw base::UsageError("--products tf32: searches compute in float32 or bf16");
-  if (products_in == "bf16" && !base::has_bf16_tiles()) throw base::UsageError(base::kNoBf16Tiles);
+  if (products_in == "bf16") base::require_bf16_tiles();
   constexpr const char* kSearches[] = {"look1", "look4", "puct100"};
   const double part = seconds / 6;
   Bench bench;

@@ -105,7 +105,7 @@ void check_products(const Plan& o, at::Device device) {
   if (o.precision != nets::Precision::kBf16 || o.learner.actor)
     throw base::UsageError(fmt::format("--products {} with --algo {} is for GPUs, and this run is on the CPU",
                                        o.products, o.algo));
-  if (!base::has_bf16_tiles()) throw base::UsageError(base::kNoBf16Tiles);
+  base::require_bf16_tiles();
 }
 
 void check_start(const Plan& o, const dist::World& world, int gpus) {

@@ -607,6 +607,25 @@ def test_eval_reports_why_snakes_died(tmp_path):
     assert sum(row[2] for name, row in rows.items() if name[:2] not in ("al", "of")) == pytest.approx(rows["all"][2], abs=0.03)
 
 
+def test_eval_names_the_recorded_games_that_were_lost(tmp_path):
+    line = ["eval", "--team_a", "level1", "--team_b", "level2", "--games", 40, "--seed", 3, "--record"]
+    reported = evaluate(*line[1:], tmp_path / "one")
+    assert len(reported["lost"]) == reported["losses"] > 20 and reported["lost"] == sorted(reported["lost"])
+    for k, path in enumerate(sorted((tmp_path / "one").iterdir())):
+        returns = json.loads(path.read_text())["n_return"]
+        mine, other = sum(returns[:3]), sum(returns[3:])
+        assert (str(path) in reported["lost"]) == (mine > other if k % 2 else mine < other)
+    names = [pathlib.Path(path).name for path in reported["lost"]]
+    shown = re.search("^lost: (.*)$", call(*line, tmp_path / "two").stdout, re.M)[1]
+    assert shown == " ".join(f"{tmp_path}/two/{name}" for name in names[:8]) + f" and {len(names) - 8} others"
+    assert "lost:" not in call("eval", "--team_a", "level2", "--team_b", "random", "--games", 4, "--record", tmp_path / "won").stdout
+    assert "lost" not in evaluate("--team_a", "level1", "--team_b", "level2", "--games", 2)
+    with starter(tmp_path) as start:
+        ranks = ranks_by_hand(start, 2, *line, tmp_path / "shared", "--json")
+        assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text()
+    assert [pathlib.Path(path).name for path in json.loads(ranks[0].text().splitlines()[-1])["lost"]] == names
+
+
 @pytest.mark.parametrize("teams", [["level2", "random"], [str(ACTOR), "level0"], [f"{ACTOR}:argmax", str(ACTOR)],
                                    [f"{CHAMPION}:look1", f"{CHAMPION}:puct2"]])
 def test_eval_is_a_function_of_the_seed(teams):

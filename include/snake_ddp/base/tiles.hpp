@@ -9,9 +9,8 @@ namespace snake_ddp::base {
 /// process use them, which the first call requests.
 bool has_bf16_tiles();
 
-/// What a user reads where it has not.
-inline constexpr const char* kNoBf16Tiles =
-    "--products bf16 on the CPU needs AMX, which this machine's processor or system does not offer: leave it "
-    "out";
+/// Before `--products bf16` on the CPU, which is slower without.
+/// Throws  UsageError without has_bf16_tiles().
+void require_bf16_tiles();
 
 }  // namespace snake_ddp::base
