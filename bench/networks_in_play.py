@@ -17,12 +17,13 @@ import torch
 
 from network_shapes import SHAPES, of_states
 from snake_ddp import Boards, Team, evaluate, networks, obs_size, turned_moves
-from snake_ddp.state import MOVES, TEAM
+from snake_ddp.state import TEAM
+from snake_ddp.teams import REWARDS
 
 OBS = "ahead"
 BOARDS, STEPS, EPOCHS, BATCH = 128, 16, 2, 128  # a batch is boards of both teams
 UPDATES = EPOCHS * BOARDS * STEPS // BATCH  # of a rollout
-GAMMA, LAMBDA, RIVAL = 0.99, 0.65, 0.5
+GAMMA, RIVAL, LAMBDA = REWARDS["gamma"], REWARDS["rival_reward"], 0.65
 RATE, LAST_RATE, CLIP = 4e-4, 0.1, 5.0
 EPSILON = np.geomspace(0.3, 0.005, BOARDS)[:, None]
 
@@ -110,7 +111,7 @@ def judged(job):
     learn(network, updates, seed)
     cells = [shape, f"{seed}", f"{(time.monotonic() - begin) / 60:.1f}"]
     for search in searches:
-        match = evaluate(Team.of_values(values_of(network), search, obs=OBS, rival_reward=RIVAL, gamma=GAMMA), "territory", games, seed=77)
+        match = evaluate(Team.of_values(values_of(network), search, obs=OBS), "territory", games, seed=77)
         low, high = match.win_rate_ci95
         cells.append(f"{100 * match.win_rate:.1f} % ({100 * low:.1f} to {100 * high:.1f})")
     return cells

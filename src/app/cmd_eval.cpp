@@ -16,6 +16,7 @@
 #include "snake_ddp/app/board_text.hpp"
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/ladder.hpp"
+#include "snake_ddp/app/result_json.hpp"
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
@@ -196,23 +197,16 @@ void print_deaths(const play::MatchResult& r) {
 
 void print(const EvalLine& line, const play::MatchResult& r, double steps_per_second,
            const std::vector<std::string>& lost) {
-  const play::Interval ci = play::wilson_interval(r.wins, r.games);
   if (line.json) {
-    nlohmann::ordered_json out = {{"games", r.games},
-                                  {"wins", r.wins},
-                                  {"draws", r.draws},
-                                  {"losses", r.losses},
-                                  {"win_rate", r.win_rate()},
-                                  {"win_rate_ci95", {ci.low, ci.high}},
-                                  {"score_a", r.mean_a()},
-                                  {"score_b", r.mean_b()},
-                                  {"deaths_a", json_of(r.deaths_a)},
-                                  {"deaths_b", json_of(r.deaths_b)},
-                                  {"steps_per_second", steps_per_second}};
+    nlohmann::ordered_json out = result_json(r);
+    out["deaths_a"] = json_of(r.deaths_a);
+    out["deaths_b"] = json_of(r.deaths_b);
+    out["steps_per_second"] = steps_per_second;
     if (!line.record.empty()) out["lost"] = lost;
     base::print_result(fmt::format("{}\n", out.dump()));
     return;
   }
+  const play::Interval ci = play::wilson_interval(r.wins, r.games);
   base::print_result(fmt::format("{} against {}: {} games, {} won, {} drawn, {} lost\n", line.team_a,
                                  line.team_b, r.games, r.wins, r.draws, r.losses));
   base::print_result(fmt::format(

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "snake_ddp/app/result_json.hpp"
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
@@ -87,8 +88,8 @@ std::vector<Standing> standings(std::size_t teams, const std::vector<Pair>& pair
   return all;
 }
 
-ordered_json json_of(const LadderOptions& options, const std::vector<Standing>& table,
-                     const std::vector<Pair>& pairs, double steps_per_second) {
+ordered_json ladder_json(const LadderOptions& options, const std::vector<Standing>& table,
+                         const std::vector<Pair>& pairs, double steps_per_second) {
   ordered_json ladder = ordered_json::array(), games = ordered_json::array();
   for (const Standing& s : table) {
     ladder.push_back({{"team", options.teams[s.team]},
@@ -102,18 +103,8 @@ ordered_json json_of(const LadderOptions& options, const std::vector<Standing>& 
                       {"opponents_score", s.sum.mean_b()}});
   }
   for (const Pair& p : pairs) {
-    const play::MatchResult& r = p.result;
-    const play::Interval ci = play::wilson_interval(r.wins, r.games);
-    games.push_back({{"team_a", options.teams[p.a]},
-                     {"team_b", options.teams[p.b]},
-                     {"games", r.games},
-                     {"wins", r.wins},
-                     {"draws", r.draws},
-                     {"losses", r.losses},
-                     {"win_rate", r.win_rate()},
-                     {"win_rate_ci95", {ci.low, ci.high}},
-                     {"score_a", r.mean_a()},
-                     {"score_b", r.mean_b()}});
+    games.push_back({{"team_a", options.teams[p.a]}, {"team_b", options.teams[p.b]}});
+    games.back().update(result_json(p.result));
   }
   return {{"ladder", ladder},
           {"pairs", games},
@@ -180,7 +171,7 @@ void play_ladder(const LadderOptions& options) {
     const double steps_per_second = static_cast<double>(steps) / passed;
     const std::vector<Standing> table = standings(teams.size(), pairs, anchor);
     if (options.json) {
-      base::print_result(fmt::format("{}\n", json_of(options, table, pairs, steps_per_second).dump()));
+      base::print_result(fmt::format("{}\n", ladder_json(options, table, pairs, steps_per_second).dump()));
     } else {
       print_table(options, table, steps_per_second);
     }
