@@ -65,6 +65,7 @@ FileTeams::FileTeams(const Plan& o) {
     check_fits(file, record, *team.policy, share.file, o);
     team.hash = base::kHashStart;
     for (const auto& [name, tensor] : file.weights) team.hash = nets::add_to_hash(team.hash, tensor);
+    team.weights = file.weights;
   }
 }
 

@@ -10,6 +10,7 @@
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/train/file_teams.hpp"
 #include "snake_ddp/train/judge.hpp"
 
 namespace snake_ddp::train {
@@ -33,16 +34,28 @@ nets::NamedTensors copy_of(const nets::NamedTensors& weights) {
 
 std::string weights_prefix(std::size_t place) { return fmt::format("frozen.{}.", place); }
 
+// In a state, followed by the path: the place of a member from a file.
+constexpr const char* kFilePrefix = "file.";
+
+bool is_copy(const LeagueMember& member) { return member.rival.is_frozen() && !member.rival.is_file(); }
+
+// The members that an empty league has.
+std::vector<LeagueMember> first_members(const LeagueOptions& options) {
+  std::vector<LeagueMember> members;
+  for (const agents::Opponent who : options.scripted) members.push_back({{who}});
+  for (std::size_t k = 0; options.files != nullptr && k < options.files->teams().size(); ++k)
+    members.push_back({FileTeams::Team::rival(k), 0, 1, options.files->teams()[k].path});
+  return members;
+}
+
 }  // namespace
 
 std::string name_of(const LeagueMember& member) {
-  return member.rival.is_frozen() ? fmt::format("#{}", member.episode)
-                                  : std::string(agents::name(member.rival));
+  if (member.rival.is_file()) return member.file;
+  return is_copy(member) ? fmt::format("#{}", member.episode) : std::string(agents::name(member.rival));
 }
 
-League::League(LeagueOptions options) : options_(std::move(options)) {
-  for (const agents::Opponent who : options_.scripted) members_.push_back({{who}});
-}
+League::League(LeagueOptions options) : options_(std::move(options)), members_(first_members(options_)) {}
 
 agents::Rival League::drawn(std::uint64_t seed, std::uint64_t game) const {
   SD_CHECK(!members_.empty(), "a league without members");
@@ -65,11 +78,17 @@ nets::Policy* League::frozen(int place) const {
 
 rollout::Player League::player(nets::Policy& policy, const nets::NamedTensors& weights) const {
   return rollout::with_search({std::nullopt, &policy, options_.sight, false, options_.mask_fatal},
-                              options_.search, options_.training, weights);
+                              nets::is_q_net(weights) ? options_.search : std::nullopt, options_.training,
+                              weights);
 }
 
 rollout::Player League::player(const LeagueMember& member) const {
   if (!member.rival.is_frozen()) return {member.rival.scripted, nullptr, {}, false};
+  if (member.rival.is_file()) {
+    const auto number = static_cast<std::size_t>(member.rival.frozen - agents::Rival::kFirstFile);
+    const FileTeams::Team& team = options_.files->teams()[number];
+    return player(*team.policy, team.weights);
+  }
   const Frozen& copy = frozen_[static_cast<std::size_t>(member.rival.frozen)];
   return player(*copy.policy, copy.weights);
 }
@@ -113,9 +132,8 @@ void League::enter(const nets::NamedTensors& weights, const Judgement& judgement
     met_.push_back({name_of(fresh), name_of(members_[k]), r.wins, r.draws, r.losses});
   }
   if (frozen_.size() == static_cast<std::size_t>(options_.places)) {
-    const auto first = members_.begin() + static_cast<std::ptrdiff_t>(options_.scripted.size());
     const auto easiest = std::min_element(
-        first, members_.end(),
+        std::find_if(members_.begin(), members_.end(), is_copy), members_.end(),
         [](const LeagueMember& a, const LeagueMember& b) { return a.hardness < b.hardness; });
     const std::string gone = name_of(*easiest);
     std::erase_if(met_, [&](const Met& met) { return met.a == gone || met.b == gone; });
@@ -180,6 +198,8 @@ nets::NamedTensors League::state() const {
                                               : -1 - static_cast<std::int64_t>(*member.rival.scripted));
     episodes.push_back(member.episode);
     hardness.push_back(member.hardness);
+    if (member.rival.is_file())
+      state.emplace_back(kFilePrefix + member.file, at::scalar_tensor(member.rival.frozen, at::kLong));
   }
   const auto number = [&](const std::string& name) { return static_cast<std::int64_t>(number_of(name)); };
   for (const Met& m : met_)
@@ -224,12 +244,18 @@ void League::restore(const nets::NamedTensors& state, const std::string& what) {
     if (place < 0) {
       refuse(-1 - place >= static_cast<std::int64_t>(agents::kOpponents.size()), "places");
       member.rival = {static_cast<agents::Opponent>(-1 - place)};
+    } else if (place >= agents::Rival::kFirstFile) {
+      member.rival = {std::nullopt, static_cast<int>(place)};
+      for (const auto& [path, at] : nets::under(state, kFilePrefix))
+        if (at.numel() == 1 && at.scalar_type() == at::kLong && at.item<std::int64_t>() == place)
+          member.file = path;
+      refuse(member.file.empty(), "places");
     } else {
       refuse(place >= count, "places");
       member.rival = {std::nullopt, static_cast<int>(place)};
       // Older versions could admit two copies of the same episode, which then had the same name.
       const auto has_its_name = [&](const LeagueMember& other) {
-        return other.rival.is_frozen() && other.episode == member.episode;
+        return is_copy(other) && other.episode == member.episode;
       };
       while (std::any_of(then.begin(), then.end(), has_its_name)) ++member.episode;
       if (frozen.size() <= static_cast<std::size_t>(place))
@@ -254,15 +280,12 @@ void League::restore(const nets::NamedTensors& state, const std::string& what) {
                        name_of(then[static_cast<std::size_t>(m[1])]), m[2], m[3], m[4]});
   }
 
-  members_.clear();
-  for (const agents::Opponent who : options_.scripted) {
-    LeagueMember member{{who}};
+  members_ = first_members(options_);
+  for (LeagueMember& member : members_) {
     for (const LeagueMember& known : then)
-      if (known.rival == member.rival) member = known;
-    members_.push_back(member);
+      if (!is_copy(known) && name_of(known) == name_of(member)) member.hardness = known.hardness;
   }
-  for (const LeagueMember& member : then)
-    if (member.rival.is_frozen()) members_.push_back(member);
+  std::copy_if(then.begin(), then.end(), std::back_inserter(members_), is_copy);
   const auto is_member = [&](const std::string& name) {
     return std::any_of(members_.begin(), members_.end(),
                        [&](const LeagueMember& member) { return name_of(member) == name; });

@@ -144,13 +144,14 @@ learners::LearnerOptions learner_options(const Plan& o, int world_size, at::Devi
   return l;
 }
 
-LeagueOptions league_options(const Plan& o) {
+LeagueOptions league_options(const Plan& o, const FileTeams* files) {
   if (!o.league) return {};
   std::vector<agents::Opponent> scripted;
   for (const agents::Share& share : o.mix)
     if (share.rival.scripted) scripted.push_back(*share.rival.scripted);
   if (scripted.empty()) scripted.push_back(agents::Opponent::kLevel2);  // a league needs a first member
   return {.scripted = scripted,
+          .files = files,
           .games = o.league_games,
           .entry = o.league_win_rate,
           .seed = static_cast<std::uint64_t>(o.seed),

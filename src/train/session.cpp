@@ -224,8 +224,8 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
 #endif
       learner(new_learner(o, context)),
       replay(rollout::with_boards(learner->columns(), o.sight), replay_capacity(o)),
-      league(league_options(o)),
       files(o),
+      league(league_options(o, &files)),
       collector(
           watched(searching(collector_options(o, context.rank(), league, files, learner->policy().memory()),
                             o, *learner),

@@ -79,8 +79,8 @@ struct Session {
   const std::unique_ptr<learners::Learner> learner;
   replay::Buffer replay;
   std::optional<Recorder> recorder;  // rank 0's
-  League league;
   const FileTeams files;
+  League league;
   rollout::Collector collector;
   Counters counters;
   std::unique_ptr<Arena> arena;

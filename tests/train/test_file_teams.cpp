@@ -1,4 +1,6 @@
 // Opponents from files, in training and in `eval`.
+#include <ATen/ATen.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <memory>
@@ -96,6 +98,66 @@ TEST_CASE("files have numbers of their own beside the league, and a hash that fo
   CHECK(changed.text() != files.text());
   CHECK_THROWS_AS(changed.check(state), base::FileError);
   CHECK_THROWS_WITH(changed.check(state), Catch::Contains(first) && Catch::Contains("put the file back"));
+}
+
+TEST_CASE("files are members of a league: drawn, judged, never replaced, known again by their paths",
+          "[unit]") {
+  const files::TemporaryFolder folder;
+  const std::string other = folder / "other.pth";
+  std::filesystem::copy_file(kChampion, other);
+  const std::string mix = "level0:0.1,league:0.7,file:" + kChampion + ":0.1";
+  train::TrainOptions options = options_against(mix + ",file:" + other + ":0.1");
+  options.league_games = 100;
+  options.league_win_rate = 0;
+  const train::Plan plan(options);
+  const train::FileTeams files(plan);
+  train::LeagueOptions how = train::league_options(plan, &files);
+  how.places = 1;
+  train::League league(how);
+  const auto names = [](const train::League& of) {
+    std::vector<std::string> all;
+    for (const train::LeagueMember& member : of.members()) all.push_back(train::name_of(member));
+    return all;
+  };
+  CHECK(names(league) == std::vector<std::string>{"level0", kChampion, other});
+
+  int from_files = 0;
+  for (std::uint64_t game = 0; game < 300; ++game) from_files += league.drawn(1, game).is_file();
+  CHECK(from_files > 150);
+
+  dist::DistContext alone(dist::World{}, dist::Options{});
+  const auto learner = learners::make_learner(train::learner_options(plan, 1, at::kCPU));
+  const auto judge = [&](std::int64_t episode) {
+    return league
+        .judge(
+            *learner, episode, alone, [](auto) {}, [] { return false; })
+        .value();
+  };
+  const train::Judgement first = judge(10);
+  REQUIRE(first.against.size() == 3);
+  CHECK(first.against[1].losses > first.against[1].games / 2);  // an untrained learner
+  // There is room for one copy, so the next one takes its place, not a file's.
+  judge(20);
+  CHECK(names(league) == std::vector<std::string>{"level0", kChampion, other, "#20"});
+
+  // A mix with one of the files, under another number.
+  const train::Plan later(options_against("level0:0.1,league:0.7,file:" + other));
+  const train::FileTeams later_files(later);
+  train::League restored(train::league_options(later, &later_files));
+  nets::NamedTensors state = league.state();
+  for (auto& [name, tensor] : state)
+    if (name == "hardness") tensor = at::tensor({0.0, 0.125, 0.25, 0.5}, at::kDouble);
+  restored.restore(state, "a state");
+  CHECK(names(restored) == std::vector<std::string>{"level0", other, "#20"});
+  CHECK(restored.members()[1].rival == train::FileTeams::Team::rival(0));
+  CHECK(restored.members()[0].hardness == 0.0);
+  CHECK(restored.members()[1].hardness == 0.25);
+  CHECK(restored.members()[2].hardness == 0.5);
+
+  nets::NamedTensors nameless;
+  for (const auto& [name, tensor] : state)
+    if (name != "file." + other) nameless.emplace_back(name, tensor);
+  CHECK_THROWS_AS(restored.restore(nameless, "a state"), base::FileError);
 }
 
 TEST_CASE("a file whose team would play otherwise in training is refused", "[unit]") {

@@ -77,6 +77,19 @@ def test_a_learner_that_does_not_win_enough_does_not_enter(tmp_path):
     assert "[League at episode" in done.stdout and "a copy joined" not in done.stdout
 
 
+def test_a_network_from_a_file_is_a_member_also_after_a_second_start(tmp_path):
+    exploiter = SOURCE / "models" / "champion_view.pth"
+    settings = LEAGUE | {"opponent_mix": f"level0:0.2,league:0.7,file:{exploiter}:0.1", "league_win_rate": 1, "max_episodes": 12,
+                         "checkpoint_interval": 4, "runs_dir": tmp_path}
+    first = call(*flags(settings))
+    assert first.returncode == 0, first.stderr
+    again = call(*flags(settings | {"max_episodes": 20}), "--resume", run_folder(first.stdout))
+    assert again.returncode == 0, again.stderr
+    for output in first.stdout, again.stdout:
+        judgements = LINE.findall(output)
+        assert judgements and all(members(judgement[6]) == ["level0", str(exploiter)] for judgement in judgements)
+
+
 def test_a_run_continues_without_its_league(tmp_path):
     settings = LEAGUE | {"opponent_mix": "self:0.2,league:0.8", "max_episodes": 20, "checkpoint_interval": 4, "runs_dir": tmp_path}
     first = call(*flags(settings))

@@ -116,13 +116,15 @@ void put_collector(Places& out, const rollout::CollectorOptions& options) {
 }
 
 void put_league(Places& out, const train::LeagueOptions& options) {
-  const auto& [scripted, places, games, entry, seed, sight, head, mask_fatal, search, training] = options;
+  const auto& [scripted, files, places, games, entry, seed, sight, head, mask_fatal, search, training] =
+      options;
   const auto put = [&](const char* name, const auto& value) {
     out[std::string("league.") + name] = fmt::format("{}", value);
   };
   std::string who;
   for (const agents::Opponent one : scripted) who += std::string(agents::name(one)) + " ";
   put("scripted", who);
+  put("files", files != nullptr);
   put("places", places);
   put("games", games);
   put("entry", entry);

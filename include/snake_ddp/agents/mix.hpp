@@ -18,6 +18,7 @@ struct Rival {
 
   static constexpr int kNobody = -1, kFirstFile = 500;
   [[nodiscard]] bool is_frozen() const { return frozen != kNobody; }
+  [[nodiscard]] bool is_file() const { return frozen >= kFirstFile; }
   /// The policy that plays team A, in its current state.
   [[nodiscard]] bool is_self() const { return !scripted.has_value() && !is_frozen(); }
   bool operator==(const Rival&) const = default;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "snake_ddp/agents/mix.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/train/plan.hpp"
 
@@ -14,11 +15,25 @@ namespace snake_ddp::train {
 /// are drawn, with --mask_fatal from open ones.
 class FileTeams {
  public:
+  struct Team {
+    std::string path;
+    nets::NamedTensors weights;
+    std::unique_ptr<nets::Policy> policy;
+    std::uint64_t hash = 0;
+
+    /// Its index as a rival, if it is number `number` of teams().
+    static agents::Rival rival(std::size_t number) {
+      return {std::nullopt, agents::Rival::kFirstFile + static_cast<int>(number)};
+    }
+  };
+
   FileTeams() = default;  // none
   /// Reads the files that the mix names.
   /// Throws  FileError for a file that cannot be used; UsageError for a network that would play otherwise here than in
   ///         `eval`.
   explicit FileTeams(const Plan& plan);
+
+  [[nodiscard]] const std::vector<Team>& teams() const { return teams_; }
 
   /// The team at an index of agents::Rival, null if it is none of these. Owner: this.
   [[nodiscard]] nets::Policy* frozen(int place) const;
@@ -31,11 +46,6 @@ class FileTeams {
   void check(const nets::NamedTensors& state) const;
 
  private:
-  struct Team {
-    std::string path;
-    std::unique_ptr<nets::Policy> policy;
-    std::uint64_t hash = 0;
-  };
   std::vector<Team> teams_;
 };
 

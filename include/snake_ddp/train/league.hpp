@@ -1,4 +1,4 @@
-// The opponents of a learner besides itself: scripted ones and frozen copies of earlier versions.
+// The opponents of a learner besides itself: scripted ones, networks from files, and frozen copies of earlier versions.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,11 @@ class Learner;
 
 namespace snake_ddp::train {
 
+class FileTeams;
+
 struct LeagueOptions {
   std::vector<agents::Opponent> scripted;  // members from the start
+  const FileTeams* files = nullptr;        // likewise, unless null. Owner: the caller, longer than the league
   int places = 8;                          // for frozen teams
   std::int64_t games = 2000;               // of a match, shared among the members
   double entry = 0.7;                      // win rate at which a copy becomes a member
@@ -31,15 +34,17 @@ struct LeagueOptions {
   play::Sight sight;
   nets::Head head = nets::Head::kSoftmax;
   bool mask_fatal = false;
-  std::optional<search::Spec> search = {};  // in judgements, of the learner and of its copies
+  std::optional<search::Spec> search =
+      {};  // in judgements, of the learner, its copies and Q-networks from files
   search::Training training = {};
 };
 
 /// A member, and the learner's last result against it.
 struct LeagueMember {
-  agents::Rival rival;       // its index, if it is frozen
+  agents::Rival rival;       // its index, if it is frozen or from a file
   std::int64_t episode = 0;  // rank 0's when it became a member
   double hardness = 1;       // share of points that the learner did not score
+  std::string file = {};     // the path, if it is from a file
 };
 
 /// The same on all ranks.
@@ -61,7 +66,7 @@ class League {
   /// The opponent of game number `game`: a member, drawn by difficulty, which counts at least 5 %.
   [[nodiscard]] agents::Rival drawn(std::uint64_t seed, std::uint64_t game) const;
 
-  /// The frozen team at an index, null if there is none. Owner: the league, until another team replaces it.
+  /// The frozen copy at an index, null if there is none. Owner: the league, until another copy replaces it.
   [[nodiscard]] nets::Policy* frozen(int place) const;
 
   /// The learner plays its games against all members, greedily as in evaluation. If it wins enough, a copy of
@@ -74,7 +79,7 @@ class League {
   /// Everything that a bit-exact continuation needs. Copies; Owner: the caller.
   [[nodiscard]] nets::NamedTensors state() const;
 
-  /// Restores a state. Scripted members are those of the options, whatever they were before.
+  /// Restores a state. Scripted members and those from files are those of the options, whatever they were before.
   /// Throws  FileError that starts with `what` if the values are impossible.
   void restore(const nets::NamedTensors& state, const std::string& what);
 
@@ -94,7 +99,7 @@ class League {
   void enter(const nets::NamedTensors& weights, const Judgement& judgement);
 
   LeagueOptions options_;
-  std::vector<LeagueMember> members_;  // scripted, then frozen
+  std::vector<LeagueMember> members_;  // scripted, then from files, then frozen
   struct Frozen {
     nets::NamedTensors weights;
     std::unique_ptr<nets::Policy> policy;
@@ -104,7 +109,7 @@ class League {
   std::int64_t judgements_ = 0;
 };
 
-/// The name in reports: "level2", or "#40000" for the copy that became a member at that episode.
+/// The name in reports: "level2", a file's path, or "#40000" for the copy that became a member at that episode.
 std::string name_of(const LeagueMember& member);
 
 }  // namespace snake_ddp::train

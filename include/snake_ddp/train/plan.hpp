@@ -74,7 +74,7 @@ void check_start(const Plan& plan, const dist::World& world, int gpus);
 /// `memory`: floats of the policy's memory per snake. The league and the files must outlive the options' users.
 rollout::CollectorOptions collector_options(const Plan& plan, int rank, const League& league,
                                             const FileTeams& files, std::int64_t memory);
-LeagueOptions league_options(const Plan& plan);
+LeagueOptions league_options(const Plan& plan, const FileTeams* files = nullptr);
 learners::LearnerOptions learner_options(const Plan& plan, int world_size, at::Device device);
 
 }  // namespace snake_ddp::train
