@@ -165,6 +165,7 @@ std::optional<Judgement> League::judge(learners::Learner& learner, std::int64_t 
   std::vector<rollout::Player> players;
   for (const LeagueMember& member : members_) players.push_back(player(member));
   std::vector<Pairing> pairings;
+  pairings.reserve(players.size());
   for (const rollout::Player& other : players) pairings.push_back({&self, &other});
   std::optional<std::vector<play::MatchResult>> results =
       judge_all(pairings, match, context, stopping, alive);

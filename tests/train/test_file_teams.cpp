@@ -104,7 +104,11 @@ TEST_CASE("files are members of a league: drawn, judged, never replaced, known a
           "[unit]") {
   const files::TemporaryFolder folder;
   const std::string other = folder / "other.pth";
-  std::filesystem::copy_file(kChampion, other);
+  // It makes the worst moves, so it is easier than a copy of any learner.
+  files::NamedTensors worst = files::load_weights(kChampion).weights;
+  for (auto& [name, tensor] : worst)
+    if (name.find(".2.") != std::string::npos) tensor = -tensor;
+  files::save_state_dict(other, worst);
   const std::string mix = "level0:0.1,league:0.7,file:" + kChampion + ":0.1";
   train::TrainOptions options = options_against(mix + ",file:" + other + ":0.1");
   options.league_games = 100;
@@ -136,8 +140,10 @@ TEST_CASE("files are members of a league: drawn, judged, never replaced, known a
   const train::Judgement first = judge(10);
   REQUIRE(first.against.size() == 3);
   CHECK(first.against[1].losses > first.against[1].games / 2);  // an untrained learner
-  // There is room for one copy, so the next one takes its place, not a file's.
-  judge(20);
+  // There is room for one copy, so the next one takes its place, not the file's that is easier.
+  const train::Judgement second = judge(20);
+  REQUIRE(second.against.size() == 4);
+  CHECK(second.against[2].wins > second.against[3].wins);
   CHECK(names(league) == std::vector<std::string>{"level0", kChampion, other, "#20"});
 
   // A mix with one of the files, under another number.
