@@ -59,6 +59,7 @@ FileTeams::FileTeams(const Plan& o) {
     const files::SavedWeights file = files::load_weights(share.file);
     const ActorRecord record = record_of(file, share.file, o);
     Team& team = teams_.emplace_back();
+    team.rival = share.rival;
     team.path = share.file;
     team.policy =
         nets::make_policy(file.weights, record.head, share.file, encode::mirror_of(record.sight.kind));

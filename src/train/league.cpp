@@ -43,8 +43,8 @@ bool is_copy(const LeagueMember& member) { return member.rival.is_frozen() && !m
 std::vector<LeagueMember> first_members(const LeagueOptions& options) {
   std::vector<LeagueMember> members;
   for (const agents::Opponent who : options.scripted) members.push_back({{who}});
-  for (std::size_t k = 0; options.files != nullptr && k < options.files->teams().size(); ++k)
-    members.push_back({FileTeams::Team::rival(k), 0, 1, options.files->teams()[k].path});
+  if (options.files == nullptr) return members;
+  for (const FileTeams::Team& team : options.files->teams()) members.push_back({team.rival, 0, 1, team.path});
   return members;
 }
 

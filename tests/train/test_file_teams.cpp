@@ -155,7 +155,7 @@ TEST_CASE("files are members of a league: drawn, judged, never replaced, known a
     if (name == "hardness") tensor = at::tensor({0.0, 0.125, 0.25, 0.5}, at::kDouble);
   restored.restore(state, "a state");
   CHECK(names(restored) == std::vector<std::string>{"level0", other, "#20"});
-  CHECK(restored.members()[1].rival == train::FileTeams::Team::rival(0));
+  CHECK(restored.members()[1].rival == agents::Rival{std::nullopt, agents::Rival::kFirstFile});
   CHECK(restored.members()[0].hardness == 0.0);
   CHECK(restored.members()[1].hardness == 0.25);
   CHECK(restored.members()[2].hardness == 0.5);

@@ -16,15 +16,11 @@ namespace snake_ddp::train {
 class FileTeams {
  public:
   struct Team {
+    agents::Rival rival;  // as in the mix
     std::string path;
     nets::NamedTensors weights;
     std::unique_ptr<nets::Policy> policy;
     std::uint64_t hash = 0;
-
-    /// Its index as a rival, if it is number `number` of teams().
-    static agents::Rival rival(std::size_t number) {
-      return {std::nullopt, agents::Rival::kFirstFile + static_cast<int>(number)};
-    }
   };
 
   FileTeams() = default;  // none

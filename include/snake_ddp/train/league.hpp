@@ -34,8 +34,7 @@ struct LeagueOptions {
   play::Sight sight;
   nets::Head head = nets::Head::kSoftmax;
   bool mask_fatal = false;
-  std::optional<search::Spec> search =
-      {};  // in judgements, of the learner, its copies and Q-networks from files
+  std::optional<search::Spec> search = {};  // in judgements, of all members that are Q-networks
   search::Training training = {};
 };
 
