@@ -3,11 +3,11 @@
 
   bench/ablation.py --minutes 5 --seeds 1 2 3 --out ablation         writes ablation.md and ablation.json
   bench/ablation.py --minutes 5 --seeds 1 2 3 --out ablation --only base n_step_1
-  bench/ablation.py --config configs/dqn.json --opponent territory --minutes 1 --out champion
+  bench/ablation.py --config configs/champion.json --opponent territory --search look1 --minutes 1 --out champion
 
 Each run is one rank with one thread, pinned to its own core; as many run at once as --cores names. The final actor
-of each plays --games games against --opponent, sides swapped, always the same games. Runs that are already in
-the JSON file are skipped, so that a stopped ablation can be continued.
+of each plays --games games against --opponent, sides swapped, always the same games, and with --search as many again.
+Runs that are already in the JSON file are skipped, so that a stopped ablation can be continued.
 """
 import argparse
 import concurrent.futures
@@ -115,12 +115,18 @@ def run_one(line, name, seed, core):
         said = checked([*pinned, *train_line(line, line.variants[name][1], seed, folder)])
         run = next((pathlib.Path(folder) / "snakes_3v3").iterdir())
         steps, updates = re.search(r"(\d+) steps, (\d+) updates", said).groups()
-        judged = json.loads(checked([*pinned, line.binary, "eval", "--team_a", str(last_actor(run)), "--team_b", line.opponent,
-                                     "--games", str(line.games), "--seed", "77", "--json"]))
+
+        def win_rate(search):
+            judged = json.loads(checked([*pinned, line.binary, "eval", "--team_a", f"{last_actor(run)}{search}", "--team_b", line.opponent,
+                                         "--games", str(line.games), "--seed", "77", "--json"]))
+            return {"win_rate": judged["win_rate"], "ci95": judged["win_rate_ci95"]}
+
+        found = {"variant": name, "seed": seed, "steps": int(steps), "updates": int(updates), **win_rate("")}
+        if line.search:
+            found["searching"] = win_rate(f":{line.search}")
         if line.keep:
             run.rename(line.keep / f"{name}.seed{seed}")
-    return {"variant": name, "seed": seed, "win_rate": judged["win_rate"], "ci95": judged["win_rate_ci95"],
-            "steps": int(steps), "updates": int(updates)}
+    return found
 
 
 def interval(rates, games):
@@ -131,22 +137,30 @@ def interval(rates, games):
     return statistics.mean(rates) - half, statistics.mean(rates) + half
 
 
+def rates_in_percent(rates, base, games):
+    """Cells of a table: mean, extremes, interval of the mean, difference to the base's mean if there is one."""
+    low, high = interval(rates, games)
+    to_base = f"{100 * (statistics.mean(rates) - statistics.mean(base)):+.1f}" if base else ""
+    return f"{100 * statistics.mean(rates):.1f} | {100 * min(rates):.1f} | {100 * max(rates):.1f} | {100 * low:.1f} to {100 * high:.1f} | {to_base} |"
+
+
 def markdown(line, runs):
     rows = [f"`{line.config.name}`, {line.minutes:g} minutes on one core for each run, {line.games} games against {line.opponent} "
             "with the final actor; win rates in %, 95 % interval of the mean over the seeds.", "",
-            "| variant | what differs | seeds | mean | min | max | 95 % interval | to base | million steps | thousand updates |",
-            "|---|---|---|---|---|---|---|---|---|---|"]
+            "| variant | what differs | seeds | mean | min | max | 95 % interval | to base | "
+            + (f"with {line.search} | min | max | 95 % interval | to base | " if line.search else "") + "million steps | thousand updates |",
+            "|---|---|---|---|---|---|---|---|---|---|" + ("---|---|---|---|---|" if line.search else "")]
     by_variant = {name: [run for run in runs if run["variant"] == name] for name in line.variants}
-    base = [run["win_rate"] for run in by_variant["base"]]
     for name, found in by_variant.items():
         if not found:
             continue
-        rates = [run["win_rate"] for run in found]
-        low, high = interval(rates, line.games)
-        to_base = f"{100 * (statistics.mean(rates) - statistics.mean(base)):+.1f}" if base and name != "base" else ""
-        rows.append(f"| {name} | {line.variants[name][0]} | {len(rates)} | {100 * statistics.mean(rates):.1f} | {100 * min(rates):.1f} | "
-                    f"{100 * max(rates):.1f} | {100 * low:.1f} to {100 * high:.1f} | {to_base} | "
-                    f"{statistics.mean(run['steps'] for run in found) / 1e6:.1f} | "
+        base = by_variant["base"] if name != "base" else []
+        row = f"| {name} | {line.variants[name][0]} | {len(found)} | " + rates_in_percent(
+            [run["win_rate"] for run in found], [run["win_rate"] for run in base], line.games)
+        if line.search:
+            row += " " + rates_in_percent([run["searching"]["win_rate"] for run in found],
+                                          [run["searching"]["win_rate"] for run in base], line.games)
+        rows.append(f"{row} {statistics.mean(run['steps'] for run in found) / 1e6:.1f} | "
                     f"{statistics.mean(run['updates'] for run in found) / 1e3:.1f} |")
     return "\n".join(rows) + "\n"
 
@@ -164,6 +178,7 @@ def main():
     parser.add_argument("--flag", action="append", default=[], help="one more flag of every run, as --flag=--hidden_size=64")
     parser.add_argument("--keep", type=pathlib.Path, help="move the runs' folders there")
     parser.add_argument("--opponent", default="level2", help="opponent in the evaluation")
+    parser.add_argument("--search", help="evaluate with this search, too; for example look1")
     line = parser.parse_args()
     algo = json.loads(line.config.read_text()).get("algo", "ddpg")
     if algo not in VARIANTS:
@@ -177,6 +192,8 @@ def main():
     if line.keep:
         line.keep.mkdir(parents=True, exist_ok=True)
     setting = {"config": json.loads(line.config.read_text()), "minutes": line.minutes, "games": line.games, "flags": line.flag, "opponent": line.opponent}
+    if line.search:
+        setting["search"] = line.search
     json_file, table_file = line.out.with_name(line.out.name + ".json"), line.out.with_name(line.out.name + ".md")
     document = {"setting": setting, "runs": []}
     if json_file.exists():

@@ -48,6 +48,12 @@ def flags(settings):
 TEST_PORTS = range(20000, 32000)
 
 
+def has_bf16():
+    """Whether --products bf16 works on this CPU."""
+    cpu = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    return "amx_bf16" in cpu or "avx512_bf16" in cpu
+
+
 def free_port(ports=None):
     """A port that is free now: any of TEST_PORTS, or the first one of `ports`."""
     for port in ports or random.sample(TEST_PORTS, 100):

@@ -18,9 +18,9 @@
 #include "snake_ddp/app/ladder.hpp"
 #include "snake_ddp/app/result_json.hpp"
 #include "snake_ddp/app/team.hpp"
+#include "snake_ddp/base/bf16.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/tiles.hpp"
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/world.hpp"
@@ -253,8 +253,9 @@ Action add_eval(CLI::App& command) {
                   "with tokens use that of their training")
       ->check(CLI::Range(0, 10));
   command
-      .add_option("--products", line->products,
-                  "precision of the products of Q-networks without memory; bf16 needs AMX [float32]")
+      .add_option(
+          "--products", line->products,
+          "precision of the products of Q-networks without memory; bf16 needs AMX or AVX512-BF16 [float32]")
       ->check(CLI::IsMember({"float32", "bf16"}));
   command.add_option("--show", line->show, "print the first game's board before this step, 1 to 201")
       ->check(CLI::Range(1, game::kMaxSteps + 1));
@@ -273,7 +274,7 @@ Action add_eval(CLI::App& command) {
   return [line]() -> int {
     running::watch_signals();
     if (line->products == "bf16") {
-      base::require_bf16_tiles();
+      base::require_bf16();
       nets::set_product_precision(nets::Precision::kBf16);
     }
     if (!line->ladder.empty()) {

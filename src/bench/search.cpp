@@ -7,8 +7,8 @@
 #include <functional>
 #include <memory>
 
+#include "snake_ddp/base/bf16.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/tiles.hpp"
 #include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/kernels/halves.hpp"
 #include "snake_ddp/kernels/products.hpp"
@@ -89,7 +89,7 @@ struct Bench {
 
 std::vector<Row> measure_search(double seconds, const std::string& products_in) {
   if (products_in == "tf32") throw base::UsageError("--products tf32: searches compute in float32 or bf16");
-  if (products_in == "bf16") base::require_bf16_tiles();
+  if (products_in == "bf16") base::require_bf16();
   constexpr const char* kSearches[] = {"look1", "look4", "puct100"};
   const double part = seconds / 6;
   Bench bench;

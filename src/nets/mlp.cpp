@@ -78,8 +78,10 @@ const float* layer_in_rows(const LayerParameters& p, std::int64_t rows, const fl
   const bool halved = halves != nullptr && !is_dense;
   float* const sums =
       halves != nullptr ? floats(pass.sums) + at * width : nullptr;  // of the first layer's units
-  if (in_bf16) {
-    kernels::multiply_bf16(rows, {from, from_row, 1}, layer.rounded, z, width);
+  if (in_bf16 && halved) {
+    kernels::multiply_units_bf16(rows, sums, layer.rounded, width / 2, z);
+  } else if (in_bf16) {
+    kernels::multiply_bf16(rows, {from, from_row, 1}, layer.rounded[0], z, width);
   } else if (!halved) {
     kernels::multiply_sparse(rows, width, in, from, from_row, floats(p.weight), z, width);
   } else if (is_first) {
@@ -132,16 +134,13 @@ void activation_back(const LayerParameters& p, std::int64_t rows, std::int64_t a
   }
 }
 
-// Adds the product of inputs and gradients, summed over rows. Shapes  from [rows, in], `from_row` apart, d [rows, width]; `rounded`
-// is the scratch of a network in bfloat16, else null.
-void weight_gradient(std::int64_t in, std::int64_t width, std::int64_t rows, const float* from,
-                     std::int64_t from_row, const float* d, kernels::Bf16Matrix* rounded, float* gradient) {
-  if (rounded != nullptr) {
-    rounded->set(width, rows, {d, width, 1});
-    kernels::multiply_bf16(in, {from, 1, from_row}, *rounded, gradient, width, /*add=*/true);
-  } else {
-    kernels::multiply_sparse_transposed(in, width, rows, from, from_row, d, gradient, /*add=*/true);
-  }
+// Adds the product of inputs and gradients in bfloat16, summed over rows. Shapes  from [rows, in], `from_row` apart; d [rows, width],
+// `d_row` apart.
+void weight_gradient_bf16(const Mlp& net, std::int64_t in, std::int64_t width, std::int64_t rows,
+                          const float* from, std::int64_t from_row, const float* d, std::int64_t d_row,
+                          kernels::Bf16Matrix& scratch, float* gradient) {
+  scratch.set(width, rows, {d, d_row, 1}, net.instructions());
+  kernels::multiply_bf16(in, {from, 1, from_row}, scratch, gradient, width, /*add=*/true);
 }
 
 }  // namespace
@@ -151,9 +150,10 @@ Mlp::Mlp(MlpShape shape, at::Device device, std::string name, bool by_library)
       parameters_(blocks_of(shape), device),
       name_(std::move(name)),
       by_library_(by_library || !device.is_cpu()),
-      in_bf16_(!by_library_ && product_precision() == Precision::kBf16) {
-  // Products in bfloat16 are so fast that taking sums and differences does not pay off.
-  if (!by_library_ && !in_bf16_ && !shape_.mirrored_inputs.empty())
+      in_bf16_(!by_library_ && product_precision() == Precision::kBf16),
+      instructions_(bf16_instructions()) {
+  // Products by tiles are so fast that taking sums and differences does not pay off.
+  if (!by_library_ && !first_in_bf16() && !shape_.mirrored_inputs.empty())
     halves_ = {kernels::halves_of(shape_.mirrored_inputs),
                kernels::halves_of(kernels::mirrored_units(shape_.hidden))};
   for (std::size_t layer = 0; shape_.layer_norm && layer < kHiddenLayers; ++layer)
@@ -215,8 +215,14 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) 
       fit(layer.folded, {halves[i].count(), shape.hidden / 2}, input);
       kernels::fold_weight(halves[i], shape.hidden / 2, floats(layers[i].weight), floats(layer.folded));
     }
-    if (net.in_bf16())
-      layer.rounded.set(shape.hidden, layers[i].weight.size(0), {floats(layers[i].weight), shape.hidden, 1});
+    if (i == 0 ? net.first_in_bf16() : net.in_bf16()) {
+      if (halves != nullptr) {
+        kernels::round_units(shape.hidden / 2, floats(layer.folded), net.instructions(), layer.rounded);
+      } else {
+        layer.rounded[0].set(shape.hidden, layers[i].weight.size(0),
+                             {floats(layers[i].weight), shape.hidden, 1}, net.instructions());
+      }
+    }
     if (!shape.layer_norm) continue;
     if (keep) fit(layer.normal, {kept, shape.hidden}, input);
     fit(layer.inverse_deviation, {kept}, input);
@@ -227,7 +233,8 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) 
     const float* from = floats(input) + first * input.stride(0);
     std::int64_t from_row = input.stride(0);
     for (std::size_t i = 0; i < kHiddenLayers; ++i, from_row = shape.hidden)
-      from = layer_in_rows(layers[i], count, from, from_row, keep ? first : 0, keep, net.in_bf16(),
+      from = layer_in_rows(layers[i], count, from, from_row, keep ? first : 0, keep,
+                           i == 0 ? net.first_in_bf16() : net.in_bf16(),
                            halves != nullptr ? halves + i : nullptr, pass, pass.layer[i]);
     kernels::few_outputs(count, shape.hidden, shape.out, from, floats(last.weight), floats(last.bias),
                          floats(pass.output) + first * shape.out);
@@ -267,12 +274,14 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
     pass.transposed.copy_(top.folded.view({2, half, half}).transpose(1, 2));
     fit(pass.d_folded, {2, half, half}, d_output);
     pass.d_folded.zero_();
+    if (net.in_bf16())
+      kernels::round_units(half, floats(pass.transposed), net.instructions(), pass.transposed_rounded);
   } else {
     fit(pass.transposed, {width, width}, d_output);
     pass.transposed.copy_(second.weight.t());
-    if (net.in_bf16()) pass.transposed_rounded.set(width, width, {floats(pass.transposed), width, 1});
+    if (net.in_bf16())
+      pass.transposed_rounded[0].set(width, width, {floats(pass.transposed), width, 1}, net.instructions());
   }
-  kernels::Bf16Matrix* const rounded = net.in_bf16() ? &pass.d_rounded : nullptr;
   gradients.flat().zero_();
   float *upper = floats(pass.d_upper), *lower = floats(pass.d_lower);
   for (std::int64_t at = 0; at < rows; at += kChunk) {
@@ -283,24 +292,40 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
     activation_back(second, count, at, top, d_second, upper, {.after = halved});
     if (halved) {
       for (std::int64_t part = 0; part < 2; ++part) {
-        kernels::multiply(half, half, count, {floats(pass.sums) + at * width + part * half, 1, width},
-                          {upper + part * half, width, 1}, floats(pass.d_folded) + part * half * half, half,
-                          /*add=*/true);
+        const float *from = floats(pass.sums) + at * width + part * half, *d = upper + part * half;
+        float* gradient = floats(pass.d_folded) + part * half * half;
+        if (net.in_bf16()) {
+          weight_gradient_bf16(net, half, half, count, from, width, d, width, pass.d_rounded, gradient);
+        } else {
+          kernels::multiply(half, half, count, {from, 1, width}, {d, width, 1}, gradient, half, /*add=*/true);
+        }
       }
-      kernels::multiply_units(count, upper, floats(pass.transposed), half, lower);
-    } else {
-      weight_gradient(width, width, count, floats(low.hidden) + at * width, width, upper, rounded,
-                      floats(d_second.weight));
       if (net.in_bf16()) {
-        kernels::multiply_bf16(count, {upper, width, 1}, pass.transposed_rounded, lower, width);
+        kernels::multiply_units_bf16(count, upper, pass.transposed_rounded, half, lower);
       } else {
+        kernels::multiply_units(count, upper, floats(pass.transposed), half, lower);
+      }
+    } else {
+      const float* from = floats(low.hidden) + at * width;
+      if (net.in_bf16()) {
+        weight_gradient_bf16(net, width, width, count, from, width, upper, width, pass.d_rounded,
+                             floats(d_second.weight));
+        kernels::multiply_bf16(count, {upper, width, 1}, pass.transposed_rounded[0], lower, width);
+      } else {
+        kernels::multiply_sparse_transposed(width, width, count, from, width, upper, floats(d_second.weight),
+                                            /*add=*/true);
         kernels::multiply(count, width, width, {upper, width, 1}, {floats(pass.transposed), width, 1}, lower,
                           width);
       }
     }
     activation_back(first, count, at, low, d_first, lower, {.before = halved});
-    weight_gradient(shape.in, width, count, floats(input) + at * row, row, lower, rounded,
-                    floats(d_first.weight));
+    if (net.first_in_bf16()) {
+      weight_gradient_bf16(net, shape.in, width, count, floats(input) + at * row, row, lower, width,
+                           pass.d_rounded, floats(d_first.weight));
+    } else {
+      kernels::multiply_sparse_transposed(shape.in, width, count, floats(input) + at * row, row, lower,
+                                          floats(d_first.weight), /*add=*/true);
+    }
   }
   if (halved) kernels::unfold_gradient(half, floats(pass.d_folded), floats(d_second.weight));
 }

@@ -9,6 +9,7 @@ namespace snake_ddp::nets {
 namespace {
 
 Precision chosen = Precision::kFloat32;
+base::Bf16By chosen_instructions = base::Bf16By::kFloats;
 
 // To the nearest number with 10 bits behind the point, as tensor cores read float32.
 at::Tensor rounded_to_tf32(const at::Tensor& t) {
@@ -25,12 +26,15 @@ Precision precision_from_name(const std::string& name) {
   throw base::UsageError("--products " + name + ": not known; allowed: float32, tf32, bf16");
 }
 
-void set_product_precision(Precision precision) {
+void set_product_precision(Precision precision, base::Bf16By instructions) {
   chosen = precision;
+  chosen_instructions = instructions;
   at::globalContext().setAllowTF32CuBLAS(precision == Precision::kTf32);
 }
 
 Precision product_precision() { return chosen; }
+
+base::Bf16By bf16_instructions() { return chosen_instructions; }
 
 void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   switch (chosen) {

@@ -113,7 +113,7 @@ search::QWeights search_weights(const nets::NamedTensors& weights, const std::st
     out.layer[k].shift = take(false);
   }
   if (!mirrored_inputs.empty()) search::fold(out, mirrored_inputs);
-  if (net.in_bf16()) search::round_weights(out);
+  if (net.in_bf16()) search::round_weights(out, net.instructions());
   return out;
 }
 

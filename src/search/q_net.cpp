@@ -73,10 +73,17 @@ void fold_if_symmetric(QWeights& net, const base::Mirror& mirror) {
   if (is_symmetric(net, mirror)) fold(net, mirror.inputs);
 }
 
-void round_weights(QWeights& net) {
-  for (std::size_t k = 0; k < net.rounded.size(); ++k)
-    net.rounded[k].set(net.hidden, k == 0 ? net.features : net.hidden,
-                       {net.layer[k].weight.data(), net.hidden, 1});
+void round_weights(QWeights& net, base::Bf16By instructions) {
+  const bool by_vectors = instructions == base::Bf16By::kVectors;
+  if (!by_vectors)
+    net.first_rounded.set(net.hidden, net.features, {net.layer[0].weight.data(), net.hidden, 1},
+                          instructions);
+  if (by_vectors && !net.folded[1].empty()) {
+    kernels::round_units(net.hidden / 2, net.folded[1].data(), instructions, net.second_rounded);
+  } else {
+    net.second_rounded[0].set(net.hidden, net.hidden, {net.layer[1].weight.data(), net.hidden, 1},
+                              instructions);
+  }
 }
 
 void forward(const QWeights& net, std::int64_t count, const float* rows, std::int64_t row_floats,
@@ -86,10 +93,11 @@ void forward(const QWeights& net, std::int64_t count, const float* rows, std::in
   for (base::AlignedFloats* v : {&scratch.first, &scratch.second})
     if (v->size() < floats) v->resize(floats);
   if (scratch.deviation.size() < static_cast<std::size_t>(count)) scratch.deviation.resize(count);
-  const bool rounded = !net.rounded[0].empty(), symmetric = !rounded && !net.folded[0].empty();
+  const bool first_rounded = !net.first_rounded.empty(), rounded = !net.second_rounded[0].empty();
+  const bool symmetric = !first_rounded && !net.folded[0].empty();
   float *first = scratch.first.data(), *second = scratch.second.data(), *deviation = scratch.deviation.data();
-  if (rounded) {
-    kernels::multiply_bf16(count, {rows, row_floats, 1}, net.rounded[0], first, width);
+  if (first_rounded) {
+    kernels::multiply_bf16(count, {rows, row_floats, 1}, net.first_rounded, first, width);
   } else if (symmetric) {
     kernels::multiply_halves(net.inputs, count, rows, row_floats, net.folded[0].data(), width / 2, first);
   } else {
@@ -97,8 +105,10 @@ void forward(const QWeights& net, std::int64_t count, const float* rows, std::in
                              width);
   }
   activate(net.layer[0], count, width, symmetric, symmetric ? first : nullptr, deviation, first);
-  if (rounded) {
-    kernels::multiply_bf16(count, {first, width, 1}, net.rounded[1], second, width);
+  if (rounded && symmetric) {
+    kernels::multiply_units_bf16(count, first, net.second_rounded, width / 2, second);
+  } else if (rounded) {
+    kernels::multiply_bf16(count, {first, width, 1}, net.second_rounded[0], second, width);
   } else if (symmetric) {
     kernels::multiply_units(count, first, net.folded[1].data(), width / 2, second);
   } else {

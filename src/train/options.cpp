@@ -216,10 +216,10 @@ config::Fields fields(TrainOptions& o) {
                             "draw a step's first batch before the boards move, and learn from it "
                             "meanwhile",
                             {"on", "off"})),
-          only(&LearnerEntry::low_precision,
-               text("products", &o.products,
-                    "precision of matrix products; on the CPU bf16 needs AMX and a Q-network without memory",
-                    {"float32", "tf32", "bf16"})),
+          only(&LearnerEntry::low_precision, text("products", &o.products,
+                                                  "precision of matrix products; on the CPU bf16 needs AMX "
+                                                  "or AVX512-BF16, and a Q-network without memory",
+                                                  {"float32", "tf32", "bf16"})),
           number("threads", &o.threads,
                  "threads of LibTorch's matrix products; 0: cores / ranks on this machine. DDPG on the CPU "
                  "uses one",

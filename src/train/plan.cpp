@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "snake_ddp/base/bf16.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/tiles.hpp"
 #include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/learners/registry.hpp"
@@ -105,7 +105,7 @@ void check_products(const Plan& o, at::Device device) {
   if (o.precision != nets::Precision::kBf16 || o.learner.actor)
     throw base::UsageError(fmt::format("--products {} with --algo {} is for GPUs, and this run is on the CPU",
                                        o.products, o.algo));
-  base::require_bf16_tiles();
+  base::require_bf16();
 }
 
 void check_start(const Plan& o, const dist::World& world, int gpus) {

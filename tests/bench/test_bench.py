@@ -168,6 +168,22 @@ def test_an_ablation_trains_judges_and_continues_where_it_stopped(tmp_path):
     assert other.returncode == 1 and "other settings" in other.stderr
 
 
+def test_an_ablation_also_judges_with_a_search(tmp_path):
+    (tmp_path / "tiny.json").write_text(json.dumps(TINY_RUN | {"algo": "pqn_vdn", "obs": "ahead", "reward": "score"}))
+    core = str(min(os.sched_getaffinity(0)))
+    done = script(sys.executable, BENCH / "ablation.py", "--config", tmp_path / "tiny.json", "--binary", BINARY, "--minutes", "0.01", "--search", "look1",
+                  "--games", "20", "--out", tmp_path / "found", "--cores", core, "--seeds", "1", "2", "--only", "base", "gamma_0.97")
+    assert done.returncode == 0, done.stderr
+    runs = json.loads((tmp_path / "found.json").read_text())["runs"]
+    assert len(runs) == 4 and all(0 <= run["searching"]["win_rate"] <= 1 for run in runs)
+    head, ruler, *rows = (tmp_path / "found.md").read_text().splitlines()[2:]
+    cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
+    assert "with look1" in head and len({line.count("|") for line in (head, ruler, *rows)}) == 1
+    for variant, *_ in cells:
+        own = [run["searching"]["win_rate"] for run in runs if run["variant"] == variant]
+        assert [row[8] for row in cells if row[0] == variant] == [f"{100 * sum(own) / 2:.1f}"]
+
+
 @pytest.mark.parametrize("preset", ["cpu_fast", "dqn", "champion"])
 def test_each_variant_changes_a_setting_of_the_preset(preset):
     file = SOURCE / "configs" / f"{preset}.json"

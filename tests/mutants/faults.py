@@ -130,7 +130,7 @@ TESTS = [
           ("long rows end with the shortest one beside them", "sparse_block", "at = first[i] + together", "at = first[i + 1]"),
           ("sums continue where the dense product starts over", "multiply_sparse_transposed", "add || first > 0", "add")),
 
-    catch("test_nets", "products in bfloat16 are those of rounded factors, with the processor's tiles and without",
+    catch("test_nets", "products in bfloat16 are those of rounded factors, by vectors, by tiles and without either",
           ("ties are rounded up", "rounded", "(bits >> 16 & 1)", "1")),
     catch("test_learners", "returns and updates of PQN and PQN-VDN equal those of a plain implementation",
           ("a game that ended is worth its own last value", "row_before", "before == i || before < 0", "before < 0")),
@@ -231,7 +231,9 @@ TESTS = [
           ("a step's state is not the next one's", "forward", "now.recurrent, now.before, to_candidate", "now.recurrent, pass.states[0], to_candidate")),
     catch("test_nets", "an Mlp's passes equal automatic differentiation",
           ("every chunk of rows is the first one", "forward", "floats(input) + first * input.stride(0)", "floats(input)"),
-          ("a batch's gradient is its last chunk's", "weight_gradient", "d, gradient, /*add=*/true);\n  }\n}", "d, gradient, /*add=*/false);\n  }\n}")),
+          ("a batch's gradient is its last chunk's", "backward", "floats(d_first.weight), /*add=*/true", "floats(d_first.weight), /*add=*/false")),
+    catch("test_search", "in bfloat16 the network has the bits of LibTorch's side, too",
+          ("a search by vectors rounds the first layer, too", "round_weights", "if (!by_vectors)", "if (true)")),
     catch("test_nets", "a mixer's passes equal automatic differentiation",
           ("mixing weights grow with their slope's sign lost", "mix_row_back", "q[i] * hidden[j] * sign_of(weight)", "q[i] * hidden[j]")),
 

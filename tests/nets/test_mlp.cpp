@@ -6,6 +6,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/nets/mlp.hpp"
+#include "snake_ddp/nets/mlp_mirror.hpp"
 #include "snake_ddp/nets/precision.hpp"
 
 namespace {
@@ -66,17 +67,28 @@ TEST_CASE("an Mlp's passes equal automatic differentiation", "[parity]") {
 
 TEST_CASE("an Mlp in bfloat16 is nearly the same network", "[parity]") {
   at::manual_seed(2);
-  for (const bool symmetric : {false, true}) {
-    CAPTURE(symmetric);
+  // Instructions that this processor does not have are emulated.
+  for (const auto& [instructions, symmetric] : {std::pair{base::Bf16By::kTiles, false},
+                                                {base::Bf16By::kTiles, true},
+                                                {base::Bf16By::kVectors, false},
+                                                {base::Bf16By::kVectors, true}}) {
+    CAPTURE(static_cast<int>(instructions), symmetric);
     nets::MlpShape shape{30, 64, 4, true};
-    for (int k = 0; symmetric && k < 30; ++k) shape.mirrored_inputs.push_back({k});
-    const nets::Mlp usual({30, 64, 4, true}, at::kCPU, "q_net");
-    nets::set_product_precision(nets::Precision::kBf16);
+    for (int k = 0; symmetric && k < 30; ++k) shape.mirrored_inputs.push_back({29 - k, 1.0F});
+    nets::MlpShape usual_shape = shape;
+    if (instructions == base::Bf16By::kTiles) usual_shape.mirrored_inputs.clear();
+    const nets::Mlp usual(usual_shape, at::kCPU, "q_net");
+    nets::set_product_precision(nets::Precision::kBf16, instructions);
     nets::Mlp net(shape, at::kCPU, "q_net");
     nets::set_product_precision(nets::Precision::kFloat32);
     REQUIRE(net.in_bf16());
+    REQUIRE(net.first_in_bf16() == (instructions == base::Bf16By::kTiles));
+    REQUIRE((net.halves() != nullptr) == (symmetric && instructions == base::Bf16By::kVectors));
     REQUIRE_FALSE(usual.in_bf16());
     net.init(7);
+    if (symmetric)
+      nets::MlpMirror(net, {shape.mirrored_inputs, {{0}, {2}, {1}, {3}}})
+          .make_symmetric(net.parameters().flat());
     at::Tensor(usual.parameters().flat()).copy_(net.parameters().flat());
     const at::Tensor x = with_one(at::randn({300, 30})), d = at::randn({300, 4});
     nets::MlpPass pass, usual_pass, few;

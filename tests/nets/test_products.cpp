@@ -107,16 +107,20 @@ TEST_CASE("elements go to the rows of their places, with their signs", "[parity]
   }
 }
 
-TEST_CASE("products in bfloat16 are those of rounded factors, with the processor's tiles and without",
+TEST_CASE("products in bfloat16 are those of rounded factors, by vectors, by tiles and without either",
           "[parity]") {
   at::manual_seed(6);
-  WARN("tiles: " << (base::has_bf16_tiles() ? "yes" : "no, so only the plain products are tested"));
-  for (const bool by_tiles : {false, true}) {
-    if (by_tiles && !base::has_bf16_tiles()) continue;
-    for (const std::int64_t m : {1, 15, 16, 17, 31, 32, 33, 70}) {
-      for (const std::int64_t n : {1, 16, 17, 32, 47, 256}) {
+  for (const auto& [by, name] : {std::pair{base::Bf16By::kFloats, "floats"},
+                                 {base::Bf16By::kVectors, "vectors"},
+                                 {base::Bf16By::kTiles, "tiles"}}) {
+    if (!base::has_bf16(by)) {
+      WARN("this processor has no " << name << ": not tested");
+      continue;
+    }
+    for (const std::int64_t m : {1, 5, 6, 15, 16, 17, 31, 32, 33, 70}) {
+      for (const std::int64_t n : {1, 16, 17, 32, 47, 64, 130, 256}) {
         for (const std::int64_t p : {1, 2, 31, 32, 33, 309, 512, 513, 1100}) {
-          CAPTURE(by_tiles, m, n, p);
+          CAPTURE(name, m, n, p);
           // Rows are longer than needed: what lies behind them must neither be read nor written.
           const at::Tensor a = at::randn({m, p + 3}), b = at::randn({p, n + 1});
           a.narrow(1, p, 3).fill_(NAN);
@@ -124,7 +128,7 @@ TEST_CASE("products in bfloat16 are those of rounded factors, with the processor
           const auto rounded = [](const at::Tensor& t) { return t.to(at::kBFloat16).to(at::kFloat); };
           const at::Tensor expected = at::mm(rounded(a.narrow(1, 0, p)), rounded(b.narrow(1, 0, n)));
           kernels::Bf16Matrix right;
-          right.set(n, p, {b.data_ptr<float>(), n + 1, 1}, by_tiles);
+          right.set(n, p, {b.data_ptr<float>(), n + 1, 1}, by);
           at::Tensor out = at::full({m, n + 3}, 7.0F);
           const auto multiply = [&](const at::Tensor& left, kernels::MatrixView view, bool add) {
             view.data = left.data_ptr<float>();
@@ -152,7 +156,7 @@ TEST_CASE("products in bfloat16 are those of rounded factors, with the processor
       const float unit = 1.0F;
       float product = 0;
       kernels::Bf16Matrix right;
-      right.set(1, 1, {&unit, 1, 1}, by_tiles);
+      right.set(1, 1, {&unit, 1, 1}, by);
       kernels::multiply_bf16(1, {one + k, 1, 1}, right, &product, 1);
       CHECK((product == wanted[k] || (std::isnan(product) && std::isnan(wanted[k]))));
     }

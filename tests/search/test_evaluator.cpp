@@ -20,9 +20,14 @@ using namespace snake_ddp;
 
 const base::Mirror kMirror = encode::mirror_of(encode::ObsKind::kAhead);
 
-nets::Mlp symmetric_net(std::int64_t hidden, bool norm) {
-  nets::Mlp net({309, hidden, 4, norm, kMirror.inputs}, at::kCPU, nets::kQNetName);
+nets::Mlp fresh_net(nets::MlpShape shape) {
+  nets::Mlp net(std::move(shape), at::kCPU, nets::kQNetName);
   net.init(3);
+  return net;
+}
+
+nets::Mlp symmetric_net(std::int64_t hidden, bool norm) {
+  nets::Mlp net = fresh_net({309, hidden, 4, norm, kMirror.inputs});
   nets::MlpMirror(net, kMirror).make_symmetric(net.parameters().flat());
   return net;
 }
@@ -33,8 +38,7 @@ TEST_CASE("the network has the bits of LibTorch's side, with layer norm and with
           "[property]") {
   for (const bool norm : {true, false}) {
     for (const std::int64_t hidden : {16, 40, 256}) {
-      nets::Mlp net({309, hidden, 4, norm}, at::kCPU, nets::kQNetName);
-      net.init(3);
+      const nets::Mlp net = fresh_net({309, hidden, 4, norm});
       const search::QWeights weights = rollout::search_weights(net.named(), "test");
       const at::Tensor mostly_zero = at::randn({100, 310}).mul_(at::rand({100, 310}).lt(0.3));
       nets::MlpPass pass;
@@ -89,9 +93,15 @@ TEST_CASE(
 }
 
 TEST_CASE("in bfloat16 the network has the bits of LibTorch's side, too", "[property]") {
-  nets::set_product_precision(nets::Precision::kBf16);
-  const nets::Mlp net = symmetric_net(256, true);
-  const search::QWeights weights = rollout::search_weights(net.named(), "test", kMirror.inputs);
+  // Instructions that this processor does not have are emulated.
+  const auto [instructions, symmetric] =
+      GENERATE(std::pair{base::Bf16By::kTiles, true}, std::pair{base::Bf16By::kVectors, true},
+               std::pair{base::Bf16By::kVectors, false});
+  CAPTURE(static_cast<int>(instructions), symmetric);
+  const std::vector<base::MirrorImage> images = symmetric ? kMirror.inputs : std::vector<base::MirrorImage>();
+  nets::set_product_precision(nets::Precision::kBf16, instructions);
+  const nets::Mlp net = symmetric ? symmetric_net(256, true) : fresh_net({309, 256, 4, true});
+  const search::QWeights weights = rollout::search_weights(net.named(), "test", images);
   nets::set_product_precision(nets::Precision::kFloat32);
   const at::Tensor mostly_zero = at::randn({100, 310}).mul_(at::rand({100, 310}).lt(0.3));
   const auto q_of = [&](const search::QWeights& of, std::int64_t count) {
@@ -104,7 +114,7 @@ TEST_CASE("in bfloat16 the network has the bits of LibTorch's side, too", "[prop
   nets::forward(net, mostly_zero, pass);
   CHECK(at::equal(q_of(weights, 100), pass.output));
   CHECK(at::equal(q_of(weights, 3), pass.output.narrow(0, 0, 3)));
-  const at::Tensor usual = q_of(rollout::search_weights(net.named(), "test", kMirror.inputs), 100);
+  const at::Tensor usual = q_of(rollout::search_weights(net.named(), "test", images), 100);
   CHECK_FALSE(at::equal(usual, pass.output));
   CHECK((usual - pass.output).abs().max().item<double>() < 0.02);
 }

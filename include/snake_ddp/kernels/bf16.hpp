@@ -1,12 +1,12 @@
-// Matrix products of numbers rounded to bfloat16 (8 bits of precision), with sums in float32: on processors with AMX (Intel's from
-// Sapphire Rapids on) several times as fast as products in float32. On the CPU only.
-// Follows  Intel, "64 and IA-32 Architectures Software Developer's Manual", volume 2: TDPBF16PS.
+// Matrix products of numbers rounded to bfloat16 (8 bits of precision), with sums in float32: by AMX several times as fast as
+// products in float32, by AVX512-BF16 up to twice. On the CPU only.
+// Follows  Intel, "64 and IA-32 Architectures Software Developer's Manual", volume 2: TDPBF16PS, VDPBF16PS.
 #pragma once
 
 #include <cstdint>
 
 #include "snake_ddp/base/aligned.hpp"
-#include "snake_ddp/base/tiles.hpp"
+#include "snake_ddp/base/bf16.hpp"
 #include "snake_ddp/kernels/products.hpp"
 
 namespace snake_ddp::kernels {
@@ -16,10 +16,10 @@ namespace snake_ddp::kernels {
 class Bf16Matrix {
  public:
   Bf16Matrix() = default;
-  /// `by_tiles` needs base::has_bf16_tiles(); otherwise products are no faster than `multiply`.
+  /// By floats if the processor does not have `instructions`; then products are no faster than `multiply`.
   /// Shapes  b [p, n] with adjacent elements in its rows; it is copied.
   /// Throws  Bug for other views.
-  void set(std::int64_t n, std::int64_t p, MatrixView b, bool by_tiles = base::has_bf16_tiles());
+  void set(std::int64_t n, std::int64_t p, MatrixView b, base::Bf16By instructions = base::fastest_bf16());
 
   [[nodiscard]] bool empty() const { return p_ == 0; }
 
@@ -27,11 +27,11 @@ class Bf16Matrix {
   friend void multiply_bf16(std::int64_t m, MatrixView a, const Bf16Matrix& b, float* out,
                             std::int64_t out_row, bool add);
   std::int64_t n_ = 0, p_ = 0;
-  bool by_tiles_ = false;
-  base::AlignedFloats numbers_;  // tiles, or floats
+  base::Bf16By by_ = base::Bf16By::kFloats;
+  base::AlignedFloats numbers_;  // tiles, columns of vectors, or floats
 };
 
-/// As `multiply`, with the elements of a rounded likewise. The order of the sums depends on whether b is in tiles.
+/// As `multiply`, with the elements of a rounded likewise. The order of the sums depends on b's instructions.
 /// Shapes  a [m, p] with adjacent elements in its rows or in its columns, out [m, n].
 /// Threads the calling one. The result depends only on shapes and values: a row's does not depend on the other rows.
 /// Throws  Bug for other views.

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "snake_ddp/base/bf16.hpp"
+
 namespace snake_ddp::nets {
 
 /// kFloat32  full float32.
@@ -15,9 +17,11 @@ enum class Precision { kFloat32, kTf32, kBf16 };
 /// Throws  UsageError for anything but "float32", "tf32", "bf16".
 Precision precision_from_name(const std::string& name);
 
-/// For all products of the library in this process from now on, and for networks in main memory that are made after this.
-void set_product_precision(Precision precision);
+/// For all products of the library in this process from now on, and for networks in main memory that are made after this, which
+/// compute by `instructions` if they are in bfloat16.
+void set_product_precision(Precision precision, base::Bf16By instructions = base::fastest_bf16());
 Precision product_precision();
+base::Bf16By bf16_instructions();
 
 /// out := a x b.
 /// Shapes  a [m, p], b [p, n], out [m, n] float32.

@@ -24,12 +24,15 @@ struct QWeights {
   /// For a symmetric network its inputs, and the folded weights of both hidden layers (kernels/halves.hpp); else empty.
   kernels::Halves inputs = {};
   std::array<base::AlignedFloats, 2> folded = {};
-  /// The weights of both hidden layers in bfloat16, which passes use if they are there.
-  std::array<kernels::Bf16Matrix, 2> rounded = {};
+  /// The weights of hidden layers in bfloat16, which passes use if they are there.
+  kernels::Bf16Matrix first_rounded = {};
+  std::array<kernels::Bf16Matrix, 2> second_rounded =
+      {};  // all of it, or both folded parts if the first one is in float32
 };
 
-/// Fills `rounded`.
-void round_weights(QWeights& net);
+/// Fills what passes by these instructions use of `first_rounded` and `second_rounded`, after `fold` if the network is
+/// symmetric. As nets::Mlp, vectors leave the first layer in float32.
+void round_weights(QWeights& net, base::Bf16By instructions = base::fastest_bf16());
 
 /// Whether the network is its own image when left and right are exchanged, with kernels::mirrored_units. Never for other
 /// numbers of inputs or outputs than those of `mirror`.

@@ -1,0 +1,46 @@
+// What products of bfloat16 by vectors and by tiles share. Functions with these instructions are compiled whatever
+// SNAKE_DDP_MARCH is, and called only where the processor has them.
+#pragma once
+
+#if defined(__x86_64__) && defined(__linux__)
+#define SD_BF16
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#define SD_FOR_VECTORS __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+
+namespace snake_ddp::kernels {
+
+// Floats of a vector, or pairs of bfloat16.
+constexpr std::int64_t kVector = 16;
+
+// Numbers first, first + 16: those of `x`, then of `y`, in bfloat16.
+SD_FOR_VECTORS inline __m512i narrow(__m512 x, __m512 y) {
+  const auto both = _mm512_cvtne2ps_pbh(y, x);
+  __m512i bits;
+  std::memcpy(&bits, &both, sizeof bits);
+  return bits;
+}
+
+// Lane i has the pair x[i], y[i].
+SD_FOR_VECTORS inline __m512i pairs(__m512 x, __m512 y) {
+  alignas(64) static constexpr std::uint16_t kPlaces[] = {0,  16, 1,  17, 2,  18, 3,  19, 4,  20, 5,
+                                                          21, 6,  22, 7,  23, 8,  24, 9,  25, 10, 26,
+                                                          11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  return _mm512_permutexvar_epi16(_mm512_load_si512(kPlaces), narrow(x, y));
+}
+
+SD_FOR_VECTORS inline __mmask16 first_lanes(std::int64_t count) {
+  return static_cast<__mmask16>(count >= kVector ? 0xFFFF : count <= 0 ? 0 : (1 << count) - 1);
+}
+
+// Rounded up.
+inline std::int64_t parts_of(std::int64_t numbers, std::int64_t in_a_part) {
+  return (numbers + in_a_part - 1) / in_a_part;
+}
+
+}  // namespace snake_ddp::kernels
+
+#endif

@@ -1,0 +1,26 @@
+// Products of bfloat16 with the instructions that a processor may have; only for those that has_bf16 reports.
+#pragma once
+
+#include "bf16_simd.hpp"
+#include "snake_ddp/base/aligned.hpp"
+#include "snake_ddp/kernels/products.hpp"
+
+#ifdef SD_BF16
+
+namespace snake_ddp::kernels {
+
+/// Arranges b for the product of the same name. Shapes  b [p, n] with adjacent elements in its rows.
+void pack_vectors(std::int64_t n, std::int64_t p, const MatrixView& b, base::AlignedFloats& vectors);
+void pack_tiles(std::int64_t n, std::int64_t p, const MatrixView& b, base::AlignedFloats& tiles);
+
+/// As multiply_bf16, with what the function above has made of b. a is arranged in `scratch`.
+void multiply_by_vectors(std::int64_t m, std::int64_t n, std::int64_t p, const MatrixView& a,
+                         const float* right_vectors, base::AlignedFloats& scratch, float* out,
+                         std::int64_t out_row, bool add);
+void multiply_by_tiles(std::int64_t m, std::int64_t n, std::int64_t p, const MatrixView& a,
+                       const float* right_tiles, base::AlignedFloats& scratch, float* out,
+                       std::int64_t out_row, bool add);
+
+}  // namespace snake_ddp::kernels
+
+#endif
