@@ -57,4 +57,36 @@ void multiply_bf16(std::int64_t m, MatrixView a, const Bf16Matrix& b, float* out
   }
 }
 
+void Bf16Rows::set(std::int64_t n, std::int64_t rows, const float* b) {
+  n_ = n, rows_ = rows;
+#ifdef SD_BF16
+  if (base::has_bf16(base::Bf16By::kVectors)) return pack_rows(n, rows, b, numbers_);
+#endif
+  round_rows(rows, n, {b, n, 1}, numbers_);
+}
+
+void multiply_sparse_bf16(std::int64_t m, std::int64_t p, const float* a, std::int64_t a_row,
+                          const Placing* placing, const Bf16Rows& b, float* out, std::int64_t out_row) {
+#ifdef SD_BF16
+  if (base::has_bf16(base::Bf16By::kVectors))
+    return multiply_rows(m, b.n_, p, a, a_row, placing, b.rows_, b.numbers_.data(), out, out_row);
+#endif
+  thread_local base::AlignedFloats left;
+  round_rows(m, p, {a, a_row, 1}, left);
+  if (placing != nullptr)
+    return multiply_sparse_placed(m, b.n_, p, left.data(), p, *placing, b.numbers_.data(), out, out_row);
+  multiply_sparse(m, b.n_, p, left.data(), p, b.numbers_.data(), out, out_row);
+}
+
+void multiply_sparse_transposed_bf16(std::int64_t m, std::int64_t n, std::int64_t p, const float* a,
+                                     std::int64_t a_row, const float* b, float* out, bool add) {
+#ifdef SD_BF16
+  if (base::has_bf16(base::Bf16By::kVectors)) return multiply_transposed_rows(m, n, p, a, a_row, b, out, add);
+#endif
+  thread_local base::AlignedFloats left, right;
+  round_rows(p, m, {a, a_row, 1}, left);
+  round_rows(p, n, {b, n, 1}, right);
+  multiply_sparse_transposed(m, n, p, left.data(), m, right.data(), out, add);
+}
+
 }  // namespace snake_ddp::kernels

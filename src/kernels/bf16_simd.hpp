@@ -36,6 +36,12 @@ SD_FOR_VECTORS inline __mmask16 first_lanes(std::int64_t count) {
   return static_cast<__mmask16>(count >= kVector ? 0xFFFF : count <= 0 ? 0 : (1 << count) - 1);
 }
 
+SD_FOR_VECTORS inline __m512bh as_bf16(__m512i bits) {
+  __m512bh same;
+  std::memcpy(&same, &bits, sizeof same);
+  return same;
+}
+
 // Rounded up.
 inline std::int64_t parts_of(std::int64_t numbers, std::int64_t in_a_part) {
   return (numbers + in_a_part - 1) / in_a_part;

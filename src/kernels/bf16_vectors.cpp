@@ -19,12 +19,6 @@ struct Pairs {
   std::int64_t row, pair;
 };
 
-SD_FOR_VECTORS inline __m512bh as_bf16(__m512i bits) {
-  __m512bh same;
-  std::memcpy(&same, &bits, sizeof same);
-  return same;
-}
-
 // kHeight rows of the left factor times one block of columns, of which `columns` are inside of the matrix.
 template <int kHeight>
 SD_FOR_VECTORS void block(std::int64_t depth, const Pairs& a, const float* right, std::int64_t columns,

@@ -21,6 +21,18 @@ void multiply_by_tiles(std::int64_t m, std::int64_t n, std::int64_t p, const Mat
                        const float* right_tiles, base::AlignedFloats& scratch, float* out,
                        std::int64_t out_row, bool add);
 
+/// Rounds and arranges b [rows, n] for the product below.
+void pack_rows(std::int64_t n, std::int64_t rows, const float* b, base::AlignedFloats& packed);
+
+/// By vectors, as multiply_sparse, or with `placing` as multiply_sparse_placed, with what pack_rows has made of b.
+void multiply_rows(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
+                   const Placing* placing, std::int64_t b_rows, const float* packed, float* out,
+                   std::int64_t out_row);
+
+/// By vectors, as multiply_sparse_transposed.
+void multiply_transposed_rows(std::int64_t m, std::int64_t n, std::int64_t p, const float* a,
+                              std::int64_t a_row, const float* b, float* out, bool add);
+
 }  // namespace snake_ddp::kernels
 
 #endif

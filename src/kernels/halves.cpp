@@ -95,21 +95,4 @@ void multiply_units(std::int64_t rows, const float* sums, const float* folded, s
   }
 }
 
-void round_units(std::int64_t half, const float* folded, base::Bf16By instructions,
-                 std::array<Bf16Matrix, 2>& rounded) {
-  for (Bf16Matrix& part : rounded) {
-    part.set(half, half, {folded, half, 1}, instructions);
-    folded += half * half;
-  }
-}
-
-void multiply_units_bf16(std::int64_t rows, const float* sums, const std::array<Bf16Matrix, 2>& rounded,
-                         std::int64_t half, float* out) {
-  for (const Bf16Matrix& part : rounded) {
-    multiply_bf16(rows, {sums, 2 * half, 1}, part, out, 2 * half);
-    sums += half;
-    out += half;
-  }
-}
-
 }  // namespace snake_ddp::kernels

@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <type_traits>
 #include <utility>
 
-#if defined(__AVX__)
-#include <immintrin.h>
-#endif
-
+#include "elements.hpp"
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/simd.hpp"
+#include "transposed.hpp"
 
 namespace snake_ddp::kernels {
 namespace {
@@ -78,43 +75,6 @@ constexpr std::array<Block, sizeof...(kHeights)> blocks_up_to(std::integer_seque
   return {block<kVectors, kHeights + 1>...};
 }
 
-// Of two rows of a square of elements: the blocks of kSize columns that are to be in the first row, and in the second one.
-template <int kSize, int... kLane>
-inline void exchange(Vector& first, Vector& second, std::integer_sequence<int, kLane...>) {
-  const Vector a = first, b = second;
-  first = base::picked<Vector, ((kLane & kSize) != 0 ? kLanes + kLane - kSize : kLane)...>(a, b);
-  second = base::picked<Vector, ((kLane & kSize) != 0 ? kLanes + kLane : kLane + kSize)...>(a, b);
-}
-
-template <int kSize = kLanes / 2>
-inline void transpose(Vector* rows) {
-  for (int i = 0; i < kLanes; ++i) {
-    if ((i & kSize) == 0)
-      exchange<kSize>(rows[i], rows[i + kSize], std::make_integer_sequence<int, kLanes>());
-  }
-  if constexpr (kSize > 1) transpose<kSize / 2>(rows);
-}
-
-// Some columns of b that is transposed in memory, square by square, to rows of `packed_row` floats, a multiple of kLanes;
-// zeros after the last column.
-inline void pack_transposed(std::int64_t depth, std::int64_t columns, const float* from, const MatrixView& b,
-                            std::int64_t packed_row, float* packed) {
-  const std::int64_t whole = b.row == 1 ? depth / kLanes * kLanes : 0;
-  for (std::int64_t left = 0; left < packed_row; left += kLanes) {
-    const bool square = left + kLanes <= columns;
-    for (std::int64_t k = 0; square && k < whole; k += kLanes) {
-      Vector rows[kLanes];
-      for (int j = 0; j < kLanes; ++j) rows[j] = load(from + (left + j) * b.column + k);
-      transpose(rows);
-      for (int i = 0; i < kLanes; ++i) store(packed + (k + i) * packed_row + left, rows[i]);
-    }
-    for (std::int64_t k = square ? whole : 0; k < depth; ++k) {
-      for (std::int64_t j = left; j < left + kLanes; ++j)
-        packed[k * packed_row + j] = j < columns ? from[k * b.row + j * b.column] : 0.0F;
-    }
-  }
-}
-
 template <int kVectors, int kRows>
 void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b,
                         float* out, std::int64_t out_row, bool add) {
@@ -167,86 +127,6 @@ constexpr int kSparseVectors = kSparseColumns / kLanes;
 constexpr int kSparseSums = 8;
 // For a symmetric network's first layer, whose rows use few of the sums' and differences' weights.
 constexpr int kPlacedVectors = kSparseSums;
-
-#if defined(__AVX__) && !defined(__AVX512F__)
-constexpr std::int64_t kBits = 64;
-// Bit k: row[k] is not 0. Shapes  row [kBits].
-inline std::uint64_t others_of(const float* row) {
-  std::uint64_t others = 0;
-  for (std::int64_t k = 0; k < kBits; k += kLanes) {
-    const __m256 other = _mm256_cmp_ps(_mm256_loadu_ps(row + k), _mm256_setzero_ps(), _CMP_NEQ_UQ);
-    others |= static_cast<std::uint64_t>(_mm256_movemask_ps(other)) << k;
-  }
-  return others;
-}
-#endif
-
-// The elements of a row that are not 0, in order, and their places in it. Both arrays have room for a vector more.
-struct Elements {
-  float* values;
-  std::int32_t* places;
-
-  // Writes those of a row there. Returns their number.
-  [[nodiscard]] std::int64_t find(const float* row, std::int64_t size) const {
-    std::int64_t count = 0, k = 0;
-#if defined(__AVX512F__)
-    __m512i at = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    for (; k + kLanes <= size; k += kLanes, at = _mm512_add_epi32(at, _mm512_set1_epi32(kLanes))) {
-      const __m512 x = _mm512_loadu_ps(row + k);
-      const __mmask16 other = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NEQ_UQ);
-      _mm512_storeu_ps(values + count, _mm512_maskz_compress_ps(other, x));
-      _mm512_storeu_si512(places + count, _mm512_maskz_compress_epi32(other, at));
-      count += std::popcount(static_cast<unsigned>(other));
-    }
-#elif defined(__AVX__)
-    for (; k + kBits <= size; k += kBits) {
-      for (std::uint64_t others = others_of(row + k); others != 0; others &= others - 1, ++count) {
-        const std::int64_t at = k + std::countr_zero(others);
-        values[count] = row[at];
-        places[count] = static_cast<std::int32_t>(at);
-      }
-    }
-#endif
-    for (; k < size; ++k) {
-      values[count] = row[k];
-      places[count] = static_cast<std::int32_t>(k);
-      count += (std::bit_cast<std::uint32_t>(row[k]) << 1) != 0 ? 1 : 0;
-    }
-    return count;
-  }
-
-  // The same with other places and signs.
-  [[nodiscard]] std::int64_t find_placed(const float* row, std::int64_t size, const Placing& placing) const {
-    std::int64_t count = 0, k = 0;
-#if defined(__AVX512F__)
-    for (; k + kLanes <= size; k += kLanes) {
-      const __m512 x = _mm512_loadu_ps(row + k);
-      const __m512i at = _mm512_loadu_si512(placing.place + k);
-      const __mmask16 other = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NEQ_UQ) &
-                              _mm512_cmpge_epi32_mask(at, _mm512_setzero_si512());
-      _mm512_storeu_ps(values + count,
-                       _mm512_maskz_compress_ps(other, x * _mm512_loadu_ps(placing.sign + k)));
-      _mm512_storeu_si512(places + count, _mm512_maskz_compress_epi32(other, at));
-      count += std::popcount(static_cast<unsigned>(other));
-    }
-#elif defined(__AVX__)
-    for (; k + kBits <= size; k += kBits) {
-      for (std::uint64_t others = others_of(row + k); others != 0; others &= others - 1) {
-        const std::int64_t at = k + std::countr_zero(others);
-        values[count] = row[at] * placing.sign[at];
-        places[count] = placing.place[at];
-        count += places[count] >= 0 ? 1 : 0;
-      }
-    }
-#endif
-    for (; k < size; ++k) {
-      values[count] = row[k] * placing.sign[k];
-      places[count] = placing.place[k];
-      count += (std::bit_cast<std::uint32_t>(row[k]) << 1) != 0 && placing.place[k] >= 0 ? 1 : 0;
-    }
-    return count;
-  }
-};
 
 // kRows rows of out, kVectors of their columns: for each row the sum of its elements times b's rows at their places.
 // Shapes  row i has the elements from first[i] up to first[i + 1].

@@ -78,10 +78,10 @@ const float* layer_in_rows(const LayerParameters& p, std::int64_t rows, const fl
   const bool halved = halves != nullptr && !is_dense;
   float* const sums =
       halves != nullptr ? floats(pass.sums) + at * width : nullptr;  // of the first layer's units
-  if (in_bf16 && halved) {
-    kernels::multiply_units_bf16(rows, sums, layer.rounded, width / 2, z);
+  if (in_bf16 && is_first) {
+    pass.rounded_first.multiply(halves, rows, from, from_row, z);
   } else if (in_bf16) {
-    kernels::multiply_bf16(rows, {from, from_row, 1}, layer.rounded[0], z, width);
+    pass.rounded_second.multiply(rows, halved ? sums : from, z);
   } else if (!halved) {
     kernels::multiply_sparse(rows, width, in, from, from_row, floats(p.weight), z, width);
   } else if (is_first) {
@@ -152,8 +152,8 @@ Mlp::Mlp(MlpShape shape, at::Device device, std::string name, bool by_library)
       by_library_(by_library || !device.is_cpu()),
       in_bf16_(!by_library_ && product_precision() == Precision::kBf16),
       instructions_(bf16_instructions()) {
-  // Products by tiles are so fast that taking sums and differences does not pay off.
-  if (!by_library_ && !first_in_bf16() && !shape_.mirrored_inputs.empty())
+  const bool halved = !by_library_ && (!in_bf16_ || kernels::halves_pay(instructions_));
+  if (halved && !shape_.mirrored_inputs.empty())
     halves_ = {kernels::halves_of(shape_.mirrored_inputs),
                kernels::halves_of(kernels::mirrored_units(shape_.hidden))};
   for (std::size_t layer = 0; shape_.layer_norm && layer < kHiddenLayers; ++layer)
@@ -215,13 +215,11 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) 
       fit(layer.folded, {halves[i].count(), shape.hidden / 2}, input);
       kernels::fold_weight(halves[i], shape.hidden / 2, floats(layers[i].weight), floats(layer.folded));
     }
-    if (i == 0 ? net.first_in_bf16() : net.in_bf16()) {
-      if (halves != nullptr) {
-        kernels::round_units(shape.hidden / 2, floats(layer.folded), net.instructions(), layer.rounded);
-      } else {
-        layer.rounded[0].set(shape.hidden, layers[i].weight.size(0),
-                             {floats(layers[i].weight), shape.hidden, 1}, net.instructions());
-      }
+    const float* weights = floats(halves != nullptr ? layer.folded : layers[i].weight);
+    if (net.in_bf16() && i == 0) {
+      pass.rounded_first.set(halves, shape.in, shape.hidden, weights, net.instructions());
+    } else if (net.in_bf16()) {
+      pass.rounded_second.set(halves != nullptr, shape.hidden, weights, net.instructions());
     }
     if (!shape.layer_norm) continue;
     if (keep) fit(layer.normal, {kept, shape.hidden}, input);
@@ -233,8 +231,7 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) 
     const float* from = floats(input) + first * input.stride(0);
     std::int64_t from_row = input.stride(0);
     for (std::size_t i = 0; i < kHiddenLayers; ++i, from_row = shape.hidden)
-      from = layer_in_rows(layers[i], count, from, from_row, keep ? first : 0, keep,
-                           i == 0 ? net.first_in_bf16() : net.in_bf16(),
+      from = layer_in_rows(layers[i], count, from, from_row, keep ? first : 0, keep, net.in_bf16(),
                            halves != nullptr ? halves + i : nullptr, pass, pass.layer[i]);
     kernels::few_outputs(count, shape.hidden, shape.out, from, floats(last.weight), floats(last.bias),
                          floats(pass.output) + first * shape.out);
@@ -274,14 +271,11 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
     pass.transposed.copy_(top.folded.view({2, half, half}).transpose(1, 2));
     fit(pass.d_folded, {2, half, half}, d_output);
     pass.d_folded.zero_();
-    if (net.in_bf16())
-      kernels::round_units(half, floats(pass.transposed), net.instructions(), pass.transposed_rounded);
   } else {
     fit(pass.transposed, {width, width}, d_output);
     pass.transposed.copy_(second.weight.t());
-    if (net.in_bf16())
-      pass.transposed_rounded[0].set(width, width, {floats(pass.transposed), width, 1}, net.instructions());
   }
+  if (net.in_bf16()) pass.transposed_rounded.set(halved, width, floats(pass.transposed), net.instructions());
   gradients.flat().zero_();
   float *upper = floats(pass.d_upper), *lower = floats(pass.d_lower);
   for (std::int64_t at = 0; at < rows; at += kChunk) {
@@ -301,7 +295,7 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
         }
       }
       if (net.in_bf16()) {
-        kernels::multiply_units_bf16(count, upper, pass.transposed_rounded, half, lower);
+        pass.transposed_rounded.multiply(count, upper, lower);
       } else {
         kernels::multiply_units(count, upper, floats(pass.transposed), half, lower);
       }
@@ -310,7 +304,7 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
       if (net.in_bf16()) {
         weight_gradient_bf16(net, width, width, count, from, width, upper, width, pass.d_rounded,
                              floats(d_second.weight));
-        kernels::multiply_bf16(count, {upper, width, 1}, pass.transposed_rounded[0], lower, width);
+        pass.transposed_rounded.multiply(count, upper, lower);
       } else {
         kernels::multiply_sparse_transposed(width, width, count, from, width, upper, floats(d_second.weight),
                                             /*add=*/true);
@@ -319,12 +313,16 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
       }
     }
     activation_back(first, count, at, low, d_first, lower, {.before = halved});
-    if (net.first_in_bf16()) {
-      weight_gradient_bf16(net, shape.in, width, count, floats(input) + at * row, row, lower, width,
-                           pass.d_rounded, floats(d_first.weight));
+    const float* from = floats(input) + at * row;
+    if (!net.in_bf16()) {
+      kernels::multiply_sparse_transposed(shape.in, width, count, from, row, lower, floats(d_first.weight),
+                                          /*add=*/true);
+    } else if (net.instructions() == base::Bf16By::kVectors) {
+      kernels::multiply_sparse_transposed_bf16(shape.in, width, count, from, row, lower,
+                                               floats(d_first.weight), /*add=*/true);
     } else {
-      kernels::multiply_sparse_transposed(shape.in, width, count, floats(input) + at * row, row, lower,
-                                          floats(d_first.weight), /*add=*/true);
+      weight_gradient_bf16(net, shape.in, width, count, from, row, lower, width, pass.d_rounded,
+                           floats(d_first.weight));
     }
   }
   if (halved) kernels::unfold_gradient(half, floats(pass.d_folded), floats(d_second.weight));

@@ -74,16 +74,10 @@ void fold_if_symmetric(QWeights& net, const base::Mirror& mirror) {
 }
 
 void round_weights(QWeights& net, base::Bf16By instructions) {
-  const bool by_vectors = instructions == base::Bf16By::kVectors;
-  if (!by_vectors)
-    net.first_rounded.set(net.hidden, net.features, {net.layer[0].weight.data(), net.hidden, 1},
-                          instructions);
-  if (by_vectors && !net.folded[1].empty()) {
-    kernels::round_units(net.hidden / 2, net.folded[1].data(), instructions, net.second_rounded);
-  } else {
-    net.second_rounded[0].set(net.hidden, net.hidden, {net.layer[1].weight.data(), net.hidden, 1},
-                              instructions);
-  }
+  const bool halved = kernels::halves_pay(instructions) && !net.folded[0].empty();
+  const auto weights = [&](std::size_t k) { return (halved ? net.folded[k] : net.layer[k].weight).data(); };
+  net.first_rounded.set(halved ? &net.inputs : nullptr, net.features, net.hidden, weights(0), instructions);
+  net.second_rounded.set(halved, net.hidden, weights(1), instructions);
 }
 
 void forward(const QWeights& net, std::int64_t count, const float* rows, std::int64_t row_floats,
@@ -93,11 +87,11 @@ void forward(const QWeights& net, std::int64_t count, const float* rows, std::in
   for (base::AlignedFloats* v : {&scratch.first, &scratch.second})
     if (v->size() < floats) v->resize(floats);
   if (scratch.deviation.size() < static_cast<std::size_t>(count)) scratch.deviation.resize(count);
-  const bool first_rounded = !net.first_rounded.empty(), rounded = !net.second_rounded[0].empty();
-  const bool symmetric = !first_rounded && !net.folded[0].empty();
+  const bool rounded = !net.first_rounded.empty();
+  const bool symmetric = rounded ? net.first_rounded.halved() : !net.folded[0].empty();
   float *first = scratch.first.data(), *second = scratch.second.data(), *deviation = scratch.deviation.data();
-  if (first_rounded) {
-    kernels::multiply_bf16(count, {rows, row_floats, 1}, net.first_rounded, first, width);
+  if (rounded) {
+    net.first_rounded.multiply(symmetric ? &net.inputs : nullptr, count, rows, row_floats, first);
   } else if (symmetric) {
     kernels::multiply_halves(net.inputs, count, rows, row_floats, net.folded[0].data(), width / 2, first);
   } else {
@@ -105,10 +99,8 @@ void forward(const QWeights& net, std::int64_t count, const float* rows, std::in
                              width);
   }
   activate(net.layer[0], count, width, symmetric, symmetric ? first : nullptr, deviation, first);
-  if (rounded && symmetric) {
-    kernels::multiply_units_bf16(count, first, net.second_rounded, width / 2, second);
-  } else if (rounded) {
-    kernels::multiply_bf16(count, {first, width, 1}, net.second_rounded[0], second, width);
+  if (rounded) {
+    net.second_rounded.multiply(count, first, second);
   } else if (symmetric) {
     kernels::multiply_units(count, first, net.folded[1].data(), width / 2, second);
   } else {

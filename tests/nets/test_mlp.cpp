@@ -82,7 +82,6 @@ TEST_CASE("an Mlp in bfloat16 is nearly the same network", "[parity]") {
     nets::Mlp net(shape, at::kCPU, "q_net");
     nets::set_product_precision(nets::Precision::kFloat32);
     REQUIRE(net.in_bf16());
-    REQUIRE(net.first_in_bf16() == (instructions == base::Bf16By::kTiles));
     REQUIRE((net.halves() != nullptr) == (symmetric && instructions == base::Bf16By::kVectors));
     REQUIRE_FALSE(usual.in_bf16());
     net.init(7);

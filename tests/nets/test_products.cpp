@@ -162,3 +162,51 @@ TEST_CASE("products in bfloat16 are those of rounded factors, by vectors, by til
     }
   }
 }
+
+TEST_CASE("sparse products in bfloat16 are those of rounded factors, a row's in any batch", "[parity]") {
+  at::manual_seed(8);
+  if (!base::has_bf16(base::Bf16By::kVectors))
+    WARN("this processor has no vectors of bfloat16: only the emulation is tested");
+  const auto rounded = [](const at::Tensor& t) { return t.to(at::kBFloat16).to(at::kFloat); };
+  for (const std::int64_t m : {1, 2, 3, 4, 70, 300}) {
+    for (const std::int64_t n : {1, 20, 64, 96, 128, 256}) {
+      for (const std::int64_t p : {1, 17, 309, 1100}) {
+        for (const double share : {0.0, 0.2, 1.0}) {
+          CAPTURE(m, n, p, share);
+          const at::Tensor a = at::randn({m, p + 2}).mul_(at::rand({m, p + 2}).lt(share)),
+                           b = at::randn({p, n}), x = a.narrow(1, 0, p);
+          a.narrow(1, p, 2).fill_(NAN);
+          const auto run = [&](const kernels::Placing* placing, const at::Tensor& weights, std::int64_t first,
+                               std::int64_t rows) {
+            kernels::Bf16Rows right;
+            right.set(n, weights.size(0), weights.data_ptr<float>());
+            at::Tensor out = at::full({rows, n + 3}, 7.0F);
+            kernels::multiply_sparse_bf16(rows, p, a.data_ptr<float>() + first * (p + 2), p + 2, placing,
+                                          right, out.data_ptr<float>(), n + 3);
+            REQUIRE(out.narrow(1, n, 3).eq(7.0F).all().item<bool>());
+            return out.narrow(1, 0, n).clone();
+          };
+          const at::Tensor whole = run(nullptr, b, 0, m);
+          REQUIRE(scaled_difference(whole, at::mm(rounded(x), rounded(b))) < 1e-5);
+          REQUIRE(at::equal(run(nullptr, b, m - 1, 1)[0], whole[m - 1]));
+
+          const std::int64_t rows = p / 2 + 1;
+          const at::Tensor place = at::randint(-1, rows, {p}, at::kInt), weights = at::randn({rows, n}),
+                           sign = at::randint(0, 2, {p}, at::kFloat).mul_(2).sub_(1);
+          const kernels::Placing placing{place.data_ptr<std::int32_t>(), sign.data_ptr<float>(), rows};
+          const at::Tensor placed =
+              rounded(weights).index_select(0, place.clamp_min(0)) * (sign * place.ge(0)).unsqueeze(1);
+          REQUIRE(scaled_difference(run(&placing, weights, 0, m), at::mm(rounded(x), placed)) < 1e-5);
+
+          const at::Tensor d = at::randn({m, n}), wanted = at::mm(rounded(x).t(), rounded(d));
+          at::Tensor gradient = at::full({p, n}, 7.0F);
+          for (const bool add : {false, true}) {
+            kernels::multiply_sparse_transposed_bf16(p, n, m, a.data_ptr<float>(), p + 2, d.data_ptr<float>(),
+                                                     gradient.data_ptr<float>(), add);
+            REQUIRE(scaled_difference(gradient, wanted * (add ? 2 : 1)) < 1e-5);
+          }
+        }
+      }
+    }
+  }
+}

@@ -3,12 +3,10 @@
 // x_f - s x_g only on z_1 - z_2: two products with half as many outputs each.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "snake_ddp/base/mirror_image.hpp"
-#include "snake_ddp/kernels/bf16.hpp"
 
 namespace snake_ddp::kernels {
 
@@ -55,14 +53,5 @@ void multiply_halves(const Halves& of, std::int64_t rows, const float* from, std
 /// The same for a second layer.
 /// Shapes  sums [rows, 2 half], units after exchange_halves; folded [2, half, half], out [rows, 2 half].
 void multiply_units(std::int64_t rows, const float* sums, const float* folded, std::int64_t half, float* out);
-
-/// Both parts of a second layer's folded weights.
-/// Shapes  folded [2, half, half].
-void round_units(std::int64_t half, const float* folded, base::Bf16By instructions,
-                 std::array<Bf16Matrix, 2>& rounded);
-
-/// multiply_units in bfloat16.
-void multiply_units_bf16(std::int64_t rows, const float* sums, const std::array<Bf16Matrix, 2>& rounded,
-                         std::int64_t half, float* out);
 
 }  // namespace snake_ddp::kernels

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "snake_ddp/base/mirror_image.hpp"
-#include "snake_ddp/kernels/bf16.hpp"
 #include "snake_ddp/kernels/halves.hpp"
+#include "snake_ddp/kernels/rounded_layers.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"
 
 namespace snake_ddp::nets {
@@ -39,10 +39,8 @@ class Mlp {
 
   [[nodiscard]] const MlpShape& shape() const { return shape_; }
   [[nodiscard]] bool by_library() const { return by_library_; }
-  /// Passes in main memory round the factors of the second layer's products to bfloat16.
+  /// Passes in main memory round the factors of hidden layers' products to bfloat16.
   [[nodiscard]] bool in_bf16() const { return in_bf16_; }
-  /// Also those of the first layer. By vectors that skip zeros, float32 is as fast there.
-  [[nodiscard]] bool first_in_bf16() const { return in_bf16_ && instructions_ != base::Bf16By::kVectors; }
   [[nodiscard]] base::Bf16By instructions() const { return instructions_; }
   /// The inputs of the hidden layers as sums and differences; null if passes use none.
   [[nodiscard]] const kernels::Halves* halves() const { return halves_.empty() ? nullptr : halves_.data(); }
@@ -81,15 +79,15 @@ struct MlpPass {
     at::Tensor mean, inverse_deviation;  // [R]; the mean by the library only
     at::Tensor hidden;                   // [R, hidden] after the ReLU
     at::Tensor folded;                   // the weight of a symmetric network
-    // The weight in bfloat16: all of it, or both parts of `folded`.
-    std::array<kernels::Bf16Matrix, 2> rounded;
   };
   std::array<Layer, kHiddenLayers> layer;
+  kernels::RoundedFirst rounded_first;  // the weights of a network in bfloat16
+  kernels::RoundedSecond rounded_second;
   at::Tensor output;        // [R, out]
   bool row_by_row = false;  // a row's result has the same bits in any batch, also in a symmetric network
   at::Tensor sums;          // [R, hidden] of a symmetric network: the first layer's halves exchanged
   at::Tensor d_upper, d_lower, transposed, ones, d_folded;  // scratch of the backward pass
-  std::array<kernels::Bf16Matrix, 2> transposed_rounded;    // the same in bfloat16
+  kernels::RoundedSecond transposed_rounded;                // the same in bfloat16
   kernels::Bf16Matrix d_rounded;
 };
 

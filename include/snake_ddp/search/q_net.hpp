@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "snake_ddp/base/aligned.hpp"
-#include "snake_ddp/kernels/bf16.hpp"
 #include "snake_ddp/kernels/halves.hpp"
+#include "snake_ddp/kernels/rounded_layers.hpp"
 
 namespace snake_ddp::search {
 
@@ -25,13 +25,11 @@ struct QWeights {
   kernels::Halves inputs = {};
   std::array<base::AlignedFloats, 2> folded = {};
   /// The weights of hidden layers in bfloat16, which passes use if they are there.
-  kernels::Bf16Matrix first_rounded = {};
-  std::array<kernels::Bf16Matrix, 2> second_rounded =
-      {};  // all of it, or both folded parts if the first one is in float32
+  kernels::RoundedFirst first_rounded = {};
+  kernels::RoundedSecond second_rounded = {};
 };
 
-/// Fills what passes by these instructions use of `first_rounded` and `second_rounded`, after `fold` if the network is
-/// symmetric. As nets::Mlp, vectors leave the first layer in float32.
+/// Fills `first_rounded` and `second_rounded`; after `fold` if the network is symmetric.
 void round_weights(QWeights& net, base::Bf16By instructions = base::fastest_bf16());
 
 /// Whether the network is its own image when left and right are exchanged, with kernels::mirrored_units. Never for other
