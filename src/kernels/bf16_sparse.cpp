@@ -39,7 +39,7 @@ SD_FOR_VECTORS std::int64_t round_pairs(std::int64_t count, float* values, const
 
 // Adds one pair of elements times the rows of b at their places. Vectors 2 v and 2 v + 1 of the sums have the columns of b's vector v,
 // as the interleaved halves of its 128-bit lanes.
-SD_FOR_VECTORS [[gnu::always_inline]] inline void add_pair(const Pairs& pairs, std::int64_t at,
+[[gnu::always_inline]] SD_FOR_VECTORS inline void add_pair(const Pairs& pairs, std::int64_t at,
                                                            const float* b, __m512* sum) {
   std::int32_t pair = 0;
   std::memcpy(&pair, pairs.words + at, sizeof pair);
@@ -56,9 +56,9 @@ SD_FOR_VECTORS [[gnu::always_inline]] inline void add_pair(const Pairs& pairs, s
 
 // For each of up to kTogether rows of a, the sum of its elements times b's rows at their places.
 // Shapes  row i has the elements from first[i] up to first[i + 1]; b's rows have kColumns columns, of which `columns` are written.
-SD_FOR_VECTORS void sparse_block(const Pairs& pairs, const std::int64_t* first, std::int64_t rows,
-                                 const float* b, std::int64_t columns, bool add, float* out,
-                                 std::int64_t out_row) {
+SD_FOR_VECTORS void block_of_pairs(const Pairs& pairs, const std::int64_t* first, std::int64_t rows,
+                                   const float* b, std::int64_t columns, bool add, float* out,
+                                   std::int64_t out_row) {
   __m512 sum[kTogether][2 * kVectors];
 #pragma GCC unroll 8
   for (int i = 0; i < kTogether; ++i) {
@@ -133,8 +133,8 @@ void multiply_rows(std::int64_t m, std::int64_t n, std::int64_t p, const float* 
       for (std::int64_t left = 0; left < n; left += kColumns) {
         const float* b = packed + left * b_rows / 2 + (placing == nullptr ? from * kColumns / 2 : 0);
         for (std::int64_t i = 0; i < lists; i += kTogether)
-          sparse_block({words, places}, first + i, lists - i, b, n - left, from > 0,
-                       out + (top + i) * out_row + left, out_row);
+          block_of_pairs({words, places}, first + i, lists - i, b, n - left, from > 0,
+                         out + (top + i) * out_row + left, out_row);
       }
       top += lists;
     }
@@ -169,8 +169,8 @@ void multiply_transposed_rows(std::int64_t m, std::int64_t n, std::int64_t p, co
       for (std::int64_t left = 0; left < n; left += kColumns) {
         narrow_rows(depth, n - left, b + from * n + left, n, kVectors, packed);
         for (std::int64_t i = 0; i < lists; i += kTogether)
-          sparse_block({words, places}, first + i, lists - i, packed, n - left, add || from > 0,
-                       out + (top + i) * n + left, n);
+          block_of_pairs({words, places}, first + i, lists - i, packed, n - left, add || from > 0,
+                         out + (top + i) * n + left, n);
       }
       top += lists;
     }

@@ -34,6 +34,7 @@ Halves halves_of(const std::vector<base::MirrorImage>& inputs) {
 std::vector<base::MirrorImage> mirrored_units(std::int64_t hidden) {
   SD_CHECK(hidden % 2 == 0, "an even number of hidden units");
   std::vector<base::MirrorImage> all;
+  all.reserve(static_cast<std::size_t>(hidden));
   for (int i = 0; i < hidden; ++i) all.push_back({static_cast<int>((i + hidden / 2) % hidden)});
   return all;
 }

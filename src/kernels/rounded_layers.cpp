@@ -1,5 +1,7 @@
 #include "snake_ddp/kernels/rounded_layers.hpp"
 
+#include <utility>
+
 #include "snake_ddp/base/check.hpp"
 
 namespace snake_ddp::kernels {
@@ -35,8 +37,8 @@ void RoundedFirst::multiply(const Halves* halves, std::int64_t rows, const float
 void RoundedSecond::set(bool halved, std::int64_t width, const float* weights, base::Bf16By instructions) {
   width_ = width, halved_ = halved;
   const std::int64_t size = halved ? width / 2 : width;
-  for (int part = 0; part < (halved ? 2 : 1); ++part)
-    parts_[part].set(size, size, {weights + part * size * size, size, 1}, instructions);
+  parts_[0].set(size, size, {weights, size, 1}, instructions);
+  if (halved) parts_[1].set(size, size, {weights + size * size, size, 1}, instructions);
 }
 
 void RoundedSecond::multiply(std::int64_t rows, const float* from, float* out) const {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "fit.hpp"
 #include "last_layer.hpp"
@@ -146,8 +147,8 @@ void weight_gradient_bf16(const Mlp& net, std::int64_t in, std::int64_t width, s
 }  // namespace
 
 Mlp::Mlp(MlpShape shape, at::Device device, std::string name, bool by_library)
-    : shape_(shape),
-      parameters_(blocks_of(shape), device),
+    : shape_(std::move(shape)),
+      parameters_(blocks_of(shape_), device),
       name_(std::move(name)),
       by_library_(by_library || !device.is_cpu()),
       in_bf16_(!by_library_ && product_precision() == Precision::kBf16),

@@ -231,9 +231,10 @@ TESTS = [
           ("a step's state is not the next one's", "forward", "now.recurrent, now.before, to_candidate", "now.recurrent, pass.states[0], to_candidate")),
     catch("test_nets", "an Mlp's passes equal automatic differentiation",
           ("every chunk of rows is the first one", "forward", "floats(input) + first * input.stride(0)", "floats(input)"),
-          ("a batch's gradient is its last chunk's", "backward", "floats(d_first.weight), /*add=*/true", "floats(d_first.weight), /*add=*/false")),
+          ("a batch's gradient is its last chunk's", "backward", "floats(d_first.weight), /*add=*/true); } else if", "floats(d_first.weight), /*add=*/false); } else if")),
     catch("test_search", "in bfloat16 the network has the bits of LibTorch's side, too",
-          ("a search by vectors rounds the first layer, too", "round_weights", "if (!by_vectors)", "if (true)")),
+          ("differences in bfloat16 are written over sums", "multiply", "    out += width_ / 2;", ""),
+          ("a search in bfloat16 has whole products where training has halves", "round_weights", "kernels::halves_pay(instructions) && ", "false && ")),
     catch("test_nets", "a mixer's passes equal automatic differentiation",
           ("mixing weights grow with their slope's sign lost", "mix_row_back", "q[i] * hidden[j] * sign_of(weight)", "q[i] * hidden[j]")),
 
