@@ -51,7 +51,7 @@ std::vector<LeagueMember> first_members(const LeagueOptions& options) {
 }  // namespace
 
 std::string name_of(const LeagueMember& member) {
-  if (member.rival.is_file()) return member.file;
+  if (member.rival.is_file()) return "file:" + member.file;  // it may be called like a scripted team
   return is_copy(member) ? fmt::format("#{}", member.episode) : std::string(agents::name(member.rival));
 }
 

@@ -123,7 +123,7 @@ TEST_CASE("files are members of a league: drawn, judged, never replaced, known a
     for (const train::LeagueMember& member : of.members()) all.push_back(train::name_of(member));
     return all;
   };
-  CHECK(names(league) == std::vector<std::string>{"level0", kChampion, other});
+  CHECK(names(league) == std::vector<std::string>{"level0", "file:" + kChampion, "file:" + other});
 
   int from_files = 0;
   for (std::uint64_t game = 0; game < 300; ++game) from_files += league.drawn(1, game).is_file();
@@ -144,7 +144,7 @@ TEST_CASE("files are members of a league: drawn, judged, never replaced, known a
   const train::Judgement second = judge(20);
   REQUIRE(second.against.size() == 4);
   CHECK(second.against[2].wins > second.against[3].wins);
-  CHECK(names(league) == std::vector<std::string>{"level0", kChampion, other, "#20"});
+  CHECK(names(league) == std::vector<std::string>{"level0", "file:" + kChampion, "file:" + other, "#20"});
 
   // A mix with one of the files, under another number.
   const train::Plan later(options_against("level0:0.1,league:0.7,file:" + other));
@@ -154,7 +154,7 @@ TEST_CASE("files are members of a league: drawn, judged, never replaced, known a
   for (auto& [name, tensor] : state)
     if (name == "hardness") tensor = at::tensor({0.0, 0.125, 0.25, 0.5}, at::kDouble);
   restored.restore(state, "a state");
-  CHECK(names(restored) == std::vector<std::string>{"level0", other, "#20"});
+  CHECK(names(restored) == std::vector<std::string>{"level0", "file:" + other, "#20"});
   CHECK(restored.members()[1].rival == agents::Rival{std::nullopt, agents::Rival::kFirstFile});
   CHECK(restored.members()[0].hardness == 0.0);
   CHECK(restored.members()[1].hardness == 0.25);

@@ -87,7 +87,7 @@ def test_a_network_from_a_file_is_a_member_also_after_a_second_start(tmp_path):
     assert again.returncode == 0, again.stderr
     for output in first.stdout, again.stdout:
         judgements = LINE.findall(output)
-        assert judgements and all(members(judgement[6]) == ["level0", str(exploiter)] for judgement in judgements)
+        assert judgements and all(members(judgement[6]) == ["level0", f"file:{exploiter}"] for judgement in judgements)
 
 
 def test_a_run_continues_without_its_league(tmp_path):

@@ -108,7 +108,7 @@ class League {
   std::int64_t judgements_ = 0;
 };
 
-/// The name in reports: "level2", a file's path, or "#40000" for the copy that became a member at that episode.
+/// The name in reports: "level2", "file:PATH", or "#40000" for the copy that became a member at that episode.
 std::string name_of(const LeagueMember& member);
 
 }  // namespace snake_ddp::train
