@@ -134,7 +134,7 @@ def interval(rates, games):
     if len(rates) == 1:
         return wilson(rates[0], games)
     half = T_95.get(len(rates) - 1, 1.96) * statistics.stdev(rates) / math.sqrt(len(rates))
-    return statistics.mean(rates) - half, statistics.mean(rates) + half
+    return max(0.0, statistics.mean(rates) - half), min(1.0, statistics.mean(rates) + half)
 
 
 def rates_in_percent(rates, base, games):

@@ -67,21 +67,21 @@ void layer_by_library(const LayerParameters& p, const at::Tensor& from, MlpPass:
 
 // The same in main memory, for `rows` rows from `from`, which are `from_row` apart, to row `at` on. Returns the result.
 const float* layer_in_rows(const LayerParameters& p, std::int64_t rows, const float* from,
-                           std::int64_t from_row, std::int64_t at, bool keep, bool in_bf16,
+                           std::int64_t from_row, std::int64_t at, bool keep, const Mlp& net,
                            const kernels::Halves* halves, MlpPass& pass, MlpPass::Layer& layer) {
   const std::int64_t in = p.weight.size(0), width = p.weight.size(1);
   float* hidden = floats(layer.hidden) + at * width;
   float* z = p.gain.defined() && keep ? floats(layer.normal) + at * width : hidden;
-  // Most of a view is 0. An input with fewer zeros uses the dense product.
+  // Most of a view is 0. An input with fewer zeros uses the dense product in float32.
   const bool is_first = &layer == pass.layer.data();
   const bool is_dense =
-      !in_bf16 && is_first && !pass.row_by_row && !kernels::has_many_zeros(rows, in, from, from_row);
+      is_first && net.skips_zeros() && !pass.row_by_row && !kernels::has_many_zeros(rows, in, from, from_row);
   const bool halved = halves != nullptr && !is_dense;
   float* const sums =
       halves != nullptr ? floats(pass.sums) + at * width : nullptr;  // of the first layer's units
-  if (in_bf16 && is_first) {
+  if (net.in_bf16() && is_first && !is_dense) {
     pass.rounded_first.multiply(halves, rows, from, from_row, z);
-  } else if (in_bf16) {
+  } else if (net.in_bf16() && !is_first) {
     pass.rounded_second.multiply(rows, halved ? sums : from, z);
   } else if (!halved) {
     kernels::multiply_sparse(rows, width, in, from, from_row, floats(p.weight), z, width);
@@ -232,7 +232,7 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) 
     const float* from = floats(input) + first * input.stride(0);
     std::int64_t from_row = input.stride(0);
     for (std::size_t i = 0; i < kHiddenLayers; ++i, from_row = shape.hidden)
-      from = layer_in_rows(layers[i], count, from, from_row, keep ? first : 0, keep, net.in_bf16(),
+      from = layer_in_rows(layers[i], count, from, from_row, keep ? first : 0, keep, net,
                            halves != nullptr ? halves + i : nullptr, pass, pass.layer[i]);
     kernels::few_outputs(count, shape.hidden, shape.out, from, floats(last.weight), floats(last.bias),
                          floats(pass.output) + first * shape.out);
@@ -318,7 +318,7 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
     if (!net.in_bf16()) {
       kernels::multiply_sparse_transposed(shape.in, width, count, from, row, lower, floats(d_first.weight),
                                           /*add=*/true);
-    } else if (net.instructions() == base::Bf16By::kVectors) {
+    } else if (net.skips_zeros() && kernels::has_many_zeros(count, shape.in, from, row)) {
       kernels::multiply_sparse_transposed_bf16(shape.in, width, count, from, row, lower,
                                                floats(d_first.weight), /*add=*/true);
     } else {

@@ -42,6 +42,8 @@ class Mlp {
   /// Passes in main memory round the factors of hidden layers' products to bfloat16.
   [[nodiscard]] bool in_bf16() const { return in_bf16_; }
   [[nodiscard]] base::Bf16By instructions() const { return instructions_; }
+  /// The first layer skips zeros where inputs have many.
+  [[nodiscard]] bool skips_zeros() const { return !in_bf16_ || instructions_ == base::Bf16By::kVectors; }
   /// The inputs of the hidden layers as sums and differences; null if passes use none.
   [[nodiscard]] const kernels::Halves* halves() const { return halves_.empty() ? nullptr : halves_.data(); }
   [[nodiscard]] FlatParameters& parameters() { return parameters_; }
