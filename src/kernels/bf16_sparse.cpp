@@ -12,11 +12,9 @@ namespace {
 
 constexpr std::int64_t kWords = 2 * kVector;  // bfloat16 in a vector
 constexpr std::int64_t kMost = 1024;          // elements of a row at a time
-constexpr std::int64_t kLists = 256, kRoom = 24 * 1024;
 // Columns at a time, so that those of b's rows stay in the first-level cache, and lists: enough to hide the latency of an addition.
 constexpr int kVectors = 2, kTogether = 3;
 constexpr std::int64_t kColumns = kVectors * kWords;
-constexpr std::int64_t kGradientRows = 256;
 
 // The elements of a row that are not 0: rounded to bfloat16, in pairs.
 struct Pairs {
@@ -88,15 +86,46 @@ SD_FOR_VECTORS void block_of_pairs(const Pairs& pairs, const std::int64_t* first
   }
 }
 
-// Rows of floats as rows of `vectors` vectors of bfloat16, zeros behind the floats.
+// Rows of floats as rows of kColumns bfloat16, zeros behind the floats.
 SD_FOR_VECTORS void narrow_rows(std::int64_t rows, std::int64_t columns, const float* from,
-                                std::int64_t from_row, std::int64_t vectors, float* to) {
+                                std::int64_t from_row, float* to) {
   for (std::int64_t i = 0; i < rows; ++i, from += from_row) {
-    for (std::int64_t at = 0; at < vectors * kWords; at += kWords, to += kVector) {
+    for (std::int64_t at = 0; at < kColumns; at += kWords, to += kVector) {
       const __mmask16 low = first_lanes(columns - at), high = first_lanes(columns - at - kVector);
       _mm512_storeu_si512(to, narrow(_mm512_maskz_loadu_ps(low, from + at),
                                      _mm512_maskz_loadu_ps(high, from + at + kVector)));
     }
+  }
+}
+
+// For the m rows of a in order, whose elements `find(i, list)` writes, the sums of block_of_pairs. `columns_from(left)` returns b's
+// columns from `left` on.
+// Shapes  at most `most` elements in a row.
+template <class Find, class Columns>
+void multiply_pairs(std::int64_t m, std::int64_t n, std::int64_t most, const Find& find,
+                    const Columns& columns_from, bool add, float* out, std::int64_t out_row) {
+  constexpr std::int64_t kRows = 256, kRoom = 24 * 1024;
+  static_assert(kMost + 2 * kWords < kRoom);
+  float values[kMost + 2 * kWords];
+  std::uint16_t words[kRoom];
+  std::int32_t places[kRoom];
+  std::int64_t first[kRows + 1];
+  for (std::int64_t top = 0; top < m;) {
+    // As many rows as there is room for; then the same columns of b for all of them.
+    std::int64_t rows = 0;
+    first[0] = 0;
+    for (; rows < kRows && top + rows < m && first[rows] + most + 2 * kWords <= kRoom; ++rows) {
+      const Pairs pairs{words + first[rows], places + first[rows]};
+      const std::int64_t count = find(top + rows, Elements{values, pairs.places});
+      first[rows + 1] = first[rows] + round_pairs(count, values, pairs);
+    }
+    for (std::int64_t left = 0; left < n; left += kColumns) {
+      const float* b = columns_from(left);
+      for (std::int64_t i = 0; i < rows; i += kTogether)
+        block_of_pairs({words, places}, first + i, rows - i, b, n - left, add,
+                       out + (top + i) * out_row + left, out_row);
+    }
+    top += rows;
   }
 }
 
@@ -105,75 +134,45 @@ SD_FOR_VECTORS void narrow_rows(std::int64_t rows, std::int64_t columns, const f
 void pack_rows(std::int64_t n, std::int64_t rows, const float* b, base::AlignedFloats& packed) {
   packed.resize(static_cast<std::size_t>(parts_of(n, kColumns) * rows * kColumns / 2));
   for (std::int64_t left = 0; left < n; left += kColumns)
-    narrow_rows(rows, n - left, b + left, n, kVectors, packed.data() + left * rows / 2);
+    narrow_rows(rows, n - left, b + left, n, packed.data() + left * rows / 2);
 }
 
 void multiply_rows(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
                    const Placing* placing, std::int64_t b_rows, const float* packed, float* out,
                    std::int64_t out_row) {
-  float values[kMost + 2 * kWords];
-  std::uint16_t words[kRoom];
-  std::int32_t places[kRoom];
-  std::int64_t first[kLists + 1];
   for (std::int64_t from = 0; from < p; from += kMost) {
     const std::int64_t depth = std::min(kMost, p - from);
-    for (std::int64_t top = 0; top < m;) {
-      std::int64_t lists = 0;
-      first[0] = 0;
-      for (; lists < kLists && top + lists < m && first[lists] + depth + 2 * kWords <= kRoom; ++lists) {
-        const Pairs pairs{words + first[lists], places + first[lists]};
-        const float* row = a + (top + lists) * a_row + from;
-        const Elements list{values, pairs.places};
-        const std::int64_t count =
-            placing != nullptr
-                ? list.find_placed(row, depth, {placing->place + from, placing->sign + from, placing->rows})
-                : list.find(row, depth);
-        first[lists + 1] = first[lists] + round_pairs(count, values, pairs);
-      }
-      for (std::int64_t left = 0; left < n; left += kColumns) {
-        const float* b = packed + left * b_rows / 2 + (placing == nullptr ? from * kColumns / 2 : 0);
-        for (std::int64_t i = 0; i < lists; i += kTogether)
-          block_of_pairs({words, places}, first + i, lists - i, b, n - left, from > 0,
-                         out + (top + i) * out_row + left, out_row);
-      }
-      top += lists;
-    }
+    const auto find = [&](std::int64_t i, const Elements& list) {
+      const float* row = a + i * a_row + from;
+      if (placing == nullptr) return list.find(row, depth);
+      return list.find_placed(row, depth, {placing->place + from, placing->sign + from, placing->rows});
+    };
+    const std::int64_t first_row = placing == nullptr ? from : 0;
+    multiply_pairs(
+        m, n, depth, find,
+        [&](std::int64_t left) { return packed + left * b_rows / 2 + first_row * kColumns / 2; }, from > 0,
+        out, out_row);
   }
 }
 
 void multiply_transposed_rows(std::int64_t m, std::int64_t n, std::int64_t p, const float* a,
                               std::int64_t a_row, const float* b, float* out, bool add) {
-  constexpr std::int64_t kGroup = 16;
-  alignas(64) float turned[kGroup * kGradientRows], packed[kGradientRows * kVectors * kVector];
-  float values[kGradientRows + 2 * kWords];
-  std::uint16_t words[kRoom];
-  std::int32_t places[kRoom];
-  std::int64_t first[kLists + 1];
-  for (std::int64_t from = 0; from < p; from += kGradientRows) {
-    const std::int64_t depth = std::min(kGradientRows, p - from);
+  constexpr std::int64_t kGroup = 16, kRows = 256;  // columns of a, rows of a and b
+  alignas(64) float turned[kGroup * kRows], packed[kRows * kColumns / 2];
+  for (std::int64_t from = 0; from < p; from += kRows) {
+    const std::int64_t depth = std::min(kRows, p - from);
     const std::int64_t turned_row = parts_of(depth, base::kLanes) * base::kLanes;
-    for (std::int64_t top = 0; top < m;) {
-      // As many lists as there is room for; then the same columns of b for all of them.
-      std::int64_t lists = 0;
-      first[0] = 0;
-      for (; lists < kLists && top + lists < m && first[lists] + depth + 2 * kWords <= kRoom; ++lists) {
-        const std::int64_t i = top + lists;
-        if (lists % kGroup == 0)
-          pack_transposed(std::min(kGroup, m - i), depth, a + from * a_row + i, {a, 1, a_row}, turned_row,
-                          turned);
-        const Pairs pairs{words + first[lists], places + first[lists]};
-        const std::int64_t count =
-            Elements{values, pairs.places}.find(turned + lists % kGroup * turned_row, depth);
-        first[lists + 1] = first[lists] + round_pairs(count, values, pairs);
-      }
-      for (std::int64_t left = 0; left < n; left += kColumns) {
-        narrow_rows(depth, n - left, b + from * n + left, n, kVectors, packed);
-        for (std::int64_t i = 0; i < lists; i += kTogether)
-          block_of_pairs({words, places}, first + i, lists - i, packed, n - left, add || from > 0,
-                         out + (top + i) * n + left, n);
-      }
-      top += lists;
-    }
+    const auto find = [&](std::int64_t i, const Elements& list) {
+      if (i % kGroup == 0)
+        pack_transposed(std::min(kGroup, m - i), depth, a + from * a_row + i, {a, 1, a_row}, turned_row,
+                        turned);
+      return list.find(turned + i % kGroup * turned_row, depth);
+    };
+    const auto columns_from = [&](std::int64_t left) {
+      narrow_rows(depth, n - left, b + from * n + left, n, packed);
+      return static_cast<const float*>(packed);
+    };
+    multiply_pairs(m, n, depth, find, columns_from, add || from > 0, out, n);
   }
 }
 
