@@ -42,6 +42,12 @@ SD_FOR_VECTORS inline __m512bh as_bf16(__m512i bits) {
   return same;
 }
 
+// The first lanes of `sums` to `to`, or with `add` onto what is there.
+SD_FOR_VECTORS inline void put_lanes(__m512 sums, __mmask16 there, bool add, float* to) {
+  const __m512 before = add ? _mm512_maskz_loadu_ps(there, to) : _mm512_setzero_ps();
+  _mm512_mask_storeu_ps(to, there, _mm512_add_ps(before, sums));
+}
+
 // Rounded up.
 inline std::int64_t parts_of(std::int64_t numbers, std::int64_t in_a_part) {
   return (numbers + in_a_part - 1) / in_a_part;

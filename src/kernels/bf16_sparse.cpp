@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kWords = 2 * kVector;  // bfloat16 in a vector
 constexpr std::int64_t kMost = 1024;          // elements of a row at a time
-// Columns at a time, so that those of b's rows stay in the first-level cache, and lists: enough to hide the latency of an addition.
+// Columns at a time, so that those of b's rows stay in the first-level cache, and rows of a: enough to hide the latency of an addition.
 constexpr int kVectors = 2, kTogether = 3;
 constexpr std::int64_t kColumns = kVectors * kWords;
 
@@ -77,11 +77,8 @@ SD_FOR_VECTORS void block_of_pairs(const Pairs& pairs, const std::int64_t* first
     for (std::int64_t at = first[i] + together; at < first[i + 1]; at += 2) add_pair(pairs, at, b, sum[i]);
 #pragma GCC unroll 8
     for (int v = 0; v < 2 * kVectors; ++v) {
-      float* to = out + i * out_row + v * kVector;
-      const __mmask16 there = first_lanes(columns - v * kVector);
       const __m512 of = _mm512_permutex2var_ps(sum[i][v & ~1], v % 2 == 0 ? low : high, sum[i][v | 1]);
-      const __m512 before = add ? _mm512_maskz_loadu_ps(there, to) : _mm512_setzero_ps();
-      _mm512_mask_storeu_ps(to, there, _mm512_add_ps(before, of));
+      put_lanes(of, first_lanes(columns - v * kVector), add, out + i * out_row + v * kVector);
     }
   }
 }

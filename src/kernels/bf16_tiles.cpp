@@ -86,11 +86,8 @@ struct alignas(64) TileShapes {
 SD_FOR_TILES inline void put(const float* sums, std::int64_t height, std::int64_t width, bool add, float* out,
                              std::int64_t out_row) {
   const __mmask16 there = first_lanes(width);
-  for (std::int64_t i = 0; i < std::min(height, kSide); ++i) {
-    float* to = out + i * out_row;
-    const __m512 before = add ? _mm512_maskz_loadu_ps(there, to) : _mm512_setzero_ps();
-    _mm512_mask_storeu_ps(to, there, _mm512_add_ps(before, _mm512_load_ps(sums + i * kSide)));
-  }
+  for (std::int64_t i = 0; i < std::min(height, kSide); ++i)
+    put_lanes(_mm512_load_ps(sums + i * kSide), there, add, out + i * out_row);
 }
 
 // Two rows of tiles times two columns of tiles; the second ones repeat the first where the matrices end.

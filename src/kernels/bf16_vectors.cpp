@@ -46,10 +46,7 @@ SD_FOR_VECTORS void block(std::int64_t depth, const Pairs& a, const float* right
   for (int i = 0; i < kHeight; ++i) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      float* to = out + i * out_row + v * kVector;
-      const __mmask16 there = first_lanes(columns - v * kVector);
-      const __m512 before = add ? _mm512_maskz_loadu_ps(there, to) : _mm512_setzero_ps();
-      _mm512_mask_storeu_ps(to, there, _mm512_add_ps(before, sum[i][v]));
+      put_lanes(sum[i][v], first_lanes(columns - v * kVector), add, out + i * out_row + v * kVector);
     }
   }
 }
