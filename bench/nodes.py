@@ -8,7 +8,7 @@ for as long as the packets before it and itself occupy a line of --gbit. Both ar
 TCP is measured too. Each namespace has a host name of its own and --ranks ranks. For each network all --kinds of run, in turn,
 --rounds times: "apart" (as many single runs at once, no network), "flat" (--shared_memory=off: all ranks through Gloo),
 "nodes" (a machine's ranks add in shared memory, one of each talks to the other), "late" (the same, --average_delay 1) and "local"
-(the same, --local_updates of --interval). The table has updates a second, of all ranks together, and their ratio to "apart";
+(the same, --local_updates of --interval, with --outer_momentum). The table has updates a second, of all ranks together, and their ratio to "apart";
 medians. Flags after -- are the runs'.
 """
 import argparse
@@ -153,7 +153,7 @@ def measure(holders, kind, line, folder):
     if kind == "apart":
         runs = [[(inside(holders[r % 2], *flags, "--seed", r + 1, "--runs_dir", f"{folder}/{r}"), {})] for r in range(ranks)]
     else:
-        more = [*KINDS[kind], *([line.interval] if kind == "local" else [])]
+        more = [*KINDS[kind], *([line.interval, "--outer_momentum", line.outer_momentum] if kind == "local" else [])]
         runs = [[(inside(holders[r // line.ranks], *flags, *more, "--runs_dir", f"{folder}/{kind}"),
                   {"RANK": str(r), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(r % line.ranks), "LOCAL_WORLD_SIZE": str(line.ranks),
                    "MASTER_ADDR": address(0), "MASTER_PORT": "7711"}) for r in range(ranks)]]
@@ -167,6 +167,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=2, help="of each machine")
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS), help="of runs, beside apart")
     parser.add_argument("--interval", type=int, default=32, help="updates between averages of weights in local")
+    parser.add_argument("--outer_momentum", type=float, default=0.0, help="of these averages")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "snake_ddp")

@@ -226,7 +226,7 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
                   .argmax = team.player.argmax,
                   .mask_fatal = team.player.mask_fatal,
                   .obs = team.player.sight.kind,
-                  .tokens = team.player.sight.graphs,
+                  .tokens = team.player.sight.tokens,
                   .view_radius = team.player.sight.view_radius};
   files::SavedWeights file = files::load_weights(actor.path);
   actor.weights = std::move(file.weights);

@@ -301,7 +301,7 @@ Action add_eval(CLI::App& command) {
          b = team_from_spec(line->team_b, line->mask_fatal);
     for (Team* team : {&a, &b}) {
       if (line->view_radius && team->player.sight.kind == encode::ObsKind::kWindow &&
-          !team->player.sight.graphs)
+          !team->player.sight.tokens)
         team->player.sight.view_radius = *line->view_radius;
     }
     at::set_num_threads(1);

@@ -72,7 +72,7 @@ void check_search(const files::NamedTensors& weights, const train::ActorRecord& 
   }
   if (team.policy->memory() > 0)
     refuse("search needs a network without memory: a recurrent one would lack the memory of imagined steps");
-  if (team.player.sight.graphs)
+  if (team.player.sight.tokens)
     refuse("search is for networks that see features only; this one was trained with --tokens");
   if (record.reward != "score") {
     refuse(fmt::format(
@@ -85,14 +85,14 @@ void check_search(const files::NamedTensors& weights, const train::ActorRecord& 
 // For a Q-network that was trained with --tokens.
 void add_tokens(Team& team, const train::ActorRecord& record, std::int64_t features,
                 const std::string& path) {
-  nets::TokenReader reader = train::token_reader(record.tokens, at::kCPU);
+  learners::TokenSource source = train::token_source(record.tokens, record.sight.view_radius, at::kCPU);
   const std::int64_t plain = encode::obs_size(record.sight.kind);
-  if (plain + reader.features() != features) {
+  if (plain + source.reader.features() != features) {
     throw base::FileError(
         fmt::format("{}: a network for {} features, but --obs {} with the tokens of {} has {}", path,
-                    features, record.obs, record.tokens, plain + reader.features()));
+                    features, record.obs, record.tokens, plain + source.reader.features()));
   }
-  team.policy = learners::make_policy_with_tokens(std::move(team.policy), std::move(reader), plain);
+  team.policy = learners::make_policy_with_tokens(std::move(team.policy), std::move(source), plain);
 }
 
 constexpr std::string_view kArgmax = "argmax", kBestResponse = "lbr";
@@ -151,7 +151,7 @@ train::ActorRecord guessed(const files::NamedTensors& weights, const std::string
     record.obs = run.get<std::string>("obs", "");
     record.tokens = run.get<std::string>("tokens", "");
     record.sight.view_radius = run.get<int>("view_radius", 0);
-    record.sight.graphs = true;
+    record.sight.tokens = true;
     kind = encode::try_obs_kind(record.obs);
     if (record.tokens.empty() || !kind) {
       throw base::FileError(fmt::format(
@@ -217,7 +217,7 @@ Team team_from_spec(const std::string& spec, bool mask_fatal) {
   team.head = record.head;
   team.policy = nets::make_policy(file.weights, record.head, path, encode::mirror_of(record.sight.kind));
   team.player.sight = record.sight;
-  if (record.sight.graphs) add_tokens(team, record, nets::features_of(file.weights, path), path);
+  if (record.sight.tokens) add_tokens(team, record, nets::features_of(file.weights, path), path);
   team.player.policy = team.policy.get();
   if (how) {
     if (!written) add_training(record, settings_beside(path));

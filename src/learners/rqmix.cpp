@@ -86,6 +86,7 @@ std::vector<LearnerEntry> rqmix_entries() {
            .make = make<Rqmix>,
            .flags = flags_of<NetFlags, TargetFlags, WindowFlags>,
            .feed = Feed::kWindows,
+           .tokens = true,
            .check = check}};
 }
 

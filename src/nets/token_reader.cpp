@@ -1,12 +1,15 @@
 #include "snake_ddp/nets/token_reader.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/kernels/products.hpp"
 #include "snake_ddp/nets/tokenizer_rows.hpp"
 
 namespace snake_ddp::nets {
@@ -33,6 +36,22 @@ Frozen frozen_model(const NamedTensors& file, at::Device device, const std::stri
   Frozen frozen{shape, FlatParameters(blocks_of(blocks), device)};
   copy_state(weights, views_of(blocks, frozen.parameters), what);
   return frozen;
+}
+
+// Rows that are read together: their intermediate results stay in the second-level cache.
+constexpr std::int64_t kBlockRows = 64;
+
+// The codes' means. Shapes  odds [A, tokens, codes]; returns [A, tokens, code_size].
+at::Tensor mean_codes(const FrozenTokenizer& tokenizer, const at::Tensor& odds) {
+  const TokenizerShape& t = tokenizer.shape;
+  at::Tensor means = at::empty({odds.size(0), t.tokens, t.code_size});
+  const auto* const books = codebooks_of(tokenizer.parameters).const_data_ptr<float>();
+  for (std::int64_t k = 0; k < t.tokens; ++k)
+    kernels::multiply(odds.size(0), t.code_size, t.codes,
+                      {odds.const_data_ptr<float>() + k * t.codes, t.tokens * t.codes, 1},
+                      {books + k * t.codes * t.code_size, t.code_size, 1},
+                      means.data_ptr<float>() + k * t.code_size, t.tokens * t.code_size, false);
+  return means;
 }
 
 }  // namespace
@@ -76,34 +95,52 @@ std::int64_t TokenReader::features() const {
 
 at::Tensor TokenReader::read(const at::Tensor& graphs) const {
   const c10::NoGradGuard no_grad;
+  const Views v = views_of_graphs(graphs);
+  const at::Tensor vectors = graphs.device().is_cpu() ? vectors_by_rows(v) : vectors_on_device(v);
+  return at::cat({vectors.reshape({graphs.size(0), -1}), v.unseen}, 1);
+}
+
+TokenReader::Views TokenReader::views_of_graphs(const at::Tensor& graphs) const {
   const TokenizerShape& t = tokenizer_.shape;
   const std::int64_t rows = graphs.size(0), places = predictor_.shape.places;
   const at::Tensor nodes = graphs.reshape({rows * places, t.nodes, t.features});
-  const at::Tensor tokens = tokenizer_.tokens(nodes);
-  const at::Tensor unseen = 1 - nodes.select(1, 0).select(1, 0).view({rows, places});
-  const at::Tensor by_place = tokens.view({rows, places, t.tokens});
-  const at::Tensor known =
-      code_vectors(t, tokenizer_.parameters.blocks(), tokens);  // [rows * places, tokens, code_size]
-  const at::Tensor books = codebooks_of(tokenizer_.parameters).view({t.tokens, t.codes, t.code_size});
-  // [places that are asked, tokens, codes] to the mean vectors.
-  const auto expected = [&](const at::Tensor& logits) {
-    return at::bmm(logits.softmax(2).transpose(0, 1), books).transpose(0, 1);
+  return {tokenizer_.tokens(nodes).view({rows, places, t.tokens}),
+          1 - nodes.select(1, 0).select(1, 0).view({rows, places})};
+}
+
+at::Tensor TokenReader::known_vectors(const Views& v) const {
+  return code_vectors(tokenizer_.shape, tokenizer_.parameters.blocks(), v.tokens.flatten(0, 1));
+}
+
+at::Tensor TokenReader::vectors_by_rows(const Views& v) const {
+  at::Tensor vectors = known_vectors(v);
+  const std::int64_t rows = v.unseen.size(0), places = predictor_.shape.places;
+  const auto read_block = [&](std::int64_t row, std::int64_t count) {
+    const at::Tensor unseen = v.unseen.narrow(0, row, count),
+                     asked = unseen.flatten().gt(0).nonzero().flatten();
+    if (asked.numel() == 0) return;
+    const at::Tensor odds = predict_asked(predictor_.shape, predictor_.parameters.blocks(),
+                                          v.tokens.narrow(0, row, count), unseen, asked)
+                                .softmax(2);
+    vectors.index_copy_(0, asked + row * places, mean_codes(tokenizer_, odds));
   };
-  at::Tensor vectors;
-  if (graphs.device().is_cpu()) {
-    const at::Tensor asked = unseen.flatten().gt(0).nonzero().flatten();
-    vectors = known;
-    if (asked.numel() > 0) {
-      vectors.index_copy_(
-          0, asked,
-          expected(predict_asked(predictor_.shape, predictor_.parameters.blocks(), by_place, unseen, asked)));
-    }
-  } else {  // without waiting for the device
-    const at::Tensor logits =
-        predict_tokens(predictor_.shape, predictor_.parameters.blocks(), by_place, unseen);
-    vectors = at::where(unseen.view({rows * places, 1, 1}).gt(0), expected(logits.flatten(0, 1)), known);
-  }
-  return at::cat({vectors.reshape({rows, -1}), unseen}, 1);
+  at::parallel_for(0, (rows + kBlockRows - 1) / kBlockRows, 1, [&](std::int64_t first, std::int64_t end) {
+    const c10::NoGradGuard no_grad;  // a setting of each thread
+    for (std::int64_t row = first * kBlockRows; row < std::min(end * kBlockRows, rows); row += kBlockRows)
+      read_block(row, std::min(kBlockRows, rows - row));
+  });
+  return vectors;
+}
+
+// All places, without waiting for the device.
+at::Tensor TokenReader::vectors_on_device(const Views& v) const {
+  const TokenizerShape& t = tokenizer_.shape;
+  const at::Tensor odds = predict_tokens(predictor_.shape, predictor_.parameters.blocks(), v.tokens, v.unseen)
+                              .flatten(0, 1)
+                              .softmax(2),
+                   books = codebooks_of(tokenizer_.parameters).view({t.tokens, t.codes, t.code_size}),
+                   means = at::bmm(odds.transpose(0, 1), books).transpose(0, 1);
+  return at::where(v.unseen.view({-1, 1, 1}).gt(0), means, known_vectors(v));
 }
 
 NamedTensors TokenReader::named() const {

@@ -12,6 +12,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/cuda/kernels.hpp"
 #include "snake_ddp/game/rules.hpp"
+#include "snake_ddp/rollout/board_graphs.hpp"
 
 namespace snake_ddp::rollout {
 namespace {
@@ -38,6 +39,13 @@ std::int64_t records_of(const CollectorOptions& o, std::int64_t interval) {
 void show_boards(const play::Sight& sight, const at::Tensor& storage, const at::Tensor& indices,
                  at::Tensor& out) {
   see(storage.device(), indices.size(0), {sight, boards_in(storage), longs(indices), out.data_ptr<float>()});
+}
+
+at::Tensor board_graphs(int view_radius, const at::Tensor& boards) {
+  at::Tensor out = at::empty({boards.size(0), play::kTeam, encode::kGraphsFloats}, boards.options());
+  cuda::run_work(boards.device(), boards.size(0) * play::kTeam,
+                 WriteGraphs{view_radius, boards_in(boards), out.data_ptr<float>()});
+  return out;
 }
 
 Fleet::Fleet(const CollectorOptions& options, const agents::OpponentPlan& opponents,

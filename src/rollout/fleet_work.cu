@@ -26,6 +26,7 @@ int launch(const SettleBoard<true>& w, std::int64_t n, void* stream) { return qu
 int launch(const CountStep& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
 int launch(const SeePlain& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
 int launch(const SeeView& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
+int launch(const WriteGraphs& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
 int launch(const WanderBoard& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
 
 }  // namespace snake_ddp::rollout

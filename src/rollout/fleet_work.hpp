@@ -6,6 +6,7 @@
 
 #include "snake_ddp/agents/plan.hpp"
 #include "snake_ddp/base/chunk.hpp"
+#include "snake_ddp/encode/snake_graph.hpp"
 #include "snake_ddp/encode/survey.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
@@ -266,8 +267,22 @@ struct SeeView {
         }
       }
     } else if (lane < play::kTeam) {
-      sight.finish_view(s.board.state, 0, lane, seen.row(i) + lane * (sight.features() + 1));
+      sight.finish_view(s.board.state, 0, seen.row(i) + lane * (sight.features() + 1));
     }
+  }
+};
+
+/// The six snakes' graphs as one snake of team A sees them; three indices for each board.
+struct WriteGraphs {
+  int view_radius;
+  const game::State* boards;
+  float* out;  // [count, encode::kGraphsFloats]
+
+  SD_HD void operator()(std::int64_t i) const {
+    const game::State& board = boards[i / play::kTeam];
+    float hidden[game::kSnakes];  // known from the graphs
+    encode::write_graphs(board, 0, {board.head(static_cast<int>(i % play::kTeam)), view_radius},
+                         out + i * encode::kGraphsFloats, hidden);
   }
 };
 
@@ -301,6 +316,7 @@ int launch(const SettleBoard<true>& work, std::int64_t count, void* stream);
 int launch(const CountStep& work, std::int64_t count, void* stream);
 int launch(const SeePlain& work, std::int64_t count, void* stream);
 int launch(const SeeView& work, std::int64_t count, void* stream);
+int launch(const WriteGraphs& work, std::int64_t count, void* stream);
 int launch(const WanderBoard& work, std::int64_t count, void* stream);
 #endif
 

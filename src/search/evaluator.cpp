@@ -20,7 +20,7 @@ float team_value(const Leaf& leaf, int team) {
 // computed once for both teams.
 // Shapes  out [6, row].
 void write_both(const play::Sight& sight, const game::State& state, float* out, std::size_t row) {
-  if (encode::is_view(sight.kind) && sight.view_radius == 0 && !sight.graphs) {
+  if (encode::is_view(sight.kind) && sight.view_radius == 0 && !sight.tokens) {
     encode::view::write_snakes(sight.kind, state, 0, game::kSnakes, out, static_cast<int>(row));
     return;
   }

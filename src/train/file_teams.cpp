@@ -26,7 +26,7 @@ ActorRecord record_of(const files::SavedWeights& file, const std::string& path, 
   ActorRecord record{{}, {}, {}, o.sight, nets::Head::kIdentity};
   const auto kind = encode::try_obs_kind(nets::features_of(file.weights, path));
   if (kind) record.sight.kind = *kind;
-  record.sight.graphs = !kind;
+  record.sight.tokens = !kind;
   return record;
 }
 
@@ -38,7 +38,7 @@ void check_fits(const files::SavedWeights& file, const ActorRecord& record, cons
     std::string message;
   };
   const Rule rules[] = {
-      {record.sight.graphs || o.sight.graphs, "neither it nor the run may have --tokens"},
+      {record.sight.tokens || o.sight.tokens, "neither it nor the run may have --tokens"},
       {o.scale_features, "it reads raw features: leave --scale_features out"},
       {record.sight.kind != o.sight.kind || record.sight.view_radius != o.sight.view_radius,
        fmt::format(

@@ -276,12 +276,12 @@ void check_together(const TrainOptions& options) {
        fmt::format(
            "--view_radius {} needs --obs window, and a value of at least {}, the radius of the window itself",
            o.view_radius, encode::kLeastRadius)},
-      {o.sight.graphs && o.view_radius == 0,
+      {o.sight.tokens && o.view_radius == 0,
        "--tokens is for a limited view: set --view_radius and --obs window"},
-      {o.mirror_symmetric && (!encode::is_view(o.sight.kind) || o.sight.graphs || o.hidden_size % 2 != 0),
+      {o.mirror_symmetric && (!encode::is_view(o.sight.kind) || o.sight.tokens || o.hidden_size % 2 != 0),
        "--mirror_symmetric is for --obs window, view or ahead without --tokens, and an even --hidden_size"},
-      {o.sight.graphs && o.league, "--tokens has no league: its frozen copies would need the tokens, too"},
-      {o.sight.graphs && o.records_updates, "--cuda_graph on is for updates without --tokens"},
+      {o.sight.tokens && o.league, "--tokens has no league: its frozen copies would need the tokens, too"},
+      {o.sight.tokens && o.records_updates, "--cuda_graph on is for updates without --tokens"},
       {o.on_device && o.record_interval > 0,
        "--record_interval is for --boards host: games on a device are not recorded"},
       {o.on_device && o.buffer_size < o.num_envs * o.n_step,
@@ -326,7 +326,7 @@ void check_together(const TrainOptions& options) {
                               const std::optional<search::Spec>& how) {
     rules.insert(
         rules.end(),
-        {{how && o.sight.graphs,
+        {{how && o.sight.tokens,
           fmt::format("--{} is for networks that see features only: leave --tokens out", flag)},
          {how && o.reward_rule != encode::RewardRule::kScore,
           fmt::format("--{} adds points to the network's values: it needs --reward score, not {}", flag,

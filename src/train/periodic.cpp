@@ -70,7 +70,7 @@ void evaluate(Session& s, Scheduled& j) {
   s.watchdog.tick("evaluating");
   const auto alive = [&](std::chrono::milliseconds longer) { s.watchdog.tick("evaluating", longer); };
   const rollout::Player self =
-      rollout::with_search({std::nullopt, &s.learner->policy(), s.o.sight, false, s.o.mask_fatal},
+      rollout::with_search({std::nullopt, &s.learner->judged_policy(), s.o.sight, false, s.o.mask_fatal},
                            s.o.eval_how, s.o.training, s.learner->exported_actor());
   const rollout::Player rival{s.o.eval_rival, nullptr, {}, false};
   play::MatchOptions match{s.o.eval_games, static_cast<std::uint64_t>(s.o.seed), true, 0, 1, {}};

@@ -31,7 +31,7 @@ play::Sight sight_from(const TrainOptions& o) {
           .scaling = o.scale_features && !encode::is_view(kind) ? encode::feature_scaling(kind)
                                                                 : encode::no_scaling(),
           .view_radius = static_cast<int>(o.view_radius),
-          .graphs = !o.tokens.empty()};
+          .tokens = !o.tokens.empty()};
 }
 
 std::optional<search::Spec> search_from(const char* flag, const std::string& text) {
@@ -120,7 +120,7 @@ void check_start(const Plan& o, const dist::World& world, int gpus) {
     throw base::UsageError(
         "--cuda_graph on: gradients averaged through Gloo cannot be recorded; use --dist_backend nccl, "
         "with a GPU for each rank, or --cuda_graph off");
-  if (!o.tokens.empty()) token_reader(o.tokens, at::kCPU);
+  if (!o.tokens.empty()) token_source(o.tokens, o.sight.view_radius, at::kCPU);
   FileTeams{o};  // reads and checks them
   const bool may_go_on = o.resume != "never" && (!o.resume.empty() || world.torchrun);
   if (o.load_model && !may_go_on)

@@ -39,7 +39,10 @@ std::unique_ptr<learners::Learner> new_learner(const Plan& o, const dist::DistCo
   nets::set_product_precision(o.precision);
   const learners::LearnerOptions options = learner_options(o, context.size(), context.device());
   if (o.tokens.empty()) return learners::make_learner(options);
-  return learners::make_learner_with_tokens(options, token_reader(o.tokens, context.device()));
+  // Each transition of replay has a board of its own, and its next board is another one's own unless the game ended there.
+  const std::int64_t boards = replay_capacity(o) / 8 * 9 + 2 * o.num_envs * (o.n_step + 1);
+  return learners::make_learner_with_tokens(
+      options, token_source(o.tokens, o.sight.view_radius, context.device()), boards);
 }
 
 rollout::CollectorOptions watched(rollout::CollectorOptions options, std::optional<Recorder>& recorder) {

@@ -5,10 +5,12 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
 #include "snake_ddp/files/state_dict.hpp"
+#include "snake_ddp/play/sight.hpp"
+#include "snake_ddp/rollout/board_graphs.hpp"
 
 namespace snake_ddp::train {
 
-nets::TokenReader token_reader(const std::string& folder, at::Device device) {
+learners::TokenSource token_source(const std::string& folder, int view_radius, at::Device device) {
   const std::string tokenizer = folder + "/tokenizer_best.pth",
                     predictor = folder + "/mask_predictor_best.pth";
   nets::FrozenTokenizer first = nets::frozen_tokenizer(files::load_state_dict(tokenizer), device, tokenizer);
@@ -17,7 +19,8 @@ nets::TokenReader token_reader(const std::string& folder, at::Device device) {
                            folder);
   if (reader.graph_floats() != encode::kGraphsFloats)
     throw base::FileError(folder + ": made for graphs of another version: run pretrain again");
-  return reader;
+  return {std::move(reader), play::kBoardFloats,
+          [view_radius](const at::Tensor& boards) { return rollout::board_graphs(view_radius, boards); }};
 }
 
 }  // namespace snake_ddp::train

@@ -13,8 +13,8 @@ import time
 import pytest
 import torch
 
-from processes import (BINARY, BUILD, DATA, PATIENCE_S, SOURCE, STARTER, TINY, call, clean_environment, descendants, flags, only_json, run_folder,
-                       starter)
+from processes import (BINARY, BUILD, DATA, PATIENCE_S, SOURCE, STARTER, TINY, call, clean_environment, descendants, fingerprint, flags, only_json,
+                       run_folder, starter)
 
 SMALL = {"graph_dim": 8, "codebook_size": 16, "tokens_per_snake": 2, "code_dim": 4, "hidden_dim": 16, "num_encoder_layers": 1,
          "num_decoder_layers": 1, "num_heads": 2, "batch_size": 64, "epochs": 2, "threads": 1, "num_workers": 1, "bucket_mb": 0.002}
@@ -293,17 +293,23 @@ def test_traces_are_cached_once_and_a_damaged_cache_is_rebuilt(tmp_path):
     assert "Rebuilt the cache" in again.stdout and again.returncode == 0
 
 
-def test_qmix_plays_with_predicted_tokens_of_what_it_does_not_see(tokenizer, games, tmp_path):
-    folder, _ = tokenizer
-    shutil.copy(folder / "tokenizer_best.pth", tmp_path)
-    learned("mask_predictor", games, tmp_path, epochs=1)
-    run = TINY | {"algo": "qmix", "obs": "window", "view_radius": 4, "tokens": tmp_path, "max_episodes": 3, "eval_interval": 2,
+@pytest.fixture(scope="module")
+def tokens(tokenizer, games, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokens") / "both"
+    folder.mkdir()
+    shutil.copy(tokenizer[0] / "tokenizer_best.pth", folder)
+    learned("mask_predictor", games, folder, epochs=1)
+    return folder
+
+
+def test_qmix_plays_with_predicted_tokens_of_what_it_does_not_see(tokens, tmp_path):
+    run = TINY | {"algo": "qmix", "obs": "window", "view_radius": 4, "tokens": tokens, "max_episodes": 3, "eval_interval": 2,
                   "eval_games": 4, "runs_dir": tmp_path / "runs", "num_envs": 2, "updates_per_step": 0.1}
     done = call("train", "--ddp", "--world_size", 2, *flags(run))
     assert done.returncode == 0, done.stdout + done.stderr
     shared = torch.load(next(run_folder(done.stdout).glob("checkpoints/step_*/shared.pth")), weights_only=True)
     for stage in ("tokenizer", "mask_predictor"):
-        kept = {name.removeprefix("model."): tensor for name, tensor in weights(tmp_path, stage, "best").items()}
+        kept = {name.removeprefix("model."): tensor for name, tensor in weights(tokens, stage, "best").items()}
         del kept["shape"]
         for name, tensor in kept.items():
             assert torch.equal(shared[f"learner.tokens.{stage}.{name}"], tensor), name
@@ -323,6 +329,22 @@ def test_qmix_plays_with_predicted_tokens_of_what_it_does_not_see(tokenizer, gam
         assert refused.returncode == 2 and words in refused.stderr, refused.stderr
     nowhere = call("train", *flags(run | {"tokens": tmp_path / "nowhere"}))
     assert nowhere.returncode == 4 and "nowhere/tokenizer_best.pth" in nowhere.stderr
+
+
+# A resumed run has kept no tokens: what it reads anew, in other batches, must be the same.
+@pytest.mark.parametrize("algo, more", [("qmix", {"n_step": 3}), ("rqmix", {"sequence_length": 6, "burn_in": 2})])
+def test_a_resumed_run_with_tokens_equals_one_that_was_never_stopped(tokens, tmp_path, algo, more):
+    settings = TINY | more | {"algo": algo, "obs": "window", "view_radius": 4, "tokens": tokens, "max_episodes": 10**9,
+                              "buffer_size": 600, "opponent_mix": "level2:0.5,self:0.5", "updates_per_step": 0.25}
+    with starter(tmp_path) as start:
+        stopped = start([BINARY, *flags(settings | {"runs_dir": tmp_path / "parts"})])
+        episode = int(stopped.wait_for(r"\[Episode (\d+)\]")[1])
+        stopped.popen.send_signal(signal.SIGTERM)
+        assert stopped.wait() == 75, stopped.text()
+    again = call("--resume", run_folder(stopped.text()), "--max_episodes", episode + 20)
+    assert again.returncode == 0 and "Resumed from checkpoint" in again.stdout, again.stdout + again.stderr
+    whole = call(*flags(settings | {"runs_dir": tmp_path / "whole", "max_episodes": episode + 20}))
+    assert fingerprint(again.stdout)["line"] == fingerprint(whole.stdout)["line"], whole.stderr
 
 
 def test_buckets_average_to_the_same_bits_also_where_a_parameter_gets_no_gradient():

@@ -19,6 +19,7 @@
 
 namespace sd = snake_ddp;
 using namespace snake_ddp::nets;
+using sd::learners::TokenSource;
 
 namespace {
 
@@ -201,7 +202,7 @@ TEST_CASE("a gradient that is known already reaches the leaves, times that of th
 
 TEST_CASE("masked places do not affect the prediction, visible ones do", "[property]") {
   const Net net(mask_predictor_blocks(kPredictor), 6);
-  const Weights weights = net.weights();
+  const Weights& weights = net.weights();
   const at::Tensor tokens = at::randint(5, {4, 3, 2}, at::kLong);
   at::Tensor unseen = at::zeros({4, 3});
   unseen.select(1, 1).fill_(1);
@@ -297,34 +298,77 @@ TEST_CASE("a token reader returns the codes of visible snakes, and expected code
     CHECK(output[0].narrow(0, 6 + 3 * t, 3).allclose((odds[t].unsqueeze(1) * books[t]).sum(0), 1e-5, 1e-6));
 }
 
+TEST_CASE("what a token reader returns of a row depends neither on the other rows nor on threads",
+          "[property]") {
+  for (const auto& [tokenizer_shape, predictor_shape] :
+       {std::pair(kTokenizer, kPredictor),
+        std::pair(TokenizerShape{6, 4, 16, 4, 32, 8}, MaskPredictorShape{3, 4, 32, 20, 4, 2, 2})}) {
+    const Net tokenizer(tokenizer_blocks(tokenizer_shape), 8),
+        predictor(mask_predictor_blocks(predictor_shape), 9);
+    const TokenReader reader(
+        frozen_tokenizer(file_of(tokenizer, shape_tensor(tokenizer_shape)), at::kCPU, "a"),
+        frozen_mask_predictor(file_of(predictor, shape_tensor(predictor_shape)), at::kCPU, "b"), "here");
+    constexpr std::int64_t kRows = 300;  // several blocks
+    at::Tensor graphs = scattered_graphs(3 * kRows, 5).view({kRows, 3, -1});
+    graphs.narrow(0, 0, kRows / 2).select(1, 1).zero_();  // half of the rows have an unseen snake
+    graphs = graphs.view({kRows, -1});
+    const at::Tensor all = reader.read(graphs);
+    for (const auto& [first, count] :
+         {std::pair<std::int64_t, std::int64_t>(0, 1), {3, 2}, {149, 5}, {17, 64}, {40, 131}, {299, 1}})
+      CHECK(reader.read(graphs.narrow(0, first, count)).equal(all.narrow(0, first, count)));
+    const int threads = at::get_num_threads();
+    at::set_num_threads(3);
+    CHECK(reader.read(graphs).equal(all));
+    at::set_num_threads(threads);
+  }
+}
+
+namespace {
+
+// A board is a number here. A snake sees the graphs of all three snakes, or of some.
+constexpr std::int64_t kBoard = 1;
+
+TokenSource source_of(const Net& tokenizer, const Net& predictor, std::int64_t* read = nullptr) {
+  return {
+      TokenReader(frozen_tokenizer(file_of(tokenizer, shape_tensor(kTokenizer)), at::kCPU, "a"),
+                  frozen_mask_predictor(file_of(predictor, shape_tensor(kPredictor)), at::kCPU, "b"), "here"),
+      kBoard, [read](const at::Tensor& boards) {
+        if (read != nullptr) *read += boards.size(0);
+        const at::Tensor seen =
+            boards.remainder(8).view({-1, 1, 1}).ge(at::arange(1, 4).view({1, 3, 1}));  // the viewers differ
+        return graphs_in_a_row(9).view({1, 3, -1}) * seen;
+      }};
+}
+
+sd::learners::LearnerOptions qmix_options(std::int64_t features) {
+  sd::learners::LearnerOptions options;
+  options.algo = "qmix";
+  options.hidden_size = 16;
+  options.features = features;
+  return options;
+}
+
+}  // namespace
+
 TEST_CASE(
     "a learner with tokens learns like one that gets the tokens directly, and does not change the reader",
     "[unit]") {
   const Net tokenizer(tokenizer_blocks(kTokenizer), 8), predictor(mask_predictor_blocks(kPredictor), 9);
-  const auto reader = [&] {
-    return TokenReader(frozen_tokenizer(file_of(tokenizer, shape_tensor(kTokenizer)), at::kCPU, "a"),
-                       frozen_mask_predictor(file_of(predictor, shape_tensor(kPredictor)), at::kCPU, "b"),
-                       "here");
-  };
-  const TokenReader eyes = reader();
+  const TokenSource eyes = source_of(tokenizer, predictor);
   constexpr std::int64_t kPlain = 7, kBatch = 5;
-  sd::learners::LearnerOptions options;
-  options.algo = "qmix";
-  options.hidden_size = 16;
-  options.features = kPlain;
-  const auto learner = sd::learners::make_learner_with_tokens(options, reader());
-  options.features = kPlain + eyes.features();
-  const auto direct = sd::learners::make_learner(options);
+  const auto learner =
+      make_learner_with_tokens(qmix_options(kPlain), source_of(tokenizer, predictor), /*boards=*/4);
+  const auto direct = sd::learners::make_learner(qmix_options(kPlain + eyes.reader.features()));
   auto generator = at::make_generator<at::CPUGeneratorImpl>(2);
   const auto observation = [&] {
     const at::Tensor plain = at::rand({kBatch, 3, kPlain}, generator, at::kFloat),
-                     one = at::ones({kBatch, 3, 1});
-    const at::Tensor graphs = graphs_in_a_row(9).view({1, 3, -1}).expand({kBatch, 3, -1}) *
-                              at::rand({kBatch, 1, 1}, generator, at::kFloat).gt(0.3);
-    const at::Tensor tokens = eyes.read(graphs.flatten(0, 1)).view({kBatch, 3, -1});
-    return std::pair(at::cat({plain, graphs, one}, 2), at::cat({plain, tokens, one}, 2));
+                     one = at::ones({kBatch, 3, 1}),
+                     boards = at::randint(8, {kBatch, kBoard}, generator, at::kFloat),
+                     tokens = eyes.reader.read(eyes.graphs(boards).flatten(0, 1)).view({kBatch, 3, -1});
+    return std::pair(at::cat({plain, boards.view({kBatch, 1, kBoard}).expand({kBatch, 3, kBoard}), one}, 2),
+                     at::cat({plain, tokens, one}, 2));
   };
-  REQUIRE(learner->columns()[0].shape == std::vector<std::int64_t>{3, kPlain + eyes.graph_floats() + 1});
+  REQUIRE(learner->columns()[0].shape == std::vector<std::int64_t>{3, kPlain + kBoard + 1});
   for (int k = 0; k < 5; ++k) {
     // Other calls of the loop are forwarded to the inner learner.
     if (k == 2) learner->scale_rates(0.25), direct->scale_rates(0.25);
@@ -336,9 +380,11 @@ TEST_CASE(
              for_direct.columns[sd::learners::kNextObservation]) = next;
     learner->update(seen, {});
     direct->update(for_direct, {});
-    CHECK(learner->policy().action_values(now.first).equal(direct->policy().action_values(now.second)));
+    const at::Tensor expected = direct->policy().action_values(now.second);
+    CHECK(learner->policy().action_values(now.first).equal(expected));
+    CHECK(learner->judged_policy().action_values(now.first).equal(expected));
   }
-  const NamedTensors state = learner->state(), direct_state = direct->state(), frozen = eyes.named();
+  const NamedTensors state = learner->state(), direct_state = direct->state(), frozen = eyes.reader.named();
   REQUIRE(state.size() == direct_state.size() + frozen.size());
   for (std::size_t i = 0; i < direct_state.size(); ++i) CHECK(state[i].second.equal(direct_state[i].second));
   for (std::size_t i = 0; i < frozen.size(); ++i)
@@ -348,6 +394,38 @@ TEST_CASE(
   CHECK_THROWS_AS(learner->state(), sd::base::Bug);
   learner->state_changed();
   CHECK_NOTHROW(learner->state());
+}
+
+TEST_CASE("a learner reads a board once while it is among the last ones, and anew for a changed reader",
+          "[unit]") {
+  const Net tokenizer(tokenizer_blocks(kTokenizer), 8), predictor(mask_predictor_blocks(kPredictor), 9);
+  std::int64_t read = 0;
+  const auto learner = make_learner_with_tokens(qmix_options(2), source_of(tokenizer, predictor, &read), 6);
+  const auto rows = [](const std::vector<float>& boards) {
+    return at::cat(
+        {at::ones({std::ssize(boards), 3, 2}), at::tensor(boards).view({-1, 1, 1}).expand({-1, 3, kBoard}),
+         at::ones({std::ssize(boards), 3, 1})},
+        2);
+  };
+  const auto newly_read = [&](const std::vector<float>& boards, Policy& policy) {
+    const std::int64_t before = read;
+    (void)policy.action_values(rows(boards));
+    return read - before;
+  };
+  CHECK(newly_read({0, 1, 2}, learner->policy()) == 3);
+  CHECK(newly_read({0, 2, 3}, learner->policy()) == 1);
+  sd::replay::Batch batch = sd::replay::random_batch(learner->columns(), 4);
+  batch.columns[sd::learners::kObservation] = rows({0, 1, 3, 3});
+  batch.columns[sd::learners::kNextObservation] = rows({1, 2, 4, 0});
+  const std::int64_t before = read;
+  learner->update(batch, {});
+  CHECK(read - before == 1);  // 4
+  CHECK(newly_read({5, 6, 7}, learner->judged_policy()) == 3);
+  CHECK(newly_read({5, 6}, learner->policy()) == 2);  // not kept for a judgement
+  CHECK(newly_read({1, 2, 3, 4, 5, 6}, learner->policy()) == 0);
+  CHECK(newly_read({0}, learner->policy()) == 1);  // the oldest had left
+  learner->state_changed();
+  CHECK(newly_read({3, 4}, learner->policy()) == 2);
 }
 
 TEST_CASE("files that are not a stage's are rejected with the reason", "[unit]") {

@@ -170,6 +170,7 @@ void compare_games(const char* what, const play::Sight& sight) {
   see(both, [](const Games& g) { return g.seen; });
   both.run(boards, [](const Games& g) { return g.draw; });
   if (f.best) see(both, [](const Games& g) { return g.drawn; });
+  if (sight.tokens) both.run(boards * play::kTeam, [](const Games& g) { return g.graphs; });
   both.compare(fmt::format("{}: {} boards, {} steps", what, boards, options.steps));
 }
 
@@ -300,7 +301,7 @@ int main(int argc, char** argv) {
     using encode::ObsKind;
     compare_games("26 features", {ObsKind::k26, encode::feature_scaling(ObsKind::k26)});
     compare_games("30 features", {ObsKind::k30, encode::feature_scaling(ObsKind::k30)});
-    compare_games("a window with graphs", {ObsKind::kWindow, encode::no_scaling(), 3, true});
+    compare_games("a window with the board", {ObsKind::kWindow, encode::no_scaling(), 3, true});
     compare_games("the view", {ObsKind::kView});
     compare_games("the view with the heading up", {ObsKind::kAhead});
     compare_adam();

@@ -3,15 +3,18 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstring>
 #include <map>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/encode/snake_graph.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/sides.hpp"
 #include "snake_ddp/learners/columns.hpp"
+#include "snake_ddp/rollout/board_graphs.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 
 namespace {
@@ -584,6 +587,43 @@ TEST_CASE("observations are scaled by the sight, with the constant 1 last", "[un
       CHECK(a[static_cast<std::size_t>(snake * (n + 1) + n)] == 1.0F);
       CHECK(b[static_cast<std::size_t>(snake * (n + 1) + n)] == 1.0F);
     }
+  }
+}
+
+TEST_CASE("with tokens, a row has the board as team A's, and graphs of it are what the snake sees",
+          "[unit]") {
+  game::State state;
+  game::PhiloxChance chance(1, 1);
+  game::reset(state, chance);
+  for (int k = 0; k < 30; ++k) {
+    game::Actions actions{};
+    for (int team = 0; team < 2; ++team) agents::act(agents::Opponent::kLevel2, state, team, actions, 1, 1);
+    game::step(state, actions, chance);
+  }
+  const play::Sight plain{encode::ObsKind::kWindow, encode::no_scaling(), 4},
+      sight{encode::ObsKind::kWindow, encode::no_scaling(), 4, true};
+  const std::int64_t features = plain.features();
+  REQUIRE(sight.features() == features + play::kBoardFloats);
+  for (int team = 0; team < 2; ++team) {
+    const at::Tensor rows = at::empty({1, 3, sight.features() + 1}), window = at::empty({1, 3, features + 1});
+    sight.write(state, team, rows.data_ptr<float>());
+    plain.write(state, team, window.data_ptr<float>());
+    CHECK(rows.narrow(2, 0, features).equal(window.narrow(2, 0, features)));
+    CHECK(rows.select(2, sight.features()).equal(at::ones({1, 3})));
+    const at::Tensor boards = rows.select(1, 0).narrow(1, features, play::kBoardFloats).contiguous();
+    const game::State own = team == 0 ? state : game::with_sides_swapped(state);
+    CHECK(std::memcmp(boards.data_ptr<float>(), &own, sizeof own) == 0);
+    const at::Tensor graphs = rollout::board_graphs(4, boards);
+    bool hidden_from_one = false;
+    for (int snake = 0; snake < 3; ++snake) {
+      at::Tensor expected = at::empty({encode::kGraphsFloats});
+      std::array<float, game::kSnakes> hidden{};
+      encode::write_graphs(state, team, {state.head(team * game::kTeamSize + snake), 4},
+                           expected.data_ptr<float>(), hidden.data());
+      CHECK(graphs[0][snake].equal(expected));
+      hidden_from_one = hidden_from_one || std::count(hidden.begin(), hidden.end(), 1.0F) > 0;
+    }
+    CHECK(hidden_from_one);
   }
 }
 

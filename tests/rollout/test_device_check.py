@@ -28,7 +28,7 @@ def test_games_in_another_order_are_equal():
     lines = done.stdout.splitlines()
     assert done.returncode == 0 and lines[-1] == "all equal", done.stdout + done.stderr
     assert [line.split(":")[0] for line in lines if line.endswith("arrays: equal")] == \
-        ["26 features", "30 features", "a window with graphs", "the view", "the view with the heading up", "Adam"]
+        ["26 features", "30 features", "a window with the board", "the view", "the view with the heading up", "Adam"]
 
 
 def test_a_bit_of_any_array_is_noticed():

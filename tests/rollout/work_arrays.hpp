@@ -20,6 +20,7 @@ struct Games {
   rollout::FleetArrays f{};
   rollout::Seen seen{}, drawn{};  // of the boards now, and of rows of replay
   replay::DrawRows draw{};
+  rollout::WriteGraphs graphs{};  // with tokens
 };
 
 template <class Memory>
@@ -65,6 +66,9 @@ Games lay_out_games(Memory& m, const play::Sight& sight, std::int64_t boards, st
   if (f.best)
     g.drawn = {sight, reinterpret_cast<game::State*>(f.column[play::kObservation]), g.draw.index,
                m.template take<float>("rows seen", boards * row)};
+  if (sight.tokens)
+    g.graphs = {sight.view_radius, f.boards,
+                m.template take<float>("graphs", boards * play::kTeam * encode::kGraphsFloats)};
   return g;
 }
 

@@ -36,11 +36,11 @@ constexpr std::int64_t kGames[] = {1, 20000, 40000, 49999, 60000};
 // Structured bindings name every member: a new one does not compile here until it has a line. A learner's flags are listed.
 
 void put_sight(Places& out, const std::string& where, const play::Sight& s) {
-  const auto& [kind, scaling, view_radius, graphs] = s;
+  const auto& [kind, scaling, view_radius, tokens] = s;
   out[where + "kind"] = std::to_string(static_cast<int>(kind));
   out[where + "scaling"] = fmt::format("{} {}", fmt::join(scaling.shift, " "), fmt::join(scaling.scale, " "));
   out[where + "view_radius"] = fmt::format("{}", view_radius);
-  out[where + "graphs"] = fmt::format("{}", graphs);
+  out[where + "tokens"] = fmt::format("{}", tokens);
 }
 
 void put_learner(Places& out, learners::LearnerOptions options) {
@@ -248,7 +248,7 @@ const std::vector<Row>& rows() {
       {SD_SET(scale_features, true), {{"seen.scaling", "*"}}},
       {SD_SET(view_radius, 4), {{"seen.view_radius", "4"}}, [](TrainOptions& o) { o.obs = "window"; }},
       {SD_SET(tokens, "a folder"),
-       {{"seen.graphs", "true"}},
+       {{"seen.tokens", "true"}},
        [](TrainOptions& o) { o.algo = "dqn", o.obs = "window"; }},
       // Opponents. By default level 0 below a tenth of 50,000 episodes, then 1, 2 below 0.6, 3 below 0.85, and 4.
       {SD_SET(max_episodes, 25000),

@@ -32,6 +32,8 @@ class Learner {
   virtual void prepare(replay::Buffer& /*played*/, replay::Batch& /*rows*/) {}
 
   [[nodiscard]] virtual nets::Policy& policy() = 0;
+  /// The same, for games that are not learned from.
+  [[nodiscard]] virtual nets::Policy& judged_policy() { return policy(); }
 
   /// One optimizer step of each network on this rank's batch.
   /// Collective  calls `average` the same number of times on every rank.

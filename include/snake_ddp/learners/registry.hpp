@@ -1,6 +1,8 @@
 // All learners by name: what each can do, its flags, and how to make it.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -1,24 +1,29 @@
 // How a policy observes a board: which features, scaled or raw.
 #pragma once
 
+#include <cstdint>
+
 #include "snake_ddp/base/host_device.hpp"
 #include "snake_ddp/encode/hidden_view.hpp"
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/encode/scaling.hpp"
-#include "snake_ddp/encode/snake_graph.hpp"
+#include "snake_ddp/game/sides.hpp"
 #include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::play {
+
+/// A board's bytes as floats.
+inline constexpr std::int64_t kBoardFloats = sizeof(game::State) / sizeof(float);
 
 struct Sight {
   encode::ObsKind kind = encode::ObsKind::k30;
   encode::Scaling scaling = encode::no_scaling();
   int view_radius =
       0;  // above 0, with the window: cells farther than this from a snake's head are hidden from it
-  bool graphs = false;  // the features are followed by the six snakes' graphs, as far as they are visible
+  bool tokens = false;  // the features are followed by the board, for a reader of tokens
 
   [[nodiscard]] SD_HD int features() const {
-    return encode::obs_size(kind) + (graphs ? encode::kGraphsFloats : 0);
+    return encode::obs_size(kind) + (tokens ? static_cast<int>(kBoardFloats) : 0);
   }
 
   /// The direction that is up in what a snake sees, and so the first of the moves that its network values.
@@ -32,21 +37,20 @@ struct Sight {
     const int n = features();
     if (encode::is_view(kind)) {
       encode::view::write(kind, state, team, out, n + 1);
-      for (int snake = 0; snake < game::kTeamSize; ++snake)
-        finish_view(state, team, snake, out + snake * (n + 1));
+      for (int snake = 0; snake < game::kTeamSize; ++snake) finish_view(state, team, out + snake * (n + 1));
       return;
     }
     write_plain(state, team, out);
   }
 
-  /// What follows the window or the view in the row of a team's snake.
-  SD_HD void finish_view(const game::State& state, int team, int snake, float* row) const {
+  /// What follows the window or the view in the row of a snake of the team.
+  SD_HD void finish_view(const game::State& state, int team, float* row) const {
     row[features()] = 1.0F;
     if (view_radius > 0) encode::hide_far(view_radius, row);
-    if (!graphs) return;
-    const int head = state.head(team * game::kTeamSize + snake);
-    float hidden[game::kSnakes];  // taken from the graphs
-    encode::write_graphs(state, team, {head, view_radius}, row + encode::obs_size(kind), hidden);
+    if (!tokens) return;
+    // As replay has it, so that the two can be compared: with the observer's team as team A.
+    const game::State own = team == 0 ? state : game::with_sides_swapped(state);
+    memcpy(row + encode::obs_size(kind), &own, sizeof own);
   }
 
   /// The same for 26 and 30 features.

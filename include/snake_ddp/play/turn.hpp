@@ -15,7 +15,6 @@ namespace snake_ddp::play {
 
 inline constexpr std::int64_t kTeam = game::kTeamSize, kActions = game::kMoves,
                               kActionFloats = kTeam * kActions,
-                              kBoardFloats = sizeof(game::State) / sizeof(float),
                               // A transition that waits for its n-th reward: board, action, reward.
     kWindowWidth = kBoardFloats + kActionFloats + kTeam,
                               // Where its board must be at a multiple of 16 bytes.

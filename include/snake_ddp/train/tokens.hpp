@@ -3,12 +3,12 @@
 
 #include <string>
 
-#include "snake_ddp/nets/token_reader.hpp"
+#include "snake_ddp/learners/with_tokens.hpp"
 
 namespace snake_ddp::train {
 
-/// The best tokenizer and mask predictor in `folder`.
+/// The best tokenizer and mask predictor in `folder`, for observers with this view radius.
 /// Throws  FileError if the files are missing, damaged, or made for other observations.
-nets::TokenReader token_reader(const std::string& folder, at::Device device);
+learners::TokenSource token_source(const std::string& folder, int view_radius, at::Device device);
 
 }  // namespace snake_ddp::train
