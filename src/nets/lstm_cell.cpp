@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "activations.hpp"
 
@@ -22,29 +24,48 @@ struct Rows {
   std::int64_t stride;
 };
 
+// The pointers do not alias, which the compiler must know to keep several columns in flight.
+void row_forward(std::int64_t width, const float* __restrict before, float* __restrict input,
+                 float* __restrict forget, float* __restrict candidate, float* __restrict output,
+                 float* __restrict cell, float* __restrict squashed, float* __restrict h) {
+  for (std::int64_t j = 0; j < width; ++j) {
+    const float i = sigmoid_of(input[j]), f = sigmoid_of(forget[j]), g = tanh_of(candidate[j]),
+                o = sigmoid_of(output[j]), c = f * before[j] + i * g, t = tanh_of(c);
+    input[j] = i;
+    forget[j] = f;
+    candidate[j] = g;
+    output[j] = o;
+    cell[j] = c;
+    squashed[j] = t;
+    h[j] = o * t;
+  }
+}
+
+void row_backward(std::int64_t width, const float* __restrict before, const float* __restrict squashed,
+                  const float* __restrict above, float* __restrict input, float* __restrict forget,
+                  float* __restrict candidate, float* __restrict output, float* __restrict d_cell) {
+  for (std::int64_t j = 0; j < width; ++j) {
+    const float i = input[j], f = forget[j], g = candidate[j], o = output[j], t = squashed[j], dh = above[j];
+    const float d = d_cell[j] + dh * o * (1.0F - t * t);
+    input[j] = d * g * i * (1.0F - i);
+    forget[j] = d * before[j] * f * (1.0F - f);
+    candidate[j] = d * i * (1.0F - g * g);
+    output[j] = dh * t * o * (1.0F - o);
+    d_cell[j] = d * f;
+  }
+}
+
 }  // namespace
 
 void cell_forward(const CellStep& step, const at::Tensor& h) {
   const std::int64_t width = h.size(1);
   const Rows gates(step.gates), c(step.c), tanh_c(step.tanh_c), before(step.c_before), out(h);
+  const std::vector<float> nothing(static_cast<std::size_t>(width));
   at::parallel_for(0, h.size(0), kGrain, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t row = first; row < last; ++row) {
       float* gate = gates.at(row);
-      for (std::int64_t j = 0; j < 2 * width; ++j) gate[j] = sigmoid_of(gate[j]);
-      for (std::int64_t j = 2 * width; j < 3 * width; ++j) gate[j] = tanh_of(gate[j]);
-      for (std::int64_t j = 3 * width; j < 4 * width; ++j) gate[j] = sigmoid_of(gate[j]);
-      const float *i = gate, *f = i + width, *g = f + width, *o = g + width;
-      float *cell = c.at(row), *squashed = tanh_c.at(row), *to = out.at(row);
-      if (before.data != nullptr) {
-        const float* old = before.at(row);
-        for (std::int64_t j = 0; j < width; ++j) cell[j] = f[j] * old[j] + i[j] * g[j];
-      } else {
-        for (std::int64_t j = 0; j < width; ++j) cell[j] = i[j] * g[j];
-      }
-      for (std::int64_t j = 0; j < width; ++j) {
-        squashed[j] = tanh_of(cell[j]);
-        to[j] = o[j] * squashed[j];
-      }
+      row_forward(width, before.data != nullptr ? before.at(row) : nothing.data(), gate, gate + width,
+                  gate + 2 * width, gate + 3 * width, c.at(row), tanh_c.at(row), out.at(row));
     }
   });
 }
@@ -52,22 +73,13 @@ void cell_forward(const CellStep& step, const at::Tensor& h) {
 void cell_backward(const CellStep& step, const at::Tensor& d_h, const at::Tensor& d_c, bool last) {
   const std::int64_t width = d_h.size(1);
   const Rows gates(step.gates), tanh_c(step.tanh_c), before(step.c_before), above(d_h), cell(d_c);
+  const std::vector<float> nothing(static_cast<std::size_t>(width));
   at::parallel_for(0, d_h.size(0), kGrain, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
-      float *i = gates.at(row), *f = i + width, *g = f + width, *o = g + width;
-      const float *squashed = tanh_c.at(row), *from_above = above.at(row);
-      float* dc = cell.at(row);
-      for (std::int64_t j = 0; j < width; ++j) {
-        const float dh = from_above[j], old = before.data != nullptr ? before.at(row)[j] : 0.0F;
-        const float t = squashed[j];
-        const float d = (last ? 0.0F : dc[j]) + dh * o[j] * (1.0F - t * t);
-        const float in = i[j], forget = f[j], candidate = g[j];
-        i[j] = d * candidate * in * (1.0F - in);
-        f[j] = d * old * forget * (1.0F - forget);
-        g[j] = d * in * (1.0F - candidate * candidate);
-        o[j] = dh * t * o[j] * (1.0F - o[j]);
-        dc[j] = d * forget;
-      }
+      float* gate = gates.at(row);
+      if (last) std::fill_n(cell.at(row), width, 0.0F);
+      row_backward(width, before.data != nullptr ? before.at(row) : nothing.data(), tanh_c.at(row),
+                   above.at(row), gate, gate + width, gate + 2 * width, gate + 3 * width, cell.at(row));
     }
   });
 }
