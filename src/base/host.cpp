@@ -1,5 +1,6 @@
 #include "snake_ddp/base/host.hpp"
 
+#include <malloc.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -71,6 +72,12 @@ double resident_mb() {
   double all = 0, resident = 0;
   sizes >> all >> resident;
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1024.0 * 1024.0);
+}
+
+void keep_freed_memory() {
+  constexpr int kMost = 32 << 20;  // that the C library accepts: larger blocks are always the system's own
+  mallopt(M_MMAP_THRESHOLD, kMost);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }
 
 }  // namespace snake_ddp::base

@@ -11,6 +11,7 @@
 
 #include "products.hpp"
 #include "snake_ddp/agents/opponents.hpp"
+#include "snake_ddp/base/host.hpp"
 #include "snake_ddp/bench/jobs.hpp"
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/data/loader.hpp"
@@ -133,6 +134,7 @@ Row reading_row(double seconds, const at::Tensor& views, pretrain::Stage& tokeni
 std::vector<Row> measure_pretrain(double seconds) {
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
+  base::keep_freed_memory();
   const double part = seconds / 5;
   const TemporaryFolder folder;
   pretrain::PretrainOptions o;

@@ -511,6 +511,7 @@ base::ExitCode Run::learn() {
 
 base::ExitCode run_pretraining(const PretrainOptions& options, const dist::World& world) {
   check_together(options);
+  base::keep_freed_memory();
   running::watch_signals();
   Run run(options, world);
   return run.learn();

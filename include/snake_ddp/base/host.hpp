@@ -20,4 +20,8 @@ int quota_cores(std::string_view groups, const std::string& root);
 /// Main memory that this process occupies, in MiB; 0 if the system does not say.
 double resident_mb();
 
+/// From now on, main memory that is freed stays with this process. For programs that free and allocate the same megabytes again
+/// and again: they would get each page from the system anew.
+void keep_freed_memory();
+
 }  // namespace snake_ddp::base
