@@ -36,6 +36,19 @@ SD_FOR_VECTORS inline __mmask16 first_lanes(std::int64_t count) {
   return static_cast<__mmask16>(count >= kVector ? 0xFFFF : count <= 0 ? 0 : (1 << count) - 1);
 }
 
+// Floats from[0] to from[31] in bfloat16, of which the first `count` are read; zeros for the others.
+SD_FOR_VECTORS inline __m512i narrow_floats(const float* from, std::int64_t count) {
+  return narrow(_mm512_maskz_loadu_ps(first_lanes(count), from),
+                _mm512_maskz_loadu_ps(first_lanes(count - kVector), from + kVector));
+}
+
+// Pairs of a matrix' rows 0 and 1, of which only the first `rows` are read, in the columns of `there`; zeros for the others.
+SD_FOR_VECTORS inline __m512i pairs_of_rows(const float* from, std::int64_t row, std::int64_t rows,
+                                            __mmask16 there) {
+  return pairs(rows > 0 ? _mm512_maskz_loadu_ps(there, from) : _mm512_setzero_ps(),
+               rows > 1 ? _mm512_maskz_loadu_ps(there, from + row) : _mm512_setzero_ps());
+}
+
 SD_FOR_VECTORS inline __m512bh as_bf16(__m512i bits) {
   __m512bh same;
   std::memcpy(&same, &bits, sizeof same);

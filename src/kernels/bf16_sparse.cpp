@@ -17,13 +17,13 @@ constexpr int kVectors = 2, kTogether = 3;
 constexpr std::int64_t kColumns = kVectors * kWords;
 
 // The elements of a row that are not 0: rounded to bfloat16, in pairs.
-struct Pairs {
+struct PairedElements {
   std::uint16_t* words;
   std::int32_t* places;
 };
 
 // From `count` values, which have room for two vectors more. The last one's partner may be a 0. Returns the number with that.
-SD_FOR_VECTORS std::int64_t round_pairs(std::int64_t count, float* values, const Pairs& pairs) {
+SD_FOR_VECTORS std::int64_t round_pairs(std::int64_t count, float* values, const PairedElements& pairs) {
   if (count % 2 != 0) {
     values[count] = 0;
     pairs.places[count] = pairs.places[count - 1];
@@ -37,7 +37,7 @@ SD_FOR_VECTORS std::int64_t round_pairs(std::int64_t count, float* values, const
 
 // Adds one pair of elements times the rows of b at their places. Vectors 2 v and 2 v + 1 of the sums have the columns of b's vector v,
 // as the interleaved halves of its 128-bit lanes.
-[[gnu::always_inline]] SD_FOR_VECTORS inline void add_pair(const Pairs& pairs, std::int64_t at,
+[[gnu::always_inline]] SD_FOR_VECTORS inline void add_pair(const PairedElements& pairs, std::int64_t at,
                                                            const float* b, __m512* sum) {
   std::int32_t pair = 0;
   std::memcpy(&pair, pairs.words + at, sizeof pair);
@@ -54,7 +54,7 @@ SD_FOR_VECTORS std::int64_t round_pairs(std::int64_t count, float* values, const
 
 // For each of up to kTogether rows of a, the sum of its elements times b's rows at their places.
 // Shapes  row i has the elements from first[i] up to first[i + 1]; b's rows have kColumns columns, of which `columns` are written.
-SD_FOR_VECTORS void block_of_pairs(const Pairs& pairs, const std::int64_t* first, std::int64_t rows,
+SD_FOR_VECTORS void block_of_pairs(const PairedElements& pairs, const std::int64_t* first, std::int64_t rows,
                                    const float* b, std::int64_t columns, bool add, float* out,
                                    std::int64_t out_row) {
   __m512 sum[kTogether][2 * kVectors];
@@ -87,11 +87,8 @@ SD_FOR_VECTORS void block_of_pairs(const Pairs& pairs, const std::int64_t* first
 SD_FOR_VECTORS void narrow_rows(std::int64_t rows, std::int64_t columns, const float* from,
                                 std::int64_t from_row, float* to) {
   for (std::int64_t i = 0; i < rows; ++i, from += from_row) {
-    for (std::int64_t at = 0; at < kColumns; at += kWords, to += kVector) {
-      const __mmask16 low = first_lanes(columns - at), high = first_lanes(columns - at - kVector);
-      _mm512_storeu_si512(to, narrow(_mm512_maskz_loadu_ps(low, from + at),
-                                     _mm512_maskz_loadu_ps(high, from + at + kVector)));
-    }
+    for (std::int64_t at = 0; at < kColumns; at += kWords, to += kVector)
+      _mm512_storeu_si512(to, narrow_floats(from + at, columns - at));
   }
 }
 
@@ -112,7 +109,7 @@ void multiply_pairs(std::int64_t m, std::int64_t n, std::int64_t most, const Fin
     std::int64_t rows = 0;
     first[0] = 0;
     for (; rows < kRows && top + rows < m && first[rows] + most + 2 * kWords <= kRoom; ++rows) {
-      const Pairs pairs{words + first[rows], places + first[rows]};
+      const PairedElements pairs{words + first[rows], places + first[rows]};
       const std::int64_t count = find(top + rows, Elements{values, pairs.places});
       first[rows + 1] = first[rows] + round_pairs(count, values, pairs);
     }

@@ -43,21 +43,17 @@ SD_FOR_TILES inline void transpose_tile(__m512i* rows) {
 SD_FOR_TILES inline void pack_left(std::int64_t m, std::int64_t p, const MatrixView& a, std::int64_t top,
                                    std::int64_t first, float* tile) {
   if (a.column == 1) {
-    const __mmask16 low = first_lanes(p - first), high = first_lanes(p - first - kSide);
-    for (std::int64_t i = 0; i < kSide; ++i) {
-      const float* from = a.data + std::min(top + i, m - 1) * a.row + first;
-      const __m512i row = narrow(_mm512_maskz_loadu_ps(low, from), _mm512_maskz_loadu_ps(high, from + kSide));
-      _mm512_store_si512(tile + i * kSide, top + i < m ? row : _mm512_setzero_si512());
-    }
+    for (std::int64_t i = 0; i < kSide; ++i)
+      _mm512_store_si512(tile + i * kSide, top + i < m
+                                               ? narrow_floats(a.data + (top + i) * a.row + first, p - first)
+                                               : _mm512_setzero_si512());
     return;
   }
   const __mmask16 there = first_lanes(m - top);
   __m512i columns[kSide];
   for (std::int64_t k = 0; k < kSide; ++k) {
     const std::int64_t at = first + 2 * k;
-    const float* from = a.data + top + at * a.column;
-    columns[k] = pairs(at < p ? _mm512_maskz_loadu_ps(there, from) : _mm512_setzero_ps(),
-                       at + 1 < p ? _mm512_maskz_loadu_ps(there, from + a.column) : _mm512_setzero_ps());
+    columns[k] = pairs_of_rows(a.data + top + at * a.column, a.column, p - at, there);
   }
   transpose_tile(columns);
   std::memcpy(tile, columns, sizeof columns);
@@ -69,10 +65,7 @@ SD_FOR_TILES inline void pack_right(std::int64_t n, std::int64_t p, const Matrix
   const __mmask16 there = first_lanes(n - left);
   for (std::int64_t k = 0; k < kSide; ++k) {
     const std::int64_t at = first + 2 * k;
-    const float* from = b.data + at * b.row + left;
-    const __m512 even = at < p ? _mm512_maskz_loadu_ps(there, from) : _mm512_setzero_ps();
-    const __m512 odd = at + 1 < p ? _mm512_maskz_loadu_ps(there, from + b.row) : _mm512_setzero_ps();
-    _mm512_store_si512(tile + k * kSide, pairs(even, odd));
+    _mm512_store_si512(tile + k * kSide, pairs_of_rows(b.data + at * b.row + left, b.row, p - at, there));
   }
 }
 

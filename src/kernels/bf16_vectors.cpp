@@ -70,17 +70,10 @@ SD_FOR_VECTORS Pairs pack_left(std::int64_t m, std::int64_t p, const MatrixView&
   for (std::int64_t line = 0; line < lines; ++line) {
     for (std::int64_t at = 0; at < line_floats; at += kVector, to += kVector) {
       if (a.column == 1) {
-        const float* from = a.data + line * a.row + 2 * at;
-        const __mmask16 low = first_lanes(p - 2 * at), high = first_lanes(p - 2 * at - kVector);
-        _mm512_store_si512(
-            to, narrow(_mm512_maskz_loadu_ps(low, from), _mm512_maskz_loadu_ps(high, from + kVector)));
+        _mm512_store_si512(to, narrow_floats(a.data + line * a.row + 2 * at, p - 2 * at));
       } else {
-        const float* from = a.data + 2 * line * a.column + at;
-        const __mmask16 there = first_lanes(m - at);
-        const bool is_whole = 2 * line + 1 < p;
-        _mm512_store_si512(
-            to, pairs(_mm512_maskz_loadu_ps(there, from),
-                      is_whole ? _mm512_maskz_loadu_ps(there, from + a.column) : _mm512_setzero_ps()));
+        _mm512_store_si512(to, pairs_of_rows(a.data + 2 * line * a.column + at, a.column, p - 2 * line,
+                                             first_lanes(m - at)));
       }
     }
   }
@@ -97,12 +90,8 @@ SD_FOR_VECTORS void pack_vectors(std::int64_t n, std::int64_t p, const MatrixVie
   for (std::int64_t first = 0; first < n; first += kColumns) {
     for (std::int64_t k = 0; k < p; k += 2) {
       const float* from = b.data + k * b.row;
-      for (std::int64_t left = first; left < first + kColumns; left += kVector, to += kVector) {
-        const __mmask16 there = first_lanes(n - left);
-        _mm512_store_si512(
-            to, pairs(_mm512_maskz_loadu_ps(there, from + left),
-                      k + 1 < p ? _mm512_maskz_loadu_ps(there, from + b.row + left) : _mm512_setzero_ps()));
-      }
+      for (std::int64_t left = first; left < first + kColumns; left += kVector, to += kVector)
+        _mm512_store_si512(to, pairs_of_rows(from + left, b.row, p - k, first_lanes(n - left)));
     }
   }
 }

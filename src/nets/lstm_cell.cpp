@@ -25,9 +25,9 @@ struct Rows {
 };
 
 // The pointers do not alias, which the compiler must know to keep several columns in flight.
-void row_forward(std::int64_t width, const float* __restrict before, float* __restrict input,
-                 float* __restrict forget, float* __restrict candidate, float* __restrict output,
-                 float* __restrict cell, float* __restrict squashed, float* __restrict h) {
+void cell_row_forward(std::int64_t width, const float* __restrict before, float* __restrict input,
+                      float* __restrict forget, float* __restrict candidate, float* __restrict output,
+                      float* __restrict cell, float* __restrict squashed, float* __restrict h) {
   for (std::int64_t j = 0; j < width; ++j) {
     const float i = sigmoid_of(input[j]), f = sigmoid_of(forget[j]), g = tanh_of(candidate[j]),
                 o = sigmoid_of(output[j]), c = f * before[j] + i * g, t = tanh_of(c);
@@ -41,9 +41,9 @@ void row_forward(std::int64_t width, const float* __restrict before, float* __re
   }
 }
 
-void row_backward(std::int64_t width, const float* __restrict before, const float* __restrict squashed,
-                  const float* __restrict above, float* __restrict input, float* __restrict forget,
-                  float* __restrict candidate, float* __restrict output, float* __restrict d_cell) {
+void cell_row_backward(std::int64_t width, const float* __restrict before, const float* __restrict squashed,
+                       const float* __restrict above, float* __restrict input, float* __restrict forget,
+                       float* __restrict candidate, float* __restrict output, float* __restrict d_cell) {
   for (std::int64_t j = 0; j < width; ++j) {
     const float i = input[j], f = forget[j], g = candidate[j], o = output[j], t = squashed[j], dh = above[j];
     const float d = d_cell[j] + dh * o * (1.0F - t * t);
@@ -64,8 +64,8 @@ void cell_forward(const CellStep& step, const at::Tensor& h) {
   at::parallel_for(0, h.size(0), kGrain, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t row = first; row < last; ++row) {
       float* gate = gates.at(row);
-      row_forward(width, before.data != nullptr ? before.at(row) : nothing.data(), gate, gate + width,
-                  gate + 2 * width, gate + 3 * width, c.at(row), tanh_c.at(row), out.at(row));
+      cell_row_forward(width, before.data != nullptr ? before.at(row) : nothing.data(), gate, gate + width,
+                       gate + 2 * width, gate + 3 * width, c.at(row), tanh_c.at(row), out.at(row));
     }
   });
 }
@@ -78,8 +78,8 @@ void cell_backward(const CellStep& step, const at::Tensor& d_h, const at::Tensor
     for (std::int64_t row = first; row < end; ++row) {
       float* gate = gates.at(row);
       if (last) std::fill_n(cell.at(row), width, 0.0F);
-      row_backward(width, before.data != nullptr ? before.at(row) : nothing.data(), tanh_c.at(row),
-                   above.at(row), gate, gate + width, gate + 2 * width, gate + 3 * width, cell.at(row));
+      cell_row_backward(width, before.data != nullptr ? before.at(row) : nothing.data(), tanh_c.at(row),
+                        above.at(row), gate, gate + width, gate + 2 * width, gate + 3 * width, cell.at(row));
     }
   });
 }

@@ -137,7 +137,7 @@ TESTS = [
 
     catch("test_nets", "BiCNet's passes equal automatic differentiation through ATen's LSTM",
           ("both directions run the same way", "snake_at", "direction == 0", "direction < 2"),
-          ("a cell's gradient stops at its state", "cell_backward", "= d * forget", "= 0 * d * forget")),
+          ("a cell's gradient stops at its state", "cell_row_backward", "= d * f;", "= 0 * d * f;")),
 
     catch("test_replay", "windows are consecutive rows of one game, and mark the rows that count",
           ("windows run into the game before", "sample_windows", "&& before != row", "")),
