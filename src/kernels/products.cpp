@@ -226,12 +226,12 @@ bool has_many_zeros(std::int64_t rows, std::int64_t columns, const float* a, std
 
 void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
                      const float* b, float* out, std::int64_t out_row) {
-  if (n % kLanes != 0 || !has_many_zeros(m, p, a, a_row)) {
-    multiply(m, n, p, {a, a_row, 1}, {b, n, 1}, out, out_row);
-    return;
-  }
   for (std::int64_t first = 0; first < p; first += kDepth) {
     const std::int64_t depth = std::min(kDepth, p - first);
+    if (n % kLanes != 0 || !has_many_zeros(m, depth, a + first, a_row)) {
+      multiply(m, n, depth, {a + first, a_row, 1}, {b + first * n, n, 1}, out, out_row, first > 0);
+      continue;
+    }
     multiply_elements(
         m, n, depth,
         [&](std::int64_t i, const Elements& list) { return list.find(a + i * a_row + first, depth); },
@@ -271,6 +271,11 @@ void multiply_sparse_placed(std::int64_t m, std::int64_t n, std::int64_t p, cons
 
 void multiply_sparse_transposed(std::int64_t m, std::int64_t n, std::int64_t p, const float* a,
                                 std::int64_t a_row, const float* b, float* out, bool add) {
+  if (m > kDepth) {  // what multiply_sparse takes together
+    for (std::int64_t left = 0; left < m; left += kDepth)
+      multiply_sparse_transposed(std::min(kDepth, m - left), n, p, a + left, a_row, b, out + left * n, add);
+    return;
+  }
   if (n % kLanes != 0 || !has_many_zeros(p, m, a, a_row)) {
     multiply(m, n, p, {a, 1, a_row}, {b, n, 1}, out, n, add);
     return;

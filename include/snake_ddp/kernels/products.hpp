@@ -22,13 +22,13 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, Matr
 
 /// The same, and the same bits, where many elements of a are 0 and b is finite: out = a * b.
 /// Shapes  a [m, p] with rows `a_row` apart, b [p, n] contiguous.
-/// Cost    2 n operations for each element of a that is not 0, at about half the speed of `multiply`, which it calls if the
-///         first rows have few zeros; scratch on the stack, also for the next one: 240 KiB with AVX-512,
-///         384 KiB with AVX2, 576 KiB otherwise.
+/// Cost    2 n operations for each element of a that is not 0, at about half the speed of `multiply`, which it calls for
+///         columns of a, some hundreds together, that have few zeros in the first rows; scratch on the stack, also for the
+///         next one: 240 KiB with AVX-512, 384 KiB with AVX2, 576 KiB otherwise.
 void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
                      const float* b, float* out, std::int64_t out_row);
 
-/// Whether multiply_sparse skips the zeros of this matrix; its first rows decide.
+/// Whether it pays off to skip the zeros of this matrix; its first rows decide.
 bool has_many_zeros(std::int64_t rows, std::int64_t columns, const float* a, std::int64_t a_row);
 
 /// Which row of b an element of a is multiplied by, and with which sign; below 0: none.
