@@ -89,7 +89,10 @@ class Tokens {
   // [B, 3, plain + board + 1] to [B, 3, plain + tokens + 1], on the same device.
   [[nodiscard]] at::Tensor behind(const at::Tensor& observations, bool keeps) {
     const c10::NoGradGuard no_grad;
-    const at::Tensor boards = observations.select(1, 0).narrow(1, plain_, source_.board_floats).contiguous(),
+    // A copy, also of a single row, which is contiguous: a board in a row is not aligned.
+    const at::Tensor boards = observations.select(1, 0)
+                                  .narrow(1, plain_, source_.board_floats)
+                                  .clone(at::MemoryFormat::Contiguous),
                      tokens = keeps && kept_ ? kept(boards) : read(boards);
     return at::cat({observations.narrow(2, 0, plain_), tokens.to(observations.device()),
                     observations.narrow(2, observations.size(2) - 1, 1)},

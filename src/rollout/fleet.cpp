@@ -42,6 +42,10 @@ void show_boards(const play::Sight& sight, const at::Tensor& storage, const at::
 }
 
 at::Tensor board_graphs(int view_radius, const at::Tensor& boards) {
+  if (!boards.is_cpu() && !cuda::kHaveKernels)
+    return board_graphs(view_radius, boards.cpu()).to(boards.device());
+  SD_CHECK(reinterpret_cast<std::uintptr_t>(boards.const_data_ptr()) % alignof(game::State) == 0,
+           "boards inside of other rows");
   at::Tensor out = at::empty({boards.size(0), play::kTeam, encode::kGraphsFloats}, boards.options());
   cuda::run_work(boards.device(), boards.size(0) * play::kTeam,
                  WriteGraphs{view_radius, boards_in(boards), out.data_ptr<float>()});

@@ -332,7 +332,7 @@ def test_qmix_plays_with_predicted_tokens_of_what_it_does_not_see(tokens, tmp_pa
 
 
 # A resumed run has kept no tokens: what it reads anew, in other batches, must be the same.
-@pytest.mark.parametrize("algo, more", [("qmix", {"n_step": 3}), ("rqmix", {"sequence_length": 6, "burn_in": 2})])
+@pytest.mark.parametrize("algo, more", [("qmix", {"n_step": 3}), ("rqmix", {"sequence_length": 6, "burn_in": 2, "num_envs": 1})])
 def test_a_resumed_run_with_tokens_equals_one_that_was_never_stopped(tokens, tmp_path, algo, more):
     settings = TINY | more | {"algo": algo, "obs": "window", "view_radius": 4, "tokens": tokens, "max_episodes": 10**9,
                               "buffer_size": 600, "opponent_mix": "level2:0.5,self:0.5", "updates_per_step": 0.25}

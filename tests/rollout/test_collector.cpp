@@ -610,7 +610,8 @@ TEST_CASE("with tokens, a row has the board as team A's, and graphs of it are wh
     plain.write(state, team, window.data_ptr<float>());
     CHECK(rows.narrow(2, 0, features).equal(window.narrow(2, 0, features)));
     CHECK(rows.select(2, sight.features()).equal(at::ones({1, 3})));
-    const at::Tensor boards = rows.select(1, 0).narrow(1, features, play::kBoardFloats).contiguous();
+    const at::Tensor boards =
+        rows.select(1, 0).narrow(1, features, play::kBoardFloats).clone(at::MemoryFormat::Contiguous);
     const game::State own = team == 0 ? state : game::with_sides_swapped(state);
     CHECK(std::memcmp(boards.data_ptr<float>(), &own, sizeof own) == 0);
     const at::Tensor graphs = rollout::board_graphs(4, boards);

@@ -16,7 +16,7 @@ namespace snake_ddp::learners {
 struct TokenSource {
   nets::TokenReader reader;
   std::int64_t board_floats;  // of a board behind the features
-  /// What the reader reads. Shapes  boards [N, board_floats], in whole rows, on the reader's device; returns [N, 3,
+  /// What the reader reads. Shapes  boards [N, board_floats], a tensor of their own, on the reader's device; returns [N, 3,
   /// reader.graph_floats()].
   std::function<at::Tensor(const at::Tensor& boards)> graphs;
 };
