@@ -37,8 +37,8 @@ for preset in "${presets[@]}"; do
   fi
   rm -rf "build/$preset/junit" && mkdir -p "build/$preset/junit"
   say "testing the $preset build"
-  # Two more than cores: many tests mostly wait for other processes.
-  ctest --test-dir "build/$preset" -j "$(($(sd_cores) + 2))" --output-on-failure --no-tests=error \
+  # One more than cores: many tests mostly wait for other processes.
+  ctest --test-dir "build/$preset" -j "$(($(sd_cores) + 1))" --output-on-failure --no-tests=error \
     --output-junit "$PWD/build/$preset/ctest.xml" "${select[@]}" "$@" >&2 9>&- || true  # the report below decides
   reports+=("build/$preset")
 done

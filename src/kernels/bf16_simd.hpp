@@ -42,7 +42,7 @@ SD_FOR_VECTORS inline __m512i narrow_floats(const float* from, std::int64_t coun
                 _mm512_maskz_loadu_ps(first_lanes(count - kVector), from + kVector));
 }
 
-// Pairs of a matrix' rows 0 and 1, of which only the first `rows` are read, in the columns of `there`; zeros for the others.
+// Pairs of rows 0 and 1 of a matrix, of which only the first `rows` are read, in the columns of `there`; zeros for the others.
 SD_FOR_VECTORS inline __m512i pairs_of_rows(const float* from, std::int64_t row, std::int64_t rows,
                                             __mmask16 there) {
   return pairs(rows > 0 ? _mm512_maskz_loadu_ps(there, from) : _mm512_setzero_ps(),

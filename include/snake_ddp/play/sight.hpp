@@ -50,7 +50,13 @@ struct Sight {
     if (!tokens) return;
     // As replay has it, so that the two can be compared: with the observer's team as team A.
     const game::State own = team == 0 ? state : game::with_sides_swapped(state);
-    memcpy(row + encode::obs_size(kind), &own, sizeof own);
+    // By floats, which is how a row is aligned: a device would copy it byte by byte.
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(&own);
+    SD_ROLLED for (std::int64_t k = 0; k < kBoardFloats; ++k) {
+      float word = 0.0F;
+      memcpy(&word, bytes + k * sizeof word, sizeof word);
+      row[encode::obs_size(kind) + k] = word;
+    }
   }
 
   /// The same for 26 and 30 features.
