@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -76,12 +77,13 @@ class ReadBoards {
 // Puts tokens in the place of boards.
 class Tokens {
  public:
-  Tokens(TokenSource source, std::int64_t plain) : source_(std::move(source)), plain_(plain) {}
-
-  void keep(std::int64_t boards) {
-    if (source_.reader.device().is_cpu())
+  // `boards`: how many of them are kept, on the CPU.
+  Tokens(TokenSource source, std::int64_t plain, std::int64_t boards)
+      : source_(std::move(source)), plain_(plain) {
+    if (boards > 0 && source_.reader.device().is_cpu())
       kept_.emplace(boards, source_.board_floats, kTeam * source_.reader.features());
   }
+
   void reader_changed() {
     if (kept_) kept_->clear();
   }
@@ -158,10 +160,9 @@ class PolicyWithTokens final : public nets::Policy {
 class WithTokens final : public Learner {
  public:
   WithTokens(LearnerOptions options, TokenSource source, std::int64_t boards)
-      : tokens_(std::make_shared<Tokens>(std::move(source), options.features)) {
+      : tokens_(std::make_shared<Tokens>(std::move(source), options.features, boards)) {
     options.features += tokens_->reader().features();
     inner_ = make_learner(options);
-    tokens_->keep(boards);
     const std::shared_ptr<nets::Policy> policy(inner_, &inner_->policy());
     policy_ = std::make_unique<PolicyWithTokens>(policy, tokens_, true);
     judged_ = std::make_unique<PolicyWithTokens>(policy, tokens_, false);
@@ -191,15 +192,16 @@ class WithTokens final : public Learner {
 
   // The reader's weights are part of it: checkpoints store them, and ranks compare them.
   nets::NamedTensors state() override {
+    const std::string changed = changed_in_reader();
+    SD_CHECK(changed.empty(), "the frozen " + changed + " changed");
     const nets::NamedTensors frozen = tokens_->reader().named();
-    for (std::size_t i = 0; i < frozen.size(); ++i)
-      SD_CHECK(frozen[i].second.equal(remembered_[i]), "the frozen " + frozen[i].first + " changed");
     nets::NamedTensors all = inner_->state();
     all.insert(all.end(), frozen.begin(), frozen.end());
     return all;
   }
   void state_changed() override {
     inner_->state_changed();
+    if (changed_in_reader().empty()) return;  // as after each average of weights
     tokens_->reader_changed();
     remember_reader();
   }
@@ -210,6 +212,14 @@ class WithTokens final : public Learner {
   void start_from_exported() override { inner_->start_from_exported(); }
 
  private:
+  // The name of a frozen tensor that is not as remembered; empty if there is none.
+  [[nodiscard]] std::string changed_in_reader() const {
+    const nets::NamedTensors frozen = tokens_->reader().named();
+    for (std::size_t i = 0; i < frozen.size(); ++i)
+      if (!frozen[i].second.equal(remembered_[i])) return frozen[i].first;
+    return "";
+  }
+
   void remember_reader() {
     remembered_.clear();
     for (const auto& [name, tensor] : tokens_->reader().named()) remembered_.push_back(tensor.clone());
@@ -229,7 +239,7 @@ class WithTokens final : public Learner {
 std::unique_ptr<nets::Policy> make_policy_with_tokens(std::unique_ptr<nets::Policy> inner, TokenSource source,
                                                       std::int64_t plain) {
   return std::make_unique<PolicyWithTokens>(std::move(inner),
-                                            std::make_shared<Tokens>(std::move(source), plain), false);
+                                            std::make_shared<Tokens>(std::move(source), plain, 0), false);
 }
 
 std::unique_ptr<Learner> make_learner_with_tokens(LearnerOptions options, TokenSource source,

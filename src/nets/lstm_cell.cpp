@@ -60,7 +60,7 @@ void cell_row_backward(std::int64_t width, const float* __restrict before, const
 void cell_forward(const CellStep& step, const at::Tensor& h) {
   const std::int64_t width = h.size(1);
   const Rows gates(step.gates), c(step.c), tanh_c(step.tanh_c), before(step.c_before), out(h);
-  const std::vector<float> nothing(static_cast<std::size_t>(width));
+  const std::vector<float> nothing(before.data == nullptr ? static_cast<std::size_t>(width) : 0);
   at::parallel_for(0, h.size(0), kGrain, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t row = first; row < last; ++row) {
       float* gate = gates.at(row);
@@ -73,7 +73,7 @@ void cell_forward(const CellStep& step, const at::Tensor& h) {
 void cell_backward(const CellStep& step, const at::Tensor& d_h, const at::Tensor& d_c, bool last) {
   const std::int64_t width = d_h.size(1);
   const Rows gates(step.gates), tanh_c(step.tanh_c), before(step.c_before), above(d_h), cell(d_c);
-  const std::vector<float> nothing(static_cast<std::size_t>(width));
+  const std::vector<float> nothing(before.data == nullptr ? static_cast<std::size_t>(width) : 0);
   at::parallel_for(0, d_h.size(0), kGrain, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
       float* gate = gates.at(row);

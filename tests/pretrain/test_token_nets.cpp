@@ -80,6 +80,12 @@ NamedTensors file_of(const Net& net, const at::Tensor& shape) {
   return file;
 }
 
+TokenReader reader_of(const Net& tokenizer, const Net& predictor, const TokenizerShape& shape = kTokenizer,
+                      const MaskPredictorShape& predictor_shape = kPredictor) {
+  return {frozen_tokenizer(file_of(tokenizer, shape_tensor(shape)), at::kCPU, "a"),
+          frozen_mask_predictor(file_of(predictor, shape_tensor(predictor_shape)), at::kCPU, "b"), "here"};
+}
+
 }  // namespace
 
 TEST_CASE("a backward pass through leaves fills the flat gradient", "[unit]") {
@@ -276,9 +282,7 @@ TEST_CASE("a mask predictor fits one batch, and each of its blocks gets a gradie
 
 TEST_CASE("a token reader returns the codes of visible snakes, and expected codes for the others", "[unit]") {
   const Net tokenizer(tokenizer_blocks(kTokenizer), 8), predictor(mask_predictor_blocks(kPredictor), 9);
-  const TokenReader reader(frozen_tokenizer(file_of(tokenizer, shape_tensor(kTokenizer)), at::kCPU, "a"),
-                           frozen_mask_predictor(file_of(predictor, shape_tensor(kPredictor)), at::kCPU, "b"),
-                           "here");
+  const TokenReader reader = reader_of(tokenizer, predictor);
   REQUIRE(reader.graph_floats() == 3 * 6 * 4);
   REQUIRE(reader.features() == 3 * (2 * 3 + 1));
   at::Tensor graphs = graphs_in_a_row(3);
@@ -305,9 +309,7 @@ TEST_CASE("what a token reader returns of a row depends neither on the other row
         std::pair(TokenizerShape{6, 4, 16, 4, 32, 8}, MaskPredictorShape{3, 4, 32, 20, 4, 2, 2})}) {
     const Net tokenizer(tokenizer_blocks(tokenizer_shape), 8),
         predictor(mask_predictor_blocks(predictor_shape), 9);
-    const TokenReader reader(
-        frozen_tokenizer(file_of(tokenizer, shape_tensor(tokenizer_shape)), at::kCPU, "a"),
-        frozen_mask_predictor(file_of(predictor, shape_tensor(predictor_shape)), at::kCPU, "b"), "here");
+    const TokenReader reader = reader_of(tokenizer, predictor, tokenizer_shape, predictor_shape);
     constexpr std::int64_t kRows = 300;  // several blocks
     at::Tensor graphs = scattered_graphs(3 * kRows, 5).view({kRows, 3, -1});
     graphs.narrow(0, 0, kRows / 2).select(1, 1).zero_();  // half of the rows have an unseen snake
@@ -330,9 +332,7 @@ constexpr std::int64_t kBoard = 1;
 
 TokenSource source_of(const Net& tokenizer, const Net& predictor, std::int64_t* read = nullptr) {
   return {
-      TokenReader(frozen_tokenizer(file_of(tokenizer, shape_tensor(kTokenizer)), at::kCPU, "a"),
-                  frozen_mask_predictor(file_of(predictor, shape_tensor(kPredictor)), at::kCPU, "b"), "here"),
-      kBoard, [read](const at::Tensor& boards) {
+      reader_of(tokenizer, predictor), kBoard, [read](const at::Tensor& boards) {
         if (read != nullptr) *read += boards.size(0);
         const at::Tensor seen =
             boards.remainder(8).view({-1, 1, 1}).ge(at::arange(1, 4).view({1, 3, 1}));  // the viewers differ
@@ -424,6 +424,9 @@ TEST_CASE("a learner reads a board once while it is among the last ones, and ane
   CHECK(newly_read({5, 6}, learner->policy()) == 2);  // not kept for a judgement
   CHECK(newly_read({1, 2, 3, 4, 5, 6}, learner->policy()) == 0);
   CHECK(newly_read({0}, learner->policy()) == 1);  // the oldest had left
+  learner->state_changed();                        // of the inner learner, as when weights are averaged
+  CHECK(newly_read({3, 4}, learner->policy()) == 0);
+  at::Tensor(learner->state().back().second).add_(1);
   learner->state_changed();
   CHECK(newly_read({3, 4}, learner->policy()) == 2);
 }

@@ -22,7 +22,7 @@ struct TokenSource {
 };
 
 /// `options.features`: those before the board and without tokens. On the CPU the learner keeps the tokens of the last
-/// `boards` boards that its policy or its updates read, and does not read these again.
+/// `boards` boards that its policy or its updates read, and does not read these again until the reader changes.
 /// Units   a kept board takes 4 (board_floats + 3 reader.features()) bytes.
 /// Throws  UsageError as make_learner, or if there is not enough memory. Bug, from the result's `state`, if the reader's
 ///         weights changed after `state_changed`.
