@@ -138,28 +138,49 @@ float norm_relu_usual_row(const float* __restrict bias, const float* __restrict 
   return inverse;
 }
 
-void norm_relu_row_backward(std::int64_t width, const float* __restrict gain, const float* __restrict normal,
-                            const float* __restrict out, float inverse, float* __restrict d,
-                            float* __restrict d_bias, float* __restrict d_gain, float* __restrict d_shift) {
-  Sum sum, along;
+// kRows rows together, so that the sums over rows are read and written once for all of them; the bits do not depend on kRows.
+template <int kRows>
+void norm_relu_rows_backward(std::int64_t width, const float* __restrict gain, const float* __restrict normal,
+                             const float* __restrict out, const float* __restrict inverse,
+                             float* __restrict d, float* __restrict d_bias, float* __restrict d_gain,
+                             float* __restrict d_shift) {
+  Sum sum[kRows], along[kRows];
   columns(width, [&](auto kind, std::int64_t j, int s) {
     using T = decltype(kind);
-    const T x = get<T>(normal + j);
-    const T open = get<T>(out + j) > T{} ? get<T>(d + j) : T{};
-    put(d_shift + j, get<T>(d_shift + j) + open);
-    put(d_gain + j, get<T>(d_gain + j) + open * x);
-    const T scaled = open * get<T>(gain + j);
-    put(d + j, scaled);
-    sum.add(s, scaled);
-    along.add(s, scaled * x);
+    T of_shift = get<T>(d_shift + j), of_gain = get<T>(d_gain + j);
+    const T factor = get<T>(gain + j);
+#pragma GCC unroll 2
+    for (int r = 0; r < kRows; ++r) {
+      const std::int64_t at = r * width + j;
+      const T x = get<T>(normal + at);
+      const T open = get<T>(out + at) > T{} ? get<T>(d + at) : T{};
+      of_shift += open;
+      of_gain += open * x;
+      const T scaled = open * factor;
+      put(d + at, scaled);
+      sum[r].add(s, scaled);
+      along[r].add(s, scaled * x);
+    }
+    put(d_shift + j, of_shift);
+    put(d_gain + j, of_gain);
   });
   const float share = 1.0F / static_cast<float>(width);
-  const float mean = sum.total() * share, slope = along.total() * share;
+  float mean[kRows], slope[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    mean[r] = sum[r].total() * share;
+    slope[r] = along[r].total() * share;
+  }
   columns(width, [&](auto kind, std::int64_t j, int /*s*/) {
     using T = decltype(kind);
-    const T value = (get<T>(d + j) - mean - get<T>(normal + j) * slope) * inverse;
-    put(d + j, value);
-    put(d_bias + j, get<T>(d_bias + j) + value);
+    T of_bias = get<T>(d_bias + j);
+#pragma GCC unroll 2
+    for (int r = 0; r < kRows; ++r) {
+      const std::int64_t at = r * width + j;
+      const T value = (get<T>(d + at) - mean[r] - get<T>(normal + at) * slope[r]) * inverse[r];
+      put(d + at, value);
+      of_bias += value;
+    }
+    put(d_bias + j, of_bias);
   });
 }
 
@@ -208,12 +229,13 @@ void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const f
 void norm_relu_backward(std::int64_t rows, std::int64_t width, const float* gain, const float* normal,
                         const float* inverse_deviation, const float* out, float* d, float* d_bias,
                         float* d_gain, float* d_shift, Exchange exchange) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t at = r * width;
-    if (exchange.before) exchange_halves(1, width / 2, d + at, d + at);
-    norm_relu_row_backward(width, gain, normal + at, out + at, inverse_deviation[r], d + at, d_bias, d_gain,
-                           d_shift);
-    if (exchange.after) exchange_halves(1, width / 2, d + at, d + at);
+  constexpr std::int64_t kTogether = 2;
+  for (std::int64_t r = 0; r < rows; r += kTogether) {
+    const std::int64_t at = r * width, count = std::min(kTogether, rows - r);
+    if (exchange.before) exchange_halves(count, width / 2, d + at, d + at);
+    const auto back = count == kTogether ? norm_relu_rows_backward<kTogether> : norm_relu_rows_backward<1>;
+    back(width, gain, normal + at, out + at, inverse_deviation + r, d + at, d_bias, d_gain, d_shift);
+    if (exchange.after) exchange_halves(count, width / 2, d + at, d + at);
   }
 }
 
@@ -268,21 +290,22 @@ void few_outputs(std::int64_t rows, std::int64_t width, std::int64_t outputs, co
 void few_outputs_backward(std::int64_t rows, std::int64_t width, std::int64_t outputs, const float* hidden,
                           const float* weight, const float* d_out, float* d_hidden, float* d_weight,
                           float* d_bias) {
-  const auto add_scaled = [&](float factor, const float* from, float* to) {
-    columns(width, [&](auto kind, std::int64_t j, int /*s*/) {
-      using T = decltype(kind);
-      put(to + j, get<T>(to + j) + factor * get<T>(from + j));
-    });
-  };
-  std::fill(d_hidden, d_hidden + rows * width, 0.0F);
-  for (std::int64_t r = 0; r < rows; ++r) {
+  for (std::int64_t r = 0; r < rows; ++r, hidden += width, d_hidden += width) {
+    bool begun = false;
     for (std::int64_t o = 0; o < outputs; ++o) {
       const float slope = d_out[r * outputs + o];
       if (slope == 0.0F) continue;  // in Q-learning one output per row has a gradient
-      add_scaled(slope, weight + o * width, d_hidden + r * width);
-      add_scaled(slope, hidden + r * width, d_weight + o * width);
+      const float* w = weight + o * width;
+      float* d_w = d_weight + o * width;
+      columns(width, [&](auto kind, std::int64_t j, int /*s*/) {
+        using T = decltype(kind);
+        put(d_hidden + j, (begun ? get<T>(d_hidden + j) : T{}) + slope * get<T>(w + j));
+        put(d_w + j, get<T>(d_w + j) + slope * get<T>(hidden + j));
+      });
       d_bias[o] += slope;
+      begun = true;
     }
+    if (!begun) std::fill_n(d_hidden, width, 0.0F);
   }
 }
 

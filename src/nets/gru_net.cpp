@@ -181,19 +181,22 @@ void forward(const GruNet& net, const at::Tensor& input, const at::Tensor& state
   fit(pass.recurrent, {places, rows, h}, input);
   fit(pass.states, {steps + 1, rows, h}, input);
   fit(pass.output, {steps - from, rows, s.out}, input);
-  const at::Tensor to_gates = gate_part(p.block(kState)), to_candidate = candidate_part(p.block(kState));
+  set(library, pass.first_weight, p.block(kFirst));
+  set(library, pass.input_weight, p.block(kInput));
+  set(library, pass.to_gates, gate_part(p.block(kState)));
+  set(library, pass.to_candidate, candidate_part(p.block(kState)));
   const auto unit = library ? plain_unit_forward : unit_forward;
   for (std::int64_t t = 0; t < steps; ++t) {
     const std::int64_t place = keep && t > from ? t - from : 0;
     const Step now = step_of(pass, there, t, place);
     const at::Tensor first = pass.first[place];
-    sparse_product(library, first, input[t].narrow(1, 0, s.in), p.block(kFirst));
+    sparse_product(library, first, input[t].narrow(1, 0, s.in), pass.first_weight);
     bias_relu(library, first, p.block(kFirstBias));
-    product(library, now.gates, first, p.block(kInput));
+    product(library, now.gates, first, pass.input_weight);
     if (t == 0) state.defined() ? now.before.copy_(state) : now.before.zero_();
     if (t > 0 || state.defined()) {
-      product(library, gate_part(now.gates), now.before, to_gates, /*add=*/true);
-      product(library, now.recurrent, now.before, to_candidate);
+      product(library, gate_part(now.gates), now.before, pass.to_gates, /*add=*/true);
+      product(library, now.recurrent, now.before, pass.to_candidate);
     } else {
       now.recurrent.zero_();
     }
@@ -228,15 +231,16 @@ void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& ther
   pass.d_states[0].zero_();
   few_outputs_back(library, learned(pass.states, first + 1), p.block(kLast), rows_of(d_output), d_after,
                    gradients.block(kLast), gradients.block(kLastBias));
-  const at::Tensor to_state = transposed(library, p.block(kState), pass.transposed);
+  set(library, pass.to_gates, gate_part(p.block(kState)).t());
+  set(library, pass.to_candidate, candidate_part(p.block(kState)).t());
   const auto unit = library ? plain_unit_backward : unit_backward;
   for (std::int64_t t = last; t >= first; --t) {
     const Step now = step_of(pass, there, t, t - first);
     const at::Tensor d_before = pass.d_states[t - first];
     unit(now, pass.d_states[t - first + 1], d_before);
     if (t == first) break;
-    product(library, d_before, gate_part(now.gates), to_state.narrow(0, 0, 2 * h), /*add=*/true);
-    product(library, d_before, now.recurrent, to_state.narrow(0, 2 * h, h), /*add=*/true);
+    product(library, d_before, gate_part(now.gates), pass.to_gates, /*add=*/true);
+    product(library, d_before, now.recurrent, pass.to_candidate, /*add=*/true);
   }
   const at::Tensor d_input = learned(pass.gates, 0), d_recurrent = learned(pass.recurrent, 0);
   const at::Tensor before = learned(pass.states, first).t(), of_state = gradients.block(kState);
@@ -250,7 +254,8 @@ void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& ther
   const at::Tensor first_layer = learned(pass.first, 0);
   product(library, gradients.block(kInput), first_layer.t(), d_input);
   // The states' gradients are done with.
-  product(library, d_after, d_input, transposed(library, p.block(kInput), pass.transposed));
+  set(library, pass.input_weight, p.block(kInput).t());
+  product(library, d_after, d_input, pass.input_weight);
   bias_relu_back(library, first_layer, d_after, gradients.block(kFirstBias));
   sparse_product(library, gradients.block(kFirst), learned(input, first).narrow(1, 0, s.in).t(), d_after);
 }

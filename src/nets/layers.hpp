@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "snake_ddp/nets/right_factor.hpp"
+
 namespace snake_ddp::nets {
 
 /// out = left * right, or out += left * right.
@@ -16,8 +18,13 @@ void product(bool by_library, at::Tensor out, const at::Tensor& left, const at::
 /// Threads the calling one.
 void sparse_product(bool by_library, at::Tensor out, const at::Tensor& left, const at::Tensor& right);
 
-/// `weight` transposed, as the right factor of a product: a view for the library, a copy in `scratch` for ours.
-at::Tensor transposed(bool by_library, const at::Tensor& weight, at::Tensor& scratch);
+/// Makes `matrix` [p, n], or a view of some of its rows or columns, or its transpose, a right factor.
+void set(bool by_library, RightFactor& factor, const at::Tensor& matrix);
+
+/// The same products, and the same bits, with it.
+void product(bool by_library, at::Tensor out, const at::Tensor& left, const RightFactor& right,
+             bool add = false);
+void sparse_product(bool by_library, at::Tensor out, const at::Tensor& left, const RightFactor& right);
 
 /// z = max(z + bias, 0) in place.
 /// Shapes  z [R, width], contiguous; bias [width].
