@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tests/chaos.sh [--runs N] [--seed S]: short runs on three ranks, each with one fault at a random moment, started again
+# tests/chaos.sh [--runs N] [--seed S] [--at_once N]: short runs on three ranks, each with one fault at a random moment, started again
 # until they are done. Prints a table of faults; fails on a hang, a lost checkpoint, or a result with other bits.
 set -euo pipefail
 cd "$(dirname "$0")/.."

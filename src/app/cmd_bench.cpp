@@ -56,6 +56,11 @@ Rows update_rows(const BenchLine& l) {
                                       l.products);
 }
 
+Rows pretrain_rows(const BenchLine& l) {
+  return bench::measure_pretrain(
+      l.seconds, l.batch_sizes.empty() ? pretrain::PretrainOptions{}.batch_size : l.batch_sizes.front());
+}
+
 // Benches that start processes come first: the others leave LibTorch's threads running.
 constexpr Bench kBenches[] = {
     {"allreduce",
@@ -71,7 +76,7 @@ constexpr Bench kBenches[] = {
     {"act", [](const BenchLine& l) { return bench::measure_opponents(l.seconds); }},
     {"search", [](const BenchLine& l) { return bench::measure_search(l.seconds, l.products); }},
     {"update", update_rows},
-    {"pretrain", [](const BenchLine& l) { return bench::measure_pretrain(l.seconds); }},
+    {"pretrain", pretrain_rows},
     {"checkpoint", [](const BenchLine& l) { return bench::measure_checkpoint(l.seconds); }},
 };
 
@@ -124,8 +129,10 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
       ->check(CLI::IsMember(bench_names()));
   add_number(command, "seconds", line->seconds, "seconds per measurement", 0.01, 3600.0);
   command
-      .add_option("--batch_size,--batch-size", line->batch_sizes,
-                  "batch sizes of the update bench [128 1024 4096, or that of --config]")
+      .add_option(
+          "--batch_size,--batch-size", line->batch_sizes,
+          "batch sizes of the update bench [128 1024 4096, or that of --config]; the pretrain bench takes "
+          "the first one [128]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   add_number(command, "ranks", line->ranks,
              "ranks in the benches allreduce, train, memory, start and reducer", 1, 256);

@@ -131,13 +131,14 @@ Row reading_row(double seconds, const at::Tensor& views, pretrain::Stage& tokeni
 
 }  // namespace
 
-std::vector<Row> measure_pretrain(double seconds) {
+std::vector<Row> measure_pretrain(double seconds, std::int64_t batch_size) {
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
   base::keep_freed_memory();
   const double part = seconds / 5;
   const TemporaryFolder folder;
   pretrain::PretrainOptions o;
+  o.batch_size = batch_size;
   record_games(folder.path() + "/games.boards", o.board_interval);
   const data::BoardSet set(folder.path() + "/games.boards");
   const std::vector<std::int64_t> rows = rows_of_batch(set, o.batch_size, 0);

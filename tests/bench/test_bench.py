@@ -93,7 +93,7 @@ def test_the_scaling_model_finds_the_line_that_it_was_given():
                     reason="needs root, /dev/net/tun and iproute2")
 def test_two_machines_on_a_slow_network_can_be_measured(tmp_path):
     little = flags({name: value for name, value in TINY.items() if name not in ("max_episodes", "threads")})
-    done = script(sys.executable, BENCH / "nodes.py", "--delay_ms", 1, "--gbit", 1, "--seconds", 2, "--rounds", 1, "--out",
+    done = script(sys.executable, BENCH / "nodes.py", "--delay_ms", 1, "--gbit", 1, "--seconds", 1, "--rounds", 1, "--out",
                   tmp_path / "nodes", "--binary", BINARY, "--", *little)
     assert done.returncode == 0, done.stderr
     row, = json.loads((tmp_path / "nodes.json").read_text())
@@ -281,7 +281,7 @@ def rows_of(*line):
 
 
 def test_the_pretrain_bench_has_both_stages_the_loader_and_the_reading_of_tokens():
-    rows = well_formed("pretrain")
+    rows = well_formed("pretrain", "--batch_size", 8)
     assert [row["name"] for row in rows] == ["pretrain_tokenizer", "pretrain_mask_predictor", "pretrain_loader_1_worker",
                                              "pretrain_loader_2_workers", "read_tokens"]
     assert all(row["ratio"] == pytest.approx(row["value"] / row["limit"]) and row["unit"] == "samples/s" for row in rows)

@@ -1,6 +1,7 @@
 """Runs with a fault at a random moment, and their results. Started by tests/chaos.sh; ten of them are in the suite."""
 
 import argparse
+import concurrent.futures
 import contextlib
 import dataclasses
 import os
@@ -245,22 +246,25 @@ def spread(times):
     return f"{statistics.median(known):.1f} s, {max(known):.1f} s" if known else "–"
 
 
-def many_runs(count, seed, scratch, say=print):
+def many_runs(count, seed, scratch, say=print, at_once=1):
     say(f"seed {seed}")
     for number in range(2):  # the first one also reads the program from disk
         usual = begin(scratch, scratch / f"usual{number}", number)
         assert usual.wait() == 0, usual.text()
     usual_s, expected = usual.took_s, bits(usual)
-    dice = random.Random(seed)
     names = list(FAULTS)
-    dice.shuffle(names)
-    verdicts = []
-    for number in range(count):
+    random.Random(seed).shuffle(names)
+
+    def run(number):
         folder = scratch / f"run{number}"
         folder.mkdir()
-        verdicts.append(one_run(names[number % len(names)], dice, usual_s, expected, folder))
-        if verdicts[-1].trouble:
-            say(f"run {number}: {verdicts[-1].fault}: {verdicts[-1].trouble}")
+        verdict = one_run(names[number % len(names)], random.Random(f"{seed} {number}"), usual_s, expected, folder)
+        if verdict.trouble:
+            say(f"run {number}: {verdict.fault}: {verdict.trouble}")
+        return verdict
+
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        verdicts = list(pool.map(run, range(count)))
     say(f"{'fault':<36} {'tried':>5} {'survived':>8} {'noticed after':>18} {'ended after':>18}   (median, worst)")
     for name in FAULTS:
         mine = [v for v in verdicts if v.fault == name]
@@ -274,9 +278,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--at_once", type=int, default=1, help="runs at the same time; more than 1 delays what is measured")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="snake_ddp_chaos.") as scratch:
-        verdicts = many_runs(arguments.runs, arguments.seed, pathlib.Path(scratch))
+        verdicts = many_runs(arguments.runs, arguments.seed, pathlib.Path(scratch), at_once=arguments.at_once)
     troubles = sum(bool(v.trouble) for v in verdicts)
     print(f"{len(verdicts) - troubles} survived, {troubles} did not")
     sys.exit(troubles > 0)

@@ -52,13 +52,13 @@ std::vector<Row> measure_device_update(double seconds, std::vector<std::int64_t>
                                        at::Device device, const std::string& config_file,
                                        const std::string& algo, const std::string& products);
 
-/// How fast pretraining is on this machine: its stages, its loader, and the reading of tokens. All at the default sizes,
-/// from games that the bench plays itself, in a folder that is removed afterwards.
+/// How fast pretraining is on this machine: its stages, its loader, and the reading of tokens. All at the default sizes but
+/// for the boards in a batch, from games that the bench plays itself, in a folder that is removed afterwards.
 /// pretrain_STAGE: a training step (forward, backward, Adam) on one thread; `limit` is its matrix products alone.
 /// pretrain_loader_N_workers: boards that the loader delivers; `limit` is what the faster stage takes.
 /// read_tokens: an agent's view, of radius 4, through the frozen networks, on one thread; `limit` as for the stages.
 /// Throws   FileError.
-std::vector<Row> measure_pretrain(double seconds);
+std::vector<Row> measure_pretrain(double seconds, std::int64_t batch_size);
 
 /// What a checkpoint costs the training that continues meanwhile: for one rank with 100,000 transitions and 256 boards, in the
 /// system's folder for temporary files, which it leaves as it was. The limit for the pause is 50 ms.
