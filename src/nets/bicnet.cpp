@@ -115,22 +115,22 @@ void back_to_gates(const BicnetNet& net, const BicnetMaps& maps, const at::Tenso
 }  // namespace
 
 BicnetNet::BicnetNet(BicnetShape shape, at::Device device, bool by_library)
-    : shape_(shape), by_library_(by_library), parameters_(blocks_of(shape), device) {}
+    : Net(shape, blocks_of(shape), device, by_library) {}
 
 void BicnetNet::init(std::uint64_t seed) {
-  std::vector<std::pair<at::Tensor, std::int64_t>> parts = {{parameters_.block(kPrev), shape_.in}};
+  std::vector<std::pair<at::Tensor, std::int64_t>> parts = {{parameters().block(kPrev), shape().in}};
   for (std::size_t block = kInput; block <= kPost2Bias; ++block) {
     const bool both = block == kPost0Weight || block == kPost0Bias;
-    parts.emplace_back(parameters_.block(block), (both ? kDirections : 1) * shape_.hidden);
+    parts.emplace_back(parameters().block(block), (both ? kDirections : 1) * shape().hidden);
   }
   draw_weights(seed, parts);
 }
 
 NamedTensors BicnetNet::named_views(const FlatParameters& of) const {
-  const std::int64_t h = shape_.hidden, gates = kGates * h;
+  const std::int64_t h = shape().hidden, gates = kGates * h;
   const at::Tensor& prev = of.block(kPrev);
-  const NamedTensors first = {{"prev_dense.0.weight", prev.narrow(0, 0, shape_.in).t()},
-                              {"prev_dense.0.bias", prev.select(0, shape_.in)}};
+  const NamedTensors first = {{"prev_dense.0.weight", prev.narrow(0, 0, shape().in).t()},
+                              {"prev_dense.0.bias", prev.select(0, shape().in)}};
   NamedTensors lstm;
   for (std::int64_t d = 0; d < kDirections; ++d) {
     const std::string end = d == 0 ? "_l0" : "_l0_reverse";
@@ -139,8 +139,8 @@ NamedTensors BicnetNet::named_views(const FlatParameters& of) const {
     lstm.emplace_back("comm_net.lstm.bias_ih" + end, of.block(kInputBias).narrow(0, d * gates, gates));
     lstm.emplace_back("comm_net.lstm.bias_hh" + end, of.block(kRecurrentBias).narrow(0, d * gates, gates));
   }
-  NamedTensors out = shape_.role == BicnetRole::kActor ? first : lstm;
-  const NamedTensors& second = shape_.role == BicnetRole::kActor ? lstm : first;
+  NamedTensors out = shape().role == BicnetRole::kActor ? first : lstm;
+  const NamedTensors& second = shape().role == BicnetRole::kActor ? lstm : first;
   out.insert(out.end(), second.begin(), second.end());
   out.emplace_back("post_dense.0.weight", of.block(kPost0Weight).t());
   out.emplace_back("post_dense.0.bias", of.block(kPost0Bias));

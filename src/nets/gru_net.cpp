@@ -141,15 +141,12 @@ void plain_unit_backward(const Step& step, const at::Tensor& d_after, const at::
 }  // namespace
 
 GruNet::GruNet(GruShape shape, at::Device device, std::string name, bool by_library)
-    : shape_(shape),
-      parameters_(blocks_of(shape), device),
-      name_(std::move(name)),
-      by_library_(by_library || !device.is_cpu()) {}
+    : Net(shape, blocks_of(shape), device, by_library), name_(std::move(name)) {}
 
 void GruNet::init(std::uint64_t seed) {
   std::vector<std::pair<at::Tensor, std::int64_t>> parts;
   for (const auto& [name, view] : named())
-    parts.emplace_back(view, name.starts_with(name_ + ".0.") ? shape_.in : shape_.hidden);
+    parts.emplace_back(view, name.starts_with(name_ + ".0.") ? shape().in : shape().hidden);
   draw_weights(seed, parts);
 }
 

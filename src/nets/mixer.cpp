@@ -126,14 +126,13 @@ void mix_back(const Mixer& mixer, const at::Tensor& q, const at::Tensor& d_outpu
 }  // namespace
 
 Mixer::Mixer(MixerShape shape, at::Device device, bool by_library)
-    : shape_(shape),
-      parameters_({{shape.state, (shape.agents + 3) * shape.embed}, {shape.embed, 0}, {1, 0}}, device),
-      by_library_(by_library || !device.is_cpu()) {}
+    : Net(shape, {{shape.state, (shape.agents + 3) * shape.embed}, {shape.embed, 0}, {1, 0}}, device,
+          by_library) {}
 
 void Mixer::init(std::uint64_t seed) {
-  draw_weights(seed, {{parameters_.block(kHyper), shape_.state},
-                      {parameters_.block(kValueWeight), shape_.embed},
-                      {parameters_.block(kValueBias), shape_.embed}});
+  draw_weights(seed, {{parameters().block(kHyper), shape().state},
+                      {parameters().block(kValueWeight), shape().embed},
+                      {parameters().block(kValueBias), shape().embed}});
 }
 
 NamedTensors Mixer::named_views(const FlatParameters& of) const {

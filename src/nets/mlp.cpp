@@ -149,27 +149,25 @@ void weight_gradient_bf16(const Mlp& net, std::int64_t in, std::int64_t width, s
 
 }  // namespace
 
-Mlp::Mlp(MlpShape shape, at::Device device, std::string name, bool by_library)
-    : shape_(std::move(shape)),
-      parameters_(blocks_of(shape_), device),
+Mlp::Mlp(const MlpShape& shape, at::Device device, std::string name, bool by_library)
+    : Net(shape, blocks_of(shape), device, by_library),
       name_(std::move(name)),
-      by_library_(by_library || !device.is_cpu()),
-      in_bf16_(!by_library_ && product_precision() == Precision::kBf16),
+      in_bf16_(!this->by_library() && product_precision() == Precision::kBf16),
       instructions_(bf16_instructions()) {
-  const bool halved = !by_library_ && (!in_bf16_ || kernels::halves_pay(instructions_));
-  if (halved && !shape_.mirrored_inputs.empty())
-    halves_ = {kernels::halves_of(shape_.mirrored_inputs),
-               kernels::halves_of(kernels::mirrored_units(shape_.hidden))};
-  for (std::size_t layer = 0; shape_.layer_norm && layer < kHiddenLayers; ++layer)
-    at::Tensor(parameters_.block(block_of(shape_, layer, kGain))).fill_(1.0F);
+  const bool halved = !this->by_library() && (!in_bf16_ || kernels::halves_pay(instructions_));
+  if (halved && !shape.mirrored_inputs.empty())
+    halves_ = {kernels::halves_of(shape.mirrored_inputs),
+               kernels::halves_of(kernels::mirrored_units(shape.hidden))};
+  for (std::size_t layer = 0; shape.layer_norm && layer < kHiddenLayers; ++layer)
+    at::Tensor(parameters().block(block_of(shape, layer, kGain))).fill_(1.0F);
 }
 
 void Mlp::init(std::uint64_t seed) {
   std::vector<std::pair<at::Tensor, std::int64_t>> parts;
   for (std::size_t layer = 0; layer <= kHiddenLayers; ++layer) {
-    const LayerParameters p = layer_of(shape_, parameters_, layer);
+    const LayerParameters p = layer_of(shape(), parameters(), layer);
     for (const at::Tensor& t : {p.weight, p.bias})
-      parts.emplace_back(t, layer == 0 ? shape_.in : shape_.hidden);
+      parts.emplace_back(t, layer == 0 ? shape().in : shape().hidden);
   }
   draw_weights(seed, parts);
 }
@@ -177,7 +175,7 @@ void Mlp::init(std::uint64_t seed) {
 NamedTensors Mlp::named_views(const FlatParameters& of) const {
   NamedTensors out;
   for (std::size_t layer = 0; layer <= kHiddenLayers; ++layer) {
-    const LayerParameters p = layer_of(shape_, of, layer);
+    const LayerParameters p = layer_of(shape(), of, layer);
     out.emplace_back(fmt::format("{}.{}.weight", name_, layer),
                      layer < kHiddenLayers ? p.weight.t() : p.weight);
     out.emplace_back(fmt::format("{}.{}.bias", name_, layer), p.bias);

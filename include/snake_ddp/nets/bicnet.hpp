@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "snake_ddp/nets/dense.hpp"
-#include "snake_ddp/nets/flat_parameters.hpp"
+#include "snake_ddp/nets/net.hpp"
 #include "snake_ddp/nets/team.hpp"
 
 namespace snake_ddp::nets {
@@ -27,30 +27,17 @@ struct BicnetShape {
 };
 
 /// The parameters of one network. Inputs are [3, B, in + 1]: snake by snake, each row with a constant 1 last.
-class BicnetNet {
+class BicnetNet : public Net<BicnetNet, BicnetShape> {
  public:
-  /// `by_library`: passes with ATen's products and cells, on any device; otherwise with our own, for main memory.
+  /// `by_library` also on the CPU.
   BicnetNet(BicnetShape shape, at::Device device, bool by_library);
-
-  [[nodiscard]] const BicnetShape& shape() const { return shape_; }
-  [[nodiscard]] bool by_library() const { return by_library_; }
-  [[nodiscard]] FlatParameters& parameters() { return parameters_; }
-  [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
   /// The defaults of torch.nn.Linear and torch.nn.LSTM: uniform in +-1/sqrt(fan_in), the LSTM's in +-1/sqrt(hidden).
   /// Depends only on `seed`.
   void init(std::uint64_t seed);
 
-  /// Views under the reference's names: prev_dense.0.*, comm_net.lstm.*, post_dense.0.*, post_dense.2.*. Owner: this
-  /// network.
-  [[nodiscard]] NamedTensors named() const { return named_views(parameters_); }
-  /// The same names over another tensor of this layout (gradients, moments).
+  /// Views under the reference's names: prev_dense.0.*, comm_net.lstm.*, post_dense.0.*, post_dense.2.*.
   [[nodiscard]] NamedTensors named_views(const FlatParameters& of) const;
-
- private:
-  BicnetShape shape_;
-  bool by_library_;
-  FlatParameters parameters_;
 };
 
 /// Computed from the parameters once, and valid until they change.

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "snake_ddp/nets/flat_parameters.hpp"
+#include "snake_ddp/nets/net.hpp"
 #include "snake_ddp/nets/right_factor.hpp"
 
 namespace snake_ddp::nets {
@@ -20,33 +20,21 @@ struct GruShape {
 };
 
 /// The parameters of one network. Rows of inputs carry one more column, [.., in + 1], as DenseNet's do; it is not read.
-class GruNet {
+class GruNet : public Net<GruNet, GruShape> {
  public:
-  /// `name` starts the linear layers' names in files. `by_library`: pass through ATen's operators, as on every device
-  /// but the CPU.
+  /// `name` starts the linear layers' names in files. `by_library` also on the CPU.
   GruNet(GruShape shape, at::Device device, std::string name, bool by_library = false);
-
-  [[nodiscard]] const GruShape& shape() const { return shape_; }
-  [[nodiscard]] bool by_library() const { return by_library_; }
-  [[nodiscard]] FlatParameters& parameters() { return parameters_; }
-  [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
   /// The defaults of torch.nn.Linear and torch.nn.GRUCell: uniform in +-1/sqrt(fan_in), the unit's in +-1/sqrt(hidden).
   /// Depends only on `seed`.
   void init(std::uint64_t seed);
 
   /// Views as torch.nn.Linear and torch.nn.GRUCell have them: NAME.0.weight [hidden, in], NAME.0.bias, gru.weight_ih
-  /// [3 hidden, hidden], gru.weight_hh, gru.bias_ih, gru.bias_hh, NAME.1.weight [out, hidden], NAME.1.bias. Owner: this
-  /// network.
-  [[nodiscard]] NamedTensors named() const { return named_views(parameters_); }
-  /// The same names over another tensor of this layout (gradients, moments).
+  /// [3 hidden, hidden], gru.weight_hh, gru.bias_ih, gru.bias_hh, NAME.1.weight [out, hidden], NAME.1.bias.
   [[nodiscard]] NamedTensors named_views(const FlatParameters& of) const;
 
  private:
-  GruShape shape_;
-  FlatParameters parameters_;
   std::string name_;
-  bool by_library_;
 };
 
 /// Are these the weights of a GruNet, rather than of an Mlp?

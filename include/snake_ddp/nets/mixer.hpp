@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "snake_ddp/nets/flat_parameters.hpp"
+#include "snake_ddp/nets/net.hpp"
 
 namespace snake_ddp::nets {
 
@@ -21,28 +21,17 @@ struct MixerShape {
 ///   W1 = |s H1| as [n, e]    b1 = s H2    w2 = |s H3|    v = relu(s H4) u + c
 ///   Q_tot = elu(q W1 + b1) . w2 + v
 /// The constant in s is the hypernetworks' bias.
-class Mixer {
+class Mixer : public Net<Mixer, MixerShape> {
  public:
-  /// `by_library`: pass through ATen's operators, as on every device but the CPU.
+  /// `by_library` also on the CPU.
   Mixer(MixerShape shape, at::Device device, bool by_library = false);
-
-  [[nodiscard]] const MixerShape& shape() const { return shape_; }
-  [[nodiscard]] bool by_library() const { return by_library_; }
-  [[nodiscard]] FlatParameters& parameters() { return parameters_; }
-  [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
   /// Uniform in +-1/sqrt(inputs), as torch.nn.Linear starts. Depends only on `seed`.
   void init(std::uint64_t seed);
 
   /// mixer.hyper.weight [state, (n + 3) e], its columns those of H1, H2, H3, H4; mixer.value.weight [e];
-  /// mixer.value.bias [1]. Owner: this mixer.
-  [[nodiscard]] NamedTensors named() const { return named_views(parameters_); }
+  /// mixer.value.bias [1].
   [[nodiscard]] NamedTensors named_views(const FlatParameters& of) const;
-
- private:
-  MixerShape shape_;
-  FlatParameters parameters_;
-  bool by_library_;
 };
 
 /// A forward pass and what its backward pass needs. Reused from call to call.

@@ -11,8 +11,9 @@
 
 #include "snake_ddp/base/mirror_image.hpp"
 #include "snake_ddp/kernels/halves.hpp"
+#include "snake_ddp/kernels/products.hpp"
 #include "snake_ddp/kernels/rounded_layers.hpp"
-#include "snake_ddp/nets/flat_parameters.hpp"
+#include "snake_ddp/nets/net.hpp"
 
 namespace snake_ddp::nets {
 
@@ -31,14 +32,12 @@ struct MlpShape {
 
 /// The parameters of one network. Rows of inputs carry one more column, [R, in + 1], as DenseNet's do; it is not read:
 /// each layer has a bias of its own.
-class Mlp {
+class Mlp : public Net<Mlp, MlpShape> {
  public:
-  /// `name` starts the linear layers' names in files. `by_library`: pass through ATen's operators, as on every device
-  /// but the CPU. In main memory it computes in bfloat16 if that is the product_precision() now.
-  Mlp(MlpShape shape, at::Device device, std::string name, bool by_library = false);
+  /// `name` starts the linear layers' names in files. `by_library` also on the CPU. In main memory it computes in bfloat16
+  /// if that is the product_precision() now.
+  Mlp(const MlpShape& shape, at::Device device, std::string name, bool by_library = false);
 
-  [[nodiscard]] const MlpShape& shape() const { return shape_; }
-  [[nodiscard]] bool by_library() const { return by_library_; }
   /// Passes in main memory round the factors of hidden layers' products to bfloat16.
   [[nodiscard]] bool in_bf16() const { return in_bf16_; }
   [[nodiscard]] base::Bf16By instructions() const { return instructions_; }
@@ -46,24 +45,17 @@ class Mlp {
   [[nodiscard]] bool skips_zeros() const { return !in_bf16_ || instructions_ == base::Bf16By::kVectors; }
   /// The inputs of the hidden layers as sums and differences; null if passes use none.
   [[nodiscard]] const kernels::Halves* halves() const { return halves_.empty() ? nullptr : halves_.data(); }
-  [[nodiscard]] FlatParameters& parameters() { return parameters_; }
-  [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
 
   /// torch.nn.Linear's default: uniform in +-1/sqrt(fan_in); the norms start as 1 and 0. Depends only on `seed`.
   void init(std::uint64_t seed);
 
   /// Views as torch.nn.Linear and LayerNorm have them: NAME.0.weight [hidden, in], NAME.0.bias, norm_0.weight,
   /// norm_0.bias, NAME.1.*, norm_1.*, NAME.2.weight [out, hidden], NAME.2.bias; no norms without layer norm.
-  /// Owner: this network.
-  [[nodiscard]] NamedTensors named() const { return named_views(parameters_); }
-  /// The same names over another tensor of this layout (gradients, moments).
   [[nodiscard]] NamedTensors named_views(const FlatParameters& of) const;
 
  private:
-  MlpShape shape_;
-  FlatParameters parameters_;
   std::string name_;
-  bool by_library_, in_bf16_;
+  bool in_bf16_;
   base::Bf16By instructions_;
   std::vector<kernels::Halves> halves_;
 };
