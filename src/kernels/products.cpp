@@ -302,8 +302,8 @@ void Panels::set(std::int64_t rows, std::int64_t columns, MatrixView b) {
   columns_ = columns;
   // An even number of panels: the widest blocks read two.
   const std::int64_t panels = (columns + 2 * kColumns - 1) / (2 * kColumns) * 2;
-  const auto count = static_cast<std::size_t>(panels * rows * kColumns);
-  if (numbers_.size() != count) numbers_.assign(count, 0.0F);  // after the last column: any number
+  numbers_.resize(
+      static_cast<std::size_t>(panels * rows * kColumns));  // what follows the last column changes no result
   for (std::int64_t left = 0; left < columns; left += kColumns) {
     const std::int64_t width = std::min(kColumns, columns - left);
     float* to = numbers_.data() + left * rows;

@@ -18,6 +18,7 @@ double scaled_difference(const at::Tensor& a, const at::Tensor& b) {
 
 TEST_CASE("products equal ATen's at every remainder of the register blocks", "[parity]") {
   at::manual_seed(5);
+  kernels::Panels panels;  // for matrices that grow and shrink
   for (const std::int64_t m : {1, 2, 5, 6, 7, 11, 12, 13, 31}) {
     for (const std::int64_t n : {1, 4, 15, 16, 31, 32, 33, 63, 64, 65, 130}) {
       for (const std::int64_t p : {1, 3, 31, 256, 257, 600}) {
@@ -44,9 +45,6 @@ TEST_CASE("products equal ATen's at every remainder of the register blocks", "[p
         kernels::multiply(m, n, p, {a.data_ptr<float>(), p, 1}, {b_turned.data_ptr<float>(), 1, p},
                           turned.data_ptr<float>(), n);
         REQUIRE(at::equal(turned, plain));
-        // Panels keep their memory: the sizes of another matrix must not show.
-        kernels::Panels panels;
-        panels.set(p, n + 5, {at::full({p, n + 5}, NAN).data_ptr<float>(), n + 5, 1});
         for (const kernels::MatrixView view :
              {kernels::MatrixView{b.data_ptr<float>(), n, 1}, {b_turned.data_ptr<float>(), 1, p}}) {
           panels.set(p, n, view);
