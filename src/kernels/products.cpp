@@ -85,14 +85,15 @@ constexpr std::array<Block, sizeof...(kHeights)> blocks_up_to(std::integer_seque
   return {block<kVectors, kHeights + 1>...};
 }
 
-// b in memory. Blocks of columns that many rows need are packed first.
+// b in memory. Columns that many rows need are packed before they are used.
 template <int kColumns>
 struct PackedInTurn {
   MatrixView b;
   std::int64_t m;
   alignas(64) float packed[kDepth * kColumns];
 
-  PackedInTurn(MatrixView of, std::int64_t rows) : b(of), m(rows) {}  // `packed` stays as it is
+  PackedInTurn(MatrixView of, std::int64_t rows)
+      : b(of), m(rows) {}  // `packed` is not cleared: that takes time
 
   Columns operator()(std::int64_t first, std::int64_t depth, std::int64_t left, std::int64_t columns) {
     const Columns all{packed, kColumns, 2 * kLanes};

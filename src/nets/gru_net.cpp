@@ -178,10 +178,10 @@ void forward(const GruNet& net, const at::Tensor& input, const at::Tensor& state
   fit(pass.recurrent, {places, rows, h}, input);
   fit(pass.states, {steps + 1, rows, h}, input);
   fit(pass.output, {steps - from, rows, s.out}, input);
-  set(library, pass.first_weight, p.block(kFirst));
-  set(library, pass.input_weight, p.block(kInput));
-  set(library, pass.to_gates, gate_part(p.block(kState)));
-  set(library, pass.to_candidate, candidate_part(p.block(kState)));
+  arrange(library, pass.first_weight, p.block(kFirst));
+  arrange(library, pass.input_weight, p.block(kInput));
+  arrange(library, pass.to_gates, gate_part(p.block(kState)));
+  arrange(library, pass.to_candidate, candidate_part(p.block(kState)));
   const auto unit = library ? plain_unit_forward : unit_forward;
   for (std::int64_t t = 0; t < steps; ++t) {
     const std::int64_t place = keep && t > from ? t - from : 0;
@@ -228,8 +228,8 @@ void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& ther
   pass.d_states[0].zero_();
   few_outputs_back(library, learned(pass.states, first + 1), p.block(kLast), rows_of(d_output), d_after,
                    gradients.block(kLast), gradients.block(kLastBias));
-  set(library, pass.to_gates, gate_part(p.block(kState)).t());
-  set(library, pass.to_candidate, candidate_part(p.block(kState)).t());
+  arrange(library, pass.to_gates, gate_part(p.block(kState)).t());
+  arrange(library, pass.to_candidate, candidate_part(p.block(kState)).t());
   const auto unit = library ? plain_unit_backward : unit_backward;
   for (std::int64_t t = last; t >= first; --t) {
     const Step now = step_of(pass, there, t, t - first);
@@ -240,7 +240,8 @@ void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& ther
     product(library, d_before, now.recurrent, pass.to_candidate, /*add=*/true);
   }
   const at::Tensor d_input = learned(pass.gates, 0), d_recurrent = learned(pass.recurrent, 0);
-  const at::Tensor before = learned(pass.states, first).t(), of_state = gradients.block(kState);
+  const at::Tensor before = learned(pass.states, first).t();
+  const at::Tensor& of_state = gradients.block(kState);
   product(library, gate_part(of_state), before, gate_part(d_input));
   product(library, candidate_part(of_state), before, d_recurrent);
   at::Tensor input_bias = gradients.block(kInputBias), state_bias = gradients.block(kStateBias);
@@ -251,7 +252,7 @@ void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& ther
   const at::Tensor first_layer = learned(pass.first, 0);
   product(library, gradients.block(kInput), first_layer.t(), d_input);
   // The states' gradients are done with.
-  set(library, pass.input_weight, p.block(kInput).t());
+  arrange(library, pass.input_weight, p.block(kInput).t());
   product(library, d_after, d_input, pass.input_weight);
   bias_relu_back(library, first_layer, d_after, gradients.block(kFirstBias));
   sparse_product(library, gradients.block(kFirst), learned(input, first).narrow(1, 0, s.in).t(), d_after);

@@ -48,7 +48,7 @@ void sparse_product(bool by_library, at::Tensor out, const at::Tensor& left, con
   }
 }
 
-void set(bool by_library, RightFactor& factor, const at::Tensor& matrix) {
+void arrange(bool by_library, RightFactor& factor, const at::Tensor& matrix) {
   if (by_library) {
     factor.matrix = matrix;
   } else {
@@ -70,7 +70,7 @@ void sparse_product(bool by_library, at::Tensor out, const at::Tensor& left, con
                            out.stride(0));
 }
 
-void bias_relu(bool by_library, at::Tensor z, const at::Tensor& bias) {
+void bias_relu(bool by_library, const at::Tensor& z, const at::Tensor& bias) {
   if (by_library) {
     z.add_(bias).relu_();
   } else {
@@ -78,7 +78,7 @@ void bias_relu(bool by_library, at::Tensor z, const at::Tensor& bias) {
   }
 }
 
-void bias_relu_back(bool by_library, const at::Tensor& out, at::Tensor d, at::Tensor d_bias) {
+void bias_relu_back(bool by_library, const at::Tensor& out, const at::Tensor& d, at::Tensor d_bias) {
   if (by_library) {
     d.mul_(out.gt(0));
     at::sum_out(d_bias, d, {0});

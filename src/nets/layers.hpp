@@ -18,8 +18,8 @@ void product(bool by_library, at::Tensor out, const at::Tensor& left, const at::
 /// Threads the calling one.
 void sparse_product(bool by_library, at::Tensor out, const at::Tensor& left, const at::Tensor& right);
 
-/// Makes `matrix` [p, n], or a view of some of its rows or columns, or its transpose, a right factor.
-void set(bool by_library, RightFactor& factor, const at::Tensor& matrix);
+/// Makes a matrix [p, n] a right factor; it may be a view of columns, or transposed.
+void arrange(bool by_library, RightFactor& factor, const at::Tensor& matrix);
 
 /// The same products, and the same bits, with it.
 void product(bool by_library, at::Tensor out, const at::Tensor& left, const RightFactor& right,
@@ -28,10 +28,10 @@ void sparse_product(bool by_library, at::Tensor out, const at::Tensor& left, con
 
 /// z = max(z + bias, 0) in place.
 /// Shapes  z [R, width], contiguous; bias [width].
-void bias_relu(bool by_library, at::Tensor z, const at::Tensor& bias);
+void bias_relu(bool by_library, const at::Tensor& z, const at::Tensor& bias);
 
 /// `d` holds dL/d(out) and becomes dL/dz; d_bias is overwritten.
-void bias_relu_back(bool by_library, const at::Tensor& out, at::Tensor d, at::Tensor d_bias);
+void bias_relu_back(bool by_library, const at::Tensor& out, const at::Tensor& d, at::Tensor d_bias);
 
 /// out = hidden * weight^T + bias, for a handful of outputs.
 /// Shapes  hidden [R, width], weight [outputs, width], bias [outputs], out [R, outputs]; all contiguous.
