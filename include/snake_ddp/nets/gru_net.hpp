@@ -22,7 +22,7 @@ struct GruShape {
 /// The parameters of one network. Rows of inputs carry one more column, [.., in + 1], as DenseNet's do; it is not read.
 class GruNet : public Net<GruNet, GruShape> {
  public:
-  /// `name` starts the linear layers' names in files. `by_library` also on the CPU.
+  /// `name` starts the linear layers' names in files. `by_library`: ATen's operators on the CPU, too.
   GruNet(GruShape shape, at::Device device, std::string name, bool by_library = false);
 
   /// The defaults of torch.nn.Linear and torch.nn.GRUCell: uniform in +-1/sqrt(fan_in), the unit's in +-1/sqrt(hidden).

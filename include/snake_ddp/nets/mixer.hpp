@@ -23,7 +23,7 @@ struct MixerShape {
 /// The constant in s is the hypernetworks' bias.
 class Mixer : public Net<Mixer, MixerShape> {
  public:
-  /// `by_library` also on the CPU.
+  /// `by_library`: ATen's operators on the CPU, too.
   Mixer(MixerShape shape, at::Device device, bool by_library = false);
 
   /// Uniform in +-1/sqrt(inputs), as torch.nn.Linear starts. Depends only on `seed`.

@@ -34,8 +34,8 @@ struct MlpShape {
 /// each layer has a bias of its own.
 class Mlp : public Net<Mlp, MlpShape> {
  public:
-  /// `name` starts the linear layers' names in files. `by_library` also on the CPU. In main memory it computes in bfloat16
-  /// if that is the product_precision() now.
+  /// `name` starts the linear layers' names in files. `by_library`: ATen's operators on the CPU, too. In main memory it
+  /// computes in bfloat16 if that is the product_precision() now.
   Mlp(const MlpShape& shape, at::Device device, std::string name, bool by_library = false);
 
   /// Passes in main memory round the factors of hidden layers' products to bfloat16.
@@ -82,8 +82,8 @@ struct MlpPass {
   bool row_by_row = false;  // a row's result has the same bits in any batch, also in a symmetric network
   at::Tensor sums;          // [R, hidden] of a symmetric network: the first layer's halves exchanged
   at::Tensor d_upper, d_lower, transposed, ones, d_folded;  // scratch of the backward pass
-  kernels::Panels transposed_panels;
-  kernels::RoundedSecond transposed_rounded;  // the same in bfloat16
+  kernels::Panels transposed_panels;          // the transposed weight of a network that is not symmetric
+  kernels::RoundedSecond transposed_rounded;  // that of any one in bfloat16
   kernels::Bf16Matrix d_rounded;
 };
 

@@ -7,9 +7,10 @@
 
 namespace snake_ddp::nets {
 
+/// Filled by `arrange` (src/nets/layers.hpp), and again after each change of the matrix. Shapes  matrix [p, n].
 struct RightFactor {
-  at::Tensor matrix;       // a view, for the library's products
-  kernels::Panels panels;  // a copy, for our own
+  at::Tensor matrix;       // for the library's products: the matrix itself, shared with its owner
+  kernels::Panels panels;  // for our own: a copy
 };
 
 }  // namespace snake_ddp::nets
