@@ -1,10 +1,10 @@
 """Puts one fault at a time into a copy of the sources and runs the test that must fail; faults.py has the table.
 
-    python3 tests/mutants/run.py                     all of them; continues where an earlier start with the same code stopped
-    python3 tests/mutants/run.py --only NAME...      these
-    python3 tests/mutants/run.py --from NAME         this one and those after it
-    python3 tests/mutants/run.py --check             builds nothing: whether each fault has its place, and its test exists
-    python3 tests/mutants/run.py --list
+    python3 dev/mutants/run.py                     all of them; continues where an earlier start with the same code stopped
+    python3 dev/mutants/run.py --only NAME...      these
+    python3 dev/mutants/run.py --from NAME         this one and those after it
+    python3 dev/mutants/run.py --check             builds nothing: whether each fault has its place, and its test exists
+    python3 dev/mutants/run.py --list
 
 Run it with an interpreter that has torch and pytest, such as .venv/bin/python3. The copy and its build are in
 build/mutants. Each result is a line of JSON in build/mutants/results.jsonl. The exit code is 1 if a fault was not
@@ -173,7 +173,7 @@ def code_of(names):
     """A hash of the code and the tests: results for other code are ignored."""
     code = hashlib.sha256()
     for name in names:
-        if name.startswith(("include/", "src/", "tests/", "cmake/", "CMakeLists")) and not name.startswith("tests/mutants/"):
+        if name.startswith(("include/", "src/", "tests/", "cmake/", "CMakeLists")):
             code.update(name.encode() + b"\0" + hashlib.sha256((ROOT / name).read_bytes()).digest())
     return code.hexdigest()[:12]
 
@@ -333,7 +333,7 @@ def main():
         print("\n".join(fault.name for fault in chosen))
         return 0
     if found := problems(chosen, ROOT):
-        fail("these do not fit the code; see tests/mutants/faults.py\n" + "\n".join(found))
+        fail("these do not fit the code; see dev/mutants/faults.py\n" + "\n".join(found))
     if asked.check:
         return 0
     with alone():
