@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up what is missing, then trains on every GPU of this machine, or on its CPU cores. All flags go to snake_ddp.
 #
-#   ./train_ddp.sh --config configs/cpu_fast.json
+#   ./train_ddp.sh --config configs/champion.json
 #   NPROC=4 ./train_ddp.sh ...           ranks on this machine (default: GPUs, else cores, at most 8)
 #   NNODES=2 MASTER_ADDR=host ./train_ddp.sh ...   on each of two machines; MASTER_PORT defaults to 29500.
 #                                        NODE_RANK=0 on the first and 1 on the second: launch/two_nodes.md

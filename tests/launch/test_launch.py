@@ -673,6 +673,45 @@ def test_the_readme_can_be_followed(words):
     check_line(words)
 
 
+def documents_commands():
+    """(document, words) of each command of ours that a document prints."""
+    for path in sorted([*SOURCE.glob("README*.md"), *SOURCE.glob("docs/**/*.md"), *SOURCE.glob("launch/*.md")]):
+        for block in re.findall(r"^\s*```(?:sh|bash|shell|text)\n(.*?)^\s*```", path.read_text(encoding="utf-8"), re.M | re.S):
+            for line in block.replace("\\\n", " ").splitlines():
+                if "snake_ddp " in line and re.match(r"\s*(\$ )?(\S*=\S* )*\S*snake_ddp (train|eval|exploit|pretrain|export|replay|play|report) ", line):
+                    yield path.relative_to(SOURCE), shlex.split(line, comments=True)
+
+
+def flag_of(words, flag):
+    return words[words.index(flag) + 1] if flag in words else None
+
+
+def test_what_the_documents_commands_write_is_ignored_by_git(tmp_path):
+    shutil.copy(SOURCE / ".gitignore", tmp_path)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    written = {}
+    for document, words in documents_commands():
+        for flag in ("--record", "--record_boards", "--html", "--output", "--save_dir", "--runs_dir"):
+            if (path := flag_of(words, flag)) and not path.startswith(("/", "$")):
+                written[path] = document
+    assert {"exploit.json", "game.html", "games/scripts", "boards/territory.boards"} <= set(written)
+    tracked = [path for path in written if subprocess.run(["git", "-C", tmp_path, "check-ignore", "-q", f"{path}/"]).returncode
+               and subprocess.run(["git", "-C", tmp_path, "check-ignore", "-q", path]).returncode]
+    assert not tracked, {path: str(written[path]) for path in tracked}
+
+
+def test_each_folder_of_the_documents_commands_has_one_purpose():
+    games = {}
+    for document, words in documents_commands():
+        teams = (flag_of(words, "--team_a"), flag_of(words, "--team_b"))
+        if folder := flag_of(words, "--record"):
+            assert games.setdefault(folder, teams) == teams, f"{document}: {folder}"
+        if boards := flag_of(words, "--record_boards"):
+            assert games.setdefault(str(pathlib.PurePath(boards).parent), "boards") == "boards", f"{document}: {boards}"
+        if data := flag_of(words, "--data_path"):
+            assert games.get(data, "boards") == "boards", f"{document}: {data}"
+
+
 @pytest.mark.parametrize("line", ["./snake_ddp --max_episode 5", "./train_ddp.sh --gama 1", "./snake_ddp info nowhere.pth",
                                   "torchrun --nproc_per_nod=2 ./snake_ddp", "sbatch nowhere.sbatch", "sbatch launch/srun.sbatch --gama 1",
                                   "kubectl apply -f nowhere.yaml", "rm -r build", "launch/bundle.sh other.tar.xz",
