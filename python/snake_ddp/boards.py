@@ -10,7 +10,9 @@ import numpy
 from numpy.typing import NDArray
 
 from . import _core
-from .state import STATE
+from .arguments import MOST_BOARDS, seed_of, whole
+from .picture import picture_of
+from .state import MAX_STEPS, STATE
 from .teams import Team
 
 _NOTHING = "none"
@@ -62,12 +64,12 @@ class Boards(_core.Boards):
         if not isinstance(opponent, (str, Team)):
             raise TypeError(f"opponent is {opponent!r}, neither a name nor a Team")
         super().__init__(
-            num_boards,
+            whole("num_boards", num_boards, 1, MOST_BOARDS),
             obs=obs,
             reward=reward,
             mix=opponent if isinstance(opponent, str) and opponent != _NOTHING else None,
             team=opponent._team if isinstance(opponent, Team) else None,
-            episode_length=episode_length,
+            episode_length=whole("episode_length", episode_length, 1, MAX_STEPS),
             autoreset=autoreset,
             swap_sides=swap_sides,
             observe_both=observe_both,
@@ -105,14 +107,33 @@ class Boards(_core.Boards):
         Throws   ValueError for a seed below 0 or of more than 64 bits, for a seed together with a mask, and for a mask before the
                  first reset.
         """
-        if seed is not None and not 0 <= seed < 2**64:
-            raise ValueError(f"seed is {seed}, not 0 to 2**64 - 1")
+        if seed is not None:
+            seed = seed_of("seed", seed)
         if not self._seeded and seed is None:
             if mask is not None:
                 raise ValueError("there are no games yet: reset all boards first, without a mask")
             seed = int.from_bytes(os.urandom(8), "little")
         self._deal(seed, mask)
         self._seeded = True
+
+    def image(self, board: int) -> NDArray[numpy.uint8]:
+        """A picture of a board: team A blue, team B orange, heads with a white mark, beans green.
+
+        Shapes   returns [160, 320, 3], a new array.
+        Throws   as `picture`.
+        """
+        if not self._seeded:
+            raise RuntimeError("there are no games yet: call reset first")
+        return picture_of(self.states[self._number_of(board)])
+
+    def picture(self, board: int) -> str:
+        return super().picture(self._number_of(board))
+
+    def _number_of(self, board: int) -> int:
+        try:
+            return whole("board", board, 0, self.num_boards - 1)
+        except ValueError:
+            raise IndexError(f"there is no board {board}: they are 0 to {self.num_boards - 1}") from None
 
     def use_buffers(
         self,

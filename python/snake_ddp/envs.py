@@ -13,13 +13,17 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from snake_ddp._core import bounds
+from snake_ddp.arguments import MOST_BOARDS, real, seed_of, whole
 from snake_ddp.boards import Boards
 from snake_ddp.state import MOVES, TEAM
 from snake_ddp.teams import Team
 
 Observation = NDArray[np.float32]
 Action = NDArray[np.integer[Any]]
+Frame = str | NDArray[np.uint8]
 Info = dict[str, Any]
+
+RENDERING: dict[str, Any] = {"render_modes": ["human", "ansi", "rgb_array"], "render_fps": 8}
 
 
 def snake_space(obs: str) -> Box:
@@ -41,7 +45,7 @@ def team_space(obs: str) -> Box:
 def game_seed(random: np.random.Generator, options: Info | None) -> int:
     """The seed of the next games: the one in `options`, or one drawn."""
     given = (options or {}).get("game_seed")
-    return int(random.integers(2**63)) if given is None else int(given)
+    return int(random.integers(2**63)) if given is None else seed_of("game_seed", given)
 
 
 def checked_actions(actions: Any, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -57,10 +61,16 @@ def checked_render_mode(mode: str | None, modes: list[str]) -> str | None:
     return mode
 
 
-def rendered(boards: Boards, mode: str | None) -> str | None:
-    """The board as text, see docs/formats.md: "human" prints it, "ansi" returns it."""
+def warn_of_no_render_mode(modes: list[str]) -> None:
+    gymnasium.logger.warn(f"render shows nothing: the environment was made without a render_mode ({', '.join(modes)})")
+
+
+def rendered(boards: Boards, mode: str | None) -> Frame | None:
+    """The only board: "ansi" returns it as text, "human" prints that, "rgb_array" returns a picture."""
     if mode is None:
-        return None
+        return warn_of_no_render_mode(RENDERING["render_modes"])
+    if mode == "rgb_array":
+        return boards.image(0)
     picture = boards.picture(0)
     if mode == "human":
         print(picture)
@@ -74,7 +84,7 @@ class TeamEnv(gymnasium.Env[Observation, Action]):
     Returns  `info["scores"]` at a game's end: the points of this team and of the other.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["human", "ansi"], "render_fps": 8}
+    metadata: dict[str, Any] = RENDERING
 
     def __init__(
         self,
@@ -115,8 +125,8 @@ class TeamEnv(gymnasium.Env[Observation, Action]):
         """
         return self.boards.open_moves().reshape(-1)
 
-    def render(self) -> str | None:
-        """The board as text, see docs/formats.md. With "human" each step prints it."""
+    def render(self) -> Frame | None:  # type: ignore[override]
+        """The board as text (docs/formats.md), with "rgb_array" as a picture (`Boards.image`). With "human" each step prints it."""
         return rendered(self.boards, self.render_mode)
 
     def _show(self) -> None:
@@ -145,12 +155,13 @@ class BoardsVectorEnv(VectorEnv[Observation, Action, NDArray[Any]]):
         self.single_observation_space, self.single_action_space = self._spaces(obs)
         snakes = 2 * TEAM if opponent == "none" else TEAM
         self._on_board = snakes // self._GROUP  # sub-environments of a board
-        if num_envs < 1 or num_envs % self._on_board != 0:
-            raise ValueError(f"num_envs {num_envs}: a board has {self._on_board} of them, so it must be a multiple of that")
+        num_envs = whole("num_envs", num_envs, self._on_board, self._on_board * MOST_BOARDS)
+        if num_envs % self._on_board != 0:
+            raise ValueError(f"num_envs is {num_envs}: a board has {self._on_board} of them, so it must be a multiple of that")
         mode = AutoresetMode(autoreset_mode)
         self.num_envs = num_envs
         self.autoreset_mode = mode
-        self.metadata = {"render_modes": ["ansi"], "render_fps": 8, "autoreset_mode": mode}
+        self.metadata = {**RENDERING, "render_modes": ["ansi", "rgb_array"], "autoreset_mode": mode}
         self.render_mode = checked_render_mode(render_mode, self.metadata["render_modes"])
         self.copy = copy
         self._moves_shape = (num_envs // self._on_board, snakes)
@@ -201,11 +212,12 @@ class BoardsVectorEnv(VectorEnv[Observation, Action, NDArray[Any]]):
         """
         return self.boards.open_moves().reshape(*self._actions_shape, MOVES)
 
-    def render(self) -> tuple[str, ...] | None:
-        """Each sub-environment's board as text."""
+    def render(self) -> tuple[Frame, ...] | None:  # type: ignore[override]
+        """Each sub-environment's board, as text or as a picture (`Boards.image`), which neighbours on a board share."""
         if self.render_mode is None:
-            return None
-        return tuple(self.boards.picture(i // self._on_board) for i in range(self.num_envs))
+            return warn_of_no_render_mode(self.metadata["render_modes"])
+        show = {"ansi": self.boards.picture, "rgb_array": self.boards.image}[self.render_mode]
+        return tuple(frame for board in range(self.boards.num_boards) for frame in [show(board)] * self._on_board)
 
     @property
     def _actions_shape(self) -> tuple[int, ...]:
@@ -314,9 +326,7 @@ class SnakeVectorEnv(BoardsVectorEnv):
         copy: bool = True,
         render_mode: str | None = None,
     ) -> None:
-        if not 0 <= own_share <= 1:
-            raise ValueError(f"own_share {own_share}: between 0 and 1")
-        self.own_share = own_share
+        self.own_share = real("own_share", own_share, 0, 1)
         super().__init__(
             num_envs,
             obs=obs,

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from pettingzoo import ParallelEnv  # type: ignore[import-untyped]
 from pettingzoo.utils import conversions  # type: ignore[import-untyped]
 
+from snake_ddp.arguments import whole
 from snake_ddp.boards import Boards
-from snake_ddp.envs import checked_render_mode, game_seed, rendered, snake_space
-from snake_ddp.state import MOVES
+from snake_ddp.envs import RENDERING, Frame, checked_render_mode, game_seed, rendered, snake_space
+from snake_ddp.state import MAX_STEPS, MOVES
 
 AGENTS = ("a_0", "a_1", "a_2", "b_0", "b_1", "b_2")  # the part before the last _ is the team: TorchRL groups agents by it
 TEAM_OF = {agent: "ab".index(agent[0]) for agent in AGENTS}
@@ -31,18 +32,12 @@ class SnakesParallelEnv(ParallelEnv[str, NDArray[np.float32], int]):  # type: ig
     def __init__(
         self, *, obs: str = "30", reward: str = "score", max_cycles: int = 200, render_mode: str | None = None
     ) -> None:
-        self.metadata = {
-            "name": "snakes_3v3_v0",
-            "render_modes": ["human", "ansi"],
-            "render_fps": 8,
-            "is_parallelizable": True,
-        }
-        self.render_mode = checked_render_mode(render_mode, ["human", "ansi"])
+        self.metadata = {"name": "snakes_3v3_v0", "is_parallelizable": True, **RENDERING}
+        self.render_mode = checked_render_mode(render_mode, self.metadata["render_modes"])
         self.possible_agents = list(AGENTS)
         self.agents: list[str] = []
-        self.boards = Boards(
-            1, obs=obs, reward=reward, opponent="none", episode_length=min(max_cycles, 200), autoreset="disabled"
-        )
+        length = min(whole("max_cycles", max_cycles, 1), MAX_STEPS)
+        self.boards = Boards(1, obs=obs, reward=reward, opponent="none", episode_length=length, autoreset="disabled")
         space = snake_space(obs)
         self.observation_spaces = {agent: Box(space.low, space.high, dtype=np.float32) for agent in AGENTS}
         self.action_spaces = {agent: Discrete(MOVES) for agent in AGENTS}
@@ -92,8 +87,8 @@ class SnakesParallelEnv(ParallelEnv[str, NDArray[np.float32], int]):  # type: ig
     def state(self) -> NDArray[np.float32]:
         return self.boards.observations.reshape(-1).copy()
 
-    def render(self) -> str | None:
-        """The board as text, see docs/formats.md. With "human" each step prints it."""
+    def render(self) -> Frame | None:
+        """The board as text (docs/formats.md), with "rgb_array" as a picture (`Boards.image`). With "human" each step prints it."""
         return rendered(self.boards, self.render_mode)
 
     def _show(self) -> None:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from snake_ddp._core import mirror, obs_size
+from snake_ddp.arguments import whole
 from snake_ddp.state import MOVES, TEAM
 from snake_ddp.teams import OBS_OF_SIZE, REWARDS, config_of_run
 from snake_ddp.weights import add_record, read_file
@@ -39,9 +40,10 @@ class Network(nn.Module):
     `obs` is set to "ahead" values other moves than directions: `snake_ddp.turned_moves`.
     """
 
-    def __init__(self, features: int) -> None:
+    def __init__(self, features: int, hidden: int = 1) -> None:
         super().__init__()
-        self.features = features
+        self.features = whole("features", features, 1)
+        whole("hidden", hidden, 1, 65536)
         self.obs = OBS_OF_SIZE.get(features, "")
         self.record: dict[str, Any] = {}
 
@@ -53,7 +55,7 @@ class Actor(Network):
     """
 
     def __init__(self, features: int, hidden: int = 256, head: str = "softmax") -> None:
-        super().__init__(features)
+        super().__init__(features, hidden)
         self.head = checked_head(head)
         self.prev_dense = nn.Sequential(nn.Linear(features, hidden))
         self.post_dense = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, MOVES))
@@ -73,7 +75,7 @@ class Critic(Network):
     """
 
     def __init__(self, features: int, hidden: int = 256, layer_norm: bool = False) -> None:
-        super().__init__(features)
+        super().__init__(features, hidden)
         self.prev_dense = nn.Sequential(nn.Linear(features + MOVES, hidden))
         self.post_norm = nn.LayerNorm(hidden) if layer_norm else None
         self.post_dense = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
@@ -90,7 +92,7 @@ class BiCNet(Network):
     """What actor and critic of BiCNet share: an LSTM over the team's three snakes, in both directions."""
 
     def __init__(self, features: int, inputs: int, hidden: int, outputs: int) -> None:
-        super().__init__(features)
+        super().__init__(features, hidden)
         self.prev_dense = nn.Sequential(nn.Linear(inputs, hidden))
         self.comm_net = nn.ModuleDict({"lstm": nn.LSTM(hidden, hidden, batch_first=True, bidirectional=True)})
         self.post_dense = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
@@ -132,7 +134,7 @@ class QNetwork(Network):
     """
 
     def __init__(self, features: int, hidden: int = 256, layer_norm: bool = True) -> None:
-        super().__init__(features)
+        super().__init__(features, hidden)
         self.q_net = nn.ModuleList([nn.Linear(features, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, MOVES)])
         self.norm_0 = nn.LayerNorm(hidden) if layer_norm else None
         self.norm_1 = nn.LayerNorm(hidden) if layer_norm else None
@@ -153,7 +155,7 @@ class RecurrentQNetwork(Network):
     """
 
     def __init__(self, features: int, hidden: int = 256) -> None:
-        super().__init__(features)
+        super().__init__(features, hidden)
         self.q_net = nn.ModuleList([nn.Linear(features, hidden), nn.Linear(hidden, MOVES)])
         self.gru = nn.GRUCell(hidden, hidden)
 

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
-from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices, VecEnvObs, VecEnvStepReturn
+from stable_baselines3.common.vec_env.base_vec_env import VecEnv, VecEnvIndices, VecEnvObs, VecEnvStepReturn, tile_images
 
 from snake_ddp.envs import BoardsVectorEnv, SnakeVectorEnv, TeamVectorEnv
 
@@ -30,7 +30,8 @@ class SnakesVecEnv(VecEnv):
             raise ValueError(f'per {per!r}: "snake" or "team"')
         self.vector = FACES[per](num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **settings)
         self._actions: Any = None
-        super().__init__(num_envs, self.vector.single_observation_space, self.vector.single_action_space)
+        super().__init__(self.vector.num_envs, self.vector.single_observation_space, self.vector.single_action_space)
+        self.metadata["render_fps"] = self.vector.metadata["render_fps"]
 
     def reset(self) -> VecEnvObs:
         observations, _ = self.vector.reset(seed=self._seeds[0], options=self._options[0])
@@ -67,16 +68,27 @@ class SnakesVecEnv(VecEnv):
         setattr(self.vector, attr_name, value)
 
     def env_method(self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any) -> list[Any]:
-        if method_name != "action_masks":
+        if method_name not in ("action_masks", "render"):
             raise AttributeError(f"{method_name}: these environments share one object; call it on .vector")
-        masks = self.action_masks()
-        return [masks[i] for i in self._get_indices(indices)]
+        each = self.action_masks() if method_name == "action_masks" else self._frames()
+        return [each[i] for i in self._get_indices(indices)]
 
     def env_is_wrapped(self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None) -> list[bool]:
         return [False for _ in self._get_indices(indices)]
 
+    def render(self, mode: str | None = None) -> Any:
+        """Each board once: "rgb_array" returns one picture of them all, "ansi" their texts."""
+        if self.render_mode is None or mode not in (None, self.render_mode):
+            return super().render(mode)
+        boards = self._frames()[:: self.num_envs // self.vector.boards.num_boards]
+        return tile_images(boards) if self.render_mode == "rgb_array" else boards
+
     def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
-        return [None] * self.num_envs  # boards are rendered as text only
+        return self._frames() if self.render_mode == "rgb_array" else [None] * self.num_envs
+
+    def _frames(self) -> list[Any]:
+        """One for each environment."""
+        return list(self.vector.render() or [None] * self.num_envs)
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Shapes  [num_envs, 4] for snakes, [num_envs, 12] for teams."""

@@ -6,6 +6,7 @@ ROWS, COLUMNS = 10, 20
 TEAM = 3  # snakes
 MOVES = 4  # up, down, left, right
 START_LENGTH = 3
+MAX_STEPS = 200
 
 STATE: numpy.dtype[numpy.void] = numpy.dtype(
     {

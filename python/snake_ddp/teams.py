@@ -13,6 +13,7 @@ import numpy
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
+from .arguments import MOST_GAMES, real, seed_of, whole
 from .state import MOVES, STATE
 from .weights import read_file
 
@@ -116,8 +117,7 @@ class Team:
         training = {"rival_reward": rival_reward, "reward_scale": reward_scale, "gamma": gamma}
         if not callable(values):
             raise TypeError(f"values is {values!r}, not a function")
-        if not (rival_reward >= 0 and reward_scale > 0 and 0 <= gamma <= 1):
-            raise ValueError(f"{training}: not what values can be trained for")
+        real("rival_reward", rival_reward, 0, 10), real("reward_scale", reward_scale, 1e-6, 1e6), real("gamma", gamma, 0, 1)
         team = cls.__new__(cls)
         team.spec, team.mask_fatal, team.obs = "values" + (f":{search}" if search else ""), False, obs
         team._made = ("values", {"values": values, "search": search, "obs": obs, **training})
@@ -132,7 +132,7 @@ class Team:
         Shapes   observations float32 [n, 3, obs_size(obs)], open_moves bool [n, 3, 4] as `Boards.open_moves` has them; returns [n, 3].
         Throws   TypeError for another dtype; ValueError for another shape or order, and for a script or a search.
         """
-        return self._team.moves(observations, open_moves, seed)
+        return self._team.moves(observations, open_moves, seed_of("seed", seed))
 
     def moves_on(
         self, states: NDArray[numpy.void], side: int = 0, seed: int = 0, first_game: int = 0
@@ -150,6 +150,7 @@ class Team:
             raise ValueError(f"states: shape is {states.shape}, not (n,)")
         # numpy drops the gaps of the layout where it puts arrays together.
         raw = numpy.ascontiguousarray(states, STATE).view(numpy.uint8).reshape(len(states), STATE.itemsize)
+        side, seed, first_game = whole("side", side, 0, 1), seed_of("seed", seed), whole("first_game", first_game, 0, MOST_GAMES)
         return _core.Team.moves_on(self._team, raw, side, seed, first_game)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -192,8 +193,7 @@ def evaluate(
     Throws   as Team; ValueError for numbers that are out of range.
     """
     a, b = (team if isinstance(team, Team) else Team(team) for team in (team_a, team_b))
-    if not 0 <= seed < 2**64:
-        raise ValueError(f"seed is {seed}, not 0 to 2**64 - 1")
+    games, seed = whole("games", games, 1, MOST_GAMES), seed_of("seed", seed)
     return Match(**_core.evaluate(a._team, b._team, games, seed, swap_sides))
 
 

@@ -96,7 +96,7 @@ OPTIONS = [
     (dict(num_boards=0), ValueError, "num_boards is 0, not 1 to"),
     (dict(num_boards=-1), ValueError, "num_boards is -1"),
     (dict(num_boards=10**9), ValueError, "num_boards is 1000000000"),
-    (dict(num_boards=2.5), TypeError, "incompatible function arguments"),
+    (dict(num_boards=2.5), TypeError, "num_boards is 2.5, not a whole number, 1 to 16777216"),
     (dict(obs="31"), ValueError, 'obs is "31", not one of: 26, 30, window, view, ahead, none'),
     (dict(obs=30), TypeError, "incompatible function arguments"),
     (dict(reward="points"), ValueError, 'reward is "points", not one of: 2021, v1_1, v1_2, score'),
@@ -120,6 +120,67 @@ def test_options_that_do_not_exist(options, error, text):
     fails(lambda: Boards(**{"num_boards": 4, **options}), error, text)
 
 
+def numbers():
+    """Every argument of the package that is a number: a call with it, its name, its range, and values outside of that range."""
+    from snake_ddp import envs, multiagent, networks, sb3
+    team, boards = Team("level2"), Boards(1)
+    boards.reset(seed=1)
+    most, counts = 2**24, (-1, -(2**70), 2**64, 2**70)
+    seeds = "0 to 2**64 - 1", counts
+    lengths = "1 to 200", (0, 201, *counts)
+    reals = (-1e-9, float("nan"), float("inf"), -float("inf"), 10.5)
+    values = lambda observations, states: observations  # noqa: E731
+    return [
+        (lambda n: Boards(n), "num_boards", f"1 to {most}", (0, most + 1, *counts)),
+        (lambda n: envs.TeamVectorEnv(n), "num_envs", f"1 to {most}", (0, most + 1, *counts)),
+        (lambda n: envs.TeamVectorEnv(n, opponent="none"), "num_envs", f"2 to {2 * most}", (0, 1, 2 * most + 1, *counts)),
+        (lambda n: envs.SnakeVectorEnv(n), "num_envs", f"3 to {3 * most}", (0, 2, 3 * most + 1, *counts)),
+        (lambda n: sb3.SnakesVecEnv(n), "num_envs", f"3 to {3 * most}", (0, 1, *counts)),
+        (lambda n: sb3.SnakesVecEnv(n, per="team"), "num_envs", f"1 to {most}", (0, *counts)),
+        *((lambda n, make=make: make(episode_length=n), "episode_length", *lengths)
+          for make in (envs.TeamEnv, envs.TeamVectorEnv, envs.SnakeVectorEnv, lambda **o: Boards(1, **o), lambda **o: sb3.SnakesVecEnv(3, **o))),
+        *((lambda n, make=make: make(max_cycles=n), "max_cycles", "1 or more", (0, -1, -(2**70)))
+          for make in (multiagent.parallel_env, multiagent.env)),
+        (lambda x: envs.SnakeVectorEnv(3, own_share=x), "own_share", "0 to 1", reals),
+        (lambda n: boards.reset(seed=n), "seed", *seeds),
+        *((lambda n, env=env: env.reset(options={"game_seed": n}), "game_seed", *seeds)
+          for env in (envs.TeamEnv(), envs.TeamVectorEnv(1), multiagent.parallel_env())),
+        (lambda n: snake_ddp.evaluate(team, team, games=1, seed=n), "seed", *seeds),
+        (lambda n: snake_ddp.evaluate(team, team, games=n), "games", f"1 to {2**40}", (0, 2**40 + 1, *counts)),
+        (lambda n: team.moves_on(boards.states, seed=n), "seed", *seeds),
+        (lambda n: team.moves_on(boards.states, side=n), "side", "0 to 1", (2, *counts)),
+        (lambda n: team.moves_on(boards.states, first_game=n), "first_game", f"0 to {2**40}", counts),
+        (lambda n: Team(CHAMPION).moves(np.zeros((1, 3, 309), np.float32), np.ones((1, 3, 4), bool), seed=n), "seed", *seeds),
+        (lambda x: Team.of_values(values, rival_reward=x), "rival_reward", "0 to 10", reals),
+        (lambda x: Team.of_values(values, reward_scale=x), "reward_scale", "1e-06 to 1000000.0", (0, 1e7, *reals[:-1])),
+        (lambda x: Team.of_values(values, gamma=x), "gamma", "0 to 1", reals),
+        *((lambda n, kind=kind: kind(n), "features", "1 or more", (0, -1)) for kind in (networks.Actor, networks.QNetwork, networks.Mixer)),
+        *((lambda n, kind=kind: kind(30, n), "hidden", "1 to 65536", (0, 65537, *counts))
+          for kind in (networks.Actor, networks.Critic, networks.BiCNetActor, networks.BiCNetCritic, networks.QNetwork, networks.RecurrentQNetwork)),
+    ]
+
+
+def test_numbers_out_of_range_are_rejected_with_their_name_and_range():
+    for call, name, limits, outside in numbers():
+        for value in outside:
+            fails(lambda call=call, value=value: call(value), ValueError, f"{name} is {value}, not {limits}")
+
+
+def test_what_is_no_number_is_rejected_with_the_argument_s_name():
+    for call, name, limits, _ in numbers():
+        is_real = name in ("own_share", "rival_reward", "reward_scale", "gamma")
+        for value in ("1", "x", None, [1], *([] if is_real else [1.0, 1.5, float("nan")])):
+            if (name, value) == ("seed", None) or name == "game_seed" and value is None:
+                continue  # draws one
+            kind = "number" if is_real else "whole number"
+            fails(lambda call=call, value=value: call(value), TypeError, f"{name} is {value!r}, not a {kind}, {limits}")
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert Boards(np.int64(3)).num_boards == 3 and snake_ddp.envs.TeamVectorEnv(np.uint8(2)).num_envs == 2
+    assert snake_ddp.envs.SnakeVectorEnv(3, own_share=np.float32(0.5)).own_share == 0.5
+
+
 def test_an_unknown_keyword():
     with pytest.raises(TypeError, match="oppponent"):
         Boards(4, oppponent="level2")
@@ -127,7 +188,7 @@ def test_an_unknown_keyword():
 
 def test_before_the_first_reset():
     fresh = Boards(4)
-    for call in (lambda: fresh.step(U8), fresh.open_moves, fresh.hash, lambda: fresh.picture(0)):
+    for call in (lambda: fresh.step(U8), fresh.open_moves, fresh.hash, lambda: fresh.picture(0), lambda: fresh.image(0)):
         fails(call, RuntimeError, "there are no games yet: call reset first")
     fails(lambda: fresh.reset(mask=np.ones(4, bool)), ValueError, "reset all boards first, without a mask")
 
@@ -154,8 +215,11 @@ def test_a_seed_that_is_not_a_number(batch):
 
 
 def test_boards_that_do_not_exist(batch):
-    for number in (-1, 4, 2**40):
-        fails(lambda: batch.picture(number), IndexError, f"there is no board {number}: they are 0 to 3")
+    for number in (-1, 4, 2**40, 2**70):
+        for show in (batch.picture, batch.image):
+            fails(lambda: show(number), IndexError, f"there is no board {number}: they are 0 to 3")
+    for show in (batch.picture, batch.image):
+        fails(lambda: show(1.5), TypeError, "board is 1.5, not a whole number, 0 to 3")
 
 
 @pytest.mark.parametrize("name, array, error, text", [
@@ -278,12 +342,12 @@ def test_wrong_calls_of_a_team():
         (lambda: network.moves(observations.astype(float), open_moves), TypeError, "observations: dtype is float64, not float32"),
         (lambda: network.moves(observations, open_moves[:1]), ValueError, "open_moves: shape is (1, 3, 4), not (2, 3, 4)"),
         (lambda: network.moves(observations, open_moves.astype(np.uint8)), TypeError, "open_moves: dtype is uint8, not bool"),
-        (lambda: network.moves_on(batch.states, side=2), ValueError, "side is 2, not 0 or 1"),
+        (lambda: network.moves_on(batch.states, side=2), ValueError, "side is 2, not 0 to 1"),
         (lambda: network.moves_on(batch.states, first_game=-1), ValueError, "first_game is -1"),
         (lambda: network.moves_on(batch.observations), TypeError, "states: not an array of dtype snake_ddp.STATE"),
         (lambda: network.moves_on(batch.states.reshape(1, 2)), ValueError, "states: shape is (1, 2)"),
         (lambda: network.moves_on(np.zeros(3, snake_ddp.STATE)), ValueError, "board 0: not a board of the game"),
-        (lambda: snake_ddp.evaluate("level2", "level4", games=0), ValueError, "games is 0, not 1 or more"),
+        (lambda: snake_ddp.evaluate("level2", "level4", games=0), ValueError, "games is 0, not 1 to 1099511627776"),
         (lambda: snake_ddp.evaluate("level2", "level4", seed=-1), ValueError, "seed is -1"),
         (lambda: snake_ddp.evaluate("level2", "level9"), ValueError, 'team "level9"'),
         (lambda: snake_ddp.obs_size("none"), ValueError, 'obs is "none", not one of: 26, 30, window, view, ahead'),

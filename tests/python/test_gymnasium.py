@@ -253,7 +253,6 @@ def test_actions_of_a_wrong_kind_are_rejected():
 def test_wrong_settings_are_rejected_with_the_reason():
     for make, words in (
         (lambda: TeamEnv(opponent="none"), "TeamVectorEnv"),
-        (lambda: TeamEnv(render_mode="rgb_array"), "human"),
         (lambda: SnakeVectorEnv(4), "multiple"),
         (lambda: TeamVectorEnv(3, opponent="none"), "multiple"),
         (lambda: TeamVectorEnv(0), "num_envs"),
@@ -290,10 +289,73 @@ def test_boards_are_rendered_as_text(capsys):
     assert len(env.render().splitlines()[0]) == 20 and set("ABCDEF") <= set(env.render())
     pictures = envs.render()
     assert len(pictures) == 6 and pictures[0] == pictures[2] != pictures[3] == pictures[5]
-    assert TeamEnv().render() is None and TeamVectorEnv(2).render() is None
     printing = TeamEnv(render_mode="human")
     printing.reset(seed=1)
     assert capsys.readouterr().out == env.render() + "\n" and printing.render() is None
+
+
+def cells_of(picture):
+    """The colour in the middle of each cell and the one beside its border."""
+    assert picture.shape == (160, 320, 3) and picture.dtype == np.uint8
+    cells = picture.reshape(10, 16, 20, 16, 3).swapaxes(1, 2).reshape(200, 16, 16, 3)
+    return [tuple(cell) for cell in cells[:, 8, 8]], [tuple(cell) for cell in cells[:, 2, 2]]
+
+
+def test_boards_are_rendered_as_pictures():
+    env, boards = TeamEnv(render_mode="rgb_array", opponent="territory"), snake_ddp.Boards(1, opponent="territory")
+    env.reset(options={"game_seed": 3}), boards.reset(seed=3)
+    colours = {}  # by what is on a cell: middle and border
+    for action in moves(env, 120):
+        middles, borders = cells_of(env.render())
+        assert np.array_equal(env.render(), boards.image(0)) and env.boards.picture(0) == boards.picture(0)
+        for cell, text in enumerate("".join(boards.picture(0).splitlines()[:10])):
+            code = int(boards.states[0]["cells"][cell]) & 7
+            kind = ("head" if text.isupper() else "body", code)
+            assert colours.setdefault(kind, (middles[cell], borders[cell])) == (middles[cell], borders[cell]), (cell, text)
+        env.step(action), boards.step(action.reshape(1, 3))
+    assert len(set(colours.values())) == len(colours) == 2 + 6 + 6
+    for snake in range(2, 8):
+        head, body = colours["head", snake], colours["body", snake]
+        assert head[0] != body[0] == body[1] == head[1]
+        red, _, blue = map(int, body[0])
+        assert (blue > red) == (snake < 5), "team A is blue, team B orange"
+
+
+@pytest.mark.parametrize("mode", ["ansi", "rgb_array"])
+def test_each_sub_environment_shows_its_board(mode):
+    envs = SnakeVectorEnv(6, render_mode=mode)
+    envs.reset(seed=1)
+    show = {"ansi": envs.boards.picture, "rgb_array": envs.boards.image}[mode]
+    frames = envs.render()
+    assert isinstance(frames, tuple) and same(list(frames), [show(0)] * 3 + [show(1)] * 3) and not same(show(0), show(1))
+    assert envs.metadata["render_modes"] == ["ansi", "rgb_array"] and envs.metadata["render_fps"] > 0
+
+
+def test_gymnasium_collects_pictures():
+    env = gymnasium.make(ID, render_mode="rgb_array_list")
+    env.reset(seed=1)
+    play(env, moves(env, 3))
+    frames = env.render()
+    assert len(frames) == 4 and {frame.shape for frame in frames} == {(160, 320, 3)} and not np.array_equal(*frames[:2])
+    with pytest.raises(RuntimeError, match="reset"):
+        TeamEnv(render_mode="rgb_array").render()
+
+
+def test_without_a_render_mode_a_warning_says_which_there_are():
+    for env in (TeamEnv(), TeamVectorEnv(2)):
+        env.reset(seed=1)
+        with pytest.warns(UserWarning, match="render_mode.*ansi, rgb_array"):
+            assert env.render() is None
+
+
+@pytest.mark.filterwarnings("ignore:.*not in the possible render_modes")
+@pytest.mark.parametrize("make", [
+    TeamEnv, lambda **mode: TeamVectorEnv(2, **mode), lambda **mode: SnakeVectorEnv(3, **mode), lambda **mode: gymnasium.make(ID, **mode),
+    lambda **mode: gymnasium.make_vec(ID, num_envs=2, **mode)])
+def test_unknown_render_modes_are_rejected_with_those_that_there_are(make):
+    for mode in ("depth_array", ""):
+        with pytest.raises(ValueError, match="'ansi', 'rgb_array' or None"):
+            make(render_mode=mode)
 
 
 # Copies of running games, and other processes

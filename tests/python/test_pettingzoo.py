@@ -97,5 +97,15 @@ def test_wrong_calls_are_rejected():
             env.step(dict.fromkeys(multiagent.AGENTS, action))
     with pytest.raises(KeyError, match="b_2"):
         env.step(dict.fromkeys(multiagent.AGENTS[:5], 0))
-    with pytest.raises(ValueError, match="ansi"):
-        multiagent.parallel_env(render_mode="rgb_array")
+    for make in (multiagent.parallel_env, multiagent.env):
+        with pytest.raises(ValueError, match="'human', 'ansi', 'rgb_array' or None"):
+            make(render_mode="depth_array")
+
+
+def test_six_agents_share_one_picture():
+    env, turns = (make(render_mode="rgb_array") for make in (multiagent.parallel_env, multiagent.env))
+    env.reset(seed=1), turns.reset(seed=1)
+    assert env.render().shape == (160, 320, 3) and np.array_equal(env.render(), turns.render())
+    assert env.metadata["render_modes"] == turns.metadata["render_modes"] == ["human", "ansi", "rgb_array"]
+    with pytest.warns(UserWarning, match="render_mode"):
+        assert multiagent.parallel_env().render() is None

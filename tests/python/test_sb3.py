@@ -6,7 +6,9 @@ import warnings
 import numpy as np
 import pytest
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
+from stable_baselines3 import PPO
 from stable_baselines3.common.env_checker import check_env
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
 from snake_ddp.envs import SnakeVectorEnv, TeamEnv, TeamVectorEnv
@@ -53,6 +55,33 @@ def test_steps_are_those_of_the_vector_environment(per):
     for action in moves(whole, 200):
         *_, infos = whole.step(action)
     assert infos[0]["TimeLimit.truncated"] is False, "the 200th step is the game's own end"
+
+
+def test_the_environment_is_made_by_its_name():
+    envs = make_vec_env("snake_ddp/Snakes3v3-v0", n_envs=2, seed=1)
+    assert envs.reset().shape == (2, 3, 30) and envs.render().shape == (320, 320, 3) and envs.metadata["render_modes"]
+    assert PPO("MlpPolicy", "snake_ddp/Snakes3v3-v0", n_steps=16, batch_size=16, device="cpu").learn(16).num_timesteps == 16
+
+
+@pytest.mark.parametrize("per, on_board", [("snake", 3), ("team", 1)])
+def test_boards_are_rendered_once_each_and_sub_environments_by_themselves(per, on_board):
+    envs = VecMonitor(SnakesVecEnv(6, per=per, render_mode="rgb_array"))
+    envs.reset()
+    boards = [envs.venv.vector.boards.image(board) for board in range(6 // on_board)]
+    images = envs.get_images()
+    assert len(images) == 6 and all(np.array_equal(image, boards[i // on_board]) for i, image in enumerate(images))
+    whole = envs.render()
+    assert whole.dtype == np.uint8 and whole.size == boards[0].size * len(boards)
+    assert np.array_equal(whole[:160, :320], boards[0]) and np.array_equal(whole[160:320, :320], boards[1 if per == "snake" else 2])
+    assert envs.venv.metadata == {"render_modes": ["human", "rgb_array"], "render_fps": 8} and envs.get_attr("render_mode") == ["rgb_array"] * 6
+    text = VecMonitor(SnakesVecEnv(6, per=per, render_mode="ansi"))
+    text.reset()
+    assert text.render() == [text.venv.vector.boards.picture(board) for board in range(6 // on_board)]
+    assert text.env_method("render", indices=[5]) == [text.render()[-1]] and text.get_images() == [None] * 6
+    with pytest.warns(UserWarning, match="render_mode"):
+        assert SnakesVecEnv(6, per=per).render() is None
+    with pytest.raises(ValueError, match="'ansi', 'rgb_array' or None"):
+        SnakesVecEnv(6, per=per, render_mode="depth_array")
 
 
 def test_masks_are_there_for_maskable_ppo():
