@@ -702,14 +702,19 @@ def bare_moves(board):
 
 
 def while_time_lasts(items, began):
-    """Stops where a batch might end later than TIME after `began`, which was before the root's evaluation."""
+    """Stops where a batch might end later than TIME after `began`, which was before the root's evaluation.
+
+    The first one is made all the same if less than half of TIME has passed, unless the last search's show that they take longer.
+    """
     global QUICKEST
     # A batch takes four times as long as the root, or a little more. If only the root was held up, the last search's batches show it;
     # older ones do not, as the machine may have become slower.
     slowest, quickest = min(5 * (time.perf_counter() - began), 4 * QUICKEST), math.inf
+    fits = QUICKEST < TIME / 2 or QUICKEST == math.inf
     for item in items:
         now = time.perf_counter()
-        if now - began + MARGIN * slowest > TIME:
+        is_first = quickest == math.inf
+        if now - began + MARGIN * slowest > TIME and not (is_first and fits and now - began < TIME / 2):
             return
         yield item
         took = time.perf_counter() - now
@@ -868,8 +873,9 @@ def searched(board):
     root, = nodes([views.position(shown)], views)
     for _ in while_time_lasts(range(SIMULATIONS // LEAVES), began):
         simulate(views, root, [itertools.repeat(Chance())] * LEAVES)
+    count_search(root.all_visits > 1)
     if root.all_visits == 1:
-        raise TimeoutError("no time to look ahead")
+        return board.moves
     return [most_visited(root, board.first + i) for i in range(TEAM)]
 
 
@@ -889,10 +895,11 @@ def ready():
 
 
 REPORTED = set()
+SEARCHES = {True: 0, False: 0}  # those with time for a batch, and those without
 
 
 def report(what, error):
-    """On stderr, once for each kind of error: what is wrong in one step is wrong in the next."""
+    """Once for each kind of error: what is wrong in one step is wrong in the next."""
     if type(error) in REPORTED:
         return
     REPORTED.add(type(error))
@@ -900,12 +907,26 @@ def report(what, error):
     while trace.tb_next is not None:
         trace = trace.tb_next
     why = (str(error).splitlines() or [""])[0]
+    say("%s: %s: %s (%s, line %d)" % (what, type(error).__name__, why, trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+
+
+def count_search(had_time):
+    """Says so of the first that had no time, of the tenth, of the hundredth, and so on."""
+    SEARCHES[had_time] += 1
+    short = SEARCHES[False]
+    if had_time or str(short).strip("0") != "1":
+        return
+    if short == 1:
+        say("no time for a search in this step, moved without it: the machine is busy")
+    else:
+        say("no time for %d of %d searches, moved without them: the machine is busy" % (short, sum(SEARCHES.values())))
+
+
+def say(text):
     if sys.stderr is None:
         return
     try:
-        print("submission.py: %s: %s: %s (%s, line %d)" % (what, type(error).__name__, why,
-                                                          trace.tb_frame.f_code.co_filename, trace.tb_lineno),
-              file=sys.stderr, flush=True)
+        print("submission.py: " + text, file=sys.stderr, flush=True)
     except (OSError, ValueError):  # closed; there is nobody to tell
         pass
 
