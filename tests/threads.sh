@@ -49,5 +49,5 @@ expect 75 "a stop by a signal" timeout --signal=TERM --preserve-status 30 $snake
   --max_episodes 1000000 --resume never
 expect 0 "recording boards" $snake_ddp eval --team_a level2 --team_b level4 --games 40 --record_boards "$scratch/games/a.boards"
 expect 0 "pretraining" $snake_ddp pretrain "${ranks[@]}" --stage tokenizer --data_path "$scratch/games" --epochs 2 \
-  --cache_dir "$scratch/cache" --save_dir "$scratch/pretrained" --batch_size 16 --num_workers 2 --bucket_mb 1 --threads 1
+  --cache_dir "$scratch/cache" --save_dir "$scratch/pretrained" --batch_size 16 --num_workers 2 --threads 1
 exit $failed

@@ -9,7 +9,6 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/bench/benches.hpp"
 #include "snake_ddp/bench/jobs.hpp"
-#include "snake_ddp/pretrain/options.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -25,7 +24,6 @@ struct BenchLine {
   std::vector<std::int64_t> batch_sizes;
   std::vector<std::int64_t> boards;
   std::string device = "cpu", products;
-  double bucket_mb = pretrain::PretrainOptions{}.bucket_mb;
   bool json = false;
   std::string job, job_settings, job_result;
   int job_parent = 0;
@@ -56,11 +54,6 @@ Rows update_rows(const BenchLine& l) {
                                       l.products);
 }
 
-Rows pretrain_rows(const BenchLine& l) {
-  return bench::measure_pretrain(
-      l.seconds, l.batch_sizes.empty() ? pretrain::PretrainOptions{}.batch_size : l.batch_sizes.front());
-}
-
 // Benches that start processes come first: the others leave LibTorch's threads running.
 constexpr Bench kBenches[] = {
     {"allreduce",
@@ -69,14 +62,11 @@ constexpr Bench kBenches[] = {
      [](const BenchLine& l) { return bench::measure_train(l.seconds, l.rounds, l.ranks, l.busy, l.config); }},
     {"memory", [](const BenchLine& l) { return bench::measure_memory(l.rounds, l.ranks, l.config); }},
     {"start", [](const BenchLine& l) { return bench::measure_start(l.rounds, l.ranks, l.config); }},
-    {"reducer",
-     [](const BenchLine& l) { return bench::measure_reducer(l.seconds, l.rounds, l.ranks, l.bucket_mb); }},
     {"game", game_rows},
     {"encode", [](const BenchLine& l) { return bench::measure_encode(l.seconds); }},
     {"act", [](const BenchLine& l) { return bench::measure_opponents(l.seconds); }},
     {"search", [](const BenchLine& l) { return bench::measure_search(l.seconds, l.products); }},
     {"update", update_rows},
-    {"pretrain", pretrain_rows},
     {"checkpoint", [](const BenchLine& l) { return bench::measure_checkpoint(l.seconds); }},
 };
 
@@ -88,7 +78,6 @@ struct NamedJob {
 constexpr NamedJob kJobs[] = {
     {"allreduce", bench::allreduce_job}, {"everything", bench::everything_job}, {"run", bench::run_job},
     {"bare", bench::bare_job},           {"memory", bench::memory_job},         {"start", bench::start_job},
-    {"reducer", bench::reducer_job},
 };
 
 std::vector<std::string> bench_names() {
@@ -129,15 +118,13 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
       ->check(CLI::IsMember(bench_names()));
   add_number(command, "seconds", line->seconds, "seconds per measurement", 0.01, 3600.0);
   command
-      .add_option(
-          "--batch_size,--batch-size", line->batch_sizes,
-          "batch sizes of the update bench [128 1024 4096, or that of --config]; the pretrain bench takes "
-          "the first one [128]")
+      .add_option("--batch_size,--batch-size", line->batch_sizes,
+                  "batch sizes of the update bench [128 1024 4096, or that of --config]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  add_number(command, "ranks", line->ranks,
-             "ranks in the benches allreduce, train, memory, start and reducer", 1, 256);
+  add_number(command, "ranks", line->ranks, "ranks in the benches allreduce, train, memory and start", 1,
+             256);
   add_number(command, "rounds", line->rounds,
-             "rounds of these five benches within --seconds; rows show medians", 1, 1000);
+             "rounds of these four benches within --seconds; rows show medians", 1, 1000);
   add_number(command, "busy", line->busy, "other processes that each keep a core busy during the train bench",
              0, 256);
   command.add_option("--config", line->config,
@@ -157,8 +144,6 @@ Action add_bench(CLI::App& command, const std::vector<std::string>& arguments) {
                   "precision of the products in the benches update and search: float32, tf32, bf16 [that of "
                   "--config]")
       ->check(CLI::IsMember({"float32", "tf32", "bf16"}));
-  add_number(command, "bucket_mb", line->bucket_mb, "bucket size in the reducer bench, in MiB", 0.001,
-             1024.0);
   command.add_flag("--json", line->json, "one JSON object on stdout");
   // The job of a bench's own child process; see bench/jobs.hpp.
   command.add_option("--job", line->job)->group("");

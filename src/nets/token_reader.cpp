@@ -9,8 +9,6 @@
 #include <utility>
 
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/kernels/products.hpp"
-#include "snake_ddp/nets/tokenizer_rows.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -41,25 +39,11 @@ Frozen frozen_model(const NamedTensors& file, at::Device device, const std::stri
 // Rows that are read together: their intermediate results stay in the second-level cache.
 constexpr std::int64_t kBlockRows = 64;
 
-// The codes' means. Shapes  odds [A, tokens, codes]; returns [A, tokens, code_size].
-at::Tensor mean_codes(const FrozenTokenizer& tokenizer, const at::Tensor& odds) {
-  const TokenizerShape& t = tokenizer.shape;
-  at::Tensor means = at::empty({odds.size(0), t.tokens, t.code_size});
-  const auto* const books = codebooks_of(tokenizer.parameters).const_data_ptr<float>();
-  for (std::int64_t k = 0; k < t.tokens; ++k)
-    kernels::multiply(odds.size(0), t.code_size, t.codes,
-                      {odds.const_data_ptr<float>() + k * t.codes, t.tokens * t.codes, 1},
-                      {books + k * t.codes * t.code_size, t.code_size, 1},
-                      means.data_ptr<float>() + k * t.code_size, t.tokens * t.code_size, false);
-  return means;
-}
-
 }  // namespace
 
 at::Tensor FrozenTokenizer::tokens(const at::Tensor& graphs) const {
   const c10::NoGradGuard no_grad;
   const Weights& weights = parameters.blocks();
-  if (has_tokenizer_rows(shape, graphs.device())) return tokens_by_rows(shape, weights, graphs);
   return nearest_codes(shape, weights, encode_graphs(shape, weights, graphs));
 }
 
@@ -95,52 +79,36 @@ std::int64_t TokenReader::features() const {
 
 at::Tensor TokenReader::read(const at::Tensor& graphs) const {
   const c10::NoGradGuard no_grad;
-  const Views v = views_of_graphs(graphs);
-  const at::Tensor vectors = graphs.device().is_cpu() ? vectors_by_rows(v) : vectors_on_device(v);
-  return at::cat({vectors.reshape({graphs.size(0), -1}), v.unseen}, 1);
+  if (!graphs.device().is_cpu()) return read_block(graphs);
+  const std::int64_t rows = graphs.size(0);
+  at::Tensor all = at::empty({rows, features()});
+  at::parallel_for(0, (rows + kBlockRows - 1) / kBlockRows, 1, [&](std::int64_t first, std::int64_t end) {
+    const c10::NoGradGuard none;  // a setting of each thread
+    for (std::int64_t row = first * kBlockRows; row < std::min(end * kBlockRows, rows); row += kBlockRows) {
+      const std::int64_t count = std::min(kBlockRows, rows - row);
+      at::Tensor block = graphs.narrow(0, row, count);
+      if (count < kBlockRows) block = at::constant_pad_nd(block, {0, 0, 0, kBlockRows - count});
+      all.narrow(0, row, count).copy_(read_block(block).narrow(0, 0, count));
+    }
+  });
+  return all;
 }
 
-TokenReader::Views TokenReader::views_of_graphs(const at::Tensor& graphs) const {
+at::Tensor TokenReader::read_block(const at::Tensor& graphs) const {
   const TokenizerShape& t = tokenizer_.shape;
   const std::int64_t rows = graphs.size(0), places = predictor_.shape.places;
-  const at::Tensor nodes = graphs.reshape({rows * places, t.nodes, t.features});
-  return {tokenizer_.tokens(nodes).view({rows, places, t.tokens}),
-          1 - nodes.select(1, 0).select(1, 0).view({rows, places})};
-}
-
-at::Tensor TokenReader::known_vectors(const Views& v) const {
-  return code_vectors(tokenizer_.shape, tokenizer_.parameters.blocks(), v.tokens.flatten(0, 1));
-}
-
-at::Tensor TokenReader::vectors_by_rows(const Views& v) const {
-  at::Tensor vectors = known_vectors(v);
-  const std::int64_t rows = v.unseen.size(0), places = predictor_.shape.places;
-  const auto read_block = [&](std::int64_t row, std::int64_t count) {
-    const at::Tensor unseen = v.unseen.narrow(0, row, count),
-                     asked = unseen.flatten().gt(0).nonzero().flatten();
-    if (asked.numel() == 0) return;
-    const at::Tensor odds = predict_asked(predictor_.shape, predictor_.parameters.blocks(),
-                                          v.tokens.narrow(0, row, count), unseen, asked)
-                                .softmax(2);
-    vectors.index_copy_(0, asked + row * places, mean_codes(tokenizer_, odds));
-  };
-  at::parallel_for(0, (rows + kBlockRows - 1) / kBlockRows, 1, [&](std::int64_t first, std::int64_t end) {
-    const c10::NoGradGuard no_grad;  // a setting of each thread
-    for (std::int64_t row = first * kBlockRows; row < std::min(end * kBlockRows, rows); row += kBlockRows)
-      read_block(row, std::min(kBlockRows, rows - row));
-  });
-  return vectors;
-}
-
-// All places, without waiting for the device.
-at::Tensor TokenReader::vectors_on_device(const Views& v) const {
-  const TokenizerShape& t = tokenizer_.shape;
-  const at::Tensor odds = predict_tokens(predictor_.shape, predictor_.parameters.blocks(), v.tokens, v.unseen)
+  const at::Tensor nodes = graphs.reshape({rows * places, t.nodes, t.features}),
+                   unseen = 1 - nodes.select(1, 0).select(1, 0).view({rows, places}),
+                   tokens = tokenizer_.tokens(nodes),
+                   known = code_vectors(t, tokenizer_.parameters.blocks(), tokens),
+                   odds = predict_tokens(predictor_.shape, predictor_.parameters.blocks(),
+                                         tokens.view({rows, places, t.tokens}), unseen)
                               .flatten(0, 1)
                               .softmax(2),
                    books = codebooks_of(tokenizer_.parameters).view({t.tokens, t.codes, t.code_size}),
-                   means = at::bmm(odds.transpose(0, 1), books).transpose(0, 1);
-  return at::where(v.unseen.view({-1, 1, 1}).gt(0), means, known_vectors(v));
+                   means = at::bmm(odds.transpose(0, 1), books).transpose(0, 1),
+                   vectors = at::where(unseen.view({-1, 1, 1}).gt(0), means, known);
+  return at::cat({vectors.reshape({rows, -1}), unseen}, 1);
 }
 
 NamedTensors TokenReader::named() const {

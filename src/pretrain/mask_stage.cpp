@@ -12,6 +12,13 @@
 namespace snake_ddp::pretrain {
 namespace {
 
+// Positions of elements above 0, ascending; if there are none, the first position.
+// Shapes  places [N, places]; returns [A] int64.
+at::Tensor places_to_ask(const at::Tensor& places) {
+  const at::Tensor found = places.flatten().gt(0).nonzero().flatten();
+  return found.numel() > 0 ? found : at::zeros({1}, found.options());
+}
+
 nets::MaskPredictorShape predictor_shape(const PretrainOptions& o, const nets::TokenizerShape& read) {
   return {game::kSnakes, read.tokens,          read.codes,          o.hidden_dim,
           o.num_heads,   o.num_encoder_layers, o.num_decoder_layers};
@@ -86,20 +93,22 @@ class MaskStage final : public Stage {
 
   Answer answer_to(const data::Batch& batch, const nets::Weights& weights) const {
     const std::int64_t size = batch.seen.size(0);
-    const at::Tensor asked = nets::places_to_ask(batch.masked), here = asked.to(batch.seen.device(), true);
+    const at::Tensor asked = places_to_ask(batch.masked);
     const at::Tensor seen = tokenizer_.tokens(batch.seen.flatten(0, 1));  // [B * 6, tokens]
     Answer answer;
-    answer.truth = batch.whole.defined() ? tokenizer_.tokens(batch.whole.flatten(0, 1).index_select(0, here))
-                                         : seen.index_select(0, here);
+    answer.truth = batch.whole.defined() ? tokenizer_.tokens(batch.whole.flatten(0, 1).index_select(0, asked))
+                                         : seen.index_select(0, asked);
     // Snakes that are not to be predicted are also hidden from the encoder if they are not visible.
-    answer.logits = nets::predict_asked(shape_, weights, seen.view({size, shape_.places, shape_.tokens}),
-                                        at::maximum(batch.masked, batch.hidden), asked);
+    answer.logits = nets::predict_tokens(shape_, weights, seen.view({size, shape_.places, shape_.tokens}),
+                                         at::maximum(batch.masked, batch.hidden))
+                        .flatten(0, 1)
+                        .index_select(0, asked);
     answer.error = at::nll_loss(answer.logits.log_softmax(2).flatten(0, 1), answer.truth.flatten(), {},
                                 at::Reduction::None)
                        .view({-1, shape_.tokens})
                        .mean(1);
-    answer.weight = place_weights(batch).flatten().index_select(0, here);
-    answer.masked = batch.masked.flatten().index_select(0, here).gt(0);
+    answer.weight = place_weights(batch).flatten().index_select(0, asked);
+    answer.masked = batch.masked.flatten().index_select(0, asked).gt(0);
     return answer;
   }
 

@@ -65,10 +65,6 @@ config::Fields fields(PretrainOptions& o) {
            "CPU ranks on one machine sum through shared memory, and one of them communicates with other "
            "machines; "
            "off: all through Gloo"),
-      number("bucket_mb", &o.bucket_mb,
-             "size in MiB of the buckets in which gradients are averaged during the backward pass; CPU ranks "
-             "only",
-             1e-3, 1e6),
       number("dist_timeout", &o.dist_timeout,
              "seconds that a collective may take; after that the run ends with an error", 0.1, 1e6),
       number("join_timeout", &o.join_timeout, "seconds that ranks wait for each other at the start", 0.1,

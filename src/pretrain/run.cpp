@@ -25,7 +25,6 @@
 #include "snake_ddp/data/import.hpp"
 #include "snake_ddp/data/loader.hpp"
 #include "snake_ddp/data/sampler.hpp"
-#include "snake_ddp/dist/reducer.hpp"
 #include "snake_ddp/dist/self_launch.hpp"
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"
@@ -121,7 +120,6 @@ class Run {
   std::unique_ptr<Stage> stage_;
   nets::FlatParameters gradients_;
   nets::Weights leaves_;
-  dist::Reducer reducer_;
   learners::Adam adam_;
   std::vector<std::string> frozen_;  // hashes
   Place place_;
@@ -141,7 +139,6 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
           (at::set_num_threads(running::threads(o_.threads, context_)), make_stage(o_, context_.device()))),
       gradients_(stage_->parameters().like()),
       leaves_(nets::leaves_over(stage_->parameters(), gradients_)),
-      reducer_(leaves_, gradients_.flat(), context_, static_cast<std::int64_t>(o_.bucket_mb * 1048576)),
       adam_(stage_->parameters(), running::scaled_rate(o_.learning_rate, o_.lr_scaling, context_.size()),
             !context_.device().is_cpu()) {
   running::check_settings(settings_of(o_), context_);
@@ -352,10 +349,10 @@ void Run::update(data::Batch batch, std::int64_t samples) {
   gradients_.flat().zero_();
   const double divisor = static_cast<double>(samples) / context_.size();
   const at::Tensor loss = stage_->loss(batch, leaves_, divisor);
-  reducer_.begin();
   loss.backward();
-  reducer_.finish();
   const c10::NoGradGuard no_grad;
+  at::Tensor gradient = gradients_.flat();
+  context_.all_reduce_mean(gradient, context_.deadline());
   const double sum = loss.item<double>() * divisor;
   diverged_ = diverged_ || !std::isfinite(sum);
   adam_.step(stage_->parameters().flat(), gradients_.flat(), o_.max_grad_norm);

@@ -6,9 +6,7 @@
 
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
-#include "snake_ddp/nets/row_functions.hpp"
 #include "snake_ddp/nets/tokenizer.hpp"
-#include "snake_ddp/nets/tokenizer_rows.hpp"
 #include "snake_ddp/pretrain/stage.hpp"
 
 namespace snake_ddp::pretrain {
@@ -43,14 +41,6 @@ class TokenizerStage final : public Stage {
 
   // A sample's loss is the mean over its visible snakes.
   at::Tensor loss(const data::Batch& batch, const nets::Weights& weights, double divisor) override {
-    if (by_rows()) {
-      const at::Tensor shares = snake_weights(batch) / divisor;
-      nets::FlatParameters gradient = parameters_.like();
-      const nets::TokenizerErrors errors =
-          nets::tokenizer_errors(shape_, parameters_, graphs_of(batch), shares, o_.commitment, &gradient);
-      count(batch, errors.tokens);
-      return nets::with_gradient((total(as_loss(errors)) * shares).sum(), weights, gradient);
-    }
     const nets::TokenizerLoss l = nets::tokenizer_loss(shape_, weights, graphs_of(batch));
     count(batch, l.tokens);
     return (total(l) * snake_weights(batch)).sum() / divisor;
@@ -62,11 +52,8 @@ class TokenizerStage final : public Stage {
 
   void tally(const data::Batch& batch, Sums& sums) const override {
     const c10::NoGradGuard no_grad;
-    const at::Tensor shares = snake_weights(batch), weights = shares.to(at::kDouble);
-    const nets::TokenizerLoss l = by_rows()
-                                      ? as_loss(nets::tokenizer_errors(shape_, parameters_, graphs_of(batch),
-                                                                       shares, o_.commitment, nullptr))
-                                      : nets::tokenizer_loss(shape_, parameters_.blocks(), graphs_of(batch));
+    const at::Tensor weights = snake_weights(batch).to(at::kDouble);
+    const nets::TokenizerLoss l = nets::tokenizer_loss(shape_, parameters_.blocks(), graphs_of(batch));
     const auto sum = [&](const at::Tensor& of) { return (of.to(at::kDouble) * weights).sum(); };
     sums.reals += at::stack({sum(total(l)), sum(l.reconstruction), sum(l.commitment)}).to(at::kCPU);
     sums.counts[0] += batch.weight.sum().to(at::kCPU).to(at::kLong);
@@ -121,13 +108,6 @@ class TokenizerStage final : public Stage {
 
  private:
   at::Tensor graphs_of(const data::Batch& batch) const { return batch.seen.flatten(0, 1); }
-
-  // Whether to compute on the CPU by rows, which looks only at snakes that count.
-  bool by_rows() const { return nets::has_tokenizer_rows(shape_, parameters_.flat().device()); }
-
-  static nets::TokenizerLoss as_loss(const nets::TokenizerErrors& e) {
-    return {e.reconstruction, e.distance, e.distance, {}, e.tokens};
-  }
 
   at::Tensor total(const nets::TokenizerLoss& l) const {
     return l.reconstruction + l.codebook + l.commitment * o_.commitment;

@@ -17,7 +17,7 @@ from processes import (BINARY, BUILD, DATA, PATIENCE_S, SOURCE, STARTER, TINY, c
                        run_folder, starter)
 
 SMALL = {"graph_dim": 8, "codebook_size": 16, "tokens_per_snake": 2, "code_dim": 4, "hidden_dim": 16, "num_encoder_layers": 1,
-         "num_decoder_layers": 1, "num_heads": 2, "batch_size": 64, "epochs": 2, "threads": 1, "num_workers": 1, "bucket_mb": 0.002}
+         "num_decoder_layers": 1, "num_heads": 2, "batch_size": 64, "epochs": 2, "threads": 1, "num_workers": 1}
 
 
 @pytest.fixture(scope="module")
@@ -348,10 +348,3 @@ def test_a_resumed_run_with_tokens_equals_one_that_was_never_stopped(tokens, tmp
     assert again.returncode == 0 and "Resumed from checkpoint" in again.stdout, again.stdout + again.stderr
     whole = call(*flags(settings | {"runs_dir": tmp_path / "whole", "max_episodes": total}))
     assert fingerprint(again.stdout)["line"] == fingerprint(whole.stdout)["line"], whole.stderr
-
-
-def test_buckets_average_to_the_same_bits_also_where_a_parameter_gets_no_gradient():
-    probe = subprocess.run([BUILD / "tests" / "pretrain" / "reducer_probe"], env=clean_environment(), capture_output=True, text=True,
-                           timeout=PATIENCE_S)
-    assert probe.returncode == 0, probe.stderr
-    assert re.search(r"^buckets ([2-9]|\d\d)$", probe.stdout, re.M), probe.stdout

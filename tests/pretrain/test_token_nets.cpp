@@ -11,10 +11,8 @@
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/with_tokens.hpp"
 #include "snake_ddp/nets/mask_predictor.hpp"
-#include "snake_ddp/nets/row_functions.hpp"
 #include "snake_ddp/nets/token_reader.hpp"
 #include "snake_ddp/nets/tokenizer.hpp"
-#include "snake_ddp/nets/tokenizer_rows.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
 
 namespace sd = snake_ddp;
@@ -61,17 +59,6 @@ at::Tensor scattered_graphs(std::int64_t count, std::uint64_t seed) {
       at::stack({at::ones_like(present), columns, rows, drawn(9) / 10}, 2) * present.unsqueeze(2);
   graphs[1].zero_();
   return graphs;
-}
-
-double scaled_difference(const at::Tensor& a, const at::Tensor& b) {
-  return (a - b).abs().max().item<double>() / (1e-3 + b.abs().max().item<double>());
-}
-
-void check_same_gradients(const Net& net, const FlatParameters& found) {
-  for (std::size_t i = 0; i < net.blocks.size(); ++i) {
-    INFO(net.blocks[i].name);
-    CHECK(scaled_difference(found.block(i), net.gradients.block(i)) < 1e-4);
-  }
 }
 
 NamedTensors file_of(const Net& net, const at::Tensor& shape) {
@@ -159,53 +146,6 @@ TEST_CASE("a tokenizer fits a few graphs, and each of its blocks gets a gradient
   CHECK(last < 0.1 * first);
 }
 
-TEST_CASE("the tokenizer by rows has the library's tokens, errors and gradients, for any number of threads",
-          "[parity]") {
-  const at::Tensor graphs = scattered_graphs(150, 1);
-  Net net(tokenizer_blocks(kTokenizer), 10);
-  REQUIRE(has_tokenizer_rows(kTokenizer, at::kCPU));
-  const at::Tensor latent = encode_graphs(kTokenizer, net.weights(), graphs);
-  const at::Tensor tokens = nearest_codes(kTokenizer, net.weights(), latent);
-  CHECK(tokens_by_rows(kTokenizer, net.weights(), graphs).equal(tokens));
-
-  at::Tensor weights = at::arange(150, at::kFloat) / 100 + 0.5;
-  weights.narrow(0, 20, 30).zero_();  // not looked at
-  const Weights leaves = leaves_over(net.parameters, net.gradients);
-  const TokenizerLoss loss = tokenizer_loss(kTokenizer, leaves, graphs);
-  ((loss.reconstruction + loss.codebook + 0.3 * loss.commitment) * weights).sum().backward();
-  const int threads = at::get_num_threads();
-  for (const int many : {1, 3}) {
-    at::set_num_threads(many);
-    FlatParameters gradient = net.parameters.like();
-    const TokenizerErrors errors =
-        tokenizer_errors(kTokenizer, net.parameters, graphs, weights, 0.3, &gradient);
-    const at::Tensor counts = weights.gt(0);
-    CHECK(scaled_difference(errors.reconstruction, loss.reconstruction * counts) < 1e-5);
-    CHECK(scaled_difference(errors.distance, loss.commitment * counts) < 1e-5);
-    CHECK(errors.tokens.equal(tokens * counts.unsqueeze(1)));
-    check_same_gradients(net, gradient);
-    FlatParameters again = net.parameters.like();
-    (void)tokenizer_errors(kTokenizer, net.parameters, graphs, weights, 0.3, &again);
-    CHECK(again.flat().equal(gradient.flat()));
-    const TokenizerErrors only = tokenizer_errors(kTokenizer, net.parameters, graphs, weights, 0.3, nullptr);
-    CHECK(only.reconstruction.equal(errors.reconstruction));
-  }
-  at::set_num_threads(threads);
-}
-
-TEST_CASE("a gradient that is known already reaches the leaves, times that of the scalar", "[unit]") {
-  Net net({{"a", {2, 3}, 3, 0}, {"b", {2, 0}, 0, 1}}, 1);
-  const Weights leaves = leaves_over(net.parameters, net.gradients);
-  FlatParameters known = net.parameters.like();
-  known.block(0).fill_(3.0F);
-  known.block(1).fill_(-1.0F);
-  const at::Tensor loss = with_gradient(at::scalar_tensor(5.0F), leaves, known);
-  CHECK(loss.item<float>() == 5.0F);
-  (loss * 2).backward();
-  CHECK(net.gradients.block(0).equal(known.block(0) * 2));
-  CHECK(net.gradients.block(1).equal(known.block(1) * 2));
-}
-
 TEST_CASE("masked places do not affect the prediction, visible ones do", "[property]") {
   const Net net(mask_predictor_blocks(kPredictor), 6);
   const Weights& weights = net.weights();
@@ -224,34 +164,6 @@ TEST_CASE("masked places do not affect the prediction, visible ones do", "[prope
             .gt(1e-6)
             .all()
             .item<bool>());
-}
-
-TEST_CASE("asked places alone have the library's predictions and gradients", "[parity]") {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
-  for (const std::int64_t decoders : {1, 3}) {
-    MaskPredictorShape shape = kPredictor;
-    shape.decoder_layers = decoders;
-    Net net(mask_predictor_blocks(shape), 11);
-    const at::Tensor tokens = at::randint(5, {40, 3, 2}, generator, at::kLong);
-    at::Tensor unseen = at::rand({40, 3}, generator, at::kFloat).lt(0.4).to(at::kFloat);
-    unseen.select(1, 2).zero_();  // one is seen
-    const at::Tensor places =
-        unseen * at::rand({40, 3}, generator, at::kFloat).lt(0.7);  // some of the unseen
-    const at::Tensor asked = places_to_ask(places), factors = at::randn({asked.numel(), 2, 5}, generator);
-    REQUIRE(asked.numel() > 10);
-    const Weights leaves = leaves_over(net.parameters, net.gradients);
-    const at::Tensor expected =
-        predict_tokens(shape, leaves, tokens, unseen).flatten(0, 1).index_select(0, asked);
-    (expected * factors).sum().backward();
-    FlatParameters gradient = net.parameters.like();
-    const Weights other = leaves_over(net.parameters, gradient);
-    const at::Tensor found = predict_asked(shape, other, tokens, unseen, asked);
-    CHECK(scaled_difference(found, expected) < 1e-5);
-    (found * factors).sum().backward();
-    check_same_gradients(net, gradient);
-    CHECK(predict_asked(shape, net.weights(), tokens, unseen, asked).equal(found));
-  }
-  CHECK(places_to_ask(at::zeros({4, 3})).equal(at::zeros({1}, at::kLong)));
 }
 
 TEST_CASE("a mask predictor fits one batch, and each of its blocks gets a gradient", "[unit]") {

@@ -52,14 +52,6 @@ std::vector<Row> measure_device_update(double seconds, std::vector<std::int64_t>
                                        at::Device device, const std::string& config_file,
                                        const std::string& algo, const std::string& products);
 
-/// How fast pretraining is on this machine: its stages, its loader, and the reading of tokens. All at the default sizes but
-/// for the boards in a batch, from games that the bench plays itself, in a folder that is removed afterwards.
-/// pretrain_STAGE: a training step (forward, backward, Adam) on one thread; `limit` is its matrix products alone.
-/// pretrain_loader_N_workers: boards that the loader delivers; `limit` is what the faster stage takes.
-/// read_tokens: an agent's view, of radius 4, through the frozen networks, on one thread; `limit` as for the stages.
-/// Throws   FileError.
-std::vector<Row> measure_pretrain(double seconds, std::int64_t batch_size);
-
 /// What a checkpoint costs the training that continues meanwhile: for one rank with 100,000 transitions and 256 boards, in the
 /// system's folder for temporary files, which it leaves as it was. The limit for the pause is 50 ms.
 /// Throws  FileError.
@@ -70,14 +62,6 @@ std::vector<Row> measure_checkpoint(double seconds);
 /// of the same size in the same processes; then single calls of 1 kB to 10 MB, each compared with a call of
 /// Gloo. Last, how many calls an update makes, compared with its optimizer steps.
 std::vector<Row> measure_allreduce(double seconds, int rounds, int ranks, const std::string& config_file);
-
-/// How much of a large gradient's average hides behind the backward pass.
-/// A chain of layers with 50 MB of parameters, on ranks that talk through Gloo: a step (forward and backward) alone; the
-/// average of its gradient alone, compared with a rank's processor time for it; both by dist::Reducer,
-/// compared with the longer of the two; the share of the average's time that is hidden behind the step. Then
-/// the same for a step that waits where this one computes, as for a device: the ranks' cores are free for
-/// the average.
-std::vector<Row> measure_reducer(double seconds, int rounds, int ranks, double bucket_mb);
 
 /// How fast whole training runs are: real ones, with their files, in a folder that is removed afterwards.
 /// train_one_rank: a run's time per update (play, store, sample, learn, log), compared with the sum of its parts alone
@@ -99,10 +83,9 @@ std::vector<Row> measure_memory(int rounds, int ranks, const std::string& config
 /// system's cache; the limit is 3 s. start_of_libtorch: of this, until the program's own code begins.
 std::vector<Row> measure_start(int rounds, int ranks, const std::string& config_file);
 
-/// The jobs of these benches (JobAction): a rank of the allreduce and of the reducer bench; LibTorch and one product; a run
+/// The jobs of these benches (JobAction): a rank of the allreduce bench; LibTorch and one product; a run
 /// that fills its replay; one of one episode; one of some seconds; and one with its update alone, in turn.
 nlohmann::json allreduce_job(const nlohmann::json& settings, const dist::World& world);
-nlohmann::json reducer_job(const nlohmann::json& settings, const dist::World& world);
 nlohmann::json bare_job(const nlohmann::json& settings, const dist::World& world);
 nlohmann::json memory_job(const nlohmann::json& settings, const dist::World& world);
 nlohmann::json start_job(const nlohmann::json& settings, const dist::World& world);

@@ -37,15 +37,4 @@ std::vector<NamedBlock> mask_predictor_blocks(const MaskPredictorShape& shape);
 at::Tensor predict_tokens(const MaskPredictorShape& shape, const Weights& weights, const at::Tensor& tokens,
                           const at::Tensor& unseen);
 
-/// The logits of some places only. `asked`: their positions in [N * places], ascending, at least one. On the CPU this
-/// computes only what they depend on: no unseen places in the encoder, no other places in the decoder's last layer.
-/// Shapes  asked [A] int64 on the CPU; returns [A, tokens, codes].
-/// Threads at::get_num_threads()
-at::Tensor predict_asked(const MaskPredictorShape& shape, const Weights& weights, const at::Tensor& tokens,
-                         const at::Tensor& unseen, const at::Tensor& asked);
-
-/// Positions of elements above 0, as `asked` takes them; if there are none, the first position.
-/// Shapes  places [N, places].
-at::Tensor places_to_ask(const at::Tensor& places);
-
 }  // namespace snake_ddp::nets

@@ -48,7 +48,8 @@ class TokenReader {
 
   /// Shapes  graphs [N, graph_floats()] as an agent sees them: a snake without its first node is not visible. Returns
   ///         [N, features()]: the code vectors of each snake, then for each 1 if it is not visible.
-  /// Threads at::get_num_threads(). On the CPU a row's result depends neither on their number nor on the other rows.
+  /// Threads at::get_num_threads(). On the CPU a row's result depends neither on their number nor on the other rows:
+  ///         rows are read in blocks of one size, each by one thread.
   [[nodiscard]] at::Tensor read(const at::Tensor& graphs) const;
 
   [[nodiscard]] at::Device device() const { return tokenizer_.parameters.flat().device(); }
@@ -57,14 +58,7 @@ class TokenReader {
   [[nodiscard]] NamedTensors named() const;
 
  private:
-  struct Views {
-    at::Tensor tokens, unseen;  // [N, places, tokens], [N, places]
-  };
-  [[nodiscard]] Views views_of_graphs(const at::Tensor& graphs) const;
-  // [N * places, tokens, code_size]
-  [[nodiscard]] at::Tensor known_vectors(const Views& views) const;
-  [[nodiscard]] at::Tensor vectors_by_rows(const Views& views) const;
-  [[nodiscard]] at::Tensor vectors_on_device(const Views& views) const;
+  [[nodiscard]] at::Tensor read_block(const at::Tensor& graphs) const;
 
   FrozenTokenizer tokenizer_;
   FrozenMaskPredictor predictor_;

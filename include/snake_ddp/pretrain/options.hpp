@@ -47,7 +47,6 @@ struct PretrainOptions {
   std::string device = "auto";
   std::string dist_backend = "auto";
   bool shared_memory = true;
-  double bucket_mb = 4;
   double dist_timeout = 600;
   double join_timeout = 300;
   std::int64_t threads = 0;
