@@ -30,19 +30,10 @@ constexpr int kWide = 2, kNarrow = 1;
 constexpr std::int64_t kFewRows = 48, kShortDepth = 64;
 constexpr int kWideRows = 6, kNarrowRows = 12;
 constexpr std::int64_t kDepth = 16384 / (kLanes * kWide);  // 64 KiB of packed b
-// Columns of b at a time where zeros are skipped: of a few hundred rows, the first cache holds that many.
-constexpr std::int64_t kSparseColumns = 32;
-static_assert(Panels::kColumns == kSparseColumns && (kWide <= 2 || Panels::kColumns == 2 * kLanes));
-
-// Some columns of b: of row k, the first two vectors at data + k * row, and the next two `pair` floats after these.
-struct Columns {
-  const float* data;
-  std::int64_t row, pair;
-};
 
 template <int kVectors, int kHeight>
-void block(std::int64_t depth, const float* a, std::int64_t a_row, std::int64_t a_column, Columns right,
-           bool add, float* out, std::int64_t out_row, std::int64_t columns) {
+void block(std::int64_t depth, const float* a, std::int64_t a_row, std::int64_t a_column, const float* right,
+           std::int64_t right_row, bool add, float* out, std::int64_t out_row, std::int64_t columns) {
   constexpr int kColumns = kLanes * kVectors;
   // Unrolled, so that the sums are in registers from the first to the last statement.
   Vector sum[kHeight][kVectors];
@@ -54,8 +45,7 @@ void block(std::int64_t depth, const float* a, std::int64_t a_row, std::int64_t 
   for (std::int64_t k = 0; k < depth; ++k) {
     Vector b[kVectors];
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v)
-      b[v] = load(right.data + k * right.row + v / 2 * right.pair + v % 2 * kLanes);
+    for (int v = 0; v < kVectors; ++v) b[v] = load(right + k * right_row + v * kLanes);
 #pragma GCC unroll 16
     for (int i = 0; i < kHeight; ++i) {
       const float scalar = a[i * a_row + k * a_column];
@@ -76,8 +66,8 @@ void block(std::int64_t depth, const float* a, std::int64_t a_row, std::int64_t 
   }
 }
 
-using Block = void (*)(std::int64_t, const float*, std::int64_t, std::int64_t, Columns, bool, float*,
-                       std::int64_t, std::int64_t);
+using Block = void (*)(std::int64_t, const float*, std::int64_t, std::int64_t, const float*, std::int64_t,
+                       bool, float*, std::int64_t, std::int64_t);
 
 // By height - 1.
 template <int kVectors, int... kHeights>
@@ -85,98 +75,53 @@ constexpr std::array<Block, sizeof...(kHeights)> blocks_up_to(std::integer_seque
   return {block<kVectors, kHeights + 1>...};
 }
 
-// b in memory. Columns that many rows need are packed before they are used.
-template <int kColumns>
-struct PackedInTurn {
-  MatrixView b;
-  std::int64_t m;
-  alignas(64) float packed[kDepth * kColumns];
-
-  PackedInTurn(MatrixView of, std::int64_t rows)
-      : b(of), m(rows) {}  // `packed` is not cleared: that takes time
-
-  Columns operator()(std::int64_t first, std::int64_t depth, std::int64_t left, std::int64_t columns) {
-    const Columns all{packed, kColumns, 2 * kLanes};
-    if (b.column != 1) {
-      pack_transposed(depth, columns, b.data + first * b.row + left * b.column, b, kColumns, packed);
-      return all;
-    }
-    const float* right = b.data + first * b.row + left;
-    if (columns == kColumns && (m <= kFewRows || depth <= kShortDepth)) return {right, b.row, 2 * kLanes};
-    for (std::int64_t k = 0; k < depth; ++k) {
-      float* to = packed + k * kColumns;
-      const float* from = right + k * b.row;
-      if (columns == kColumns) {  // a size that is known
-        std::memcpy(to, from, kColumns * sizeof(float));
-        // The next columns are needed when all rows of a are done with these.
-        for (int j = 0; j < kColumns; j += 16) __builtin_prefetch(from + kColumns + j, 0, 2);
-        continue;
-      }
-      std::copy_n(from, columns, to);
-      std::fill(to + columns, to + kColumns, 0.0F);
-    }
-    return all;
-  }
-};
-
-// b in panels.
-struct InPanels {
-  const float* data;
-  std::int64_t rows;
-
-  [[nodiscard]] InPanels from(std::int64_t row) const { return {data + row * Panels::kColumns, rows}; }
-
-  Columns operator()(std::int64_t first, std::int64_t /*depth*/, std::int64_t left,
-                     std::int64_t /*columns*/) const {
-    const std::int64_t panel = left / Panels::kColumns, in_panel = left % Panels::kColumns;
-    return {data + (panel * rows + first) * Panels::kColumns + in_panel, Panels::kColumns,
-            rows * Panels::kColumns};
-  }
-};
-
-template <int kVectors, int kRows, class Right>
-void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, Right&& right,
+template <int kVectors, int kRows>
+void multiply_in_blocks(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b,
                         float* out, std::int64_t out_row, bool add) {
   static constexpr auto kBlocks = blocks_up_to<kVectors>(std::make_integer_sequence<int, kRows>());
   constexpr int kColumns = kLanes * kVectors;
+  alignas(64) float packed[kDepth * kColumns];
   for (std::int64_t first = 0; first < p; first += kDepth) {
     const std::int64_t depth = std::min(kDepth, p - first);
     for (std::int64_t left = 0; left < n; left += kColumns) {
       const std::int64_t columns = std::min<std::int64_t>(kColumns, n - left);
-      const Columns from = right(first, depth, left, columns);
+      const float* right = b.data + first * b.row + left;
+      std::int64_t right_row = b.row;
+      if (b.column != 1) {
+        pack_transposed(depth, columns, b.data + first * b.row + left * b.column, b, kColumns, packed);
+        right = packed;
+        right_row = kColumns;
+      } else if (columns < kColumns || (m > kFewRows && depth > kShortDepth)) {
+        for (std::int64_t k = 0; k < depth; ++k) {
+          float* to = packed + k * kColumns;
+          const float* from = right + k * b.row;
+          if (columns == kColumns) {  // a size that is known
+            std::memcpy(to, from, kColumns * sizeof(float));
+            // The next columns are needed when all rows of a are done with these.
+            for (int j = 0; j < kColumns; j += 16) __builtin_prefetch(from + kColumns + j, 0, 2);
+            continue;
+          }
+          std::copy_n(from, columns, to);
+          std::fill(to + columns, to + kColumns, 0.0F);
+        }
+        right = packed;
+        right_row = kColumns;
+      }
       for (std::int64_t top = 0; top < m; top += kRows) {
         const auto height = static_cast<std::size_t>(std::min<std::int64_t>(kRows, m - top));
-        kBlocks[height - 1](depth, a.data + top * a.row + first * a.column, a.row, a.column, from,
+        kBlocks[height - 1](depth, a.data + top * a.row + first * a.column, a.row, a.column, right, right_row,
                             add || first > 0, out + top * out_row + left, out_row, columns);
       }
     }
   }
 }
 
-// right_of(the number of columns in a block) returns b.
-template <class RightOf>
-void multiply_by(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, const RightOf& right_of,
-                 float* out, std::int64_t out_row, bool add) {
-  SD_CHECK(p > 0, "a product over nothing");
-  if (n <= kLanes * kNarrow) {
-    auto right = right_of(std::integral_constant<int, kLanes * kNarrow>());
-    multiply_in_blocks<kNarrow, kNarrowRows>(m, n, p, a, right, out, out_row, add);
-  } else {
-    auto right = right_of(std::integral_constant<int, kLanes * kWide>());
-    multiply_in_blocks<kWide, kWideRows>(m, n, p, a, right, out, out_row, add);
-  }
-}
-
-void multiply_by_panels(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, const InPanels& b,
-                        float* out, std::int64_t out_row, bool add) {
-  multiply_by(
-      m, n, p, a, [&](auto) { return b; }, out, out_row, add);
-}
-
 // A product that skips zeros has to find the other elements, and each of these takes loads that the register block
 // shares among rows. It pays off up to this share of nonzero elements.
 constexpr double kMostOthers = 0.4;
 constexpr std::int64_t kSampled = 32;  // rows
+// Columns of b at a time: of a few hundred rows, the first cache holds that many.
+constexpr std::int64_t kSparseColumns = 32;
 constexpr int kSparseVectors = kSparseColumns / kLanes;
 // Sums at a time: enough to hide the latency of an addition.
 constexpr int kSparseSums = 8;
@@ -211,34 +156,15 @@ template <int kVectors, int kRows>
   }
 }
 
-// b in memory for products that skip zeros.
-// Shapes  b [rows, n], contiguous.
-struct SparselyPacked {
-  const float* b;
-  std::int64_t rows, n;
-  alignas(64) float packed[kDepth * kSparseColumns];
-
-  SparselyPacked(const float* of, std::int64_t b_rows, std::int64_t columns)
-      : b(of), rows(b_rows), n(columns) {}
-
-  Columns operator()(std::int64_t m, std::int64_t left, std::int64_t columns) {
-    if (m <= kFewRows || rows > kDepth) return {b + left, n, 0};
-    // Contiguous, so that they do not compete for a few cache sets.
-    for (std::int64_t k = 0; k < rows; ++k)
-      std::memcpy(packed + k * columns, b + left + k * n, static_cast<std::size_t>(columns) * sizeof(float));
-    return {packed, columns, 0};
-  }
-};
-
 // out = a * b for the m rows of a in order, whose elements `find(i, list)` writes. Callers split sums where `multiply`
 // does: otherwise their bits would differ.
-// Shapes  at most `most` elements in a row, most <= 2 kDepth; right(rows, left, columns) returns the Columns of b.
-template <class Find, class Right>
-void multiply_elements(std::int64_t m, std::int64_t n, std::int64_t most, const Find& find, Right&& right,
-                       bool add, float* out, std::int64_t out_row) {
+// Shapes  at most `most` elements in a row, most <= 2 kDepth; b [b_rows, n] contiguous.
+template <class Find>
+void multiply_elements(std::int64_t m, std::int64_t n, std::int64_t most, const Find& find, const float* b,
+                       std::int64_t b_rows, bool add, float* out, std::int64_t out_row) {
   constexpr std::int64_t kRows = 256, kElements = 24 * 1024;
   static_assert(2 * kDepth < kElements);
-  alignas(64) float values[kElements];
+  alignas(64) float packed[kDepth * kSparseVectors * kLanes], values[kElements];
   std::int32_t places[kElements];
   std::int64_t first[kRows + 1];
   for (std::int64_t top = 0; top < m;) {
@@ -249,11 +175,19 @@ void multiply_elements(std::int64_t m, std::int64_t n, std::int64_t most, const 
       first[rows + 1] = first[rows] + find(top + rows, Elements{values + first[rows], places + first[rows]});
     const auto columns = [&](std::int64_t left, auto vectors) {
       constexpr int kTogether = std::max(1, kSparseSums / std::max<int>(vectors, kSparseVectors));
-      const Columns from = right(rows, left, vectors * kLanes);
+      const float* right = b + left;
+      std::int64_t right_row = n;
+      if (rows > kFewRows &&
+          b_rows <= kDepth) {  // contiguous, so that they do not compete for a few cache sets
+        right_row = vectors * kLanes;
+        for (std::int64_t k = 0; k < b_rows; ++k)
+          std::memcpy(packed + k * right_row, b + left + k * n, vectors * sizeof(Vector));
+        right = packed;
+      }
       for (std::int64_t i = 0; i < rows; i += kTogether) {
         sparse_block<vectors, kTogether>({values, places}, first + i,
-                                         static_cast<int>(std::min<std::int64_t>(kTogether, rows - i)),
-                                         from.data, from.row, add, out + (top + i) * out_row + left, out_row);
+                                         static_cast<int>(std::min<std::int64_t>(kTogether, rows - i)), right,
+                                         right_row, add, out + (top + i) * out_row + left, out_row);
       }
     };
     std::int64_t left = 0;
@@ -279,49 +213,7 @@ void multiply_elements_by_row(std::int64_t m, std::int64_t n, const Find& find, 
   }
 }
 
-// out = a * b, in parts of the depth: `dense` computes a part with few zeros, right_of returns b's rows of any other one.
-template <class Dense, class RightOf>
-void sparse_in_parts(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
-                     const Dense& dense, const RightOf& right_of, float* out, std::int64_t out_row) {
-  for (std::int64_t first = 0; first < p; first += kDepth) {
-    const std::int64_t depth = std::min(kDepth, p - first);
-    if (n % kLanes != 0 || !has_many_zeros(m, depth, a + first, a_row)) {
-      dense(first, depth);
-      continue;
-    }
-    multiply_elements(
-        m, n, depth,
-        [&](std::int64_t i, const Elements& list) { return list.find(a + i * a_row + first, depth); },
-        right_of(first, depth), first > 0, out, out_row);
-  }
-}
-
 }  // namespace
-
-void Panels::set(std::int64_t rows, std::int64_t columns, MatrixView b) {
-  rows_ = rows;
-  columns_ = columns;
-  // An even number of panels: the widest blocks read two.
-  const std::int64_t panels = (columns + 2 * kColumns - 1) / (2 * kColumns) * 2;
-  numbers_.resize(
-      static_cast<std::size_t>(panels * rows * kColumns));  // what follows the last column changes no result
-  for (std::int64_t left = 0; left < columns; left += kColumns) {
-    const std::int64_t width = std::min(kColumns, columns - left);
-    float* to = numbers_.data() + left * rows;
-    const float* from = b.data + left * b.column;
-    if (b.column != 1) {
-      pack_transposed(rows, width, from, b, kColumns, to);
-      continue;
-    }
-    for (std::int64_t k = 0; k < rows; ++k, to += kColumns, from += b.row) {
-      if (width == kColumns) {
-        std::memcpy(to, from, kColumns * sizeof(float));
-      } else {
-        std::copy_n(from, width, to);
-      }
-    }
-  }
-}
 
 bool has_many_zeros(std::int64_t rows, std::int64_t columns, const float* a, std::int64_t a_row) {
   rows = std::min(rows, kSampled);
@@ -334,30 +226,17 @@ bool has_many_zeros(std::int64_t rows, std::int64_t columns, const float* a, std
 
 void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
                      const float* b, float* out, std::int64_t out_row) {
-  sparse_in_parts(
-      m, n, p, a, a_row,
-      [&](std::int64_t first, std::int64_t depth) {
-        multiply(m, n, depth, {a + first, a_row, 1}, {b + first * n, n, 1}, out, out_row, first > 0);
-      },
-      [&](std::int64_t first, std::int64_t depth) { return SparselyPacked(b + first * n, depth, n); }, out,
-      out_row);
-}
-
-void multiply_sparse(std::int64_t m, const float* a, std::int64_t a_row, const Panels& b, float* out,
-                     std::int64_t out_row) {
-  const InPanels all{b.data(), b.rows()};
-  sparse_in_parts(
-      m, b.columns(), b.rows(), a, a_row,
-      [&](std::int64_t first, std::int64_t depth) {
-        multiply_by_panels(m, b.columns(), depth, {a + first, a_row, 1}, all.from(first), out, out_row,
-                           first > 0);
-      },
-      [&](std::int64_t first, std::int64_t depth) {
-        return [part = all.from(first), depth](std::int64_t /*m*/, std::int64_t left, std::int64_t columns) {
-          return part(0, depth, left, columns);
-        };
-      },
-      out, out_row);
+  for (std::int64_t first = 0; first < p; first += kDepth) {
+    const std::int64_t depth = std::min(kDepth, p - first);
+    if (n % kLanes != 0 || !has_many_zeros(m, depth, a + first, a_row)) {
+      multiply(m, n, depth, {a + first, a_row, 1}, {b + first * n, n, 1}, out, out_row, first > 0);
+      continue;
+    }
+    multiply_elements(
+        m, n, depth,
+        [&](std::int64_t i, const Elements& list) { return list.find(a + i * a_row + first, depth); },
+        b + first * n, depth, first > 0, out, out_row);
+  }
 }
 
 void multiply_sparse_placed(std::int64_t m, std::int64_t n, std::int64_t p, const float* a,
@@ -386,7 +265,7 @@ void multiply_sparse_placed(std::int64_t m, std::int64_t n, std::int64_t p, cons
     if (n % (kPlacedVectors * kLanes) == 0)
       multiply_elements_by_row<kPlacedVectors>(m, n, find, b, first > 0, out, out_row);
     else
-      multiply_elements(m, n, depth, find, SparselyPacked{b, placing.rows, n}, first > 0, out, out_row);
+      multiply_elements(m, n, depth, find, b, placing.rows, first > 0, out, out_row);
   }
 }
 
@@ -415,18 +294,18 @@ void multiply_sparse_transposed(std::int64_t m, std::int64_t n, std::int64_t p, 
     };
     multiply_elements(
         m, n, depth, [&](std::int64_t i, const Elements& list) { return list.find(row(i), depth); },
-        SparselyPacked{b + first * n, depth, n}, add || first > 0, out, n);
+        b + first * n, depth, add || first > 0, out, n);
   }
 }
 
 void multiply(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b, float* out,
               std::int64_t out_row, bool add) {
-  multiply_by(
-      m, n, p, a, [&](auto columns) { return PackedInTurn<columns>(b, m); }, out, out_row, add);
-}
-
-void multiply(std::int64_t m, MatrixView a, const Panels& b, float* out, std::int64_t out_row, bool add) {
-  multiply_by_panels(m, b.columns(), b.rows(), a, {b.data(), b.rows()}, out, out_row, add);
+  SD_CHECK(p > 0, "a product over nothing");
+  if (n <= kLanes * kNarrow) {
+    multiply_in_blocks<kNarrow, kNarrowRows>(m, n, p, a, b, out, out_row, add);
+  } else {
+    multiply_in_blocks<kWide, kWideRows>(m, n, p, a, b, out, out_row, add);
+  }
 }
 
 }  // namespace snake_ddp::kernels

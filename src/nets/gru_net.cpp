@@ -178,22 +178,19 @@ void forward(const GruNet& net, const at::Tensor& input, const at::Tensor& state
   fit(pass.recurrent, {places, rows, h}, input);
   fit(pass.states, {steps + 1, rows, h}, input);
   fit(pass.output, {steps - from, rows, s.out}, input);
-  arrange(library, pass.first_weight, p.block(kFirst));
-  arrange(library, pass.input_weight, p.block(kInput));
-  arrange(library, pass.to_gates, gate_part(p.block(kState)));
-  arrange(library, pass.to_candidate, candidate_part(p.block(kState)));
+  const at::Tensor to_gates = gate_part(p.block(kState)), to_candidate = candidate_part(p.block(kState));
   const auto unit = library ? plain_unit_forward : unit_forward;
   for (std::int64_t t = 0; t < steps; ++t) {
     const std::int64_t place = keep && t > from ? t - from : 0;
     const Step now = step_of(pass, there, t, place);
     const at::Tensor first = pass.first[place];
-    sparse_product(library, first, input[t].narrow(1, 0, s.in), pass.first_weight);
+    sparse_product(library, first, input[t].narrow(1, 0, s.in), p.block(kFirst));
     bias_relu(library, first, p.block(kFirstBias));
-    product(library, now.gates, first, pass.input_weight);
+    product(library, now.gates, first, p.block(kInput));
     if (t == 0) state.defined() ? now.before.copy_(state) : now.before.zero_();
     if (t > 0 || state.defined()) {
-      product(library, gate_part(now.gates), now.before, pass.to_gates, /*add=*/true);
-      product(library, now.recurrent, now.before, pass.to_candidate);
+      product(library, gate_part(now.gates), now.before, to_gates, /*add=*/true);
+      product(library, now.recurrent, now.before, to_candidate);
     } else {
       now.recurrent.zero_();
     }
@@ -228,20 +225,18 @@ void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& ther
   pass.d_states[0].zero_();
   few_outputs_back(library, learned(pass.states, first + 1), p.block(kLast), rows_of(d_output), d_after,
                    gradients.block(kLast), gradients.block(kLastBias));
-  arrange(library, pass.to_gates, gate_part(p.block(kState)).t());
-  arrange(library, pass.to_candidate, candidate_part(p.block(kState)).t());
+  const at::Tensor to_state = transposed(library, p.block(kState), pass.transposed);
   const auto unit = library ? plain_unit_backward : unit_backward;
   for (std::int64_t t = last; t >= first; --t) {
     const Step now = step_of(pass, there, t, t - first);
     const at::Tensor d_before = pass.d_states[t - first];
     unit(now, pass.d_states[t - first + 1], d_before);
     if (t == first) break;
-    product(library, d_before, gate_part(now.gates), pass.to_gates, /*add=*/true);
-    product(library, d_before, now.recurrent, pass.to_candidate, /*add=*/true);
+    product(library, d_before, gate_part(now.gates), to_state.narrow(0, 0, 2 * h), /*add=*/true);
+    product(library, d_before, now.recurrent, to_state.narrow(0, 2 * h, h), /*add=*/true);
   }
   const at::Tensor d_input = learned(pass.gates, 0), d_recurrent = learned(pass.recurrent, 0);
-  const at::Tensor before = learned(pass.states, first).t();
-  const at::Tensor& of_state = gradients.block(kState);
+  const at::Tensor before = learned(pass.states, first).t(), of_state = gradients.block(kState);
   product(library, gate_part(of_state), before, gate_part(d_input));
   product(library, candidate_part(of_state), before, d_recurrent);
   at::Tensor input_bias = gradients.block(kInputBias), state_bias = gradients.block(kStateBias);
@@ -252,8 +247,7 @@ void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& ther
   const at::Tensor first_layer = learned(pass.first, 0);
   product(library, gradients.block(kInput), first_layer.t(), d_input);
   // The states' gradients are done with.
-  arrange(library, pass.input_weight, p.block(kInput).t());
-  product(library, d_after, d_input, pass.input_weight);
+  product(library, d_after, d_input, transposed(library, p.block(kInput), pass.transposed));
   bias_relu_back(library, first_layer, d_after, gradients.block(kFirstBias));
   sparse_product(library, gradients.block(kFirst), learned(input, first).narrow(1, 0, s.in).t(), d_after);
 }

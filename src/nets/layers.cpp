@@ -14,16 +14,6 @@ namespace {
 // The least number of a product's rows per thread.
 constexpr std::int64_t kProductGrain = 48;
 
-// Calls part(rows, those of left, where their products begin); threads share the rows.
-template <class Part>
-void for_rows_of(const at::Tensor& left, const at::Tensor& out, const Part& part) {
-  at::parallel_for(0, out.size(0), kProductGrain, [&](std::int64_t first, std::int64_t end) {
-    part(end - first,
-         kernels::MatrixView{floats(left) + first * left.stride(0), left.stride(0), left.stride(1)},
-         floats(out) + first * out.stride(0));
-  });
-}
-
 }  // namespace
 
 void product(bool by_library, at::Tensor out, const at::Tensor& left, const at::Tensor& right, bool add) {
@@ -32,8 +22,10 @@ void product(bool by_library, at::Tensor out, const at::Tensor& left, const at::
     return;
   }
   const kernels::MatrixView b{floats(right), right.stride(0), right.stride(1)};
-  for_rows_of(left, out, [&](std::int64_t rows, kernels::MatrixView a, float* to) {
-    kernels::multiply(rows, out.size(1), left.size(1), a, b, to, out.stride(0), add);
+  at::parallel_for(0, out.size(0), kProductGrain, [&](std::int64_t first, std::int64_t end) {
+    const kernels::MatrixView a{floats(left) + first * left.stride(0), left.stride(0), left.stride(1)};
+    kernels::multiply(end - first, out.size(1), left.size(1), a, b, floats(out) + first * out.stride(0),
+                      out.stride(0), add);
   });
 }
 
@@ -48,29 +40,13 @@ void sparse_product(bool by_library, at::Tensor out, const at::Tensor& left, con
   }
 }
 
-void arrange(bool by_library, RightFactor& factor, const at::Tensor& matrix) {
-  if (by_library) {
-    factor.matrix = matrix;
-  } else {
-    factor.panels.set(matrix.size(0), matrix.size(1),
-                      {matrix.const_data_ptr<float>(), matrix.stride(0), matrix.stride(1)});
-  }
+at::Tensor transposed(bool by_library, const at::Tensor& weight, at::Tensor& scratch) {
+  if (by_library) return weight.t();
+  fit(scratch, {weight.size(1), weight.size(0)}, weight);
+  return scratch.copy_(weight.t());
 }
 
-void product(bool by_library, at::Tensor out, const at::Tensor& left, const RightFactor& right, bool add) {
-  if (by_library) return product(by_library, std::move(out), left, right.matrix, add);
-  for_rows_of(left, out, [&](std::int64_t rows, kernels::MatrixView a, float* to) {
-    kernels::multiply(rows, a, right.panels, to, out.stride(0), add);
-  });
-}
-
-void sparse_product(bool by_library, at::Tensor out, const at::Tensor& left, const RightFactor& right) {
-  if (by_library) return product_out(out, left, right.matrix);
-  kernels::multiply_sparse(left.size(0), floats(left), left.stride(0), right.panels, floats(out),
-                           out.stride(0));
-}
-
-void bias_relu(bool by_library, const at::Tensor& z, const at::Tensor& bias) {
+void bias_relu(bool by_library, at::Tensor z, const at::Tensor& bias) {
   if (by_library) {
     z.add_(bias).relu_();
   } else {
@@ -78,7 +54,7 @@ void bias_relu(bool by_library, const at::Tensor& z, const at::Tensor& bias) {
   }
 }
 
-void bias_relu_back(bool by_library, const at::Tensor& out, const at::Tensor& d, at::Tensor d_bias) {
+void bias_relu_back(bool by_library, const at::Tensor& out, at::Tensor d, at::Tensor d_bias) {
   if (by_library) {
     d.mul_(out.gt(0));
     at::sum_out(d_bias, d, {0});

@@ -3,8 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "snake_ddp/nets/right_factor.hpp"
-
 namespace snake_ddp::nets {
 
 /// out = left * right, or out += left * right.
@@ -18,20 +16,15 @@ void product(bool by_library, at::Tensor out, const at::Tensor& left, const at::
 /// Threads the calling one.
 void sparse_product(bool by_library, at::Tensor out, const at::Tensor& left, const at::Tensor& right);
 
-/// Makes a matrix [p, n] a right factor; it may be a view of columns, or transposed.
-void arrange(bool by_library, RightFactor& factor, const at::Tensor& matrix);
-
-/// The same products, and the same bits, with it.
-void product(bool by_library, at::Tensor out, const at::Tensor& left, const RightFactor& right,
-             bool add = false);
-void sparse_product(bool by_library, at::Tensor out, const at::Tensor& left, const RightFactor& right);
+/// `weight` transposed, as the right factor of a product: a view for the library, a copy in `scratch` for ours.
+at::Tensor transposed(bool by_library, const at::Tensor& weight, at::Tensor& scratch);
 
 /// z = max(z + bias, 0) in place.
 /// Shapes  z [R, width], contiguous; bias [width].
-void bias_relu(bool by_library, const at::Tensor& z, const at::Tensor& bias);
+void bias_relu(bool by_library, at::Tensor z, const at::Tensor& bias);
 
 /// `d` holds dL/d(out) and becomes dL/dz; d_bias is overwritten.
-void bias_relu_back(bool by_library, const at::Tensor& out, const at::Tensor& d, at::Tensor d_bias);
+void bias_relu_back(bool by_library, const at::Tensor& out, at::Tensor d, at::Tensor d_bias);
 
 /// out = hidden * weight^T + bias, for a handful of outputs.
 /// Shapes  hidden [R, width], weight [outputs, width], bias [outputs], out [R, outputs]; all contiguous.

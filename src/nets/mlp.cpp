@@ -68,8 +68,7 @@ void layer_by_library(const LayerParameters& p, const at::Tensor& from, MlpPass:
 // The same in main memory, for `rows` rows from `from`, which are `from_row` apart, to row `at` on. Returns the result.
 const float* layer_in_rows(const LayerParameters& p, std::int64_t rows, const float* from,
                            std::int64_t from_row, std::int64_t at, bool keep, const Mlp& net,
-                           const kernels::Halves* halves, bool in_panels, MlpPass& pass,
-                           MlpPass::Layer& layer) {
+                           const kernels::Halves* halves, MlpPass& pass, MlpPass::Layer& layer) {
   const std::int64_t in = p.weight.size(0), width = p.weight.size(1);
   float* hidden = floats(layer.hidden) + at * width;
   float* z = p.gain.defined() && keep ? floats(layer.normal) + at * width : hidden;
@@ -84,8 +83,6 @@ const float* layer_in_rows(const LayerParameters& p, std::int64_t rows, const fl
     pass.rounded_first.multiply(halves, rows, from, from_row, z);
   } else if (net.in_bf16() && !is_first) {
     pass.rounded_second.multiply(rows, halved ? sums : from, z);
-  } else if (!halved && in_panels) {
-    kernels::multiply_sparse(rows, from, from_row, layer.panels, z, width);
   } else if (!halved) {
     kernels::multiply_sparse(rows, width, in, from, from_row, floats(p.weight), z, width);
   } else if (is_first) {
@@ -210,11 +207,8 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) 
   }
   const std::int64_t kept = keep ? rows : std::min(rows, kChunk);
   const kernels::Halves* halves = net.halves();
-  const bool in_panels = rows > kChunk && halves == nullptr && !net.in_bf16();
   for (std::size_t i = 0; i < kHiddenLayers; ++i) {
     MlpPass::Layer& layer = pass.layer[i];
-    const at::Tensor& weight = layers[i].weight;
-    if (in_panels) layer.panels.set(weight.size(0), weight.size(1), {floats(weight), weight.size(1), 1});
     fit(layer.hidden, {kept, shape.hidden}, input);
     if (halves != nullptr) {
       fit(layer.folded, {halves[i].count(), shape.hidden / 2}, input);
@@ -237,7 +231,7 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) 
     std::int64_t from_row = input.stride(0);
     for (std::size_t i = 0; i < kHiddenLayers; ++i, from_row = shape.hidden)
       from = layer_in_rows(layers[i], count, from, from_row, keep ? first : 0, keep, net,
-                           halves != nullptr ? halves + i : nullptr, in_panels, pass, pass.layer[i]);
+                           halves != nullptr ? halves + i : nullptr, pass, pass.layer[i]);
     kernels::few_outputs(count, shape.hidden, shape.out, from, floats(last.weight), floats(last.bias),
                          floats(pass.output) + first * shape.out);
   }
@@ -276,11 +270,9 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
     pass.transposed.copy_(top.folded.view({2, half, half}).transpose(1, 2));
     fit(pass.d_folded, {2, half, half}, d_output);
     pass.d_folded.zero_();
-  } else if (net.in_bf16()) {
+  } else {
     fit(pass.transposed, {width, width}, d_output);
     pass.transposed.copy_(second.weight.t());
-  } else {
-    pass.transposed_panels.set(width, width, {floats(second.weight), 1, width});
   }
   if (net.in_bf16()) pass.transposed_rounded.set(halved, width, floats(pass.transposed), net.instructions());
   gradients.flat().zero_();
@@ -315,7 +307,8 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
       } else {
         kernels::multiply_sparse_transposed(width, width, count, from, width, upper, floats(d_second.weight),
                                             /*add=*/true);
-        kernels::multiply(count, {upper, width, 1}, pass.transposed_panels, lower, width);
+        kernels::multiply(count, width, width, {upper, width, 1}, {floats(pass.transposed), width, 1}, lower,
+                          width);
       }
     }
     activation_back(first, count, at, low, d_first, lower, {.before = halved});

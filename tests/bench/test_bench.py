@@ -280,15 +280,6 @@ def rows_of(*line):
     return [row["name"] for row in well_formed(*line, "--device", "pieces")]
 
 
-def test_the_pretrain_bench_has_both_stages_the_loader_and_the_reading_of_tokens():
-    rows = well_formed("pretrain", "--batch_size", 8)
-    assert [row["name"] for row in rows] == ["pretrain_tokenizer", "pretrain_mask_predictor", "pretrain_loader_1_worker",
-                                             "pretrain_loader_2_workers", "read_tokens"]
-    assert all(row["ratio"] == pytest.approx(row["value"] / row["limit"]) and row["unit"] == "samples/s" for row in rows)
-    tokenizer, predictor, *loaders, _ = rows
-    assert all(row["limit"] == max(tokenizer["value"], predictor["value"]) for row in loaders)
-
-
 def test_the_benches_of_devices_run_their_work_on_the_cpu():
     assert rows_of("game", "--boards", "65", "--boards", "3") == [
         f"device_{what}_{boards}_boards" for boards in (65, 3)

@@ -4,8 +4,6 @@
 
 #include <cstdint>
 
-#include "snake_ddp/base/aligned.hpp"
-
 namespace snake_ddp::kernels {
 
 /// A matrix in memory: element (i, j) at data[i * row + j * column].
@@ -22,28 +20,6 @@ struct MatrixView {
 void multiply(std::int64_t m, std::int64_t n, std::int64_t p, MatrixView a, MatrixView b, float* out,
               std::int64_t out_row, bool add = false);
 
-/// The right factor of several products, such as a layer's weights: arranged once, as products read it.
-class Panels {
- public:
-  static constexpr std::int64_t kColumns = 32;
-
-  /// Shapes  b [rows, columns]; it is copied.
-  void set(std::int64_t rows, std::int64_t columns, MatrixView b);
-  [[nodiscard]] std::int64_t rows() const { return rows_; }
-  [[nodiscard]] std::int64_t columns() const { return columns_; }
-  /// Panel after panel of kColumns columns, [rows, kColumns] each.
-  [[nodiscard]] const float* data() const { return numbers_.data(); }
-
- private:
-  std::int64_t rows_ = 0, columns_ = 0;
-  base::AlignedFloats numbers_;
-};
-
-/// As above, and the same bits, for b in panels: without the copies of it that each call makes there.
-/// Shapes  a [m, b.rows()], out [m, b.columns()].
-void multiply(std::int64_t m, MatrixView a, const Panels& b, float* out, std::int64_t out_row,
-              bool add = false);
-
 /// The same, and the same bits, where many elements of a are 0 and b is finite: out = a * b.
 /// Shapes  a [m, p] with rows `a_row` apart, b [p, n] contiguous.
 /// Cost    2 n operations for each element of a that is not 0, at about half the speed of `multiply`, which it calls for
@@ -51,10 +27,6 @@ void multiply(std::int64_t m, MatrixView a, const Panels& b, float* out, std::in
 ///         next one: 240 KiB with AVX-512, 384 KiB with AVX2, 576 KiB otherwise.
 void multiply_sparse(std::int64_t m, std::int64_t n, std::int64_t p, const float* a, std::int64_t a_row,
                      const float* b, float* out, std::int64_t out_row);
-
-/// The same, and the same bits, for b in panels. Shapes  a [m, b.rows()].
-void multiply_sparse(std::int64_t m, const float* a, std::int64_t a_row, const Panels& b, float* out,
-                     std::int64_t out_row);
 
 /// Whether it pays off to skip the zeros of this matrix; its first rows decide.
 bool has_many_zeros(std::int64_t rows, std::int64_t columns, const float* a, std::int64_t a_row);

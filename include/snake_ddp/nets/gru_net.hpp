@@ -9,7 +9,6 @@
 #include <string>
 
 #include "snake_ddp/nets/net.hpp"
-#include "snake_ddp/nets/right_factor.hpp"
 
 namespace snake_ddp::nets {
 
@@ -53,9 +52,8 @@ struct GruPass {
   at::Tensor recurrent;   // [K, R, hidden], the state's part of the candidate, before the reset gate
   at::Tensor states;      // [T + 1, R, hidden]: before the first step, and after each
   at::Tensor output;      // [T - from, R, out]
-  // Scratch: the weights of each step's products, in the backward pass transposed.
-  RightFactor first_weight, input_weight, to_gates, to_candidate;
-  at::Tensor d_states;
+  // Scratch of the backward pass.
+  at::Tensor d_states, transposed;
 };
 
 /// Shapes  input [T, R, in + 1]; state [R, hidden] before the first step, undefined if it is 0; there [T, R, 1]: the

@@ -73,7 +73,6 @@ struct MlpPass {
     at::Tensor mean, inverse_deviation;  // [R]; the mean by the library only
     at::Tensor hidden;                   // [R, hidden] after the ReLU
     at::Tensor folded;                   // the weight of a symmetric network
-    kernels::Panels panels;              // that of any other one, for many rows
   };
   std::array<Layer, kHiddenLayers> layer;
   kernels::RoundedFirst rounded_first;  // the weights of a network in bfloat16
@@ -82,8 +81,7 @@ struct MlpPass {
   bool row_by_row = false;  // a row's result has the same bits in any batch, also in a symmetric network
   at::Tensor sums;          // [R, hidden] of a symmetric network: the first layer's halves exchanged
   at::Tensor d_upper, d_lower, transposed, ones, d_folded;  // scratch of the backward pass
-  kernels::Panels transposed_panels;          // the transposed weight of a network that is not symmetric
-  kernels::RoundedSecond transposed_rounded;  // that of any one in bfloat16
+  kernels::RoundedSecond transposed_rounded;                // that of any one in bfloat16
   kernels::Bf16Matrix d_rounded;
 };
 
