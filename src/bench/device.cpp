@@ -99,7 +99,7 @@ double recorded_seconds(double seconds, at::Device device, const Call& call) {
 
 at::Device device_named(const std::string& name) {
   if (name == "pieces") return at::kCPU;
-  if (dist::visible_gpus() == 0) throw base::UsageError("--device cuda, but " + dist::why_no_gpu());
+  if (dist::visible_gpus() == 0) throw base::UsageError("--device cuda: " + dist::why_no_gpu());
   if (!cuda::kHaveKernels)
     throw base::UsageError(
         "--device cuda, but this build has no kernels: CMake found no nvcc; install the wheels of "

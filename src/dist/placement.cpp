@@ -2,7 +2,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <initializer_list>
+#include <string_view>
+#include <utility>
 #ifdef SD_HAVE_CUDA
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
@@ -27,24 +31,50 @@ void check_known(const char* flag, const std::string& value, std::initializer_li
 
 std::string why_no_gpu(int driver, int runtime) {
   const auto text = [](int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); };
-  if (runtime == 0) return "this build has no CUDA: the PyTorch it was built with is for CPUs.";
-  if (driver == 0) return "no GPU is visible: no NVIDIA driver responds. Does nvidia-smi work?";
+  if (runtime == 0)
+    return "this build has no CUDA (the PyTorch it was built with is for CPUs). Build it with another "
+           "PyTorch";
+  if (driver == 0) return "no GPU found (NVIDIA driver not loaded). Check nvidia-smi";
   if (driver / 1000 < runtime / 1000)
     return fmt::format(
-        "no GPU is visible: the NVIDIA driver serves CUDA up to {}, this build needs {}. Install a newer "
-        "driver.",
+        "no GPU found (the NVIDIA driver serves CUDA up to {}, this build needs {}). Install a newer driver",
         text(driver), text(runtime));
-  return "no GPU is visible, although a driver responds: what is CUDA_VISIBLE_DEVICES set to?";
+  return "no GPU found, although the NVIDIA driver responds. Check CUDA_VISIBLE_DEVICES";
 }
 
-std::string why_no_gpu() {
+std::string why_on_cpu(int driver, int runtime, bool has_nodes, const char* visible) {
+  if (visible != nullptr && (*visible == '\0' || std::string_view(visible) == "-1"))
+    return "CUDA_VISIBLE_DEVICES hides all GPUs";
+  return driver == 0 && !has_nodes ? "this machine has no NVIDIA GPU" : why_no_gpu(driver, runtime);
+}
+
+namespace {
+
+std::pair<int, int> cuda_versions() {
   int driver = 0, runtime = 0;
 #ifdef SD_HAVE_CUDA
   // Both calls work without a driver, too, and start nothing.
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
 #endif
+  return {driver, runtime};
+}
+
+}  // namespace
+
+std::string why_no_gpu() {
+  const auto [driver, runtime] = cuda_versions();
   return why_no_gpu(driver, runtime);
+}
+
+std::string why_on_cpu() {
+  const auto [driver, runtime] = cuda_versions();
+  std::error_code none;
+  const std::filesystem::directory_iterator nodes("/dev", none);
+  const bool has_nodes = std::any_of(begin(nodes), end(nodes), [](const auto& node) {
+    return node.path().filename().string().starts_with("nvidia");
+  });
+  return why_on_cpu(driver, runtime, has_nodes, std::getenv("CUDA_VISIBLE_DEVICES"));
 }
 
 int visible_gpus() {
@@ -61,9 +91,9 @@ Placement choose_placement(const World& world, const Options& options, int gpu_c
   check_known("--device", options.device, {"auto", "cpu", "cuda"});
   check_known("--dist_backend", options.backend, {"auto", "nccl", "gloo"});
   if (options.device == "cuda" && gpu_count == 0)
-    throw UsageError(fmt::format("--device cuda, but {} Use --device cpu", why_no_gpu()));
+    throw UsageError(fmt::format("--device cuda: {}, or use --device cpu", why_no_gpu()));
   if (options.backend == "nccl" && gpu_count == 0)
-    throw UsageError(fmt::format("--dist_backend nccl, but {} Use --dist_backend gloo", why_no_gpu()));
+    throw UsageError(fmt::format("--dist_backend nccl: {}, or use --dist_backend gloo", why_no_gpu()));
   if (options.backend == "nccl" && options.device == "cpu")
     throw UsageError(
         "--dist_backend nccl works on GPUs only: leave out --device cpu, or use --dist_backend gloo");

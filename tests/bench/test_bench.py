@@ -298,4 +298,4 @@ def test_the_update_bench_of_devices_has_each_learner_that_records_and_each_prec
 
 def test_a_bench_on_a_gpu_that_is_not_there_says_so():
     done = call("bench", "game", "--device", "cuda", CUDA_VISIBLE_DEVICES="")
-    assert done.returncode == 2 and ("no GPU is visible" in done.stderr or "no CUDA" in done.stderr), done.stderr
+    assert done.returncode == 2 and ("no GPU found" in done.stderr or "no CUDA" in done.stderr), done.stderr

@@ -64,7 +64,7 @@ def test_with_a_driver_it_is_loaded_before_any_use_of_a_device(stub):
 @pytest.mark.skipif(not has_cuda() or has_driver(), reason="needs a build with CUDA, and no driver")
 def test_a_driver_without_gpus_is_reported_and_the_cpu_still_trains(stub, tmp_path):
     done = call("--device", "cuda", "--max_episodes", 1, "--runs_dir", tmp_path, LD_LIBRARY_PATH=stub)
-    assert done.returncode == 2 and "no GPU is visible" in done.stderr, done.stderr
+    assert done.returncode == 2 and "--device cuda: no GPU found" in done.stderr, done.stderr
     done = call("--max_episodes", 1, "--runs_dir", tmp_path, LD_LIBRARY_PATH=stub)
     assert done.returncode == 0 and "Fingerprint" in done.stdout, done.stderr
 

@@ -108,9 +108,18 @@ TEST_CASE("a group of one returns from every call at once", "[unit]") {
 
 TEST_CASE("the reason for no GPU follows from the versions of driver and runtime", "[unit]") {
   CHECK_THAT(dist::why_no_gpu(0, 0), Contains("no CUDA") && Contains("PyTorch"));
-  CHECK_THAT(dist::why_no_gpu(0, 13000), Contains("no NVIDIA driver") && Contains("nvidia-smi"));
+  CHECK_THAT(dist::why_no_gpu(0, 13000), Contains("NVIDIA driver not loaded") && Contains("nvidia-smi"));
   CHECK_THAT(dist::why_no_gpu(12040, 13000),
              Contains("12.4") && Contains("13.0") && Contains("newer driver"));
   CHECK_THAT(dist::why_no_gpu(13000, 13000), Contains("CUDA_VISIBLE_DEVICES"));
   CHECK_THAT(dist::why_no_gpu(13020, 13000), Contains("CUDA_VISIBLE_DEVICES"));
+}
+
+TEST_CASE("a run on the CPU is calm where no GPU is to be expected", "[unit]") {
+  CHECK(dist::why_on_cpu(0, 13000, false, nullptr) == "this machine has no NVIDIA GPU");
+  CHECK(dist::why_on_cpu(0, 13000, true, nullptr) == dist::why_no_gpu(0, 13000));
+  CHECK(dist::why_on_cpu(12040, 13000, false, nullptr) == dist::why_no_gpu(12040, 13000));
+  for (const char* none : {"", "-1"})
+    CHECK(dist::why_on_cpu(13000, 13000, true, none) == "CUDA_VISIBLE_DEVICES hides all GPUs");
+  CHECK(dist::why_on_cpu(13000, 13000, true, "7") == dist::why_no_gpu(13000, 13000));
 }
