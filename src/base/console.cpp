@@ -28,6 +28,16 @@ namespace {
 constexpr std::size_t kMostWaiting = 64 * 1024;  // bytes, on top of the buffer of the pipe or terminal
 constexpr std::chrono::milliseconds kFarewell{5'000}, kErrorPatience{2'000};
 
+// Never destroyed: threads may outlive main.
+std::mutex& log_mutex() {
+  static auto& mutex = *new std::mutex;
+  return mutex;
+}
+std::function<void(std::string_view)>& error_log() {
+  static auto& log = *new std::function<void(std::string_view)>;
+  return log;
+}
+
 std::int64_t lines_of(std::string_view text) { return std::count(text.begin(), text.end(), '\n'); }
 
 }  // namespace
@@ -206,7 +216,17 @@ std::int64_t Console::dropped() const {
   return state_->dropped;
 }
 
+void also_tell(std::function<void(std::string_view)> log) {
+  const std::lock_guard guard(log_mutex());
+  error_log() = std::move(log);
+}
+
 void tell_error(std::string_view line) noexcept {
+  try {
+    const std::lock_guard guard(log_mutex());
+    if (error_log()) error_log()(line);
+  } catch (const std::exception&) {  // the line is on stderr
+  }
   static std::atomic<bool> given_up{false};
   try {
     static Console& errors = *new Console(STDERR_FILENO);  // never destroyed: its thread may outlive main

@@ -18,6 +18,7 @@
 
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/dist/world.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -40,11 +41,13 @@ std::string json_string(std::string_view text) {
 // What the handler of a fatal signal needs, prepared in advance: it may neither allocate nor format.
 constexpr std::array kFatalSignals = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 constexpr int kSignalLimit = 32;
-char fatal_path[4096];
+char fatal_path[4096], log_path[4096];
+char fatal_line[kSignalLimit][96];
 char fatal_document[kSignalLimit][128];
 alignas(16) char fatal_stack[64 * 1024];
 
 void on_fatal_signal(int signal_number) {
+  if (signal_number > 0 && signal_number < kSignalLimit) write_last_words(fatal_line[signal_number]);
   if (fatal_path[0] != '\0' && signal_number > 0 && signal_number < kSignalLimit) {
     const int fd = ::open(fatal_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd >= 0) {
@@ -100,9 +103,9 @@ LastWords last_words() {
 
 [[noreturn]] void on_terminate() {
   const auto [text, code] = last_words();
-  const char* rank = std::getenv("RANK");
-  const std::string message = fmt::format("rank {}: ended by an exception outside the main program: {}",
-                                          rank == nullptr ? "0" : rank, text);
+  const std::string rank = this_rank();
+  const std::string message = fmt::format("{}{}ended by an exception outside the main program: {}", rank,
+                                          rank.empty() ? "" : ": ", text);
   write_error_file(message, code);
   base::tell_error(message);
   if (code == base::kExitBug) std::abort();  // a core dump is worth having
@@ -132,6 +135,18 @@ bool write_error_file(const std::string& message, int exit_code, bool peer_only)
   return linked;
 }
 
+void keep_last_words(const std::string& path) {
+  if (path.size() < sizeof log_path) std::memcpy(log_path, path.c_str(), path.size() + 1);
+}
+
+void write_last_words(const char* line) {
+  if (log_path[0] == '\0') return;
+  const int fd = ::open(log_path, O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return;
+  [[maybe_unused]] const ssize_t written = ::write(fd, line, std::strlen(line));
+  ::close(fd);
+}
+
 void install_failure_handlers() {
   if (const char* path = std::getenv("TORCHELASTIC_ERROR_FILE"))
     std::strncpy(fatal_path, path, sizeof fatal_path - 1);
@@ -143,6 +158,8 @@ void install_failure_handlers() {
   for (const int number : kFatalSignals) {
     std::snprintf(fatal_document[number], sizeof fatal_document[number],
                   "{\"message\": \"fatal signal %d (%s)\", \"timestamp\": ", number, ::strsignal(number));
+    std::snprintf(fatal_line[number], sizeof fatal_line[number], "Ended by signal %d (%s)\n", number,
+                  ::strsignal(number));
     struct sigaction action {};
     action.sa_handler = on_fatal_signal;
     action.sa_flags = SA_ONSTACK;

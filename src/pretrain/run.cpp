@@ -146,9 +146,10 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
     for (const std::string& folder : {o_.save_dir, o_.cache_dir}) records::make_folders(folder);
     claim_.emplace(o_.save_dir, "pretrain.log", "give this one another --save_dir");
     log_.emplace(o_.save_dir + "/pretrain.log");
+    running::log_the_end(o_.save_dir + "/pretrain.log");
   }
-  tell(fmt::format("{}: pretraining {}, {} rank(s), {}, {} thread(s) each", running::version_text(), o_.stage,
-                   context_.size(), context_.device().str(), at::get_num_threads()));
+  tell(fmt::format("{}: pretraining {}, {}", running::version_text(), o_.stage,
+                   running::ranks_text(context_)));
   set_.emplace(import_set());
   context_.check_same("the data set", fmt::format("{:08x}", set_->checksum()), context_.deadline());
   split_ = data::split_by_games(*set_, o_.validation_share);

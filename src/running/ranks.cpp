@@ -1,6 +1,7 @@
 #include "snake_ddp/running/ranks.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,8 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/dist/error_file.hpp"
+#include "snake_ddp/records/log_file.hpp"
 #include "snake_ddp/running/signals.hpp"
 
 namespace snake_ddp::running {
@@ -24,6 +28,11 @@ Ranks::Ranks(const dist::World& world, const RanksOptions& o)
                       o.build, o.shared_memory, o.background, stop_requested}),
       watchdog(context.rank(), {seconds_to_ms(o.timeout_s) + o.patience, std::chrono::seconds(25)},
                stop_requested) {}
+
+void log_the_end(const std::string& path) {
+  base::also_tell([path](std::string_view line) { records::LogFile(path).line(line); });
+  dist::keep_last_words(path);
+}
 
 void check_settings(const nlohmann::ordered_json& settings, dist::DistContext& context) {
   const auto main =
@@ -60,8 +69,24 @@ void check_divergence(std::int64_t ranks, std::string_view loss, std::int64_t up
       fmt::format("{} is not finite after {} updates: training diverged; lower {}", loss, updates, remedy));
 }
 
+std::string ranks_text(const dist::DistContext& context) {
+  const auto several = [](int count, std::string_view what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  std::vector<std::string> hosts;
+  for (const std::string& host : context.hosts())
+    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
+  return fmt::format(
+      "{} on {}, {}{}", several(context.size(), context.device().is_cpu() ? "CPU rank" : "GPU rank"),
+      fmt::join(hosts, ", "), several(at::get_num_threads(), "thread"), context.size() == 1 ? "" : " each");
+}
+
 int threads(std::int64_t wanted, const dist::DistContext& context) {
-  return wanted > 0 ? static_cast<int>(wanted) : std::max(1, base::usable_cores() / context.local_size());
+  const int cores = base::usable_cores(), most = std::max(64, 8 * cores);
+  if (wanted > most)
+    throw base::UsageError(
+        fmt::format("--threads {}: more than {}; this process may use {} core(s)", wanted, most, cores));
+  return wanted > 0 ? static_cast<int>(wanted) : std::max(1, cores / context.local_size());
 }
 
 double scaled_rate(double rate, std::string_view scaling, int ranks) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "snake_ddp/base/run_signals.hpp"
+#include "snake_ddp/dist/error_file.hpp"
 
 namespace snake_ddp::running {
 namespace {
@@ -20,7 +21,10 @@ extern "C" void on_save_signal(int) { g_save = true; }
 
 extern "C" void on_signal(int signal) {
   g_stop = true;
-  if (signal == SIGINT && ++g_interrupts >= 3) _exit(128 + SIGINT);
+  if (signal == SIGINT && ++g_interrupts >= 3) {
+    dist::write_last_words("Ended by the third SIGINT\n");
+    _exit(128 + SIGINT);
+  }
 }
 
 }  // namespace

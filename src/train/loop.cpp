@@ -92,7 +92,6 @@ base::ExitCode run_training(const TrainOptions& options, const dist::World& worl
     train(session);
     return end(session);
   } catch (const base::Error& e) {
-    session.note(fmt::format("Error: {}", e.what()));
     const auto* lost = dynamic_cast<const base::DistError*>(&e);
     if (lost == nullptr || session.o.checkpoint_interval == 0) throw;
     throw base::DistError(

@@ -151,11 +151,13 @@ std::vector<std::string> resume(Session& s, const Origin& origin, const Launch& 
 // Every rank but 0 has a short log beside rank 0's, where it sees the folder.
 void open_rank_log(Session& s) {
   if (s.context.is_main() || !s.access.sees) return;
+  const std::string path = fmt::format("{}/train.rank{}.log", s.folder, s.context.rank());
   try {
-    s.rank_log.emplace(fmt::format("{}/train.rank{}.log", s.folder, s.context.rank()));
+    s.rank_log.emplace(path);
   } catch (const base::FileError&) {  // a folder that this rank may only read
     return;
   }
+  running::log_the_end(path);
   s.note(fmt::format("{}: rank {} of {} on {}, {}, process {}", running::version_text(), s.context.rank(),
                      s.context.size(), s.context.hosts()[static_cast<std::size_t>(s.context.rank())],
                      s.context.device().str(), getpid()));
@@ -182,13 +184,12 @@ void open_reports(Session& s, std::vector<std::string> lines) {
                                s.context.device().is_cpu() ? "CPU" : "GPU");
   const auto doing = [&s] { return s.watchdog.where(); };
   s.reporter.emplace(s.folder, progress, ReporterOptions{s.o.log_every_episode, s.o.live_view, doing});
+  running::log_the_end(s.folder + "/train.log");
   if (s.o.record_interval > 0) s.recorder.emplace(s.folder + "/games", s.o, s.collector);
-  s.reporter->line(fmt::format("{}: {} rank(s) on {}, {}, {} thread(s) each", running::version_text(),
-                               s.context.size(), fmt::join(s.context.hosts(), ", "), s.context.device().str(),
-                               at::get_num_threads()));
+  s.reporter->line(fmt::format("{}: {}", running::version_text(), running::ranks_text(s.context)));
 #ifdef SD_HAVE_CUDA
   if (s.o.device == "auto" && dist::visible_gpus() == 0)
-    s.reporter->line("On the CPU: " + dist::why_no_gpu());
+    s.reporter->line("On the CPU: " + dist::why_on_cpu());
 #endif
   s.reporter->line("Run folder: " + s.keeper->folder());
   s.reporter->line(settings_line(s));

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import signal
 import socket
 import time
 import zipfile
@@ -406,10 +407,30 @@ def test_rank_0_reports_for_all_ranks_and_the_others_log_briefly(tmp_path):
     assert last["episode_steps"] == TINY["episode_length"] and 0 <= last["win_rate"] <= 1
 
 
-def test_a_rank_that_fails_says_so_in_its_own_log(tmp_path):
+@pytest.mark.parametrize("dies", [0, 1])
+def test_a_rank_that_survives_says_in_its_log_why_it_ends(tmp_path, dies):
     with starter(tmp_path) as start:
         ranks = ranks_by_hand(start, 2, *flags(TINY | {"runs_dir": tmp_path, "max_episodes": 10**6, "dist_timeout": 3}))
         ranks[0].wait_for(r"\[Episode \d+\]")
-        ranks[0].popen.kill()
-        assert ranks[1].wait() == 3
-    assert "Error: " in (run_folder(ranks[0].text()) / "train.rank1.log").read_text()
+        ranks[dies].popen.kill()
+        assert ranks[1 - dies].wait() == 3
+    log = run_folder(ranks[0].text()) / ("train.rank1.log" if dies == 0 else "train.log")
+    reason = re.search(r"snake_ddp: (rank \d on .*to continue from the last checkpoint.*)", ranks[1 - dies].text())[1]
+    assert f"no word from rank {dies} on" in reason and reason in log.read_text()
+
+
+def test_a_signal_that_ends_a_rank_at_once_is_in_its_log(tmp_path):
+    endless = flags(TINY | {"runs_dir": tmp_path, "max_episodes": 10**6, "max_minutes": 5})
+    with starter(tmp_path) as start:
+        crashed = start([BINARY, *endless])
+        crashed.wait_for(r"\[Episode \d+\]")
+        crashed.popen.send_signal(signal.SIGSEGV)
+        assert crashed.wait() == -signal.SIGSEGV, crashed.text()
+        stuck = start([PROBE, "run", "stall", 2, 0, *endless])
+        stuck.wait_for("Settings: ")
+        for _ in range(3):
+            stuck.popen.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+        assert stuck.wait() == 130, stuck.text()
+    assert re.search(r"^Ended by signal 11 \(", (run_folder(crashed.text()) / "train.log").read_text(), re.M)
+    assert re.search(r"^Ended by the third SIGINT$", (run_folder(stuck.text()) / "train.log").read_text(), re.M)

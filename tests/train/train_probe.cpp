@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "snake_ddp/base/check.hpp"
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/config/fields.hpp"
 #include "snake_ddp/dist/context.hpp"
@@ -197,7 +198,7 @@ int main(int argc, char** argv) {
     if (mode == "act") act(arguments);
     if (mode == "learner") play_scaled(arguments);
   } catch (const base::Error& e) {
-    std::fprintf(stderr, "%s\n", e.what());
+    base::tell_error(e.what());
     return e.exit_code();
   }
   return 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -62,9 +63,12 @@ class Console {
   std::shared_ptr<State> state_;  // shared with the thread, which may be blocked on the descriptor forever
 };
 
-/// Prints a line on stderr, through one console for the whole process.
+/// Prints a line on stderr, through one console for the whole process, and in the log of also_tell.
 /// Waits  for the reader, two seconds at most, and not at all once a reader has missed that limit.
 void tell_error(std::string_view line) noexcept;
+
+/// Passes what tell_error prints from now on to `log`, too, which may be called by any thread and may throw.
+void also_tell(std::function<void(std::string_view)> log);
 
 /// Prints a command's output on stdout. Waits for the reader, as filters do; a reader that has gone is not an error.
 /// Throws  FileError, for example if the disk is full.

@@ -15,4 +15,10 @@ bool write_error_file(const std::string& message, int exit_code, bool peer_only 
 /// throws because the process group failed, the process exits with kExitDist. Call it first in `main`.
 void install_failure_handlers();
 
+/// The file to which write_last_words appends: the log of a run.
+void keep_last_words(const std::string& path);
+
+/// Appends a line to that file, for handlers of signals that end the process.
+void write_last_words(const char* line);
+
 }  // namespace snake_ddp::dist

@@ -38,6 +38,10 @@ struct Ranks {
   dist::Watchdog watchdog;
 };
 
+/// From here on this rank's log, a file that exists, gets the reason of its end, too: what tell_error prints, and signals that
+/// end it at once.
+void log_the_end(const std::string& path);
+
 /// Collective.
 /// Throws      DistError that names the settings in which ranks differ from rank 0.
 void check_settings(const nlohmann::ordered_json& settings, dist::DistContext& context);
@@ -84,7 +88,11 @@ Ballot vote(Ballot ballot, dist::DistContext& context) {
 void check_divergence(std::int64_t ranks, std::string_view loss, std::int64_t updates,
                       std::string_view remedy);
 
+/// "2 CPU ranks on nodeA, 1 thread each", for the first line of a log.
+std::string ranks_text(const dist::DistContext& context);
+
 /// Threads of LibTorch's matrix products: `wanted`, or this rank's share of the cores if that is 0.
+/// Throws  UsageError for far more threads than cores.
 int threads(std::int64_t wanted, const dist::DistContext& context);
 
 /// `rate` after --lr_scaling (none, linear or sqrt) for this number of ranks.
