@@ -22,6 +22,9 @@ target_include_directories(sd_libtorch SYSTEM INTERFACE
 target_link_libraries(sd_libtorch INTERFACE
   -Wl,--no-as-needed ${SD_TORCH_DIR}/lib/libtorch_cpu.so ${SD_TORCH_DIR}/lib/libc10.so Threads::Threads)
 
+# An RPATH, unlike a RUNPATH, comes before LD_LIBRARY_PATH, where a module or another environment may have another LibTorch.
+target_link_options(sd_libtorch INTERFACE -Wl,--disable-new-dtags)
+
 set(SD_HAVE_CUDA OFF)
 if(EXISTS ${SD_TORCH_DIR}/lib/libtorch_cuda.so)
   # The runtime's headers and library come with the wheel's dependencies. A toolkit on this machine is used only on

@@ -29,6 +29,7 @@
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/game_log.hpp"
 #include "snake_ddp/running/build.hpp"
+#include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/judge.hpp"
 
@@ -52,7 +53,7 @@ struct EvalLine {
   std::string record_boards;
   std::int64_t board_interval = 8;
   bool watch = false;
-  double speed = 8;
+  double speed = 8, join_timeout = 300;
 };
 
 /// The teams' names in the picture of a board.
@@ -269,6 +270,8 @@ Action add_eval(CLI::App& command) {
   add_number(command, "board_interval", line->board_interval,
              "steps between the boards of a game that --record_boards keeps", 1, game::kMaxSteps);
   command.add_flag("--watch", line->watch, "show the first game in the terminal as it is played");
+  add_number(command, "join_timeout", line->join_timeout,
+             "under torchrun, srun or mpirun: seconds that ranks wait for each other at the start", 0.1, 1e6);
   add_number(command, "speed", line->speed, "steps per second with --watch", 0.1, 1000.0);
   command.add_flag("--json", line->json, "one JSON object on stdout");
   return [line]() -> int {
@@ -284,7 +287,7 @@ Action add_eval(CLI::App& command) {
         throw base::UsageError(
             "--show, --watch, --record and --record_boards need two teams: use them without --ladder");
       play_ladder({line->ladder, line->anchor, line->games, static_cast<std::uint64_t>(line->seed),
-                   line->swap_sides, line->json, line->mask_fatal});
+                   line->swap_sides, line->json, line->mask_fatal, line->join_timeout});
       return base::kExitDone;
     }
     if (!line->anchor.empty()) throw base::UsageError("--anchor is for --ladder");
@@ -309,7 +312,8 @@ Action add_eval(CLI::App& command) {
     options.device = "cpu";
     options.fingerprint = running::build_text();
     options.stopping = running::stop_requested;
-    dist::DistContext context(dist::this_world(), options);
+    options.join_timeout = running::seconds_to_ms(line->join_timeout);
+    dist::DistContext context(dist::this_world(dist::Purpose::kOther), options);
     const auto begin = std::chrono::steady_clock::now();
     play::MatchOptions match{line->games, static_cast<std::uint64_t>(line->seed), line->swap_sides, 0, 1};
     if (line->show > 0) {

@@ -37,8 +37,8 @@ Action add_pretrain(CLI::App& command, const std::vector<std::string>& arguments
     check_own_ranks(line->ranks);
     pretrain::check_together(line->options);
     if (line->check_settings) return base::kExitDone;
-    const dist::World world = dist::this_world();
-    if (const std::optional<int> code = start_own_ranks(line->ranks, world, arguments)) return *code;
+    if (const std::optional<int> code = start_own_ranks(line->ranks, arguments)) return *code;
+    const dist::World world = dist::this_world(dist::Purpose::kTraining);
     return pretrain::run_pretraining(line->options, world);
   };
 }

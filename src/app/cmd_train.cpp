@@ -171,8 +171,8 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
       train::check_start(train::Plan(line->options), {}, std::max(dist::visible_gpus(), kGpusElsewhere));
       return base::kExitDone;
     }
-    const dist::World world = dist::this_world();
-    if (const std::optional<int> code = start_own_ranks(line->ranks, world, arguments)) return *code;
+    if (const std::optional<int> code = start_own_ranks(line->ranks, arguments)) return *code;
+    const dist::World world = dist::this_world(dist::Purpose::kTraining);
     if (world.rank == 0) warn();
     return train::run_training(line->options, world);
   };

@@ -18,6 +18,7 @@
 #include "snake_ddp/dist/world.hpp"
 #include "snake_ddp/play/elo.hpp"
 #include "snake_ddp/running/build.hpp"
+#include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/judge.hpp"
 
@@ -155,7 +156,8 @@ void play_ladder(const LadderOptions& options) {
   group.device = "cpu";
   group.fingerprint = running::build_text();
   group.stopping = running::stop_requested;
-  dist::DistContext context(dist::this_world(), group);
+  group.join_timeout = running::seconds_to_ms(options.join_timeout_s);
+  dist::DistContext context(dist::this_world(dist::Purpose::kOther), group);
   const auto begin = std::chrono::steady_clock::now();
   const auto results = train::judge_all(pairings, {options.games, options.seed, options.swap_sides, 0, 1, {}},
                                         context, running::stop_requested);

@@ -16,16 +16,15 @@
 #include "snake_ddp/cuda/library.hpp"
 #include "snake_ddp/dist/error_file.hpp"
 #include "snake_ddp/dist/self_launch.hpp"
+#include "snake_ddp/dist/world.hpp"
 
 namespace {
 
 // With the rank and host if there are several, for logs of many ranks.
 int report(const std::string& what, int code, bool peer_only) {
-  const char* rank = std::getenv("RANK");
-  const std::string who =
-      rank != nullptr ? fmt::format("rank {} on {}: ", rank, snake_ddp::base::host_name()) : std::string();
-  const bool says_who = what.rfind(who, 0) == 0;  // as errors of the group do
-  const std::string message = "snake_ddp: " + (says_who ? "" : who) + what;
+  const std::string who = snake_ddp::dist::this_rank();
+  const bool says_who = what.starts_with(who);  // as errors of the group do
+  const std::string message = "snake_ddp: " + (says_who ? "" : who + ": ") + what;
   snake_ddp::dist::write_error_file(message, code, peer_only);
   snake_ddp::base::tell_error(message);
   return code;
@@ -58,6 +57,7 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   snake_ddp::base::hold_standard_descriptors();
+  snake_ddp::base::allow_many_files();
   snake_ddp::base::hold_run_signals();  // until the command is known
   snake_ddp::dist::install_failure_handlers();
   snake_ddp::dist::end_with_torchrun();

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/self_launch.hpp"
+#include "snake_ddp/dist/world.hpp"
 
 namespace snake_ddp::app {
 
@@ -25,9 +27,9 @@ void check_own_ranks(const OwnRanks& ranks) {
   if (ranks.ddp && ranks.world_size == 0) throw base::UsageError("--ddp needs --world_size");
 }
 
-std::optional<int> start_own_ranks(const OwnRanks& ranks, const dist::World& world,
-                                   const std::vector<std::string>& arguments) {
-  if (!ranks.ddp) return std::nullopt;
+std::optional<int> start_own_ranks(const OwnRanks& ranks, const std::vector<std::string>& arguments) {
+  if (!ranks.ddp || dist::is_own_rank()) return std::nullopt;
+  const dist::World world = dist::launcher_world();
   if (!world.alone()) {
     if (world.size == ranks.world_size) return std::nullopt;  // one of those ranks
     throw base::UsageError(fmt::format(
@@ -35,6 +37,9 @@ std::optional<int> start_own_ranks(const OwnRanks& ranks, const dist::World& wor
         ranks.world_size, world.size,
         world.launcher == dist::Launcher::kSlurm ? "srun" : "another launcher"));
   }
+  if (!dist::this_rank().empty())
+    base::tell_error(
+        "--ddp: RANK and WORLD_SIZE are set in this shell; the ranks started here get their own");
   std::vector<std::string> again = {"snake_ddp"};
   again.insert(again.end(), arguments.begin(), arguments.end());
   const std::optional<std::uint16_t> port =

@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -65,6 +66,14 @@ int quota_cores(std::string_view groups, const std::string& root) {
     }
   }
   return least < kNoQuota ? static_cast<int>(std::ceil(least)) : 0;
+}
+
+void allow_many_files() {
+  constexpr rlim_t kEnough = 1 << 20;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kEnough));
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 double resident_mb() {

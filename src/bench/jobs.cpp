@@ -105,7 +105,7 @@ struct Started {
 }  // namespace
 
 std::vector<nlohmann::json> run_jobs(const std::vector<Job>& jobs) {
-  if (!dist::this_world().alone())
+  if (!dist::this_world(dist::Purpose::kOther).alone())
     throw base::UsageError("this bench starts its own ranks: call it without torchrun or srun");
   const TemporaryFolder folder;
   const auto result_file = [&](std::size_t k) { return fmt::format("{}/result{}.json", folder.path(), k); };
@@ -147,7 +147,7 @@ BusyNeighbours::~BusyNeighbours() { end_all(pids_); }
 
 int do_job(JobAction action, int ranks, int parent, const std::string& settings,
            const std::string& result_file, const std::vector<std::string>& arguments) {
-  const dist::World world = dist::this_world();
+  const dist::World world = dist::this_world(dist::Purpose::kOther);
   const bool is_job = world.alone();  // and not one of its ranks
   if (is_job) end_with(parent);
   if (ranks > 1 && is_job) {

@@ -93,8 +93,8 @@ std::vector<std::string> resolve(const std::string& host, Deadline deadline) {
 }
 
 std::string wait_for_listener(const std::vector<std::string>& addresses, std::uint16_t port,
-                              Deadline deadline) {
-  for (;;) {
+                              Deadline deadline, const std::function<void()>& while_waiting) {
+  for (;; while_waiting()) {
     int error = 0;
     for (const std::string& address : addresses) {
       error = try_connect(address, port, std::clamp<std::chrono::milliseconds>(deadline.left(), 1ms, 2s));

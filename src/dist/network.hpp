@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ std::vector<std::string> resolve(const std::string& host, base::Deadline deadlin
 /// The first of `addresses` where something accepts connections at `port`.
 /// Waits   until there is one; throws DistError at the deadline, with the last error.
 std::string wait_for_listener(const std::vector<std::string>& addresses, std::uint16_t port,
-                              base::Deadline deadline);
+                              base::Deadline deadline, const std::function<void()>& while_waiting);
 
 [[nodiscard]] bool is_loopback(const std::string& address);
 

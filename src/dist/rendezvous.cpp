@@ -2,12 +2,17 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <linux/close_range.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <torch/csrc/distributed/c10d/exception.h>
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
+#include <future>
 #include <map>
+#include <memory>
 #include <optional>
 #include <random>
 #include <thread>
@@ -16,6 +21,8 @@
 
 #include "network.hpp"
 #include "snake_ddp/base/check.hpp"
+#include "snake_ddp/base/console.hpp"
+#include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 
@@ -36,6 +43,9 @@ const std::string kAnnounced =
     "snake/join/announced";  // id, "go" and the members, or id, "no" and the reason
 
 constexpr milliseconds kBetweenLooks{10};
+constexpr milliseconds kQuiet{5'000};  // before rank 0 says whom it waits for
+constexpr milliseconds kLongQuiet{
+    15'000};  // before the others, who may be many, say that they wait for rank 0
 constexpr milliseconds kLinger{
     300};  // a store that this process hosts stays this long after its refusal, for others to read it
 
@@ -49,6 +59,40 @@ double seconds(milliseconds span) { return std::chrono::duration<double>(span).c
 std::string read_or_empty(c10d::Store& store, const std::string& key) {
   return store.check({key}) ? store.get_to_str(key) : std::string();
 }
+
+// What started the ranks, for a person.
+std::string name_of_group(const World& world) {
+  if (world.launcher == Launcher::kSlurm) return fmt::format("srun (job {})", world.job);
+  if (world.launcher == Launcher::kMpi) return "mpirun";
+  return world.torchrun ? "torchrun" : fmt::format("WORLD_SIZE={}", world.size);
+}
+
+// "1, 3 to 5"
+std::string with_words(const std::string& rank_list) {
+  std::string text;
+  for (const char c : rank_list) text += c == '-' ? std::string(" to ") : std::string(1, c);
+  return text;
+}
+
+// One line for a person who wonders why nothing happens.
+class Notice {
+ public:
+  Notice(const World& world, milliseconds after, Deadline deadline)
+      : world_(world), due_(Deadline::in(after)), deadline_(deadline) {}
+
+  void waiting_for(const std::string& whom) {
+    if (said_ || !due_.passed()) return;
+    said_ = true;
+    base::tell_error(
+        fmt::format("rank {} on {}: waiting for {} of {}, at most {:.0f} s more (--join_timeout)",
+                    world_.rank, base::host_name(), whom, name_of_group(world_), seconds(deadline_.left())));
+  }
+
+ private:
+  const World& world_;
+  const Deadline due_, deadline_;
+  bool said_ = false;
+};
 
 struct Announcement {
   std::string id;
@@ -90,7 +134,8 @@ class Host {
  public:
   Host(c10d::Store& store, Hello self) : store_(store), self_(std::move(self)), id_(draw_token()) {}
 
-  Announcement gather_members(milliseconds limit, Deadline deadline) {
+  Announcement gather_members(const World& world, milliseconds limit, Deadline deadline) {
+    Notice notice(world, kQuiet, deadline);
     store_.deleteKey(
         "exception_dump");  // left by a failed NCCL group, it would make healthy ranks dump and abort
     greet(store_, self_);
@@ -109,6 +154,7 @@ class Host {
         throw DistError(roll.refusal);
       }
       if (missing != last_missing) store_.set(kMissing + id_, last_missing = missing);
+      notice.waiting_for((roll.missing.size() > 1 ? "ranks " : "rank ") + with_words(missing));
       std::this_thread::sleep_for(kBetweenLooks);
     }
   }
@@ -170,7 +216,7 @@ DistError taken(const Hello& self, const Announcement& group) {
 
 // The side of every other rank.
 Announcement join_host(c10d::Store& store, const Hello& self, const std::string& where, milliseconds limit,
-                       Deadline deadline) {
+                       Deadline deadline, Notice& notice) {
   std::string before = read_or_empty(store, kAnnounced);
   greet(store, self);
   std::string offered;
@@ -204,6 +250,7 @@ Announcement join_host(c10d::Store& store, const Hello& self, const std::string&
       throw DistError(fmt::format("rank 0 did not answer at the store {} within {:.0f} s: {}", where,
                                   seconds(limit), hint));
     }
+    if (offered.empty()) notice.waiting_for("rank 0 at " + where);
     std::this_thread::sleep_for(kBetweenLooks);
   }
 }
@@ -218,8 +265,62 @@ std::string listening_address(const World& world, const std::vector<std::string>
   return found != addresses.end() && (all_here || !is_loopback(*found)) ? *found : std::string();
 }
 
+// From here on this thread, and those it starts, have descriptors of their own: at first the standard ones and `kept`. Returns
+// whether the system can do that; if not, they share the process's.
+bool own_descriptors(int kept) {
+  const auto close_all = [](int first, unsigned last, int flags) {
+    return ::syscall(SYS_close_range, static_cast<unsigned>(first), last, flags) == 0;
+  };
+  const int first = STDERR_FILENO + 1;
+  if (!close_all(std::max(first, kept + 1), ~0U, CLOSE_RANGE_UNSHARE)) return false;
+  if (kept > first) close_all(first, static_cast<unsigned>(kept) - 1, 0);
+  return true;
+}
+
+}  // namespace
+
+// A store in this process, behind its listening socket. The store has no password: connections of strangers use up the
+// descriptors of its thread and none of the run's, whose files are still written.
+class StoreServer {
+ public:
+  StoreServer(const std::string& address, const c10d::TCPStoreOptions& options) {
+    std::promise<bool> ready;
+    std::future<bool> is_ready = ready.get_future();
+    const int listening = options.masterListenFd.value_or(-1);
+    std::thread([address, options, listening, ready = std::move(ready), state = state_]() mutable {
+      const bool apart = own_descriptors(listening);
+      try {
+        const auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
+        ready.set_value(apart);
+        state->leave.get_future().wait();
+      } catch (...) {  // a thread's entry: the constructor rethrows it
+        ready.set_exception(std::current_exception());
+      }
+      state->left.set_value();
+    }).detach();
+    // The store has its own then. This one shows whose port it is.
+    if (is_ready.get() && listening >= 0) listening_ = base::Descriptor(listening);
+  }
+  ~StoreServer() {
+    state_->leave.set_value();
+    state_->left.get_future().wait_for(std::chrono::seconds(1));
+  }
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+ private:
+  struct State {
+    std::promise<void> leave, left;
+  };
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+  base::Descriptor listening_{-1};
+};
+
+namespace {
+
 c10::intrusive_ptr<c10d::Store> open_store(const World& world, const std::string& address, bool hosting,
-                                           int store_fd, Deadline deadline) {
+                                           int store_fd, Deadline deadline,
+                                           std::shared_ptr<StoreServer>& server) {
   c10d::TCPStoreOptions options;
   options.port = world.master_port;
   options.isServer = hosting;
@@ -227,6 +328,11 @@ c10::intrusive_ptr<c10d::Store> open_store(const World& world, const std::string
   options.timeout = std::max(milliseconds(500), deadline.left() / 2);  // the library tries twice
   if (hosting && store_fd >= 0) options.masterListenFd = store_fd;
   try {
+    if (hosting) {
+      server = std::make_shared<StoreServer>(address, options);
+      options.isServer = false;
+      options.masterListenFd.reset();
+    }
     return c10::make_intrusive<c10d::TCPStore>(address, options);
   } catch (const c10d::SocketError& error) {
     const std::string text = error.what_without_backtrace();
@@ -248,11 +354,13 @@ Meeting meet(const World& world, const std::string& fingerprint, milliseconds li
   const std::string where = fmt::format("{}:{}", world.master_addr, world.master_port);
   const Hello self{draw_token(), world.rank, world.size, base::host_name(), ::getpid(), fingerprint};
   const std::vector<std::string> addresses = resolve(world.master_addr, deadline);
+  Notice notice(world, kLongQuiet, deadline);
   Meeting meeting;
   meeting.hosting = world.rank == 0 && !world.agent_store;
   meeting.master_address = addresses.front();
   if (!meeting.hosting) try {
-      meeting.master_address = wait_for_listener(addresses, world.master_port, deadline);
+      meeting.master_address = wait_for_listener(addresses, world.master_port, deadline,
+                                                 [&] { notice.waiting_for("rank 0 at " + where); });
     } catch (const DistError& error) {
       throw DistError(
           fmt::format("nothing answers at {} ({}) after {:.0f} s: {}. Is {} running there, and does a "
@@ -271,9 +379,10 @@ Meeting meet(const World& world, const std::string& fingerprint, milliseconds li
       meeting.master_address = own;
     }
   }
-  meeting.raw = open_store(world, meeting.master_address, meeting.hosting, store_fd, deadline);
-  const Announcement group = world.rank == 0 ? Host(*meeting.raw, self).gather_members(limit, deadline)
-                                             : join_host(*meeting.raw, self, where, limit, deadline);
+  meeting.raw =
+      open_store(world, meeting.master_address, meeting.hosting, store_fd, deadline, meeting.server);
+  const Announcement group = world.rank == 0 ? Host(*meeting.raw, self).gather_members(world, limit, deadline)
+                                             : join_host(*meeting.raw, self, where, limit, deadline, notice);
   meeting.members = group.members;
   meeting.store = c10::make_intrusive<c10d::PrefixStore>("snake/run/" + group.id, meeting.raw);
   return meeting;

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,11 @@
 
 namespace snake_ddp::dist {
 
+class StoreServer;
+
 struct Meeting {
+  std::shared_ptr<StoreServer>
+      server;  // of the store, if this process hosts it; outlives the connections to it
   c10::intrusive_ptr<c10d::Store> raw;    // the launcher's or rank 0's, shared with others
   c10::intrusive_ptr<c10d::Store> store;  // this group's own part of it
   std::vector<Hello> members;             // in rank order

@@ -20,6 +20,7 @@
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/deadline.hpp"
 #include "snake_ddp/base/run_signals.hpp"
+#include "snake_ddp/dist/world.hpp"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to the program
 
@@ -28,9 +29,10 @@ namespace {
 
 using base::DistError;
 
-constexpr std::array<std::string_view, 8> kReplaced = {
-    "RANK",        "WORLD_SIZE",  "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK", "SNAKE_DDP_STORE_FD"};
+constexpr const char* kLauncher = "SNAKE_DDP_LAUNCHER";  // the process that started this rank
+constexpr std::array<std::string_view, 9> kReplaced = {
+    "RANK",        "WORLD_SIZE", "LOCAL_RANK",         "LOCAL_WORLD_SIZE", "MASTER_ADDR",
+    "MASTER_PORT", "GROUP_RANK", "SNAKE_DDP_STORE_FD", kLauncher};
 
 // Whether to remove this variable from a rank's environment. torchrun's may be left over in a shell: they would make
 // a rank take this launcher for torchrun.
@@ -60,6 +62,7 @@ std::vector<std::string> environment_of(int rank, int world_size, std::uint16_t 
   all.push_back(fmt::format("LOCAL_WORLD_SIZE={}", world_size));
   all.emplace_back("MASTER_ADDR=127.0.0.1");
   all.push_back(fmt::format("MASTER_PORT={}", port));
+  all.push_back(fmt::format("{}={}", kLauncher, ::getpid()));
   if (rank == 0) all.push_back(fmt::format("SNAKE_DDP_STORE_FD={}", store_fd));
   return all;
 }
@@ -112,9 +115,7 @@ pid_t start(const std::string& program, std::vector<std::string> arguments,
 }
 
 // The id alone may be left over in a shell.
-bool is_rank_of_torchrun() {
-  return std::getenv("TORCHELASTIC_RUN_ID") != nullptr && std::getenv("RANK") != nullptr;
-}
+bool is_rank_of_torchrun() { return std::getenv("TORCHELASTIC_RUN_ID") != nullptr && !this_rank().empty(); }
 
 bool is_ignored(int signal_number) {
   struct sigaction action {};
@@ -268,6 +269,11 @@ int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
     ranks.reap();
   }
   return ranks.exit_code();
+}
+
+bool is_own_rank() {
+  const char* const launcher = std::getenv(kLauncher);
+  return launcher != nullptr && launcher == std::to_string(::getppid());
 }
 
 base::ExitCode exit_code_after_stop(base::ExitCode code) {

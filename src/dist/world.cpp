@@ -58,6 +58,13 @@ void check_ranks(const World& w, const char* rank_name, const char* size_name) {
                     w.local_rank, w.local_size, w.rank));
 }
 
+// Ranks that are started by hand on one machine usually have only their number; a pod with one process is a machine.
+void place_on_machine(World& w, std::optional<int> local_rank, std::optional<int> local_size) {
+  const bool one_machine = is_loopback_name(w.master_addr);
+  w.local_size = local_size.value_or(one_machine ? w.size : local_rank.value_or(0) + 1);
+  w.local_rank = local_rank.value_or(one_machine ? w.rank % w.local_size : 0);
+}
+
 void read_master(const Environment& env, World& w) {
   if (const auto host = lookup(env, "MASTER_ADDR")) w.master_addr = without_brackets(*host);
   if (const auto port = number_between(env, "MASTER_PORT", 1, 65535))
@@ -78,10 +85,7 @@ World from_rank_variables(const Environment& env) {
         "RANK={} numbers pods, not ranks: PET_NPROC_PER_NODE={} is set and LOCAL_RANK is not. Let the "
         "container's command be 'torchrun --no-python ./snake_ddp'",
         w.rank, *per_pod));
-  // By hand, the ranks of one machine usually have only RANK; a pod with one process has only one rank per machine.
-  const bool one_machine = is_loopback_name(w.master_addr);
-  w.local_size = local_size.value_or(one_machine ? w.size : local_rank.value_or(0) + 1);
-  w.local_rank = local_rank.value_or(one_machine ? w.rank % w.local_size : 0);
+  place_on_machine(w, local_rank, local_size);
   w.agent_store = lookup(env, "TORCHELASTIC_USE_AGENT_STORE") == "True";
   w.restart_count = number_between(env, "TORCHELASTIC_RESTART_COUNT", 0, kMaxRanks).value_or(0);
   w.store_fd = number_between(env, "SNAKE_DDP_STORE_FD", 3, kMaxRanks).value_or(-1);
@@ -121,6 +125,77 @@ World from_slurm(const Environment& env) {
   return w;
 }
 
+// How launchers of MPI tell a process its place; null: not at all. PMI is that of MPICH's mpiexec (Hydra), Intel MPI, PALS
+// and, with an option, srun.
+struct MpiLauncher {
+  const char *name, *rank, *size, *local_rank, *local_size;
+};
+constexpr MpiLauncher kMpiLaunchers[] = {
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
+     "MV2_COMM_WORLD_LOCAL_SIZE"},
+    {"MVAPICH", "MVP_COMM_WORLD_RANK", "MVP_COMM_WORLD_SIZE", "MVP_COMM_WORLD_LOCAL_RANK",
+     "MVP_COMM_WORLD_LOCAL_SIZE"},
+    {"jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK",
+     "JSM_NAMESPACE_LOCAL_SIZE"},
+    {"MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"MPI", "PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"},
+    {"MPI", "PMIX_RANK", nullptr, nullptr, nullptr},
+};
+
+std::optional<long> number(const Environment& env, const char* name) {
+  return name == nullptr ? std::nullopt : base::try_number<long>(lookup(env, name).value_or(""));
+}
+
+// Whether srun gave this process the same place.
+bool agrees_with_srun(const Environment& env, long rank, std::optional<long> size) {
+  const auto tasks = number(env, "SLURM_STEP_NUM_TASKS");
+  return rank == number(env, "SLURM_PROCID") &&
+         (!size || size == (tasks ? tasks : number(env, "SLURM_NTASKS")));
+}
+
+// The launcher of MPI whose variables say that this process is one of several. srun sets them, too, with --mpi; then they
+// agree with its own, which have all that is needed.
+const MpiLauncher* mpi_of_several(const Environment& env, bool of_srun) {
+  for (const MpiLauncher& mpi : kMpiLaunchers) {
+    const auto rank = number(env, mpi.rank), size = number(env, mpi.size);
+    if (!rank || (size.value_or(2) < 2)) continue;
+    const bool is_later = *rank > 0 || number(env, mpi.local_rank).value_or(0) > 0;
+    if (!size && !is_later && number(env, mpi.local_size).value_or(1) < 2) continue;
+    if (!of_srun || !agrees_with_srun(env, *rank, size)) return &mpi;
+  }
+  return nullptr;
+}
+
+World from_mpi(const Environment& env, const MpiLauncher& mpi) {
+  World w;
+  w.launcher = Launcher::kMpi;
+  w.rank = *number_between(env, mpi.rank, 0, kMaxRanks);
+  const auto size = mpi.size == nullptr ? std::nullopt : number_between(env, mpi.size, 1, kMaxRanks);
+  if (!size)
+    throw UsageError(fmt::format(
+        "{}={}: started by {} as one of several processes, but nothing says of how many. Set RANK, "
+        "WORLD_SIZE and MASTER_ADDR, or start with torchrun, srun or --ddp",
+        mpi.rank, w.rank, mpi.name));
+  w.size = *size;
+  if (!lookup(env, "MASTER_ADDR"))
+    throw UsageError(
+        fmt::format("{}={}: started by {} as one of {} processes, but MASTER_ADDR is not set. Give it the "
+                    "name of rank 0's "
+                    "machine: mpirun -n {} env MASTER_ADDR=HOST ./snake_ddp ...; on one machine, without "
+                    "mpirun: ./snake_ddp "
+                    "--ddp --world_size {} ...",
+                    mpi.size, w.size, mpi.name, w.size, w.size, w.size));
+  read_master(env, w);
+  const auto local = [&](const char* name, long least) {
+    return name == nullptr ? std::nullopt : number_between(env, name, least, kMaxRanks);
+  };
+  place_on_machine(w, local(mpi.local_rank, 0), local(mpi.local_size, 1));
+  check_ranks(w, mpi.rank, mpi.size);
+  return w;
+}
+
 // Fields of /proc/PID/stat.
 constexpr int kParent = 4, kStarted = 22;
 
@@ -142,6 +217,12 @@ bool is_srun_task(const Environment& env) {
   if (!step || !lookup(env, "SLURM_PROCID")) return false;
   const auto number = base::try_number<long>(*step);
   return number && *number >= 0 && *number < 0xfffffffaL;
+}
+
+// Whether this process was started in a shell of `srun --pty`, whose step has no other task: they had no terminal, and ended.
+// Tasks of an srun in that shell inherit the port, but each is the process that SLURM knows.
+bool is_shell_of_srun(const Environment& env) {
+  return lookup(env, "SLURM_PTY_PORT") && lookup(env, "SLURM_TASK_PID") != std::to_string(::getpid());
 }
 
 }  // namespace
@@ -196,34 +277,46 @@ std::string agent_identity() {
                      stat_field(base::try_number<pid_t>(agent).value_or(0), kStarted));
 }
 
-World world_from_env(const Environment& env) {
-  std::vector<std::string> set;
-  std::vector<std::string> missing;
-  const auto note = [&](const char* name) {
-    return (lookup(env, name) ? set : missing).emplace_back(name), 0;
-  };
-  for (const char* name : {"RANK", "WORLD_SIZE"}) note(name);
-  if (set.empty() && is_srun_task(env)) return from_slurm(env);
-  const bool alone = set.size() == 2 && number_between(env, "WORLD_SIZE", 1, kMaxRanks) == 1;
-  note("MASTER_ADDR");
-  const bool whole = missing.empty() || alone;
-  for (const char* name : {"MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
-    if (lookup(env, name)) set.emplace_back(name);
-  if (whole) {
+World world_from_env(const Environment& env, Purpose purpose) {
+  std::vector<std::string> set, missing;
+  for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR"})
+    (lookup(env, name) ? set : missing).emplace_back(name);
+  const auto rank = lookup(env, "RANK"), size = lookup(env, "WORLD_SIZE");
+  if (rank && size && (missing.empty() || number_between(env, "WORLD_SIZE", 1, kMaxRanks) == 1)) {
     World w = from_rank_variables(env);
     w.torchrun = lookup(env, "TORCHELASTIC_RUN_ID").has_value();
     w.job = lookup(env, "SLURM_JOB_ID").value_or("");
     return w;
   }
-  if (set.empty()) return {};
+  if (!rank || !size) {
+    const bool trains = purpose == Purpose::kTraining, of_srun = is_srun_task(env);
+    if (const MpiLauncher* const mpi = mpi_of_several(env, of_srun)) return from_mpi(env, *mpi);
+    if (of_srun && (trains || !is_shell_of_srun(env))) return from_slurm(env);
+    if (!trains || (!rank && size.value_or("1") == "1")) return {};  // left over in a shell
+  }
   throw UsageError(fmt::format(
-      "some variables of the process group are set ({}) and others are not ({}). Start with torchrun, srun "
-      "or --ddp, which set them all; or set all; or unset them to run as one process",
-      fmt::join(set, ", "), fmt::join(missing, ", ")));
+      "{} {} set but {} {} not. Start with torchrun, srun or --ddp, which set them all; or set {} too; or "
+      "unset {} "
+      "to run as one process",
+      fmt::join(set, " and "), set.size() > 1 ? "are" : "is", fmt::join(missing, " and "),
+      missing.size() > 1 ? "are" : "is", missing.size() > 1 ? "them" : "it", fmt::join(set, " and ")));
 }
 
-World this_world() {
-  return world_from_env([](const char* name) { return std::getenv(name); });
+World this_world(Purpose purpose) { return world_from_env(std::getenv, purpose); }
+
+World launcher_world() {
+  const auto of_launcher = [](const char* name) -> const char* {
+    const std::string_view text = name;
+    const bool by_hand = text == "RANK" || text == "WORLD_SIZE";
+    return by_hand && std::getenv("TORCHELASTIC_RUN_ID") == nullptr ? nullptr : std::getenv(name);
+  };
+  return world_from_env(of_launcher, Purpose::kOther);
+}
+
+std::string this_rank() {
+  const auto rank = number(std::getenv, "RANK");
+  return rank && lookup(std::getenv, "WORLD_SIZE") ? fmt::format("rank {} on {}", *rank, base::host_name())
+                                                   : "";
 }
 
 }  // namespace snake_ddp::dist

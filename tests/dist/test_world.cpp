@@ -1,23 +1,29 @@
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/world.hpp"
 
 using namespace snake_ddp;
 using dist::Launcher;
+using dist::Purpose;
 using dist::World;
 
 namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-World world_of(const Variables& variables) {
-  return dist::world_from_env([&](const char* name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
-  });
+World world_of(const Variables& variables, Purpose purpose = Purpose::kTraining) {
+  return dist::world_from_env(
+      [&](const char* name) {
+        const auto found = variables.find(name);
+        return found == variables.end() ? nullptr : found->second.c_str();
+      },
+      purpose);
 }
 
 Variables with(Variables base, const Variables& more) {
@@ -99,17 +105,102 @@ TEST_CASE("brackets around an IPv6 address and stray blanks are taken away", "[u
   CHECK(world_of(with(kTorchrun, {{"MASTER_ADDR", " head\n"}})).master_addr == "head");
 }
 
-TEST_CASE("variables set in part are an error that lists those set and those missing", "[unit]") {
+TEST_CASE("only RANK and WORLD_SIZE make a group; what else is left over in a shell makes none", "[unit]") {
+  for (const Purpose purpose : {Purpose::kTraining, Purpose::kOther}) {
+    for (const Variables& left : std::vector<Variables>{{{"MASTER_PORT", "29500"}},
+                                                        {{"MASTER_PORT", "junk"}},
+                                                        {{"MASTER_ADDR", "head"}, {"MASTER_PORT", "29500"}},
+                                                        {{"LOCAL_RANK", "3"}},
+                                                        {{"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "head"}},
+                                                        {{"WORLD_SIZE", "1"}, {"MASTER_ADDR", "head"}},
+                                                        {{"RANK", ""}, {"WORLD_SIZE", ""}}})
+      CHECK(world_of(left, purpose).launcher == Launcher::kSingle);
+  }
+}
+
+TEST_CASE("half a group is an error to train with, one process for the rest, and nothing to srun", "[unit]") {
   using Catch::Contains;
-  CHECK_THAT(usage_error_of({{"RANK", "0"}}),
-             Contains("set (RANK)") && Contains("not (WORLD_SIZE, MASTER_ADDR)"));
-  CHECK_THAT(usage_error_of({{"WORLD_SIZE", "2"}}),
-             Contains("set (WORLD_SIZE)") && Contains("not (RANK, MASTER_ADDR)"));
-  CHECK_THAT(usage_error_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}}),
-             Contains("set (RANK, WORLD_SIZE)") && Contains("not (MASTER_ADDR)"));
-  CHECK_THAT(usage_error_of({{"MASTER_ADDR", "head"}, {"LOCAL_RANK", "0"}}),
-             Contains("set (MASTER_ADDR, LOCAL_RANK)") && Contains("not (RANK, WORLD_SIZE)"));
-  CHECK_THAT(usage_error_of({{"MASTER_PORT", "29500"}}), Contains("set (MASTER_PORT)"));
+  const Variables rank{{"RANK", "0"}}, size{{"WORLD_SIZE", "2"}}, both = with(rank, size);
+  const Variables addressed = with(size, {{"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}});
+  CHECK_THAT(usage_error_of(rank), Contains("RANK is set but WORLD_SIZE and MASTER_ADDR are not"));
+  CHECK_THAT(usage_error_of(size), Contains("WORLD_SIZE is set but RANK and MASTER_ADDR are not"));
+  CHECK_THAT(usage_error_of(addressed), Contains("WORLD_SIZE and MASTER_ADDR are set but RANK is not"));
+  CHECK_THAT(usage_error_of(with(size, {{"RANK", ""}})), Contains("WORLD_SIZE is set but RANK"));
+  CHECK_THAT(usage_error_of(both), Contains("RANK and WORLD_SIZE are set but MASTER_ADDR is not"));
+  CHECK_THROWS_AS(world_of(both, Purpose::kOther), base::UsageError);
+  for (const Variables& half : {rank, size, addressed}) {
+    CHECK(world_of(half, Purpose::kOther).launcher == Launcher::kSingle);
+    CHECK(world_of(with(kSrun, half)).launcher == Launcher::kSlurm);
+  }
+  CHECK(world_of(with(kSrun, addressed)).master_port == 29500);
+}
+
+TEST_CASE("launchers of MPI are recognised if they speak of several processes", "[unit]") {
+  using Catch::Contains;
+  struct Case {
+    const char* what;
+    Variables several, one;
+  };
+  const std::vector<Case> cases = {
+      {"Open MPI",
+       {{"OMPI_COMM_WORLD_RANK", "1"},
+        {"OMPI_COMM_WORLD_SIZE", "2"},
+        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+        {"PMIX_RANK", "1"}},
+       {{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"PMIX_RANK", "0"}}},
+      {"MVAPICH",
+       {{"MV2_COMM_WORLD_RANK", "1"}, {"MV2_COMM_WORLD_SIZE", "2"}, {"MV2_COMM_WORLD_LOCAL_RANK", "1"}},
+       {{"MV2_COMM_WORLD_RANK", "0"}, {"MV2_COMM_WORLD_SIZE", "1"}}},
+      {"MPICH's or Intel's",
+       {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}},
+       {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "1"}}},
+      {"PMI", {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}, {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}},
+      {"jsrun",
+       {{"JSM_NAMESPACE_RANK", "1"}, {"JSM_NAMESPACE_SIZE", "2"}, {"JSM_NAMESPACE_LOCAL_RANK", "1"}},
+       {{"JSM_NAMESPACE_RANK", "0"}, {"JSM_NAMESPACE_SIZE", "1"}}},
+  };
+  for (const Case& c : cases) {
+    INFO(c.what);
+    CHECK(world_of(c.one).launcher == Launcher::kSingle);
+    for (const Purpose purpose : {Purpose::kTraining, Purpose::kOther}) {
+      CHECK_THROWS_WITH(
+          world_of(c.several, purpose),
+          Contains("of 2 processes, but MASTER_ADDR is not set") && Contains("--ddp --world_size 2"));
+      const World w =
+          world_of(with(c.several, {{"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "1234"}}), purpose);
+      CHECK(w.launcher == Launcher::kMpi);
+      CHECK(w.rank == 1);
+      CHECK(w.size == 2);
+      CHECK(w.local_rank == 1);
+      CHECK(w.local_size == 2);
+      CHECK(w.master_port == 1234);
+    }
+    // mpirun in a job of SLURM: its processes on other machines inherit the variables of the task that started them.
+    CHECK(world_of(with(with(kSrun, c.several), {{"MASTER_ADDR", "head"}})).launcher == Launcher::kMpi);
+    CHECK(world_of(with(c.several, kTorchrun)).launcher == Launcher::kTorchrun);
+  }
+  CHECK_THAT(usage_error_of({{"PMIX_RANK", "1"}}), Contains("RANK, WORLD_SIZE and MASTER_ADDR"));
+  CHECK_THAT(usage_error_of({{"PMI_RANK", "0"}, {"MPI_LOCALNRANKS", "4"}}), Contains("PMI_RANK=0"));
+  CHECK(world_of({{"PMIX_RANK", "0"}}).launcher == Launcher::kSingle);
+  CHECK(world_of({{"PMI_RANK", "x"}, {"PMI_SIZE", "y"}}).launcher == Launcher::kSingle);
+}
+
+TEST_CASE("srun with a plugin for MPI is srun", "[unit]") {
+  for (const Variables& plugin :
+       std::vector<Variables>{{{"PMI_RANK", "9"}, {"PMI_SIZE", "12"}}, {{"PMIX_RANK", "9"}}})
+    CHECK(world_of(with(kSrun, plugin)).launcher == Launcher::kSlurm);
+}
+
+TEST_CASE("a shell of srun --pty is one process for all but training", "[unit]") {
+  const Variables shell =
+      with(kSrun, {{"SLURM_PROCID", "0"}, {"SLURM_PTY_PORT", "40000"}, {"PMIX_RANK", "0"}});
+  CHECK(world_of(shell, Purpose::kOther).launcher == Launcher::kSingle);
+  CHECK(world_of(shell).launcher == Launcher::kSlurm);
+  CHECK(world_of(with(shell, {{"SLURM_TASK_PID", "1"}}), Purpose::kOther).launcher == Launcher::kSingle);
+  // srun in that shell
+  const Variables task = with(shell, {{"SLURM_TASK_PID", std::to_string(::getpid())}});
+  CHECK(world_of(task, Purpose::kOther).launcher == Launcher::kSlurm);
+  CHECK(world_of(kSrun, Purpose::kOther).launcher == Launcher::kSlurm);
 }
 
 TEST_CASE("impossible values are errors that show them", "[unit]") {

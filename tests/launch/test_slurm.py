@@ -255,3 +255,11 @@ def test_a_warned_job_comes_back_and_resumes(warned):
     went_on.result()
     assert "warned by SLURM" in job.text()
     assert "srun ended with 75" in job.text()
+
+
+def test_a_match_in_a_shell_of_several_tasks_is_played_by_one_process_and_by_all_of_an_inner_srun(cluster, warned):
+    match = "./snake_ddp eval --team_a level1 --team_b level2 --games 4 --join_timeout 60 --json"
+    shell = f"srun --ntasks=3 --mpi=pmi2 --pty sh -c '{match}; echo inner; srun --overlap {match}'"
+    outer, inner = cluster.call("script", "-qec", shell, "/dev/null").split("inner")
+    assert [text.count('"games":4,') for text in (outer, inner)] == [1, 1], outer + inner
+    assert "error" not in inner and "snake_ddp:" not in outer + inner, outer + inner

@@ -15,6 +15,7 @@ struct LadderOptions {
   bool swap_sides = true;
   bool json = false;
   bool mask_fatal = false;  // as team_from_spec has it
+  double join_timeout_s = 300;
 };
 
 /// Plays all pairs, under torchrun shared over the ranks, and prints a table, best first, or one JSON object. The

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/dist/world.hpp"
-
 namespace snake_ddp::app {
 
 struct OwnRanks {
@@ -24,8 +22,7 @@ void check_own_ranks(const OwnRanks& ranks);
 
 /// If --ddp is given and this process is not one of its ranks, starts them, waits for them, and returns their exit
 /// code. `arguments` are the whole line.
-/// Throws  DistError as launch_local_ranks.
-std::optional<int> start_own_ranks(const OwnRanks& ranks, const dist::World& world,
-                                   const std::vector<std::string>& arguments);
+/// Throws  UsageError among several ranks of torchrun, srun or MPI; DistError as launch_local_ranks.
+std::optional<int> start_own_ranks(const OwnRanks& ranks, const std::vector<std::string>& arguments);
 
 }  // namespace snake_ddp::app

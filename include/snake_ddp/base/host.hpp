@@ -17,6 +17,9 @@ int usable_cores();
 /// be the host's: then the mount's own limit counts.
 int quota_cores(std::string_view groups, const std::string& root);
 
+/// Raises this process's limit on open files to what it may have.
+void allow_many_files();
+
 /// Main memory that this process occupies, in MiB; 0 if the system does not say.
 double resident_mb();
 

@@ -33,6 +33,9 @@ struct LaunchLimits {
 int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
                        const std::vector<std::string>& arguments, const LaunchLimits& limits = {});
 
+/// Whether launch_local_ranks started this process.
+bool is_own_rank();
+
 /// The exit code of a rank that a signal stopped: `code`, but 0 under torchrun, which treats any other code as a failure.
 /// Local rank 0 then writes `code` to the file that SNAKE_DDP_EXIT_CODE_FILE names, where launch/torchrun.py reads it.
 base::ExitCode exit_code_after_stop(base::ExitCode code);

@@ -12,7 +12,12 @@ enum class Launcher {
   kSingle,    // none of the variables: one process
   kTorchrun,  // RANK, WORLD_SIZE, MASTER_ADDR ...: torchrun, Kubernetes, our own launcher, or set by hand
   kSlurm,     // a task of srun
+  kMpi,       // OMPI_COMM_WORLD_RANK and the like, and MASTER_ADDR
 };
+
+/// A shell may have variables of a group to which a program in it does not belong. Training then refuses to run as one process by
+/// mistake; everything else has the same result as one process.
+enum class Purpose { kTraining, kOther };
 
 struct World {
   int rank = 0;
@@ -28,25 +33,32 @@ struct World {
   std::string job;        // SLURM's job number, the same when it is requeued; empty outside of SLURM
   int store_fd = -1;      // a listening socket at master_port inherited from launch_local_ranks; rank 0 only
 
-  /// One process, which may start ranks of its own; also as the only task of `srun --pty`.
-  [[nodiscard]] bool alone() const {
-    return launcher == Launcher::kSingle || (launcher == Launcher::kSlurm && size == 1);
-  }
+  /// One process, which may start ranks of its own.
+  [[nodiscard]] bool alone() const { return size == 1; }
 };
 
 /// Looks up a variable, null if unset; empty counts as unset. `std::getenv` works.
 using Environment = std::function<const char*(const char*)>;
 
-/// Reads the world from the environment. RANK and its family first, then SLURM's variables (only inside an
-/// srun step: a batch shell has SLURM_PROCID as well), else one process.
-/// Throws      UsageError: some variables set and others not (lists both), not a number, a rank outside of its
+/// Reads the world from the environment. Only RANK and WORLD_SIZE make a group; MASTER_ADDR, MASTER_PORT and the rest
+/// qualify it. Without both: the variables of a launcher of MPI, if they say that there are several processes; then
+/// SLURM's (only inside an srun step: a batch shell has SLURM_PROCID as well; and in a shell of `srun --pty` only to
+/// train); else one process.
+/// Throws      UsageError: variables that are missing (lists those set, too), not a number, a rank outside of its
 ///             world.
 /// Follows     torchrun 2.11; SLURM 22.05; MASTER_ADDR and MASTER_PORT override SLURM's variables.
-World world_from_env(const Environment& env);
+World world_from_env(const Environment& env, Purpose purpose);
 
 /// The world of this process.
 /// Throws      as world_from_env.
-World this_world();
+World this_world(Purpose purpose = Purpose::kTraining);
+
+/// The world of this process for a launcher in it, which replaces RANK and its family: only that of torchrun, srun or MPI.
+/// Throws      as world_from_env.
+World launcher_world();
+
+/// "rank 1 on nodeA" if this process has RANK and WORLD_SIZE, else nothing.
+std::string this_rank();
 
 /// A unique name of the torchrun agent that started this rank, directly or through a script that does not exec: "host
 /// process start-time". It stays the same when the agent restarts its ranks.
