@@ -137,6 +137,15 @@ def test_a_small_stack_is_raised_or_refused(tmp_path):
     assert done.returncode == 2 and "ulimit -s" in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("line", [["--version"], ["info"], [], *SHARED, ["report", "/"], ["--ddp", "--world_size", 2]])
+def test_a_working_directory_that_was_removed_is_named(tmp_path, line):
+    folder = tmp_path / "removed"
+    folder.mkdir()
+    done = subprocess.run(["sh", "-c", 'rmdir ../removed; exec "$@"', "sh", STARTER, *map(str, line)], cwd=folder, capture_output=True,
+                          env=clean_environment(), text=True, timeout=PATIENCE_S)
+    assert done.returncode == 4 and done.stderr == "snake_ddp: the working directory was removed: change to one that exists\n"
+
+
 @pytest.mark.parametrize("limit", ["-Sn 200", "-n 200"])
 def test_strangers_who_use_up_the_store_s_descriptors_do_not_end_a_run(start, tmp_path, limit):
     port = free_port()

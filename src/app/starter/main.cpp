@@ -37,6 +37,14 @@ bool has_stack() {
   return false;
 }
 
+// LibTorch's mathematics ends the process while it loads where there is none.
+bool has_working_folder() {
+  char path[PATH_MAX];
+  if (::getcwd(path, sizeof path) != nullptr || errno != ENOENT) return true;
+  std::fprintf(stderr, "snake_ddp: the working directory was removed: change to one that exists\n");
+  return false;
+}
+
 // A preloaded LibTorch would replace the program's own, which RPATH protects only from LD_LIBRARY_PATH.
 bool is_free_of_other_libtorch() {
   const char* const list = std::getenv("LD_PRELOAD");
@@ -61,6 +69,7 @@ bool is_free_of_other_libtorch() {
 int main(int argc, char** argv) {
   snake_ddp::base::hold_run_signals();
   if (argc > 2 && std::strcmp(argv[1], "--become") == 0) return become(argv[2], argv + 2);
+  if (!has_working_folder()) return 4;
   if (!has_stack() || !is_free_of_other_libtorch()) return 2;
   constexpr char kProgram[] = "/../snake_ddp";
   char path[PATH_MAX + sizeof kProgram];
