@@ -14,7 +14,7 @@ if [ -z "$build" ]; then
   sd_lock
   sd_install_packages test
   sd_environment test
-  SNAKE_DDP_MARCH=x86-64-v3 sd_build bundle snake_ddp device_check test_rollout test_learners test_train
+  SNAKE_DDP_MARCH=x86-64-v3 sd_build bundle snake_ddp device_check test_rollout test_learners test_train train_probe
   sd_unlock
   build=$PWD/build/bundle
 fi

@@ -6,6 +6,9 @@
 #   SNAKE_DDP_BIN=build/release   a build
 #   SNAKE_DDP_TOTAL_S=600         all steps together; what cannot begin in this time is reported as not run
 #   SNAKE_DDP_STEP_S=600          no step takes longer than this, whatever its own limit
+#   SNAKE_DDP_STEPS=REGEX         only the steps whose names match
+#   SNAKE_DDP_NCCL=PATH/libnccl.so.2   an NCCL of 2.30 or newer, with which several ranks share the GPU
+#   SNAKE_DDP_PYTHON=python3      the Python with torch 2.11
 #
 # Exit code 0: nothing failed. 1: a step failed, took too long, or missed its bar.
 set -uo pipefail
@@ -14,13 +17,15 @@ folder=${1:-gpu_check}
 bin=${SNAKE_DDP_BIN:-build/release}
 total=${SNAKE_DDP_TOTAL_S:-600}
 longest=${SNAKE_DDP_STEP_S:-600}
+python=${SNAKE_DDP_PYTHON:-python3}
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 : >"$folder/steps.tsv"
 snake_ddp=$bin/src/app/snake_ddp
 
 device=$(nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null | head -1) || device=
-absent() { [ -z "$device" ] && echo "no device"; }
+lacking=  # what this machine lacks for the steps that follow
+absent() { if [ -z "$device" ]; then echo "no device"; elif [ -n "$lacking" ]; then echo "$lacking"; else return 1; fi; }
 
 note() { printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" >>"$folder/steps.tsv"; }
 
@@ -28,6 +33,7 @@ note() { printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" >>"$folder/steps.tsv"; }
 step() {
   local name=$1 limit=$(($2 < longest ? $2 : longest)) left=$((total - SECONDS)) log code=0 begin=$SECONDS reason
   shift 2
+  [[ $name =~ ${SNAKE_DDP_STEPS:-.} ]] || return
   reason=$(absent) || command -v "$1" >/dev/null || reason="no $1"
   [ -n "$reason" ] || [ $left -gt 0 ] || reason="the $total s for all steps are used up"
   if [ -n "$reason" ]; then
@@ -121,6 +127,44 @@ for kernel in PlayBoard SeeView; do
   step "profile: $kernel" 60 ncu --set full --clock-control none --kernel-name-base demangled -k regex:$kernel --launch-skip 20 -c 3 "$snake_ddp" \
     bench game --device cuda --boards 65536 --seconds 0.1
 done
+
+# Several ranks on this GPU, which NCCL allows from 2.30 on: docs/gpu.md.
+nccl_version() {
+  "$python" -c 'import ctypes, sys; v = ctypes.c_int(); ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(v)); print(v.value)' "$1" 2>/dev/null
+}
+[ -n "${SNAKE_DDP_NCCL:-}" ] && [ "$(nccl_version "$SNAKE_DDP_NCCL" || echo 0)" -ge 23000 ] || lacking="no NCCL 2.30"
+export SNAKE_DDP_NCCL PYTHONPATH=tests SD_SOURCE_DIR=$PWD SD_BUILD_DIR
+SD_BUILD_DIR=$(realpath -m "$bin")
+# together RANKS LIMIT_S STEP [LEARNER]
+together() { step "$1 ranks: ${*:3}" "$2" "$python" tests/train/gpu_ranks.py "$1" "${@:3}"; }
+for ranks in 2 4; do
+  while read -r limit what learner; do
+    together $ranks "$limit" "$what" ${learner:+"$learner"}
+    if [ "$what" = reduce ]; then  # what it needed, the steps after it need, too
+      for setting in $(sed -n 's/^works with: //p' "$folder/${ranks}_ranks__reduce.log" 2>/dev/null); do export "${setting?}"; done
+    fi
+  done <<'END'
+80 reduce
+120 weights ddpg
+120 weights dqn
+120 weights qmix
+120 weights pqn_vdn
+60 union ddpg
+60 union dqn
+60 union qmix
+60 union pqn_vdn
+60 sums
+120 killed
+120 suspended
+90 asked
+60 sizes
+60 late
+40 absent
+40 version
+END
+done
+[ -x train_ddp.sh ] || lacking=${lacking:-no train_ddp.sh}  # an archive has none
+for ranks in 2 4; do together $ranks 120 script; done
 
 DEVICE=${device:-none} python3 - "$folder" <<'END'
 import json

@@ -194,6 +194,7 @@ struct DistContext::Group {
   std::string failure{};    // why the group is unusable
   std::vector<int> lost{};  // the ranks that were missing then
   bool store_lost = false;  // it did not answer then
+  bool shares_gpus = false;
 
   [[nodiscard]] bool alone() const { return placement.backend == "none"; }
   [[nodiscard]] std::string self() const {
@@ -290,18 +291,15 @@ void DistContext::Group::connect(Deadline deadline) {
   }
 #ifdef SD_HAVE_CUDA
   if (placement.backend != "nccl") return;
-  // Two ranks on one GPU would hang or fail deep inside NCCL.
-  std::map<std::string, int> owner;
-  std::string clash;
-  const auto gpus = gather(gpu_identity(placement.device), deadline);
-  for (std::size_t r = 0; r < gpus.size(); ++r)
-    if (const auto [first, fresh] = owner.emplace(gpus[r], static_cast<int>(r)); !fresh)
-      clash = fmt::format(
-          "ranks {} and {} on {} share a GPU: NCCL needs one for each. Start fewer ranks (NPROC=, "
-          "--nproc_per_node=), or use --dist_backend gloo",
-          first->second, r, hosts[r]);
-  clash = broadcast_text(clash, deadline);
-  if (!clash.empty()) throw UsageError(clash);
+  // Ranks that cannot work together would hang or fail deep inside NCCL.
+  std::vector<RankGpu> gpus;
+  for (const std::string& record :
+       gather(encode(RankGpu{gpu_identity(placement.device), nccl_here()}), deadline))
+    gpus.push_back(decode_rank_gpu(record));
+  const GpuVerdict verdict = judge_gpus(gpus, hosts);  // rank 0's; the others have no records
+  const std::string refusal = broadcast_text(verdict.refusal, deadline);
+  if (!refusal.empty()) throw UsageError(refusal);
+  shares_gpus = broadcast_text(verdict.shared ? "yes" : "no", deadline) == "yes";
   const auto made_nccl = std::make_shared<c10::intrusive_ptr<c10d::Backend>>();
   const auto work_nccl = [made_nccl, m = meeting, rank = world.rank, d = placement.device,
                           timeout = usable(options.timeout)] {
@@ -655,6 +653,7 @@ int DistContext::local_rank() const { return group_->world.local_rank; }
 int DistContext::local_size() const { return group_->world.local_size; }
 std::string DistContext::backend() const { return group_->placement.backend; }
 at::Device DistContext::device() const { return group_->placement.device; }
+bool DistContext::shares_gpus() const { return group_->shares_gpus; }
 const std::vector<std::string>& DistContext::hosts() const { return group_->hosts; }
 Deadline DistContext::deadline() const { return Deadline::in(group_->options.timeout); }
 

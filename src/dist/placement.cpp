@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -5,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
+#include <map>
+#include <sstream>
 #include <string_view>
 #include <utility>
 #ifdef SD_HAVE_CUDA
@@ -25,6 +28,14 @@ using base::UsageError;
 void check_known(const char* flag, const std::string& value, std::initializer_list<const char*> names) {
   if (std::find(names.begin(), names.end(), value) == names.end())
     throw UsageError(fmt::format("{} '{}' is not one of: {}", flag, value, fmt::join(names, ", ")));
+}
+
+constexpr int kSharingNccl = 23000;  // the first version that lets ranks share a GPU
+constexpr const char* kSharingVariable = "NCCL_MULTI_RANK_GPU_ENABLE";
+
+std::string nccl_text(int version) {
+  if (version == 0) return "no NCCL";
+  return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 }  // namespace
@@ -87,7 +98,56 @@ int visible_gpus() {
 #endif
 }
 
-Placement choose_placement(const World& world, const Options& options, int gpu_count) {
+Nccl nccl_here() {
+  Nccl found;
+  // Not linked: LibTorch's library for GPUs brings it, where there is a driver, and so may LD_PRELOAD.
+  if (void* const symbol = ::dlsym(RTLD_DEFAULT, "ncclGetVersion"))
+    reinterpret_cast<int (*)(int*)>(symbol)(&found.version);
+  const char* const asked = std::getenv(kSharingVariable);
+  found.shares_gpus = asked != nullptr && std::string_view(asked) == "1";
+  return found;
+}
+
+std::string why_not_shared(const std::string& who, const Nccl& nccl) {
+  constexpr const char* kOtherwise = "fewer ranks (NPROC=, --nproc_per_node=), or use --dist_backend gloo";
+  if (!nccl.shares_gpus) return fmt::format("{}: NCCL needs one for each. Start {}", who, kOtherwise);
+  if (nccl.version >= kSharingNccl) return {};
+  return fmt::format(
+      "{}: {}=1 allows that from NCCL 2.30 on, and this process has {}. Preload a newer one "
+      "(LD_PRELOAD=PATH/libnccl.so.2, docs/gpu.md), start {}",
+      who, kSharingVariable, nccl_text(nccl.version), kOtherwise);
+}
+
+std::string encode(const RankGpu& rank) {
+  return fmt::format("{} {} {:d}", rank.identity, rank.nccl.version, rank.nccl.shares_gpus);
+}
+
+RankGpu decode_rank_gpu(const std::string& text) {
+  RankGpu rank;
+  std::istringstream(text) >> rank.identity >> rank.nccl.version >> rank.nccl.shares_gpus;
+  return rank;
+}
+
+GpuVerdict judge_gpus(const std::vector<RankGpu>& ranks, const std::vector<std::string>& hosts) {
+  GpuVerdict verdict;
+  std::map<std::string, std::size_t> owner;
+  for (std::size_t r = 0; r < ranks.size() && verdict.refusal.empty(); ++r) {
+    if (ranks[r].nccl.version != ranks[0].nccl.version)
+      verdict.refusal = fmt::format(
+          "rank {} on {} has {}, rank 0 on {} {}: all ranks need the same one. What do LD_PRELOAD and "
+          "LD_LIBRARY_PATH say there?",
+          r, hosts[r], nccl_text(ranks[r].nccl.version), hosts[0], nccl_text(ranks[0].nccl.version));
+    const auto [first, fresh] = owner.emplace(ranks[r].identity, r);
+    if (fresh || !verdict.refusal.empty()) continue;
+    verdict.shared = true;
+    const std::string who = fmt::format("ranks {} and {} on {} share a GPU", first->second, r, hosts[r]);
+    for (const std::size_t sharer : {first->second, r})
+      if (verdict.refusal.empty()) verdict.refusal = why_not_shared(who, ranks[sharer].nccl);
+  }
+  return verdict;
+}
+
+Placement choose_placement(const World& world, const Options& options, int gpu_count, const Nccl& nccl) {
   check_known("--device", options.device, {"auto", "cpu", "cuda"});
   check_known("--dist_backend", options.backend, {"auto", "nccl", "gloo"});
   if (options.device == "cuda" && gpu_count == 0)
@@ -103,11 +163,11 @@ Placement choose_placement(const World& world, const Options& options, int gpu_c
   if (world.size == 1 && options.backend != "nccl") p.backend = "none";
   if (!cuda) return p;
   // A process that sees one GPU may have one of its own, as SLURM binds them; that is checked after joining.
-  if (p.backend == "nccl" && gpu_count > 1 && world.local_size > gpu_count)
-    throw UsageError(
-        fmt::format("{} ranks on a machine with {} GPUs: NCCL needs one for each. Start fewer ranks (NPROC=, "
-                    "--nproc_per_node=), or use --dist_backend gloo",
-                    world.local_size, gpu_count));
+  if (p.backend == "nccl" && gpu_count > 1 && world.local_size > gpu_count) {
+    const std::string refusal =
+        why_not_shared(fmt::format("{} ranks on a machine with {} GPUs", world.local_size, gpu_count), nccl);
+    if (!refusal.empty()) throw UsageError(refusal);
+  }
   p.device = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(world.local_rank % gpu_count));
   return p;
 }

@@ -150,6 +150,7 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
   }
   tell(fmt::format("{}: pretraining {}, {}", running::version_text(), o_.stage,
                    running::ranks_text(context_)));
+  if (context_.shares_gpus()) tell(dist::kSharedGpus);
   set_.emplace(import_set());
   context_.check_same("the data set", fmt::format("{:08x}", set_->checksum()), context_.deadline());
   split_ = data::split_by_games(*set_, o_.validation_share);

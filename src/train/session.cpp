@@ -187,6 +187,7 @@ void open_reports(Session& s, std::vector<std::string> lines) {
   running::log_the_end(s.folder + "/train.log");
   if (s.o.record_interval > 0) s.recorder.emplace(s.folder + "/games", s.o, s.collector);
   s.reporter->line(fmt::format("{}: {}", running::version_text(), running::ranks_text(s.context)));
+  if (s.context.shares_gpus()) s.reporter->line(dist::kSharedGpus);
 #ifdef SD_HAVE_CUDA
   if (s.o.device == "auto" && dist::visible_gpus() == 0)
     s.reporter->line("On the CPU: " + dist::why_on_cpu());

@@ -1,6 +1,10 @@
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "connect.hpp"
 
@@ -10,6 +14,7 @@
 
 using namespace snake_ddp;
 using Catch::Contains;
+using dist::Nccl;
 using dist::Options;
 using dist::Placement;
 using dist::World;
@@ -30,9 +35,9 @@ Options asking(const std::string& device, const std::string& backend) {
   return o;
 }
 
-std::string usage_error_of(const World& world, const Options& options, int gpus) {
+std::string usage_error_of(const World& world, const Options& options, int gpus, const Nccl& nccl = {}) {
   try {
-    dist::choose_placement(world, options, gpus);
+    dist::choose_placement(world, options, gpus, nccl);
   } catch (const base::UsageError& error) {
     return error.what();
   }
@@ -88,6 +93,90 @@ TEST_CASE("a request for a missing device names what is missing", "[unit]") {
              Contains("8 ranks") && Contains("2 GPUs") && Contains("--dist_backend gloo"));
   CHECK_THAT(usage_error_of(w, asking("tpu", "auto"), 0), Contains("'tpu'") && Contains("cuda"));
   CHECK_THAT(usage_error_of(w, asking("auto", "mpi"), 0), Contains("'mpi'") && Contains("gloo"));
+}
+
+TEST_CASE("several ranks may have one GPU if NCCL can do that and was asked to", "[unit]") {
+  constexpr int kOld = 22809, kNew = 23003;
+  const auto auto_auto = asking("auto", "auto");
+  for (const int gpus : {2, 3}) {
+    for (int rank = 0; rank < 4; ++rank) {
+      const Placement p = dist::choose_placement(local_rank_of(rank, 4), auto_auto, gpus, {kNew, true});
+      CHECK(p.backend == "nccl");
+      CHECK(p.device.index() == rank % gpus);
+    }
+    const World w = local_rank_of(3, 4);
+    const std::string one_each = fmt::format(
+        "4 ranks on a machine with {} GPUs: NCCL needs one for each. Start fewer ranks (NPROC=, "
+        "--nproc_per_node=), or use --dist_backend gloo",
+        gpus);
+    for (const int version : {0, kOld, kNew})
+      CHECK(usage_error_of(w, auto_auto, gpus, {version, false}) == one_each);
+    CHECK(usage_error_of(w, auto_auto, gpus, {kOld, true}) ==
+          fmt::format("4 ranks on a machine with {} GPUs: NCCL_MULTI_RANK_GPU_ENABLE=1 allows that from NCCL "
+                      "2.30 on, and "
+                      "this process has NCCL 2.28.9. Preload a newer one (LD_PRELOAD=PATH/libnccl.so.2, "
+                      "docs/gpu.md), start "
+                      "fewer ranks (NPROC=, --nproc_per_node=), or use --dist_backend gloo",
+                      gpus));
+    CHECK_THAT(usage_error_of(w, auto_auto, gpus, {0, true}), Contains("this process has no NCCL."));
+    CHECK_THAT(usage_error_of(w, auto_auto, gpus, {22999, true}), Contains("NCCL 2.29.99"));
+    CHECK(usage_error_of(w, auto_auto, gpus, {23000, true}) == "no UsageError");
+  }
+  // Where no GPU is shared, nothing is asked of NCCL.
+  for (const bool asked : {false, true}) {
+    CHECK(dist::choose_placement(local_rank_of(1, 2), auto_auto, 2, {kOld, asked}).device.index() == 1);
+    CHECK(dist::choose_placement(local_rank_of(3, 4), asking("cuda", "gloo"), 2, {kOld, asked})
+              .device.index() == 1);
+    CHECK(dist::choose_placement(local_rank_of(3, 4), auto_auto, 1, {kOld, asked}).device.index() == 0);
+  }
+}
+
+TEST_CASE("ranks' GPUs and NCCLs are judged before they are connected", "[unit]") {
+  const Nccl old{22809, false}, asked_of_old{22809, true}, fresh{23003, true}, fresh_not_asked{23003, false};
+  const auto judged = [](const std::vector<dist::RankGpu>& ranks) {
+    return dist::judge_gpus(ranks, {"nodeA", "nodeA", "nodeB", "nodeB"});
+  };
+  for (const Nccl& nccl : {old, asked_of_old, fresh, fresh_not_asked}) {
+    const dist::GpuVerdict apart = judged({{"a", nccl}, {"b", nccl}, {"c", nccl}, {"d", nccl}});
+    CHECK(apart.refusal.empty());
+    CHECK_FALSE(apart.shared);
+  }
+  const dist::GpuVerdict shared = judged({{"a", fresh}, {"a", fresh}, {"c", fresh}, {"d", fresh}});
+  CHECK(shared.refusal.empty());
+  CHECK(shared.shared);
+  CHECK(
+      judged({{"a", fresh_not_asked}, {"b", fresh_not_asked}, {"c", fresh_not_asked}, {"c", fresh_not_asked}})
+          .refusal ==
+      "ranks 2 and 3 on nodeB share a GPU: NCCL needs one for each. Start fewer ranks (NPROC=, "
+      "--nproc_per_node=), or use "
+      "--dist_backend gloo");
+  CHECK_THAT(
+      judged({{"a", asked_of_old}, {"a", asked_of_old}}).refusal,
+      Contains("ranks 0 and 1 on nodeA share a GPU") && Contains("from NCCL 2.30 on") && Contains("2.28.9"));
+  // The variable reached one of the sharers only.
+  for (const bool first : {true, false})
+    CHECK_THAT(
+        judged({{"a", first ? fresh : fresh_not_asked}, {"a", first ? fresh_not_asked : fresh}}).refusal,
+        Contains("share a GPU: NCCL needs one for each"));
+  CHECK(judged({{"a", fresh}, {"b", fresh}, {"c", old}}).refusal ==
+        "rank 2 on nodeB has NCCL 2.28.9, rank 0 on nodeA NCCL 2.30.3: all ranks need the same one. What do "
+        "LD_PRELOAD and "
+        "LD_LIBRARY_PATH say there?");
+  CHECK_THAT(judged({{"a", fresh}, {"a", asked_of_old}}).refusal, Contains("all ranks need the same one"));
+  const dist::RankGpu read = dist::decode_rank_gpu(dist::encode({"0123abcd", fresh}));
+  CHECK(read.identity == "0123abcd");
+  CHECK(read.nccl.version == 23003);
+  CHECK(read.nccl.shares_gpus);
+}
+
+TEST_CASE("NCCL may be asked to share GPUs by its variable alone", "[unit]") {
+  for (const auto& [value, asked] :
+       std::vector<std::pair<const char*, bool>>{{"1", true}, {"0", false}, {"", false}}) {
+    ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", value, 1);
+    CHECK(dist::nccl_here().shares_gpus == asked);
+  }
+  ::unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  CHECK_FALSE(dist::nccl_here().shares_gpus);
 }
 
 TEST_CASE("a group of one returns from every call at once", "[unit]") {

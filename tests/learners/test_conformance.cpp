@@ -5,6 +5,8 @@
 #include <catch2/catch.hpp>
 #include <limits>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "named_tensors.hpp"
 #include "snake_ddp/base/error.hpp"
@@ -14,6 +16,7 @@
 #include "snake_ddp/nets/mlp_mirror.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
+#include "witness.hpp"
 
 namespace {
 
@@ -163,6 +166,65 @@ TEST_CASE("ranks that average their gradients stay equal and do not follow their
     }
   }
 }
+
+#ifdef SD_HAVE_WITNESS
+namespace {
+
+/// The operators and averages of an update, in their order.
+class Course final : private Witness {
+ public:
+  std::vector<std::string> of(learners::Learner& learner, const replay::Batch& batch) {
+    calls_.clear();
+    watch();
+    learner.update(batch, [this](at::Tensor& gradient) {
+      rest();
+      calls_.push_back("average " + std::to_string(gradient.numel()));
+      gradient.mul_(0.5);
+      watch();
+    });
+    rest();
+    return calls_;
+  }
+
+ private:
+  void before(const at::RecordFunction& call, int depth) override {
+    if (depth == 0) calls_.emplace_back(call.name());
+  }
+  void after(const at::RecordFunction& /*call*/, int /*depth*/) override {}
+
+  std::vector<std::string> calls_;
+};
+
+}  // namespace
+
+// Ranks have different batches: what an update calls may not depend on them, or a rank waits for what another one never calls.
+TEST_CASE("ranks call the same averages in the same order, whatever their batches hold", "[conformance]") {
+  for (const auto& entry : learners::registry()) {
+    CAPTURE(entry.name);
+    learners::LearnerOptions options = small(entry.name);
+    options.library_products = true;  // operators, as on a GPU
+    const auto ranks = {entry.make(options), entry.make(options), entry.make(options), entry.make(options)};
+    for (std::uint64_t u = 0; u < 4; ++u) {
+      std::vector<std::vector<std::string>> courses;
+      for (const auto& learner : ranks) {
+        replay::Batch batch = random_batch(*learner, 16, 100 * u + courses.size());
+        for (at::Tensor& column : batch.columns) {
+          if (courses.size() == 2) column.zero_();
+          if (courses.size() == 3) column.fill_(1);
+        }
+        std::vector<std::string> course = Course().of(*learner, batch);
+        // Without recordings operators may depend on what is there; averages may not.
+        if (!entry.cuda_graphs)
+          std::erase_if(course, [](const std::string& call) { return !call.starts_with("average "); });
+        courses.push_back(course);
+      }
+      CHECK(std::any_of(courses[0].begin(), courses[0].end(),
+                        [](const std::string& call) { return call.starts_with("average "); }));
+      for (const auto& course : courses) CHECK(course == courses[0]);
+    }
+  }
+}
+#endif
 
 TEST_CASE("a flag that several learners have is the same flag in all of them", "[unit]") {
   std::map<std::string, config::Field> known;

@@ -198,9 +198,9 @@ def test_two_ranks_learn_what_one_learns_from_both_batches(start, tmp_path, algo
         assert run.wait() == 0, run.text()
         return torch.load(tmp_path / name, weights_only=True)
 
-    together = state("two.pth", torchrun(start, 2, PROBE, "union", algo, head, tmp_path / "two.pth"))
-    alone = state("one.pth", start([PROBE, "union", algo, head, tmp_path / "one.pth"]))
-    only_x = state("x.pth", start([PROBE, "union", algo, head, tmp_path / "x.pth", "0", "2"]))
+    together = state("two.pth", torchrun(start, 2, PROBE, "union", algo, head, "cpu", tmp_path / "two.pth"))
+    alone = state("one.pth", start([PROBE, "union", algo, head, "cpu", tmp_path / "one.pth"]))
+    only_x = state("x.pth", start([PROBE, "union", algo, head, "cpu", tmp_path / "x.pth", "0", "2"]))
     assert list(together) == list(alone)
 
     def distance(a, b, part):
@@ -216,7 +216,7 @@ def test_two_ranks_learn_what_one_learns_from_both_batches(start, tmp_path, algo
 
 def test_moments_are_kept_under_their_names(start, tmp_path):
     # Swapped throughout they would give the same updates, and a state that no other program reads correctly.
-    run = start([PROBE, "union", "ddpg", "softmax", tmp_path / "state.pth"])
+    run = start([PROBE, "union", "ddpg", "softmax", "cpu", tmp_path / "state.pth"])
     assert run.wait() == 0, run.text()
     state = torch.load(tmp_path / "state.pth", weights_only=True)
     for network in ("actor", "critic"):

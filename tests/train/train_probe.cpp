@@ -1,5 +1,5 @@
 // The parts of runs that tests cannot see from outside: `train_probe MODE ...`, tensors in and out as .pth files.
-//   union ALGO HEAD OUT       updates on this rank's share of a global batch; rank 0 writes the learner's state
+//   union ALGO HEAD DEVICE OUT   updates on this rank's share of a global batch; rank 0 writes the learner's state
 //   act HEAD ACTOR OBS OUT    the outputs of an actor's file for raw features [B, 3, D]
 //   run DEED STEP PATIENCE_MS --flag value ...   trains, and does one of these after that many steps of one board: "stop"
 //       sends itself SIGTERM, "stall" makes no progress any more, "slow" sleeps a quarter of a second after each step until then
@@ -66,11 +66,12 @@ at::Tensor observations_of(const std::string& path) {
 }
 
 // The global batch of an update, and of it the rows of one of `parts` ranks.
-replay::Batch share(const learners::Learner& learner, int update, int part, int parts) {
+replay::Batch share(const learners::Learner& learner, int update, int part, int parts, at::Device device) {
   at::manual_seed(static_cast<std::uint64_t>(update) + 100);
   replay::Batch batch = replay::random_batch(learner.columns(), kGlobalBatch);
   const std::int64_t rows = kGlobalBatch / parts;
-  for (at::Tensor& column : batch.columns) column = column.narrow(0, part * rows, rows).contiguous();
+  for (at::Tensor& column : batch.columns)
+    column = column.narrow(0, part * rows, rows).to(device).contiguous();
   return batch;
 }
 
@@ -78,9 +79,10 @@ replay::Batch share(const learners::Learner& learner, int update, int part, int 
 void learn_union(const std::vector<std::string>& a) {
   dist::Options group_options;
   group_options.fingerprint = "train_probe";
-  group_options.device = "cpu";
+  group_options.device = a.at(3);
   dist::DistContext group(dist::this_world(), group_options);
   learners::LearnerOptions options;
+  options.device = group.device();
   options.algo = a.at(1);
   options.output_activation = a.at(2);
   options.hidden_size = 16;
@@ -89,12 +91,14 @@ void learn_union(const std::vector<std::string>& a) {
   const learners::Average average = [&](at::Tensor& gradient) {
     group.all_reduce_mean(gradient, group.deadline());
   };
-  const bool alone = a.size() > 4;
-  const int part = alone ? std::stoi(a.at(4)) : group.rank();
-  const int parts = alone ? std::stoi(a.at(5)) : group.size();
+  const bool alone = a.size() > 5;
+  const int part = alone ? std::stoi(a.at(5)) : group.rank();
+  const int parts = alone ? std::stoi(a.at(6)) : group.size();
   for (int update = 0; update < kUpdates; ++update)
-    learner->update(share(*learner, update, part, parts), average);
-  if (group.is_main()) files::save_state_dict(a.at(3), learner->state());
+    learner->update(share(*learner, update, part, parts, group.device()), average);
+  nets::NamedTensors state = learner->state();
+  for (auto& [name, tensor] : state) tensor = tensor.cpu();
+  if (group.is_main()) files::save_state_dict(a.at(4), state);
   group.barrier("end", group.deadline());
 }
 

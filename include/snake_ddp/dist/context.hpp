@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "snake_ddp/base/deadline.hpp"
+#include "snake_ddp/dist/gpus.hpp"
 #include "snake_ddp/dist/world.hpp"
 
 namespace snake_ddp::dist {
@@ -36,9 +37,10 @@ struct Placement {
 
 /// Resolves both "auto"s. With NCCL or CUDA each rank takes GPU `local_rank` of those it sees, or its
 /// only one.
-/// Throws      UsageError: an unknown name, or CUDA or NCCL is not available (the message says which part is
-///             missing).
-Placement choose_placement(const World& world, const Options& options, int gpu_count);
+/// Throws      UsageError: an unknown name, CUDA or NCCL is not available (the message says which part is
+///             missing), or fewer GPUs than ranks with an NCCL that cannot share them.
+Placement choose_placement(const World& world, const Options& options, int gpu_count,
+                           const Nccl& nccl = nccl_here());
 
 /// The GPUs that this process can use; 0 in a build without CUDA or without a responding driver.
 int visible_gpus();
@@ -85,6 +87,7 @@ class DistContext {
   [[nodiscard]] bool is_main() const { return rank() == 0; }
   [[nodiscard]] std::string backend() const;                    // "nccl", "gloo" or "none"
   [[nodiscard]] at::Device device() const;                      // where this rank's tensors live
+  [[nodiscard]] bool shares_gpus() const;                       // any two ranks, with NCCL
   [[nodiscard]] const std::vector<std::string>& hosts() const;  // of each rank
 
   /// `options.timeout` from now.
