@@ -18,8 +18,9 @@
 #include "snake_ddp/files/torchscript.hpp"
 #include "snake_ddp/nets/gru_net.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
-#include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/records/output_file.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -175,9 +176,7 @@ void write_submission(const ActorFile& actor, const std::string& output) {
   if (name == kScript)
     throw base::UsageError(fmt::format(
         "--actor {}: the submission's script has this name; give the actor another name", actor.path));
-  std::error_code error;
-  fs::create_directories(output, error);
-  if (error) throw records::file_error("make the folder", output, error.value());
+  records::make_folders(output);
   const std::string script = (fs::path(output) / kScript).string();
   refuse_to_replace(actor.path, script, "--output");
   std::string text(kSubmission);
@@ -192,6 +191,7 @@ void write_submission(const ActorFile& actor, const std::string& output) {
   text = filled_in(std::move(text), "POINT", fmt::format("{}", values.point()));
   text = filled_in(std::move(text), "ACTOR_FILE", quoted(name));
   const std::string weights = (fs::path(output) / name).string();
+  std::error_code error;
   if (!fs::equivalent(actor.path, weights, error))
     files::save_state_dict(weights, actor.weights, actor.record);
   records::write_file_atomically(script, text);
@@ -201,12 +201,12 @@ void write_torchscript(const ActorFile& actor, const std::string& output) {
   refuse_memory(actor, "torchscript");
   refuse_to_replace(actor.path, output, "--output");
   const std::string source = std::string(kind_of(actor).logits) + head_of(actor).forward;
-  records::write_file_atomically(output, files::torchscript_bytes(actor.weights, source));
+  records::write_output(output, files::torchscript_bytes(actor.weights, source));
 }
 
 void write_safetensors(const ActorFile& actor, const std::string& output) {
   refuse_to_replace(actor.path, output, "--output");
-  records::write_file_atomically(
+  records::write_output(
       output, files::safetensors_bytes(actor.weights, {{"format", "pt"},
                                                        {"network", kind_of(actor).name},
                                                        {"output_activation", head_of(actor).name},

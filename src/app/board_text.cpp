@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "snake_ddp/base/console.hpp"
+#include "snake_ddp/base/printable.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -89,7 +90,7 @@ void show_moment(const Moment& moment, double per_second) {
   std::string text = board_text(moment, true);
   for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 4)
     text.replace(at, 1, "\x1b[K\n");
-  base::print_result(fmt::format("{}{}\x1b[J", moment.step == 0 ? "\x1b[2J\x1b[H" : "\x1b[H", text));
+  base::draw(fmt::format("{}{}\x1b[J", moment.step == 0 ? "\x1b[2J\x1b[H" : "\x1b[H", text));
   std::this_thread::sleep_for(std::chrono::duration<double>(1 / per_second));
 }
 

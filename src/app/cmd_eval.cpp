@@ -27,7 +27,9 @@
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/nets/precision.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/game_log.hpp"
+#include "snake_ddp/records/output_file.hpp"
 #include "snake_ddp/running/build.hpp"
 #include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/running/signals.hpp"
@@ -73,6 +75,7 @@ using Games = std::vector<std::int64_t>;
 /// lost so far.
 std::shared_ptr<const Games> record_games(const EvalLine& line, play::MatchOptions& match) {
   records::make_folders(line.record);
+  records::check_output(file_of(line, 0));
   auto lost = std::make_shared<Games>();
   const auto running = std::make_shared<std::map<std::int64_t, records::RecordedGame>>();
   const auto reasons = std::make_shared<std::map<std::int64_t, std::array<play::Reasons, 2>>>();

@@ -11,11 +11,13 @@
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/base/printable.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/files/checkpoint_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/json_text.hpp"
 #include "snake_ddp/running/build.hpp"
 #include "snake_ddp/train/options.hpp"
@@ -89,13 +91,13 @@ ordered_json about_checkpoint(const fs::path& path) {
 }
 
 bool is_checkpoint(const fs::path& path) {
-  return path.filename().string().starts_with("step_") || fs::exists(path / "manifest.json");
+  return path.filename().string().starts_with("step_") || records::is_there(path / "manifest.json");
 }
 
 // Reads every weights file and checkpoint of a run, so "whole" means that each can be loaded.
 ordered_json about_run(const fs::path& path) {
   const std::string config = (path / "config.json").string();
-  if (!fs::exists(config)) {
+  if (!records::is_there(config)) {
     throw base::FileError(
         path.string() +
         " is not a run folder: it has no config.json; give a run folder, a checkpoint folder or a .pth file");
@@ -107,17 +109,15 @@ ordered_json about_run(const fs::path& path) {
     throw base::FileError(config + ": " + e.what() + "; is it truncated?");
   }
   std::vector<std::string> models, broken;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(path / "trained_model", none)) {
-    if (entry.path().extension() != ".pth") continue;
-    models.push_back(entry.path().filename().string());
+  for (const std::string& name : records::names_in(path / "trained_model")) {
+    if (!name.ends_with(".pth")) continue;
+    models.push_back(name);
     try {
-      files::load_state_dict(entry.path().string());
+      files::load_state_dict(path / "trained_model" / name);
     } catch (const base::FileError& e) {
       broken.push_back(e.what());
     }
   }
-  std::sort(models.begin(), models.end());
   ordered_json checkpoints = ordered_json::array();
   for (const std::int64_t step : files::checkpoints_of(path.string())) {
     checkpoints.push_back(about_checkpoint(files::checkpoint_folder(path.string(), step)));
@@ -126,7 +126,7 @@ ordered_json about_run(const fs::path& path) {
   }
   return {{"run", path.string()},       {"whole", broken.empty()},
           {"broken", broken},           {"models", models},
-          {"checkpoints", checkpoints}, {"resumable", fs::exists(path / "checkpoints" / "resumable")},
+          {"checkpoints", checkpoints}, {"resumable", records::is_there(path / "checkpoints" / "resumable")},
           {"settings", settings}};
 }
 
@@ -144,8 +144,8 @@ void print_plain(const ordered_json& about) {
         base::print_result(fmt::format("  {:<32} {}\n", quoted.substr(1, quoted.size() - 2), text_of(item)));
       }
     } else {
-      base::print_result(
-          fmt::format("{:<12} {}\n", key, value.is_string() ? value.get<std::string>() : text_of(value)));
+      base::print_result(fmt::format(
+          "{:<12} {}\n", key, value.is_string() ? base::as_plain(value.get<std::string>()) : text_of(value)));
     }
   }
 }
@@ -167,10 +167,10 @@ Action add_info(CLI::App& command) {
       base::print_result(train::flags_page());
       return base::kExitDone;
     }
-    const ordered_json about = line->path.empty()              ? about_program()
-                               : !fs::is_directory(line->path) ? about_weights(line->path)
-                               : is_checkpoint(line->path)     ? about_checkpoint(line->path)
-                                                               : about_run(line->path);
+    const ordered_json about = line->path.empty()                ? about_program()
+                               : !records::is_folder(line->path) ? about_weights(line->path)
+                               : is_checkpoint(line->path)       ? about_checkpoint(line->path)
+                                                                 : about_run(line->path);
     if (line->json) {
       base::print_result(fmt::format("{}\n", text_of(about)));
     } else {

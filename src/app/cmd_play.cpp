@@ -17,7 +17,9 @@
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/rules.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/game_log.hpp"
+#include "snake_ddp/records/output_file.hpp"
 #include "snake_ddp/records/verify_trace.hpp"
 
 namespace snake_ddp::app {
@@ -205,11 +207,11 @@ Action add_play(CLI::App& command) {
     name = fmt::format("you ({}) and {}", game::letter(you), name);
     const std::filesystem::path folder = std::filesystem::path(line->record).parent_path();
     if (!folder.empty()) records::make_folders(folder.string());
+    if (!line->record.empty()) records::check_output(line->record);
     at::set_num_threads(1);
     const Tally tally = play(*line, a, b, seed, you, game);
     game.record.cut_off = !game.state.done();
-    if (!line->record.empty())
-      records::write_file_atomically(line->record, records::game_log_text(game.record));
+    if (!line->record.empty()) records::write_output(line->record, records::game_log_text(game.record));
     base::print_result(summary(*line, game, you, seed, tally));
     return base::kExitDone;
   };

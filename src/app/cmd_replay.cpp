@@ -11,6 +11,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/game_log.hpp"
+#include "snake_ddp/records/output_file.hpp"
 #include "snake_ddp/records/verify_trace.hpp"
 
 namespace snake_ddp::app {
@@ -97,12 +98,13 @@ Action add_replay(CLI::App& command) {
           "moves");
     }
     refuse_to_replace(line->file, line->html, "--html");
+    if (!line->html.empty()) records::check_output(line->html);
     const records::RecordedGame game = records::nth_game(line->file, line->game);
     PageNotes notes{line->file, line->game, {}};
     if (line->blunders > 0) print(*(notes.blunders = blunders_of(*line, game)), game);
     if (!line->html.empty()) {
       const std::string page = replay_page(game, notes);
-      records::write_file_atomically(line->html, page);
+      records::write_output(line->html, page);
       if (!line->text)
         base::print_result(fmt::format("{}: {} steps, {} kB; open it in a browser\n", line->html,
                                        game.steps.size(), (page.size() + 999) / 1000));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -16,6 +15,8 @@
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/folders.hpp"
+#include "snake_ddp/records/output_file.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -55,7 +56,8 @@ Action add_report(CLI::App& command) {
     if (line->html.empty() == !line->json)
       throw base::UsageError("report needs either --html OUT, for a page, or --json");
     if (line->watch && line->json) throw base::UsageError("--watch is for --html");
-    if (line->data.champion.empty() && std::filesystem::exists(kChampion)) line->data.champion = kChampion;
+    if (line->data.champion.empty() && records::is_there(kChampion)) line->data.champion = kChampion;
+    if (!line->html.empty()) records::check_output(line->html);
     for (;;) {
       nlohmann::ordered_json data = report_data(line->data);
       if (line->json) {
@@ -65,7 +67,7 @@ Action add_report(CLI::App& command) {
       const bool goes_on = line->watch && any_running(data);
       data["reload_s"] = goes_on ? std::ceil(line->every) : 0;
       const std::string page = with_data(kReportPageHtml, "report", data);
-      records::write_file_atomically(line->html, page);
+      records::write_output(line->html, page);
       if (!goes_on) {
         base::print_result(fmt::format("{}: {} run(s), {} kB; open it in a browser\n", line->html,
                                        line->data.runs.size(), (page.size() + 999) / 1000));

@@ -4,16 +4,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <regex>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "report_ladder.hpp"
 #include "snake_ddp/app/replay_page.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/play/match.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/game_log.hpp"
 #include "snake_ddp/train/history.hpp"
 #include "snake_ddp/train/options.hpp"
@@ -28,16 +35,57 @@ using train::History;
 constexpr std::size_t kMostEvaluations = 400, kMostNotes = 100;
 constexpr std::size_t kPointsOfAll = 480;  // per curve, over all runs together
 constexpr std::size_t kMostGameBytes = 600'000;
+constexpr double kMostSteps = 1e15;
 
 /// Rounded to six digits.
-double tidy(double value) { return std::isfinite(value) ? std::stod(fmt::format("{:.6g}", value)) : value; }
+double tidy(double value) { return base::try_number<double>(fmt::format("{:.6g}", value)).value_or(value); }
 
 /// The shortest decimal number that is this float.
-double exact(float value) { return std::isfinite(value) ? std::stod(fmt::format("{}", value)) : value; }
+double exact(float value) {
+  return base::try_number<double>(fmt::format("{}", value)).value_or(static_cast<double>(value));
+}
 
 std::string clock_text(double time) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(time)));
 }
+
+/// Values of a run's files, which may be a stranger's. One of another kind than expected goes to `damage`.
+struct Said {
+  std::vector<std::string>& damage;
+
+  /// Empty if it is missing or not text.
+  std::string text(const ordered_json& object, const char* name) {
+    const auto found = object.find(name);
+    if (found == object.end()) return {};
+    if (found->is_string()) return found->get<std::string>();
+    return expected(name, *found, "a text"), std::string();
+  }
+  /// `otherwise` if it is missing or not such a number.
+  double number(const ordered_json& object, const char* name, double otherwise, double least, double most) {
+    const auto found = object.find(name);
+    if (found == object.end()) return otherwise;
+    if (found->is_number() && found->get<double>() >= least && found->get<double>() <= most)
+      return found->get<double>();
+    return expected(name, *found, fmt::format("a number from {:g} to {:g}", least, most)), otherwise;
+  }
+  /// The run's entry in config.json, with what the page shows of it as expected.
+  ordered_json about(const ordered_json& settings) {
+    const auto found = settings.find("run");
+    if (found == settings.end()) return ordered_json::object();
+    if (!found->is_object()) return expected("run", *found, "an object"), ordered_json::object();
+    ordered_json shown = *found;
+    for (const char* name : {"device", "version"})
+      if (shown.contains(name)) shown[name] = text(*found, name);
+    if (shown.contains("world_size")) shown["world_size"] = number(*found, "world_size", 1, 1, 1e6);
+    return shown;
+  }
+
+ private:
+  void expected(const char* name, const ordered_json& value, const std::string& what) {
+    damage.push_back(
+        fmt::format("config.json: \"{}\" is {:.60}, expected {}.", name, value.dump(-1, ' ', true), what));
+  }
+};
 
 /// Positions on the three axes.
 class Axes {
@@ -56,7 +104,8 @@ class Axes {
         steps_.push_back(done);
       }
       times_.push_back(time);
-      steps_.push_back(done + static_cast<double>(found->second.value[i]));
+      const auto counted = static_cast<double>(found->second.value[i]);
+      steps_.push_back(std::clamp(done + (std::isfinite(counted) ? counted : 0.0), 0.0, kMostSteps));
     }
   }
   /// Episode of the last point before this time.
@@ -133,10 +182,47 @@ ordered_json mean_of(const Curve* curve) {
   return tidy(sum / static_cast<double>(curve->value.size()));
 }
 
-// The lines that train::Reporter writes.
-const std::regex kEvaluation(
-    R"(^\[Evaluation at episode (\d+)\] against (.*): won [\d.]+ % \[[\d., ]+\] of (\d+) games)");
-const std::regex kLeague(R"(^\[League at episode (\d+)\] Elo (-?\d+) \[(-?\d+), (-?\d+)\])");
+/// Takes `mark` and all before it off a line; nothing if it is not there.
+std::optional<std::string_view> before(std::string_view& rest, std::string_view mark) {
+  const std::size_t at = rest.find(mark);
+  if (at == rest.npos) return {};
+  const std::string_view text = rest.substr(0, at);
+  rest.remove_prefix(at + mark.size());
+  return text;
+}
+
+/// The same for a number.
+std::optional<std::int64_t> number_before(std::string_view& rest, std::string_view mark) {
+  const auto text = before(rest, mark);
+  return text ? base::try_number<std::int64_t>(*text) : std::nullopt;
+}
+
+// What the lines of train::Reporter hold besides the curves.
+struct Evaluated {
+  std::string opponent;
+  std::int64_t games = 0;
+};
+
+/// "[Evaluation at episode 40] against level2: won 50.0 % [40.4, 59.6] of 100 games, ..."
+std::optional<std::pair<std::int64_t, Evaluated>> evaluation_of(std::string_view line) {
+  if (before(line, "[Evaluation at episode ") != "") return {};
+  const auto episode = number_before(line, "] against ");
+  const auto opponent = before(line, ": won ");
+  if (!episode || !opponent || !before(line, "] of ")) return {};
+  const auto games = number_before(line, " games");
+  if (!games || *games < 0) return {};
+  return std::pair{*episode, Evaluated{std::string(*opponent), *games}};
+}
+
+/// "[League at episode 40] Elo 120 [80, 160] above ..."
+std::optional<std::pair<std::int64_t, std::array<std::int64_t, 2>>> league_of(std::string_view line) {
+  if (before(line, "[League at episode ") != "") return {};
+  const auto episode = number_before(line, "] Elo ");
+  if (!episode || !number_before(line, " [")) return {};
+  const auto low = number_before(line, ", "), high = number_before(line, "]");
+  if (!low || !high) return {};
+  return std::pair{*episode, std::array{*low, *high}};
+}
 
 struct LineKind {
   const char *begin, *holds;  // the line's beginning, and a text that it contains
@@ -164,18 +250,13 @@ std::optional<std::string> mark_of(const std::string& text) {
   return std::nullopt;
 }
 
-ordered_json evaluations(const History& history, const Axes& axes) {
-  struct Logged {
-    std::string opponent;
-    std::int64_t games = 0;
-  };
-  std::map<std::int64_t, Logged> logged;
-  std::smatch match;
+ordered_json evaluations(const History& history, const Axes& axes, Said& said) {
+  std::map<std::int64_t, Evaluated> logged;
   for (const train::LogLine& line : history.log)
-    if (std::regex_search(line.text, match, kEvaluation))
-      logged[std::stoll(match[1])] = {match[2], std::stoll(match[3])};
-  const Logged usual{history.settings.value("eval_opponent", ""),
-                     history.settings.value("eval_games", std::int64_t{0})};
+    if (auto found = evaluation_of(line.text))
+      logged.insert_or_assign(found->first, std::move(found->second));
+  const Evaluated usual{said.text(history.settings, "eval_opponent"),
+                        static_cast<std::int64_t>(said.number(history.settings, "eval_games", 0, 0, 1e12))};
   ordered_json all = ordered_json::array();
   const Curve* rates = find(history, "eval/win_rate");
   const std::size_t count = rates == nullptr ? 0 : rates->time.size();
@@ -183,28 +264,30 @@ ordered_json evaluations(const History& history, const Axes& axes) {
   for (std::size_t i = 0; i < count; ++i) {
     if (i % every != 0 && i + 1 != count) continue;
     const auto found = logged.find(rates->episode[i]);
-    const Logged& said = found == logged.end() ? usual : found->second;
-    const std::int64_t wins =
-        std::llround(static_cast<double>(rates->value[i]) * static_cast<double>(said.games));
-    const play::Interval ci = play::wilson_interval(wins, said.games);
-    all.push_back({{"minutes", axes.minutes(rates->time[i])},
-                   {"steps", axes.steps(rates->time[i])},
-                   {"episodes", rates->episode[i]},
-                   {"value", exact(rates->value[i])},
-                   {"low", tidy(ci.low)},
-                   {"high", tidy(ci.high)},
-                   {"games", said.games},
-                   {"opponent", said.opponent}});
+    const Evaluated& of = found == logged.end() ? usual : found->second;
+    ordered_json point = {{"minutes", axes.minutes(rates->time[i])},
+                          {"steps", axes.steps(rates->time[i])},
+                          {"episodes", rates->episode[i]},
+                          {"value", exact(rates->value[i])},
+                          {"low", nullptr},
+                          {"high", nullptr},
+                          {"games", of.games},
+                          {"opponent", of.opponent}};
+    if (rates->value[i] >= 0 && rates->value[i] <= 1) {
+      const std::int64_t wins =
+          std::llround(static_cast<double>(rates->value[i]) * static_cast<double>(of.games));
+      const play::Interval ci = play::wilson_interval(wins, of.games);
+      point.update({{"low", tidy(ci.low)}, {"high", tidy(ci.high)}});
+    }
+    all.push_back(point);
   }
   return all;
 }
 
 ordered_json league(const History& history, const Axes& axes) {
-  std::map<std::int64_t, std::array<double, 2>> intervals;
-  std::smatch match;
+  std::map<std::int64_t, std::array<std::int64_t, 2>> intervals;
   for (const train::LogLine& line : history.log)
-    if (std::regex_search(line.text, match, kLeague))
-      intervals[std::stoll(match[1])] = {std::stod(match[3]), std::stod(match[4])};
+    if (const auto found = league_of(line.text)) intervals.insert_or_assign(found->first, found->second);
   ordered_json all = ordered_json::array();
   const Curve* elo = find(history, "league/elo");
   for (std::size_t i = 0; elo != nullptr && i < elo->time.size(); ++i) {
@@ -271,24 +354,24 @@ ordered_json differences(const ordered_json& settings, const ordered_json& base)
 }
 
 /// The key that runs share if they differ only in their seed.
-std::string settings_without_seed(ordered_json settings) {
-  const ordered_json ranks =
-      settings.value("run", ordered_json::object()).value("world_size", ordered_json(1));
+std::string settings_without_seed(ordered_json settings, const ordered_json& about) {
+  const ordered_json ranks = about.value("world_size", ordered_json(1));
   for (const char* name : {"seed", "run", "runs_dir", "resume", "log_dir"}) settings.erase(name);
   return settings.dump() + ranks.dump();
 }
 
 /// Pages of the last evaluation's games, as far as they fit.
-ordered_json games_of(const std::string& folder, std::size_t& room) {
+ordered_json games_of(const std::string& folder, std::size_t& room, std::vector<std::string>& damage) {
   ordered_json all = ordered_json::array();
   for (const char* name : {"best", "median", "worst"}) {
     const std::string path = folder + "/evaluation/" + name + ".json";
-    if (!std::filesystem::exists(path)) continue;
-    records::read_games(path, [&](const records::RecordedGame& game) {
+    try {
+      if (!records::is_there(path)) continue;
+      const records::RecordedGame game = records::nth_game(path, 0);
       std::string page = replay_page(game, {path, 0, {}});
       if (page.size() > room) {
         all.push_back({{"name", name}, {"path", path}});
-        return;
+        continue;
       }
       room -= page.size();
       int score[2] = {0, 0};
@@ -296,7 +379,11 @@ ordered_json games_of(const std::string& folder, std::size_t& room) {
         for (int i = 0; i < game::kSnakes; ++i)
           score[i / game::kTeamSize] += step.reward[static_cast<std::size_t>(i)];
       all.push_back({{"name", name}, {"names", game.names}, {"score", score}, {"page", std::move(page)}});
-    });
+    } catch (const base::FileError& e) {
+      damage.emplace_back(e.what());
+    } catch (const base::UsageError&) {  // from nth_game
+      damage.push_back(path + " contains no game.");
+    }
   }
   return all;
 }
@@ -315,8 +402,10 @@ ordered_json report_data(const ReportOptions& options) {
     const std::string folder = (path.has_filename() ? path : path.parent_path()).string();
     const History history = train::read_history(folder);
     const Axes axes(history);
-    const ordered_json about = history.settings.value("run", ordered_json::object());
-    const std::string settings = settings_without_seed(history.settings);
+    std::vector<std::string> damage = history.damage;
+    Said said{damage};
+    const ordered_json about = said.about(history.settings);
+    const std::string settings = settings_without_seed(history.settings, about);
     const auto group = std::find(groups.begin(), groups.end(), settings) - groups.begin();
     if (group == static_cast<std::ptrdiff_t>(groups.size())) groups.push_back(settings);
     const double last = history.stretches.empty() ? 0 : history.stretches.back().end;
@@ -324,7 +413,7 @@ ordered_json report_data(const ReportOptions& options) {
                         {"folder", folder},
                         {"group", group},
                         {"seed", history.settings.value("seed", ordered_json())},
-                        {"algo", history.settings.value("algo", "")},
+                        {"algo", said.text(history.settings, "algo")},
                         {"about", about},
                         {"minutes", axes.minutes(last)},
                         {"steps", axes.steps(last)},
@@ -334,8 +423,8 @@ ordered_json report_data(const ReportOptions& options) {
       run["last"] = clock_text(history.log.back().time);
     }
     add_log(history, axes, run);
-    run["damage"] = history.damage;
-    run["evaluations"] = evaluations(history, axes);
+    run["damage"] = nullptr;  // its place; what follows finds more
+    run["evaluations"] = evaluations(history, axes, said);
     run["league"] = league(history, axes);
     const Curve playing = playing_share(history, about.value("world_size", 1.0));
     run["shares"] = {{"playing", mean_of(&playing)},
@@ -346,7 +435,8 @@ ordered_json report_data(const ReportOptions& options) {
     if (!playing.time.empty()) curves["time/playing"] = curve_json(playing, axes, most);
     run["settings"] = differences(history.settings, base);
     run["ladder"] = run_ladder(folder, options.champion, options.ladder_games, history.is_running);
-    run["games"] = games_of(folder, room);
+    run["games"] = games_of(folder, room, damage);
+    run["damage"] = damage;
     runs.push_back(std::move(run));
   }
   return {{"made", clock_text(static_cast<double>(std::time(nullptr)))},

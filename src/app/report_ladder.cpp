@@ -3,14 +3,17 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <future>
+#include <initializer_list>
 #include <vector>
 
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/json_text.hpp"
 
 namespace snake_ddp::app {
@@ -23,8 +26,9 @@ constexpr std::uint64_t kSeed = 1;
 
 // Identifies the file's contents without reading them.
 std::string stamp(const fs::path& file) {
-  return fmt::format("{} {} {}", file.filename().string(), fs::file_size(file),
-                     fs::last_write_time(file).time_since_epoch().count());
+  std::error_code none;
+  return fmt::format("{} {} {}", file.filename().string(), fs::file_size(file, none),
+                     records::time_of_change(file));
 }
 
 ordered_json row(const std::string& name, const Team& self, const Team& other, std::int64_t games) {
@@ -58,10 +62,32 @@ ordered_json play_all(const fs::path& actor, const std::string& champion, std::i
   return rows;
 }
 
+// Whether the page can show it.
+bool is_ladder(const ordered_json& ladder) {
+  const auto has_numbers = [](const ordered_json& object, std::initializer_list<const char*> names) {
+    return std::all_of(names.begin(), names.end(),
+                       [&](const char* name) { return object.contains(name) && object[name].is_number(); });
+  };
+  const auto has_text = [](const ordered_json& object, const char* name) {
+    return object.contains(name) && object[name].is_string();
+  };
+  const auto is_row = [&](const ordered_json& row) {
+    return row.is_object() && has_text(row, "team") &&
+           has_numbers(row, {"games", "wins", "draws", "losses", "win_rate", "low", "high", "score",
+                             "opponents_score"}) &&
+           row.contains("deaths") && row["deaths"].is_object() && !row["deaths"].empty() &&
+           std::all_of(row["deaths"].begin(), row["deaths"].end(),
+                       [](const ordered_json& count) { return count.is_number(); });
+  };
+  return ladder.is_object() && ladder.contains("of") && has_text(ladder, "actor") &&
+         has_numbers(ladder, {"games", "seed"}) && ladder.contains("rows") && ladder["rows"].is_array() &&
+         std::all_of(ladder["rows"].begin(), ladder["rows"].end(), is_row);
+}
+
 ordered_json stored(const std::string& path) {
   try {
     ordered_json ladder = records::parse_ordered_json(records::read_file(path));
-    if (ladder.is_object() && ladder.contains("of")) return ladder;
+    if (is_ladder(ladder)) return ladder;
   } catch (const base::FileError&) {  // missing or unusable: it is played again
   }
   return ordered_json::object();
@@ -71,12 +97,12 @@ ordered_json stored(const std::string& path) {
 
 fs::path last_actor(const std::string& folder) {
   fs::path last;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder + "/trained_model", none)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with("actor_") || name == "actor_best.pth" || entry.path().extension() != ".pth")
-      continue;
-    if (last.empty() || entry.last_write_time() > fs::last_write_time(last)) last = entry.path();
+  std::int64_t time = 0;
+  for (const std::string& name : records::names_in(folder + "/trained_model")) {
+    if (!name.starts_with("actor_") || name == "actor_best.pth" || !name.ends_with(".pth")) continue;
+    const fs::path path = fs::path(folder) / "trained_model" / name;
+    const std::int64_t changed = records::time_of_change(path);
+    if (changed > time) last = path, time = changed;
   }
   return last;
 }
@@ -84,16 +110,16 @@ fs::path last_actor(const std::string& folder) {
 ordered_json run_ladder(const std::string& folder, const std::string& champion, std::int64_t games,
                         bool is_running) {
   const std::string path = folder + "/ladder.json";
-  const fs::path actor = last_actor(folder);
-  ordered_json known = stored(path);
-  if (actor.empty()) return {{"why", "No weights are saved yet."}};
-  const ordered_json of = {
-      {"actor", stamp(actor)}, {"champion", champion.empty() ? "" : stamp(champion)}, {"games", games}};
-  if (known.value("of", ordered_json()) == of || (is_running && known.contains("rows"))) return known;
-  if (is_running)
-    return {{"why", "The run is still active: the first report after its end plays its ladder."}};
-  if (games == 0) return {{"why", "Turned off (--ladder_games 0)."}};
   try {
+    const fs::path actor = last_actor(folder);
+    ordered_json known = stored(path);
+    if (actor.empty()) return {{"why", "No weights are saved yet."}};
+    const ordered_json of = {
+        {"actor", stamp(actor)}, {"champion", champion.empty() ? "" : stamp(champion)}, {"games", games}};
+    if (known.value("of", ordered_json()) == of || (is_running && known.contains("rows"))) return known;
+    if (is_running)
+      return {{"why", "The run is still active: the first report after its end plays its ladder."}};
+    if (games == 0) return {{"why", "Turned off (--ladder_games 0)."}};
     ordered_json ladder = {{"of", of},
                            {"actor", actor.filename().string()},
                            {"games", games},

@@ -15,6 +15,7 @@
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/with_tokens.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/json_text.hpp"
 #include "snake_ddp/search/mover.hpp"
 #include "snake_ddp/train/actor_record.hpp"
@@ -44,9 +45,9 @@ struct RunSettings {
 
 RunSettings settings_beside(const std::string& actor) {
   // Absolute: of "actor_7.pth" alone there is no parent to go up to.
-  const std::filesystem::path file = std::filesystem::absolute(actor).lexically_normal();
+  const std::filesystem::path file = records::absolute_path(actor);
   RunSettings run{(file.parent_path().parent_path() / "config.json").string()};
-  if (!std::filesystem::exists(run.file)) return run;
+  if (!records::is_there(run.file)) return run;
   try {
     run.values = records::parse_json(records::read_file(run.file));
   } catch (const base::Error& e) {
@@ -121,8 +122,7 @@ std::optional<agents::territory::Weights> weights_of(const std::string& spec) {
 // PATH and the text after its last colon. A file may have colons in its name.
 std::pair<std::string, std::string> split_spec(const std::string& spec) {
   const std::size_t colon = spec.rfind(':');
-  if (colon == std::string::npos || spec.find('/', colon) != std::string::npos ||
-      std::filesystem::exists(spec))
+  if (colon == std::string::npos || spec.find('/', colon) != std::string::npos || records::is_there(spec))
     return {spec, ""};
   return {spec.substr(0, colon), spec.substr(colon + 1)};
 }
@@ -199,7 +199,7 @@ Team team_from_spec(const std::string& spec, bool mask_fatal) {
                     ":argmax, or a search: {}; or lbr<samples>, a look that knows what its foes would do",
                     spec, mode, search::kSpecForms));
   }
-  if (!std::filesystem::exists(path) && path.find('/') == std::string::npos && !path.ends_with(".pth")) {
+  if (!records::is_there(path) && path.find('/') == std::string::npos && !path.ends_with(".pth")) {
     std::vector<std::string> names = agents::opponent_names();
     names.insert(names.begin(), kRandom);
     if (how && std::find(names.begin(), names.end(), path) != names.end()) {

@@ -20,6 +20,7 @@
 
 #include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/printable.hpp"
 #include "snake_ddp/base/wait.hpp"
 
 namespace snake_ddp::base {
@@ -182,7 +183,7 @@ void Console::line(std::string_view text) {
     }
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
-  std::string whole = fmt::format("{}\n", text);
+  std::string whole = printable_line(text) + '\n';
   if (s.owes_note() || (s.bytes > 0 && s.bytes + whole.size() > kMostWaiting)) {
     s.drop(lines_of(whole));
     return;
@@ -199,7 +200,7 @@ Console::Size Console::size() const {
 void Console::bar(std::string_view text) {
   const std::lock_guard guard(state_->mutex);
   if (!state_->terminal || !state_->started) return;
-  state_->bar = text;
+  state_->bar = printable(text);
   state_->changed.notify_all();
 }
 
@@ -233,12 +234,13 @@ void tell_error(std::string_view line) noexcept {
     errors.line(line);
     if (!given_up && !errors.drain(Deadline::in(kErrorPatience))) given_up = true;
   } catch (const std::exception&) {  // no thread: a write that may block is better than a lost message
-    write_all(STDERR_FILENO, line, kErrorPatience);
-    write_all(STDERR_FILENO, "\n", kErrorPatience);
+    write_all(STDERR_FILENO, printable_line(line) + '\n', kErrorPatience);
   }
 }
 
-void print_result(std::string_view text) {
+void print_result(std::string_view text) { draw(printable(text)); }
+
+void draw(std::string_view text) {
   static std::atomic<bool> reader_gone{false};
   if (reader_gone) return;
   const int error = write_all(STDOUT_FILENO, text);

@@ -1,5 +1,7 @@
 #include "snake_ddp/base/text.hpp"
 
+#include "snake_ddp/base/printable.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,32 +10,60 @@
 namespace snake_ddp::base {
 namespace {
 
-// Bytes of the character that `text` begins with; 0 if these are not UTF-8.
-std::size_t first_character(std::string_view text) {
+// Bytes of the character that `text` begins with, and its code; no bytes if these are not UTF-8.
+struct Character {
+  std::size_t bytes = 0;
+  std::uint32_t code = 0;
+};
+
+Character first_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (byte(0) < 0x80) return 1;
+  if (byte(0) < 0x80) return {1, byte(0)};
   const std::size_t bytes = byte(0) < 0xc2   ? 0
                             : byte(0) < 0xe0 ? 2
                             : byte(0) < 0xf0 ? 3
                             : byte(0) < 0xf5 ? 4
                                              : 0;
-  if (bytes == 0 || bytes > text.size()) return 0;
+  if (bytes == 0 || bytes > text.size()) return {};
   std::uint32_t code = byte(0) & (0x7fU >> bytes);
   for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80) return 0;
+    if ((byte(i) & 0xc0U) != 0x80) return {};
     code = code << 6U | (byte(i) & 0x3fU);
   }
   // Only the shortest form of a character is valid; surrogates belong to UTF-16.
-  if (bytes == 3 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) return 0;
-  if (bytes == 4 && (code < 0x10000 || code > 0x10ffff)) return 0;
-  return bytes;
+  if (bytes == 3 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) return {};
+  if (bytes == 4 && (code < 0x10000 || code > 0x10ffff)) return {};
+  return {bytes, code};
+}
+
+// Those that move the cursor, begin a command, or turn the order of what follows.
+bool controls_a_terminal(std::uint32_t code) {
+  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x061c || code == 0x200e || code == 0x200f ||
+         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+// `text` with an escape for each byte that is not UTF-8, and for each character that `hides` names.
+template <class Hides>
+std::string escaped(std::string_view text, const Hides& hides) {
+  std::string out;
+  while (!text.empty()) {
+    const auto [bytes, code] = first_character(text);
+    if (bytes > 0 && !hides(code))
+      out += text.substr(0, bytes);
+    else if (code < 0x20)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+    else
+      out += fmt::format("\\u{:04x}", code);
+    text.remove_prefix(std::max<std::size_t>(bytes, 1));
+  }
+  return out;
 }
 
 }  // namespace
 
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t bytes = first_character(text);
+    const std::size_t bytes = first_character(text).bytes;
     if (bytes == 0) return false;
     text.remove_prefix(bytes);
   }
@@ -41,16 +71,23 @@ bool is_utf8(std::string_view text) {
 }
 
 std::string as_utf8(std::string_view text) {
+  return escaped(text, [](std::uint32_t) { return false; });
+}
+
+std::string printable(std::string_view text) {
+  return escaped(
+      text, [](std::uint32_t code) { return code != '\n' && code != '\t' && controls_a_terminal(code); });
+}
+
+std::string printable_line(std::string_view text) {
   std::string out;
-  while (!text.empty()) {
-    const std::size_t bytes = first_character(text);
-    if (bytes == 0)
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
-    else
-      out += text.substr(0, bytes);
-    text.remove_prefix(std::max<std::size_t>(bytes, 1));
+  for (const char c : printable(text)) {
+    if (!out.empty() && out.back() == '\n' && c != ' ' && c != '\t' && c != '\n') out += "  ";
+    out += c;
   }
   return out;
 }
+
+std::string as_plain(std::string_view text) { return escaped(text, controls_a_terminal); }
 
 }  // namespace snake_ddp::base

@@ -61,7 +61,9 @@ class OnCores {
 };
 
 pid_t start(const Job& job, const std::string& result_file) {
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::error_code none;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", none).string();
+  if (none) throw records::file_error("read", "/proc/self/exe", none.value());
   std::vector<std::string> line = {"snake_ddp",      "bench",
                                    "--job",          job.name,
                                    "--job_parent",   std::to_string(getpid()),
@@ -173,7 +175,9 @@ std::vector<int> first_cores(int count) {
 }
 
 TemporaryFolder::TemporaryFolder() {
-  path_ = (std::filesystem::temp_directory_path() / "snake_ddp.bench.XXXXXX").string();
+  std::error_code error;
+  path_ = (std::filesystem::temp_directory_path(error) / "snake_ddp.bench.XXXXXX").string();
+  if (error) throw records::file_error("find the folder for temporary files", path_, error.value());
   std::array<int, 2> pipe{};
   if (mkdtemp(path_.data()) == nullptr || pipe2(pipe.data(), O_CLOEXEC) != 0)
     throw records::file_error("make the folder", path_, errno);

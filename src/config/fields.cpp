@@ -86,15 +86,23 @@ std::string with_underscores(std::string name) {
   return name;
 }
 
+void refuse_nul(const std::string& key, const nlohmann::json& value) {
+  if (value.is_string() && value.get_ref<const std::string&>().find('\0') != std::string::npos)
+    throw UsageError(fmt::format("key {}: a NUL character (\\u0000) in {}", key, shown(value)));
+}
+
 // Settings are one object of plain values. The library prints nested ones by recursion: a file of brackets alone
 // would overflow the stack. Of two values with one key it would keep the last.
 nlohmann::json::parser_callback_t only_settings() {
-  return [seen = std::set<std::string>()](int depth, nlohmann::json::parse_event_t event,
-                                          nlohmann::json& parsed) mutable {
+  return [seen = std::set<std::string>(), last = std::string()](
+             int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) mutable {
     if (depth > kMostDepth) throw UsageError("nested too deeply for settings");
     if (depth == 1 && event == nlohmann::json::parse_event_t::key &&
         !seen.insert(with_underscores(parsed.get<std::string>())).second)
       throw UsageError(fmt::format("key {} is there twice", shown(parsed)));
+    if (event == nlohmann::json::parse_event_t::key) last = shown(parsed);
+    if (event == nlohmann::json::parse_event_t::key || event == nlohmann::json::parse_event_t::value)
+      refuse_nul(last, parsed);
     return true;
   };
 }

@@ -1,6 +1,5 @@
 #include "snake_ddp/data/board_set.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -14,6 +13,7 @@
 #include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/open_file.hpp"
 
 namespace snake_ddp::data {
 namespace {
@@ -88,9 +88,9 @@ void BoardSetWriter::finish() {
 }
 
 BoardSet::BoardSet(const std::string& path) {
-  const base::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const base::Descriptor file = records::open_to_read(path);
   struct stat status {};
-  if (!file.open() || ::fstat(file.get(), &status) != 0) throw records::file_error("read", path, errno);
+  if (::fstat(file.get(), &status) != 0) throw records::file_error("read", path, errno);
   bytes_ = static_cast<std::size_t>(status.st_size);
   map_ = bytes_ == 0 ? MAP_FAILED : ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file.get(), 0);
   if (map_ == MAP_FAILED && bytes_ > 0) throw records::file_error("map", path, errno);

@@ -14,6 +14,7 @@
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/folders.hpp"
 
 namespace snake_ddp::data {
 namespace {
@@ -68,19 +69,16 @@ std::vector<game::State> boards_of(const records::RecordedGame& record, std::int
 }
 
 std::vector<std::string> record_files(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_directory(path, error)) {
-    if (!fs::exists(path, error)) throw records::file_error("read", path, ENOENT);
+  if (!records::is_folder(path)) {
+    if (!records::is_there(path)) throw records::file_error("read", path, ENOENT);
     return {path};
   }
   std::vector<std::string> files;
-  for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
+  for (const std::string& name : records::names_in(path)) {
     const bool known = std::any_of(std::begin(kEndings), std::end(kEndings),
                                    [&](std::string_view ending) { return name.ends_with(ending); });
-    if (known && !name.starts_with(".")) files.push_back(it->path().string());
+    if (known && !name.starts_with(".")) files.push_back((fs::path(path) / name).string());
   }
-  if (error) throw records::file_error("list", path, error.value());
   if (files.empty()) {
     throw base::FileError(fmt::format(
         "{} contains no recorded games (*.json, *.jsonl, the same with .gz, *.boards): record some "

@@ -253,7 +253,11 @@ class Ranks {
 int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
                        const std::vector<std::string>& arguments, const LaunchLimits& limits) {
   if (world_size < 1) throw base::UsageError(fmt::format("--world_size {}: must be at least 1", world_size));
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::error_code error;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  if (error)
+    throw base::DistError(
+        fmt::format("cannot find this program's own path: {}; is /proc mounted?", error.message()));
   std::uint16_t store_port = port.value_or(0);
   const int store_fd = listen_at("127.0.0.1", store_port);
   std::signal(SIGCHLD, SIG_DFL);  // where the parent ignored it, ranks would end without a trace

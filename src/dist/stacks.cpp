@@ -111,9 +111,10 @@ void prepare_stacks() {
 void print_stacks() {
   std::vector<int> asked;
   std::error_code none;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", none)) {
+  std::filesystem::directory_iterator task("/proc/self/task", none);
+  for (; !none && task != std::filesystem::directory_iterator(); task.increment(none)) {
     if (asked.size() == kThreads) break;
-    const int thread = std::atoi(task.path().filename().c_str());
+    const int thread = std::atoi(task->path().filename().c_str());
     g_answers[asked.size()].depth = 0;
     if (ask(thread, asked.size())) asked.push_back(thread);  // else it has just ended
   }

@@ -18,7 +18,9 @@
 #include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/records/open_file.hpp"
 
 namespace snake_ddp::files {
 namespace {
@@ -33,6 +35,12 @@ constexpr std::string_view kDamaged = "damaged_", kLeft = "left_";
 constexpr const char* kManifest = "manifest.json";
 
 fs::path home(const std::string& run) { return fs::path(run) / "checkpoints"; }
+
+// For what changes something in it.
+fs::path own_home(const std::string& run) {
+  records::refuse_link(home(run).string());
+  return home(run);
+}
 
 std::string name_of(std::int64_t step) { return fmt::format("{}{:012}", kStepPrefix, step); }
 
@@ -51,7 +59,7 @@ void remove_quietly(const fs::path& path) {
 
 // Hidden first, so that no reader sees half of a folder that is being removed.
 void remove_checkpoint(const std::string& run, std::int64_t step) {
-  const fs::path gone = home(run) / ("." + name_of(step) + ".old");
+  const fs::path gone = own_home(run) / ("." + name_of(step) + ".old");
   remove_quietly(gone);
   std::error_code error;
   fs::rename(checkpoint_folder(run, step), gone, error);
@@ -116,31 +124,18 @@ void move_entry(const fs::path& from, const fs::path& to) {
   if (error) throw records::file_error("rename", from.string(), error.value());
 }
 
-bool is_folder(const fs::path& path) {
-  std::error_code error;
-  const bool is = fs::is_directory(path, error);
-  if (error && error.value() != ENOENT) throw records::file_error("look at", path.string(), error.value());
-  return is;
-}
-
 // Names of the folders in a run's checkpoints/ with this prefix.
 std::vector<std::string> folders_in_home(const std::string& run, std::string_view beginning) {
   std::vector<std::string> names;
-  std::error_code error;
-  fs::directory_iterator it(home(run), error);
-  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    if (name.starts_with(beginning) && is_folder(it->path())) names.push_back(name);
-  }
-  if (error && error.value() != ENOENT) throw records::file_error("list", home(run).string(), error.value());
+  for (const std::string& name : records::names_in(home(run).string()))
+    if (name.starts_with(beginning) && records::is_folder(home(run) / name)) names.push_back(name);
   return names;
 }
 
 // `name` in a run's checkpoints/, with a number appended if that name exists.
 fs::path free_name(const std::string& run, const std::string& name) {
-  std::error_code error;
-  fs::path free = home(run) / name;
-  for (int n = 2; fs::exists(fs::symlink_status(free, error)); ++n)
+  fs::path free = own_home(run) / name;
+  for (int n = 2; records::is_link(free) || records::is_there(free); ++n)
     free = home(run) / fmt::format("{}.{}", name, n);
   return free;
 }
@@ -163,10 +158,7 @@ std::string checkpoint_folder(const std::string& run, const std::string& name) {
 
 std::string unfinished_checkpoint(const std::string& run, std::int64_t step) {
   const fs::path folder = unfinished_path(run, step);
-  for (const fs::path& path : {home(run), folder}) {
-    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST)
-      throw records::file_error("make folder", path.string(), errno);
-  }
+  for (const fs::path& path : {home(run), folder}) records::make_own_folder(path);
   return folder.string();
 }
 
@@ -189,7 +181,7 @@ void finish_checkpoint(const std::string& run, const Manifest& manifest, int kee
   const fs::path folder = checkpoint_folder(run, manifest.step), next_latest = home(run) / ".latest";
   // Everything that needs disk space comes before the rename: a folder with a final name is complete.
   records::write_file_atomically(next_latest.string(), folder.filename().string() + "\n");
-  if (fs::exists(folder)) remove_checkpoint(run, manifest.step);
+  if (records::is_link(folder) || records::is_there(folder)) remove_checkpoint(run, manifest.step);
   move_entry(unfinished, folder);
   move_entry(next_latest, home(run) / "latest");
   sync_folder(home(run));
@@ -200,14 +192,8 @@ void finish_checkpoint(const std::string& run, const Manifest& manifest, int kee
 }
 
 void discard_unfinished(const std::string& run) {
-  std::error_code error;
-  fs::directory_iterator it(home(run), error);
-  std::vector<fs::path> left;
-  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
-    if (it->path().filename().string().starts_with("." + std::string(kStepPrefix)))
-      left.push_back(it->path());
-  }
-  for (const fs::path& path : left) remove_quietly(path);
+  for (const std::string& name : records::names_in(own_home(run)))
+    if (name.starts_with("." + std::string(kStepPrefix))) remove_quietly(home(run) / name);
 }
 
 std::vector<std::int64_t> checkpoints_of(const std::string& run) {
@@ -236,7 +222,7 @@ Manifest read_manifest(const std::string& checkpoint) {
     text = records::read_file(path);
   } catch (const records::SystemError& e) {
     // A missing folder proves nothing: another rank, or a slow network drive, may have it.
-    if (e.number != ENOENT || !is_folder(checkpoint)) throw;
+    if (e.number != ENOENT || !records::is_folder(checkpoint)) throw;
     throw damaged("it is missing");
   }
   ordered_json json;
@@ -291,6 +277,7 @@ std::string set_aside(const std::string& run, std::int64_t step) {
 
 std::vector<std::string> take_up(const std::string& run, const std::string& name, std::int64_t step) {
   std::vector<std::string> left;
+  records::refuse_link(home(run));
   for (const std::int64_t other : checkpoints_of(run)) {
     const std::string its_name = name_of(other);
     if (other < step || its_name == name) continue;
@@ -305,7 +292,7 @@ std::vector<std::string> take_up(const std::string& run, const std::string& name
 }
 
 void mark_resumable(const std::string& run, bool resumable) {
-  const fs::path marker = home(run) / "resumable";
+  const fs::path marker = own_home(run) / "resumable";
   if (!resumable) {
     remove_quietly(marker);
     return;
@@ -313,8 +300,7 @@ void mark_resumable(const std::string& run, bool resumable) {
   try {
     records::write_file_atomically(marker.string(), "stopped early; start with --resume " + run + "\n");
   } catch (const FileError&) {  // an empty file fits on most full disks, and means the same
-    const base::Descriptor empty(::open(marker.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!empty.open()) throw;
+    records::create_file(marker);
   }
 }
 

@@ -1,16 +1,23 @@
 #include "snake_ddp/files/event_reader.hpp"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstring>
 #include <protozero/pbf_reader.hpp>
+#include <utility>
 
 #include "event_format.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/open_file.hpp"
 
 namespace snake_ddp::files {
 namespace {
 
 constexpr std::size_t kHeadBytes = 12, kTailBytes = 4;
+constexpr std::size_t kPieceBytes = 1U << 20U;  // read at a time: a long run's file may have gigabytes
+constexpr std::uint64_t kMostRecordBytes = 64U << 20U;
 
 template <class T>
 T number_at(std::string_view bytes, std::size_t at) {
@@ -19,18 +26,48 @@ T number_at(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-// Takes the next record off `bytes`; false if there is no complete one.
-bool take_record(std::string_view& bytes, std::string_view& event) {
-  if (bytes.size() < kHeadBytes + kTailBytes) return false;
-  const auto length = number_at<std::uint64_t>(bytes, 0);
-  if (number_at<std::uint32_t>(bytes, 8) != masked_crc(bytes.substr(0, 8)) ||
-      length > bytes.size() - kHeadBytes - kTailBytes)
-    return false;
-  event = bytes.substr(kHeadBytes, length);
-  if (number_at<std::uint32_t>(bytes, kHeadBytes + length) != masked_crc(event)) return false;
-  bytes.remove_prefix(kHeadBytes + length + kTailBytes);
-  return true;
-}
+// The records of a file, one after the other.
+class Records {
+ public:
+  explicit Records(const std::string& path) : path_(path), file_(records::open_to_read(path)) {}
+
+  // False if there is no complete one. `event` is valid until the next call.
+  bool next(std::string_view& event) {
+    used_ += std::exchange(taken_, 0);
+    if (!has(kHeadBytes + kTailBytes) || !has_head()) return false;
+    const auto length = number_at<std::uint64_t>(rest(), 0);
+    if (length > kMostRecordBytes || !has(kHeadBytes + length + kTailBytes)) return false;
+    event = rest().substr(kHeadBytes, length);
+    if (number_at<std::uint32_t>(rest(), kHeadBytes + length) != masked_crc(event)) return false;
+    taken_ = kHeadBytes + length + kTailBytes;
+    return true;
+  }
+  // What is left after the last one.
+  [[nodiscard]] std::string_view rest() const { return std::string_view(bytes_).substr(used_); }
+  [[nodiscard]] bool has_head() const {
+    return number_at<std::uint32_t>(rest(), 8) == masked_crc(rest().substr(0, 8));
+  }
+
+ private:
+  // Reads on until so many bytes are left, or to the end.
+  bool has(std::size_t count) {
+    while (rest().size() < count) {
+      bytes_.erase(0, std::exchange(used_, 0));
+      const std::size_t before = bytes_.size();
+      bytes_.resize(before + kPieceBytes);
+      const ssize_t n = ::read(file_.get(), bytes_.data() + before, kPieceBytes);
+      bytes_.resize(before + (n > 0 ? static_cast<std::size_t>(n) : 0));
+      if (n == 0) return false;
+      if (n < 0 && errno != EINTR) throw records::file_error("read", path_, errno);
+    }
+    return true;
+  }
+
+  const std::string& path_;
+  base::Descriptor file_;
+  std::string bytes_;
+  std::size_t used_ = 0, taken_ = 0;
+};
 
 struct Event {
   double time = 0;
@@ -115,11 +152,11 @@ void read_event(std::string_view event, const EventVisitor& visitor) {
 }
 
 bool read_events(const std::string& path, const EventVisitor& visitor) {
-  const std::string bytes = records::read_file(path);
-  std::string_view rest = bytes, event;
+  Records all(path);
+  std::string_view event;
   bool first = true;
   try {
-    for (; take_record(rest, event); first = false) {
+    for (; all.next(event); first = false) {
       const Event parsed = parse_event(event);
       if (first && parsed.version != kEventVersion)
         throw base::FileError(path + " is not an event file: its first record has no version " +
@@ -129,10 +166,9 @@ bool read_events(const std::string& path, const EventVisitor& visitor) {
   } catch (const protozero::exception& e) {
     throw base::FileError(path + ": not an Event: " + e.what());
   }
-  if (first && bytes.size() >= kHeadBytes &&
-      number_at<std::uint32_t>(bytes, 8) != masked_crc(rest.substr(0, 8)))
+  if (first && all.rest().size() >= kHeadBytes && !all.has_head())
     throw base::FileError(path + " is not an event file: it does not begin with a record");
-  return rest.empty();
+  return all.rest().empty();
 }
 
 }  // namespace snake_ddp::files

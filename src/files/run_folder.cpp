@@ -27,6 +27,8 @@
 #include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/folders.hpp"
+#include "snake_ddp/records/open_file.hpp"
 
 namespace snake_ddp::files {
 namespace {
@@ -34,6 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kRun = "run";
+constexpr int kMostClaims = 10'000;  // as many processes may have been faster
 constexpr std::string_view kModelFolder = "trained_model";
 
 // The number between `before` and `after`, if `name` is nothing else.
@@ -58,23 +61,11 @@ std::optional<std::int64_t> claimed_number(std::string_view name) {
   return name.starts_with('.') ? number_within(name.substr(1), kRun, "") : std::nullopt;
 }
 
-// Names in a folder, sorted; empty where it does not exist.
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  fs::directory_iterator it(folder, error);
-  for (; !error && it != fs::directory_iterator(); it.increment(error))
-    names.push_back(it->path().filename().string());
-  if (error && error.value() != ENOENT) throw records::file_error("list", folder.string(), error.value());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 std::string time_stamp() { return fmt::format("{:%Y%m%d_%H%M%S}", fmt::localtime(std::time(nullptr))); }
 
 std::int64_t highest_number(const fs::path& runs) {
   std::int64_t highest = 0;
-  for (const std::string& name : names_in(runs)) {
+  for (const std::string& name : records::names_in(runs)) {
     highest = std::max({highest, run_number(name).value_or(0), claimed_number(name).value_or(0)});
   }
   return highest;
@@ -88,7 +79,7 @@ bool is_no_folder(const fs::path& entry) {
 }
 
 bool has_run(const fs::path& runs, std::int64_t number) {
-  const auto names = names_in(runs);
+  const auto names = records::names_in(runs);
   return std::any_of(names.begin(), names.end(),
                      [&](const std::string& name) { return run_number(name) == number; });
 }
@@ -115,7 +106,7 @@ bool is_there(const fs::path& path) {
 std::string describe_run(const fs::path& run) {
   std::vector<std::int64_t> episodes;
   try {
-    for (const std::string& name : names_in(run / kModelFolder)) {
+    for (const std::string& name : records::names_in(run / kModelFolder)) {
       const auto episode = number_within(name, "actor_", ".pth");
       if (episode && is_there(model_file(run, "critic", *episode))) episodes.push_back(*episode);
     }
@@ -131,7 +122,7 @@ std::string describe_run(const fs::path& run) {
 
 std::string describe_runs(const fs::path& runs) {
   std::vector<std::string> texts;
-  for (const std::string& name : names_in(runs)) {
+  for (const std::string& name : records::names_in(runs)) {
     if (run_number(name) && !is_no_folder(runs / name)) texts.push_back(describe_run(runs / name));
   }
   return "\n  " + runs.string() + ": " + (texts.empty() ? "no runs" : joined(texts, 20));
@@ -153,11 +144,11 @@ RunFolder create_run_folder(const std::string& runs_dir, const std::string& game
   records::make_folders(runs.string());
   // The final name contains the time, so two processes could make run3_..58 and run3_..59. Both first make .run3,
   // which only one can; a later one, with an old listing, finds the renamed folder and tries the next number.
-  for (;;) {
+  for (int tries = 0;; ++tries) {
     const std::int64_t number = highest_number(runs) + 1;
     const fs::path claim = runs / (std::string(".") + run_text(number));
     if (::mkdir(claim.c_str(), 0777) != 0) {
-      if (errno == EEXIST) continue;
+      if (errno == EEXIST && tries < kMostClaims) continue;
       throw records::file_error("make folder", claim.string(), errno);
     }
     if (has_run(runs, number)) {
@@ -189,7 +180,7 @@ NewRun::~NewRun() {
 
 std::vector<std::string> run_folders(const std::string& runs_dir, const std::string& game_name) {
   const fs::path runs = fs::path(runs_dir) / game_name;
-  std::vector<std::string> names = names_in(runs);
+  std::vector<std::string> names = records::names_in(runs);
   std::erase_if(names,
                 [&](const std::string& name) { return !run_number(name) || is_no_folder(runs / name); });
   std::stable_sort(names.begin(), names.end(),
@@ -203,9 +194,8 @@ std::vector<std::string> run_folders(const std::string& runs_dir, const std::str
 RunClaim::RunClaim(const std::string& folder, const char* log, const char* otherwise,
                    std::chrono::milliseconds patience) {
   const auto until = std::chrono::steady_clock::now() + patience;
-  const auto hold = [&](const std::string& path, int flags) {
-    const base::Descriptor& file = descriptors_.emplace_back(::open(path.c_str(), flags | O_CLOEXEC, 0666));
-    if (!file.open()) throw records::file_error("open", path, errno);
+  const auto hold = [&](base::Descriptor descriptor) {
+    const base::Descriptor& file = descriptors_.emplace_back(std::move(descriptor));
     while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EINTR) continue;
       if (errno != EWOULDBLOCK) return;
@@ -217,12 +207,14 @@ RunClaim::RunClaim(const std::string& folder, const char* log, const char* other
                                         folder, otherwise));
     }
   };
-  hold(folder, O_RDONLY | O_DIRECTORY);
-  hold(fmt::format("{}/{}", folder, log), O_RDWR | O_CREAT | O_APPEND);
+  base::Descriptor itself(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!itself.open()) throw records::file_error("open", folder, errno);
+  hold(std::move(itself));
+  hold(records::open_to_append(fmt::format("{}/{}", folder, log), true));
 }
 
 bool is_claimed(const std::string& folder) {
-  const base::Descriptor log(::open((folder + "/train.log").c_str(), O_RDONLY | O_CLOEXEC));
+  const base::Descriptor log(::open((folder + "/train.log").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   return log.open() && ::flock(log.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
@@ -230,7 +222,7 @@ RunModel find_run_model(const std::string& runs_dir, const std::string& game_nam
                         std::int64_t episode, const std::string& old_models_dir) {
   const std::array<fs::path, 2> places{fs::path(runs_dir) / game_name, fs::path(old_models_dir) / game_name};
   for (const fs::path& runs : places) {
-    const auto names = names_in(runs);
+    const auto names = records::names_in(runs);
     for (auto name = names.rbegin(); name != names.rend(); ++name) {
       if (run_number(*name) != number) continue;
       const fs::path actor = model_file(runs / *name, "actor", episode);

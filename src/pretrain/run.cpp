@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -33,7 +32,9 @@
 #include "snake_ddp/pretrain/stage.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/log_file.hpp"
+#include "snake_ddp/records/open_file.hpp"
 #include "snake_ddp/running/build.hpp"
 #include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/running/signals.hpp"
@@ -187,7 +188,7 @@ std::string Run::import_set() {
     const std::vector<std::string> files = data::record_files(o_.data_path);
     path = data::cache_path(o_.cache_dir, files, o_.board_interval);
     std::optional<std::string> damage;
-    if (std::filesystem::exists(path)) {
+    if (records::is_there(path)) {
       try {
         const data::BoardSet there(path);
       } catch (const base::FileError& e) {
@@ -195,7 +196,7 @@ std::string Run::import_set() {
       }
     }
     if (damage) tell("Rebuilt the cache: " + *damage);
-    if (damage || !std::filesystem::exists(path)) {
+    if (damage || !records::is_there(path)) {
       const auto begin = Clock::now();
       const int threads = std::max<int>(1, static_cast<int>(o_.num_workers));
       data::import_records(files, o_.board_interval, threads, path, [&](std::size_t) {
@@ -205,13 +206,13 @@ std::string Run::import_set() {
       tell(fmt::format("Cached {} file(s) as {} in {:.1f} s", files.size(), path,
                        std::chrono::duration<double>(Clock::now() - begin).count()));
     }
-    return context_.broadcast_text(std::filesystem::absolute(path).string(), context_.deadline());
+    return context_.broadcast_text(records::absolute_path(path), context_.deadline());
   }
   while (path.empty()) {
     path = context_.broadcast_text("", context_.deadline());
     watchdog_.tick("waiting for records");
   }
-  if (!std::filesystem::exists(path))
+  if (!records::is_there(path))
     throw base::FileError(
         fmt::format("{} does not exist on {}: put --cache_dir on storage that all machines share", path,
                     base::host_name()));
@@ -266,7 +267,7 @@ void Run::save(const std::string& which) {
 // Removes the lines of epochs that will be trained again from the file of numbers.
 void Run::forget_later_epochs() const {
   const std::string path = numbers_path();
-  if (!context_.is_main() || !std::filesystem::exists(path)) return;
+  if (!context_.is_main() || !records::is_there(path)) return;
   std::string kept;
   std::istringstream lines(records::read_file(path));
   std::int64_t epoch = 0;
@@ -277,7 +278,7 @@ void Run::forget_later_epochs() const {
 // Rank 0 reads and broadcasts.
 void Run::resume() {
   const std::string path = path_of("last");
-  const bool there = context_.is_main() && o_.resume == "auto" && std::filesystem::exists(path);
+  const bool there = context_.is_main() && o_.resume == "auto" && records::is_there(path);
   if (context_.broadcast_text(there ? "resume" : "begin", context_.deadline()) == "begin") {
     forget_later_epochs();
     check_weights();
@@ -466,9 +467,9 @@ bool Run::end_epoch(Clock::time_point begin) {
     line["weights"] = hash_of(stage_->parameters().flat());
     line["seconds"] = seconds;
     const std::string path = numbers_path();
-    std::ofstream file(path, std::ios::app);
-    file << line.dump() << '\n' << std::flush;
-    if (!file) throw records::file_error("write", path, errno);
+    const base::Descriptor file = records::open_to_append(path);
+    if (const int error = base::write_all(file.get(), line.dump() + "\n"); error != 0)
+      throw records::file_error("write", path, error);
     std::string text;
     for (const auto& [name, value] : validation.items()) {
       text += value.is_number_float() ? fmt::format(" {} {:.4g}", name, value.get<double>())

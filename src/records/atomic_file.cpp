@@ -1,16 +1,19 @@
 #include "snake_ddp/records/atomic_file.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/open_file.hpp"
+#include "snake_ddp/records/output_file.hpp"
 
 namespace snake_ddp::records {
 namespace {
@@ -55,16 +58,6 @@ int write_and_sync(const std::string& path, std::string_view bytes) {
   return error != 0 ? error : at_close;
 }
 
-constexpr int kLongestWait_ms = 30'000;           // for the next bytes of a pipe
-constexpr std::size_t kMostFromPipe = 1UL << 30;  // /dev/zero never ends
-
-// Waits until a pipe can be read. Returns 0 or an errno value.
-int await_more(int descriptor) {
-  pollfd waiting{descriptor, POLLIN, 0};
-  const int ready = ::poll(&waiting, 1, kLongestWait_ms);
-  return ready > 0 || (ready < 0 && errno == EINTR) ? 0 : ready == 0 ? ETIMEDOUT : errno;
-}
-
 // Returns 0 or an errno value. Some file systems cannot sync a folder and say EINVAL.
 int sync_folder(const std::filesystem::path& folder) {
   const base::Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -72,10 +65,9 @@ int sync_folder(const std::filesystem::path& folder) {
   return ::fsync(descriptor.get()) == 0 || errno == EINVAL ? 0 : errno;
 }
 
-}  // namespace
-
-void write_file_atomically(const std::string& path, std::string_view bytes) {
-  const std::filesystem::path target = file_behind(path);
+// `path`: for messages.
+void replace_file(const std::filesystem::path& target, std::string_view bytes, const std::string& path) {
+  if (!target.has_filename()) throw file_error("write", path, EISDIR);
   const std::string temporary = temporary_beside(target);
   int error = write_and_sync(temporary, bytes);
   if (error == 0 && std::rename(temporary.c_str(), target.c_str()) != 0) error = errno;
@@ -90,50 +82,71 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
   if (error != 0) throw file_error("sync the folder of", path, error);
 }
 
-void check_writable(const std::string& path) {
+// The name of a new file with these bytes; empty if there is none.
+std::string kept_elsewhere(std::string_view bytes) {
+  std::error_code none;
+  std::string name = (std::filesystem::temp_directory_path(none) / "snake_ddp.XXXXXX").string();
+  if (none) return {};
+  const base::Descriptor file(::mkostemp(name.data(), O_CLOEXEC));
+  if (!file.open()) return {};
+  if (base::write_all(file.get(), bytes) == 0) return name;
+  ::unlink(name.c_str());
+  return {};
+}
+
+}  // namespace
+
+void write_file_atomically(const std::string& path, std::string_view bytes) {
+  replace_file(path, bytes, path);
+}
+
+void write_output(const std::string& path, std::string_view bytes) {
+  try {
+    replace_file(file_behind(path), bytes, path);
+  } catch (const base::FileError& e) {
+    const std::string kept = kept_elsewhere(bytes);
+    if (kept.empty()) throw;
+    throw base::FileError(std::string(e.what()) + " What it was to hold is in " + kept);
+  }
+}
+
+void check_output(const std::string& path) {
   const std::string temporary = temporary_beside(file_behind(path));
   const int error = write_and_sync(temporary, "");
   ::unlink(temporary.c_str());
   if (error != 0) throw file_error("write", path, error);
 }
 
-void write_json(const std::string& path, const nlohmann::ordered_json& value) {
-  write_file_atomically(path, value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+std::string indented(const nlohmann::ordered_json& value) {
+  return value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-void make_folders(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) throw file_error("make folder", path, error.value());
+void write_json(const std::string& path, const nlohmann::ordered_json& value) {
+  write_file_atomically(path, indented(value));
 }
 
 std::string read_file(const std::string& path) {
-  // Opening a pipe that nobody writes to would wait without a limit.
-  const base::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.open()) throw file_error("read", path, errno);
+  const base::Descriptor file = open_to_read(path);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw file_error("read", path, errno);
-  if (S_ISDIR(status.st_mode)) throw file_error("read", path, EISDIR);
-  // Reading one byte more than the size detects the end without another call; pipes and /proc have size 0 and grow.
-  std::string bytes(static_cast<std::size_t>(status.st_size) + 1, '\0');
-  std::size_t used = 0;
-  for (;;) {
-    if (used == bytes.size()) {
-      if (!S_ISREG(status.st_mode) && used > kMostFromPipe) throw file_error("read", path, EFBIG);
-      bytes.resize(2 * bytes.size());
+  // Reading one byte more than the size detects the end without another call; files of /proc have size 0 and grow.
+  std::size_t used = 0, size = static_cast<std::size_t>(status.st_size) + 1;
+  for (std::string bytes;;) {
+    if (size > kMostFileBytes + 1) {
+      throw base::FileError(
+          fmt::format("{} has {} bytes or more, and no file of this kind has over {}. Check the path", path,
+                      size - 1, kMostFileBytes));
     }
+    bytes.resize(size);
     const ssize_t n = ::read(file.get(), bytes.data() + used, bytes.size() - used);
-    if (n == 0) break;
-    if (n > 0) {
-      used += static_cast<std::size_t>(n);
-    } else if (errno == EAGAIN) {
-      if (const int error = await_more(file.get()); error != 0) throw file_error("read", path, error);
-    } else if (errno != EINTR) {
-      throw file_error("read", path, errno);
+    if (n < 0 && errno != EINTR) throw file_error("read", path, errno);
+    used += n > 0 ? static_cast<std::size_t>(n) : 0;
+    if (n == 0) {
+      bytes.resize(used);
+      return bytes;
     }
+    if (used == size) size *= 2;
   }
-  bytes.resize(used);
-  return bytes;
 }
 
 }  // namespace snake_ddp::records

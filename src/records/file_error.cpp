@@ -3,6 +3,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "snake_ddp/base/printable.hpp"
+#include "snake_ddp/records/open_file.hpp"
+
 namespace snake_ddp::records {
 namespace {
 
@@ -40,9 +43,16 @@ bool SystemError::is_missing() const { return number == ENOENT || number == ENOT
 
 SystemError file_error(std::string_view doing, const std::string& path, int error_number) {
   std::string text("cannot ");
-  text.append(doing).append(" '").append(path).append("': ");
+  text.append(doing).append(" '").append(base::as_plain(path)).append("': ");
   text.append(std::strerror(error_number)).append(". ").append(advice(error_number));
   return {text, error_number};
+}
+
+SystemError link_error(const std::string& path) {
+  return {
+      "cannot write '" + base::as_plain(path) +
+          "': it is a link, and a run writes only into its own folder. Replace the link by what it leads to.",
+      ELOOP};
 }
 
 }  // namespace snake_ddp::records

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/printable.hpp"
 
 namespace snake_ddp::records {
 namespace {
@@ -16,6 +17,15 @@ template <class Json>
 struct Limits {
   int depth = 0;
   std::size_t values = 0;
+  std::string last_key;
+
+  // Names of files and folders end at it.
+  void refuse_nul(const std::string& text) const {
+    if (text.find('\0') != text.npos)
+      throw base::FileError(
+          fmt::format("not JSON that can be used: {} has a NUL character (\\u0000)",
+                      last_key.empty() ? "a text" : "\"" + base::printable(last_key) + "\""));
+  }
 
   bool value() {
     if (++values > kMostJsonValues)
@@ -38,9 +48,16 @@ struct Limits {
   bool number_integer(typename Json::number_integer_t) { return value(); }
   bool number_unsigned(typename Json::number_unsigned_t) { return value(); }
   bool number_float(typename Json::number_float_t, const typename Json::string_t&) { return value(); }
-  bool string(typename Json::string_t&) { return value(); }
+  bool string(typename Json::string_t& text) {
+    refuse_nul(text);
+    return value();
+  }
   bool binary(typename Json::binary_t&) { return value(); }
-  bool key(typename Json::string_t&) { return true; }
+  bool key(typename Json::string_t& name) {
+    refuse_nul(name);
+    last_key = name;
+    return true;
+  }
   bool start_object(std::size_t) { return open(); }
   bool start_array(std::size_t) { return open(); }
   bool end_object() { return close(); }

@@ -8,6 +8,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/open_file.hpp"
 
 namespace snake_ddp::records {
 
@@ -17,11 +18,10 @@ constexpr std::size_t kMaxLineBytes = 16U << 20U;
 }  // namespace
 
 LineReader::LineReader(const std::string& path) : path_(path), file_(nullptr), buffer_(kLineBuffer) {
-  errno = 0;
-  file_ = gzopen(path.c_str(), "rb");  // reads plain files unchanged
-  if (file_ == nullptr)
-    throw base::FileError(fmt::format("cannot open {}: {}; check the path and its permissions", path,
-                                      errno != 0 ? std::strerror(errno) : "out of memory"));
+  base::Descriptor file = open_to_read(path);
+  file_ = gzdopen(file.get(), "rb");  // reads plain files unchanged
+  if (file_ == nullptr) throw file_error("read", path, ENOMEM);
+  file.release();
 }
 
 LineReader::~LineReader() { gzclose_r(file_); }

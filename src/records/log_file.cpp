@@ -1,11 +1,12 @@
 #include "snake_ddp/records/log_file.hpp"
 
-#include <fcntl.h>
 #include <fmt/chrono.h>
 
 #include <chrono>
 
+#include "snake_ddp/base/printable.hpp"
 #include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/open_file.hpp"
 
 namespace snake_ddp::records {
 namespace {
@@ -19,15 +20,11 @@ std::string time_of_day() {
 
 }  // namespace
 
-LogFile::LogFile(std::string path)
-    : path_(std::move(path)),
-      descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-  if (!descriptor_.open()) throw file_error("open", path_, errno);
-}
+LogFile::LogFile(std::string path) : path_(std::move(path)), descriptor_(open_to_append(path_)) {}
 
 void LogFile::line(std::string_view text) {
   std::string whole = time_of_day();
-  whole.append(text).push_back('\n');
+  whole.append(base::printable_line(text)).push_back('\n');
   // One write in append mode: lines of several threads and processes do not mix.
   const int error = base::write_all(descriptor_.get(), whole);
   if (error != 0) throw file_error("write", path_, error);

@@ -1,6 +1,5 @@
 #include "snake_ddp/records/sealed_file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <zlib.h>
@@ -9,11 +8,14 @@
 #include <cstring>
 
 #include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/open_file.hpp"
 
 namespace snake_ddp::records {
 namespace {
 
 constexpr std::size_t kSealBuffer = 1 << 16;
+constexpr std::uint64_t kMostSealedBytes = std::uint64_t{1}
+                                           << 34U;  // read at once: 16 GiB of one rank's tensors
 
 std::uint32_t crc_of(std::uint32_t before, std::string_view bytes) {
   return static_cast<std::uint32_t>(
@@ -22,11 +24,7 @@ std::uint32_t crc_of(std::uint32_t before, std::string_view bytes) {
 
 }  // namespace
 
-SealedWriter::SealedWriter(std::string path)
-    : path_(std::move(path)),
-      descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-  if (!descriptor_.open()) throw file_error("write", path_, errno);
-}
+SealedWriter::SealedWriter(std::string path) : path_(std::move(path)), descriptor_(create_file(path_)) {}
 
 void SealedWriter::write(std::string_view bytes) {
   const int error = base::write_all(descriptor_.get(), bytes);
@@ -42,18 +40,17 @@ Seal SealedWriter::close() {
 }
 
 SealedReader::SealedReader(std::string path, Seal seal)
-    : path_(std::move(path)),
-      seal_(seal),
-      buffer_(kSealBuffer),
-      descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
-  if (!descriptor_.open() && errno == ENOENT)
+    : path_(std::move(path)), seal_(seal), buffer_(kSealBuffer), descriptor_(-1) {
+  try {
+    descriptor_ = open_to_read(path_);
+  } catch (const SystemError& e) {
+    if (e.number != ENOENT) throw;
     throw DamagedFile(fmt::format("{} is missing: it was removed", path_));
+  }
   struct stat status {};
-  int error = !descriptor_.open() || ::fstat(descriptor_.get(), &status) != 0 ? errno : 0;
-  if (error == 0 && S_ISDIR(status.st_mode)) error = EISDIR;
+  if (::fstat(descriptor_.get(), &status) != 0) throw file_error("read", path_, errno);
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
-  if (error == 0 && bytes == seal_.bytes) return;
-  if (error != 0) throw file_error("read", path_, error);
+  if (bytes == seal_.bytes) return;
   throw DamagedFile(fmt::format("{} has {} bytes, expected {}: it was truncated or overwritten", path_, bytes,
                                 seal_.bytes));
 }
@@ -90,6 +87,8 @@ Seal write_sealed(const std::string& path, std::string_view bytes) {
 
 std::string read_sealed(const std::string& path, Seal seal) {
   SealedReader reader(path, seal);
+  if (seal.bytes > kMostSealedBytes)
+    throw base::FileError(fmt::format("{} has {} bytes, more than any checkpoint's", path, seal.bytes));
   std::string bytes(seal.bytes, '\0');
   reader.read(bytes);
   reader.close();

@@ -11,6 +11,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/folders.hpp"
 
 namespace snake_ddp::running {
 
@@ -31,7 +32,7 @@ Access access_to(const std::string& folder, dist::DistContext& context) {
       records::write_file_atomically(folder + "/" + name, bytes);
     } catch (const base::FileError&) {
       name = "config.json";  // the disk is full: a resumed run has this file already
-      if (!std::filesystem::exists(folder + "/" + name)) throw;
+      if (!records::is_there(folder + "/" + name)) throw;
       bytes = records::read_file(folder + "/" + name);
     }
   }

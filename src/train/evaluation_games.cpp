@@ -5,6 +5,7 @@
 
 #include "snake_ddp/game/rules.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/game_log.hpp"
 
 namespace snake_ddp::train {
@@ -30,7 +31,7 @@ void EvaluationGames::write(const std::string& folder, const std::string& a, con
                                  [&](const auto& one) { return one.first == order.back().first; });
   const std::pair<const char*, std::int64_t> chosen[] = {
       {"best", best->second}, {"median", order[order.size() / 2].second}, {"worst", order.front().second}};
-  records::make_folders(folder);
+  records::make_own_folder(folder);
   for (const auto& [name, number] : chosen) {
     const game::Draws draws{seed_, static_cast<std::uint64_t>(number)};
     game::State board = game::new_board(draws);

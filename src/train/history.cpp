@@ -5,22 +5,31 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
-#include <sstream>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/files/event_reader.hpp"
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/json_text.hpp"
+#include "snake_ddp/records/lines.hpp"
 
 namespace snake_ddp::train {
 namespace {
 
 namespace fs = std::filesystem;
 
+// A folder may be a stranger's: what a page can show, and what can be meant.
+constexpr std::int64_t kMostEpisodes = 1'000'000'000'000;
+constexpr std::size_t kMostTags = 500, kMostTagBytes = 200, kMostStarts = 5000;
+
+// To the year 9999; 0 is a time that was not written.
+bool is_time(double seconds) { return seconds > 0 && seconds < 253'402'300'799; }
+
 nlohmann::ordered_json read_settings(const std::string& folder) {
   const std::string path = folder + "/config.json";
-  if (!fs::exists(path))
+  if (!records::is_there(path))
     throw base::FileError(
         folder + " is not a run folder: it has no config.json; give one like runs/snakes_3v3/run1_…");
   try {
@@ -35,13 +44,14 @@ nlohmann::ordered_json read_settings(const std::string& folder) {
 // The names sort by start time.
 std::vector<std::string> event_files(const std::string& folder) {
   std::vector<std::string> paths;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().filename().string().starts_with("events.out.tfevents.")) paths.push_back(entry.path());
-  std::sort(paths.begin(), paths.end());
+  for (const std::string& name : records::names_in(folder))
+    if (name.starts_with("events.out.tfevents.")) paths.push_back(fs::path(folder) / name);
   return paths;
 }
 
 void drop_from(Curve& curve, std::int64_t episode) {
+  if (std::none_of(curve.episode.begin(), curve.episode.end(), [&](std::int64_t e) { return e >= episode; }))
+    return;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < curve.time.size(); ++i) {
     if (curve.episode[i] >= episode) continue;
@@ -67,20 +77,37 @@ void read_curves(const std::string& folder, History& history) {
       history.stretches.back().end = std::max(history.stretches.back().begin, last_time(history));
     history.stretches.push_back({time, time});
   };
+  std::int64_t impossible = 0, too_many = 0;
+  const auto is_possible = [&](double time, std::int64_t episode) {
+    const bool possible = is_time(time) && episode >= 0 && episode <= kMostEpisodes;
+    impossible += possible ? 0 : 1;
+    return possible;
+  };
   const std::vector<std::string> paths = event_files(folder);
   if (paths.empty()) history.damage.emplace_back("There is no event file: no curves.");
   for (const std::string& path : paths) {
     bool first = true;
     const files::EventVisitor visitor{
         [&](double time, std::int64_t episode, std::string_view tag, float value) {
+          if (!is_possible(time, episode)) return;
+          const std::string name = base::as_utf8(tag.substr(0, kMostTagBytes));
+          if (history.curves.size() == kMostTags && !history.curves.contains(name)) {
+            ++too_many;
+            return;
+          }
           if (first) begin(time);
           first = false;
-          Curve& curve = history.curves[std::string(tag)];
+          Curve& curve = history.curves[name];
           curve.time.push_back(time);
           curve.episode.push_back(episode);
           curve.value.push_back(value);
         },
         [&](double time, std::int64_t episode) {
+          if (!is_possible(time, episode)) return;
+          if (history.stretches.size() == kMostStarts) {
+            ++too_many;
+            return;
+          }
           for (auto& [tag, curve] : history.curves) drop_from(curve, episode);
           begin(time);
           first = false;
@@ -95,26 +122,32 @@ void read_curves(const std::string& folder, History& history) {
   }
   if (!history.stretches.empty())
     history.stretches.back().end = std::max(history.stretches.back().begin, last_time(history));
+  if (impossible > 0)
+    history.damage.push_back(fmt::format(
+        "{} points or starts of the event files have an impossible time or episode; they are left out.",
+        impossible));
+  if (too_many > 0)
+    history.damage.push_back(
+        fmt::format("{} points or starts are left out: there are more than {} curves or {} starts.", too_many,
+                    kMostTags, kMostStarts));
 }
 
 // "2026-01-31 12:00:00.123 text"; a line without a time continues the one before.
 void read_log(const std::string& folder, History& history) {
   constexpr std::size_t kStamp = 24;
-  std::istringstream lines;
   try {
-    lines.str(records::read_file(folder + "/train.log"));
+    records::LineReader lines(folder + "/train.log");
+    for (std::string line; lines.next(line);) {
+      std::tm local{};
+      local.tm_isdst = -1;
+      const char* rest =
+          line.size() >= kStamp ? ::strptime(line.c_str(), "%Y-%m-%d %H:%M:%S.", &local) : nullptr;
+      if (rest == nullptr || line[kStamp - 1] != ' ') continue;
+      const double time = static_cast<double>(std::mktime(&local)) + std::strtod(rest - 1, nullptr);
+      if (is_time(time)) history.log.push_back({time, line.substr(kStamp)});
+    }
   } catch (const base::FileError& e) {
     history.damage.emplace_back(e.what());
-    return;
-  }
-  for (std::string line; std::getline(lines, line);) {
-    std::tm local{};
-    local.tm_isdst = -1;
-    const char* rest =
-        line.size() >= kStamp ? ::strptime(line.c_str(), "%Y-%m-%d %H:%M:%S.", &local) : nullptr;
-    if (rest == nullptr || line[kStamp - 1] != ' ') continue;
-    const double fraction = std::strtod(rest - 1, nullptr);
-    history.log.push_back({static_cast<double>(std::mktime(&local)) + fraction, line.substr(kStamp)});
   }
 }
 

@@ -10,6 +10,7 @@
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/json_text.hpp"
 #include "snake_ddp/running/build.hpp"
 #include "snake_ddp/train/actor_record.hpp"
@@ -40,6 +41,9 @@ Keeper::Keeper(const Plan& o, const std::string& folder, const nlohmann::ordered
       settings_(settings),
       plan_(o),
       map_(o) {
+  // Before the work that is to be kept there.
+  for (const char* name : {"trained_model", "checkpoints", "evaluation", "games"})
+    records::refuse_link(folder_ + "/" + name);
   settings_["run"] = {{"id", identity.empty() ? new_identity() : identity},
                       {"world_size", context.size()},
                       {"hosts", context.hosts()},
@@ -77,7 +81,8 @@ bool Keeper::mend() {
     if (!settings_written_) write_settings();
     return false;
   }
-  records::make_folders(models);
+  records::make_folders(folder_);
+  records::make_own_folder(models);
   claim_.reset();
   claim_.emplace(folder_);
   records::write_json(settings, settings_);
@@ -86,6 +91,7 @@ bool Keeper::mend() {
 
 void Keeper::save(learners::Learner& learner, const std::string& name) const {
   const std::string models = folder_ + "/trained_model/";
+  records::refuse_link(folder_ + "/trained_model");
   const nets::NamedTensors actor = map_.to_file(learner.exported_actor());
   files::save_state_dict(models + "actor_" + name + ".pth", actor, actor_record_text(plan_, actor));
   files::save_state_dict(models + "critic_" + name + ".pth", map_.to_file(learner.exported_critic()));

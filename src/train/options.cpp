@@ -269,6 +269,8 @@ void check_together(const TrainOptions& options) {
     std::string message;
   };
   std::vector<Rule> rules = {
+      {o.runs_dir.empty(),
+       "--runs_dir \"\": name a folder for the runs, or leave it out; an empty variable in a script?"},
       {o.scale_features && encode::is_view(o.sight.kind),
        "--scale_features is for --obs 26 and 30: the view is already scaled"},
       {o.view_radius > 0 &&

@@ -5,6 +5,7 @@
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/folders.hpp"
 
 namespace snake_ddp::train {
 
@@ -31,7 +32,7 @@ void Recorder::see(const rollout::Episode& episode, const game::State& board, co
   running_->names = {name_, std::string(agents::name(episode.opponent))};
   running_->cut_off = !board.done();
   try {
-    records::make_folders(folder_);
+    records::make_own_folder(folder_);
     records::write_file_atomically(
         fmt::format("{}/episode_{}.json", folder_, model_episode_ + episode.number),
         records::game_log_text(*running_));

@@ -23,6 +23,7 @@
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/json_text.hpp"
 #include "snake_ddp/train/averaging.hpp"
 #include "weights.hpp"
@@ -495,7 +496,7 @@ Origin chosen(const TrainOptions& o, const Launch& launch) {
       throw FileError(nothing_whole(run, {}, files::damaged_checkpoints_of(run)));
   }
   if (run.empty()) return origin;
-  run = fs::absolute(run).lexically_normal().string();
+  run = records::absolute_path(run);
   const ordered_json config = config_of(run);
   origin.identity = identity_of(run, config);
   const std::vector<std::string> unknown = unknown_settings(config);
@@ -528,7 +529,7 @@ bool names_a_folder(const std::string& resume) {
 }
 
 Place place_of(const std::string& path) {
-  fs::path folder = fs::absolute(path).lexically_normal();
+  fs::path folder = records::absolute_path(path);
   if (!folder.has_filename()) folder = folder.parent_path();
   if (folder.parent_path().filename() != "checkpoints") return {folder.string(), {}};
   return {folder.parent_path().parent_path().string(), folder.filename().string()};

@@ -9,6 +9,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
+#include "snake_ddp/base/printable.hpp"
 #include "snake_ddp/dist/gpus.hpp"
 #include "snake_ddp/dist/self_launch.hpp"
 #include "snake_ddp/encode/mirror.hpp"
@@ -16,6 +17,7 @@
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/learners/with_tokens.hpp"
 #include "snake_ddp/nets/precision.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/running/build.hpp"
 #include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/resume.hpp"
@@ -119,7 +121,7 @@ std::unique_ptr<Arena> new_arena(Session& s, std::vector<std::string>& lines) {
 std::vector<std::string> open_folder(Session& s, const Origin& origin, const Launch& launch) {
   const bool main = s.context.is_main();
   if (main) s.keeper.emplace(s.o, origin.place.run, s.settings, launch, s.context, origin.identity);
-  s.folder = main ? std::filesystem::absolute(s.keeper->folder()).lexically_normal().string() : "";
+  s.folder = main ? records::absolute_path(s.keeper->folder()) : "";
   s.folder = s.context.broadcast_text(s.folder, s.context.deadline());
   s.access = running::access_to(s.folder, s.context);
   s.checkpoints.emplace(Checkpoints::Plan{s.folder, s.context.rank(), s.context.size(), s.access.sees,
@@ -179,8 +181,9 @@ void open_reports(Session& s, std::vector<std::string> lines) {
   progress.seconds = s.counters.seconds;
   progress.max_seconds = s.o.max_minutes * 60;
   progress.target_win_rate = s.o.target_win_rate;
-  progress.title = fmt::format("{}: {}, {} rank{} on {}", std::filesystem::path(s.folder).filename().string(),
-                               s.o.algo, s.context.size(), s.context.size() == 1 ? "" : "s",
+  progress.title = fmt::format("{}: {}, {} rank{} on {}",
+                               base::as_plain(std::filesystem::path(s.folder).filename().string()), s.o.algo,
+                               s.context.size(), s.context.size() == 1 ? "" : "s",
                                s.context.device().is_cpu() ? "CPU" : "GPU");
   const auto doing = [&s] { return s.watchdog.where(); };
   s.reporter.emplace(s.folder, progress, ReporterOptions{s.o.log_every_episode, s.o.live_view, doing});
@@ -192,7 +195,7 @@ void open_reports(Session& s, std::vector<std::string> lines) {
   if (s.o.device == "auto" && dist::visible_gpus() == 0)
     s.reporter->line("On the CPU: " + dist::why_on_cpu());
 #endif
-  s.reporter->line("Run folder: " + s.keeper->folder());
+  s.reporter->line("Run folder: " + base::as_plain(s.keeper->folder()));
   s.reporter->line(settings_line(s));
   for (const std::string& line : lines) s.reporter->line(line);
   s.keeper->has_begun();

@@ -14,6 +14,7 @@
 
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/descriptor.hpp"
+#include "snake_ddp/base/printable.hpp"
 #include "snake_ddp/base/text.hpp"
 
 namespace {
@@ -124,4 +125,22 @@ TEST_CASE("text is UTF-8, or its other bytes are shown as numbers", "[unit]") {
     CHECK_FALSE(base::is_utf8(text));
     CHECK(base::as_utf8(text) == shown);
   }
+}
+
+TEST_CASE("what is shown controls no terminal, and JSON stays JSON", "[unit]") {
+  const std::string hostile =
+      "\x1b]0;a\x07\x1b[31m\r\x7f\xc2\x9b\xe2\x80\xae\xff\n2026 b\n\tc\n\nd \xe8\x9b\x87";
+  const std::string hidden = "\\x1b]0;a\\x07\\x1b[31m\\x0d\\u007f\\u009b\\u202e\\xff";
+  CHECK(base::printable(hostile) == hidden + "\n2026 b\n\tc\n\nd \xe8\x9b\x87");
+  CHECK(base::printable_line(hostile) == hidden + "\n  2026 b\n\tc\n\n  d \xe8\x9b\x87");
+  CHECK(base::as_plain(hostile) == hidden + "\\x0a2026 b\\x0a\\x09c\\x0a\\x0ad \xe8\x9b\x87");
+  CHECK(base::printable("{\"a\": \"\\u001b\"}\n") == "{\"a\": \"\\u001b\"}\n");
+}
+
+TEST_CASE("lines and bars of a console are shown so", "[unit]") {
+  const Pipe pipe;
+  base::Console(pipe.ends[1]).line("a\x1b[31m\nSaved");
+  char text[100];
+  const ssize_t bytes = read(pipe.ends[0], text, sizeof text);
+  CHECK(std::string(text, bytes < 0 ? 0 : static_cast<std::size_t>(bytes)) == "a\\x1b[31m\n  Saved\n");
 }

@@ -16,7 +16,10 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/log_file.hpp"
+#include "snake_ddp/records/output_file.hpp"
+#include "snake_ddp/records/sealed_file.hpp"
 #include "temporary_folder.hpp"
 
 namespace snake_ddp::files {
@@ -84,10 +87,10 @@ TEST_CASE("a missing folder, a file for a folder, and a folder for a file are re
 
 TEST_CASE("a check whether a file could be written leaves nothing behind", "[unit]") {
   const TemporaryFolder folder;
-  records::check_writable(folder / "x");
+  records::check_output(folder / "x");
   CHECK(folder.entries() == 0);
-  CHECK_THAT(file_error_of([&] { records::check_writable(folder / "none/x"); }), Contains("No such file"));
-  CHECK_THAT(file_error_of([&] { records::check_writable(folder.path()); }), Contains("Is a directory"));
+  CHECK_THAT(file_error_of([&] { records::check_output(folder / "none/x"); }), Contains("No such file"));
+  CHECK_THAT(file_error_of([&] { records::check_output(folder.path()); }), Contains("Is a directory"));
 }
 
 TEST_CASE("a link stays a link, and the file behind it is written", "[unit]") {
@@ -95,20 +98,98 @@ TEST_CASE("a link stays a link, and the file behind it is written", "[unit]") {
   std::filesystem::create_directory(folder / "d");
   records::write_file_atomically(folder / "d/x", "old");
   std::filesystem::create_symlink("d/x", folder / "link");
-  records::write_file_atomically(folder / "link", "new");
+  records::write_output(folder / "link", "new");
   CHECK(std::filesystem::is_symlink(folder / "link"));
   CHECK(records::read_file(folder / "d/x") == "new");
   std::filesystem::create_symlink("d/none", folder / "dangling");
-  records::write_file_atomically(folder / "dangling", "first");
+  records::write_output(folder / "dangling", "first");
   CHECK(records::read_file(folder / "d/none") == "first");
+}
+
+TEST_CASE("a link in a folder of ours is replaced, and what it leads to stays", "[unit]") {
+  const TemporaryFolder folder;
+  records::write_file_atomically(folder / "victim", "precious");
+  for (const char* name : {"atomic", "created", "dangling"})
+    std::filesystem::create_symlink(std::strcmp(name, "dangling") == 0 ? "none" : "victim", folder / name);
+  records::write_file_atomically(folder / "atomic", "new");
+  records::write_file_atomically(folder / "dangling", "new");
+  records::write_sealed(folder / "created", "new");
+  for (const char* name : {"atomic", "created", "dangling"}) {
+    CHECK(!std::filesystem::is_symlink(folder / name));
+    CHECK(records::read_file(folder / name) == "new");
+  }
+  CHECK(records::read_file(folder / "victim") == "precious");
+  CHECK(!records::is_there(folder / "none"));
+}
+
+TEST_CASE("what is appended to, and a folder of ours, is no link, pipe or device", "[unit]") {
+  const TemporaryFolder folder;
+  records::write_file_atomically(folder / "victim", "precious");
+  std::filesystem::create_symlink("victim", folder / "link");
+  std::filesystem::create_symlink("none", folder / "dangling");
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  for (const char* name : {"link", "dangling"})
+    CHECK_THAT(file_error_of([&] { records::LogFile(folder / name); }), Contains("it is a link"));
+  const int end = ::open((folder / "pipe").c_str(), O_RDWR);  // without a reader it cannot be opened at all
+  CHECK_THAT(file_error_of([&] { records::LogFile(folder / "pipe"); }), Contains("a device or a pipe"));
+  ::close(end);
+  CHECK_THAT(file_error_of([&] { records::LogFile(folder / "pipe"); }), Contains("cannot open"));
+  CHECK_THAT(file_error_of([&] { records::LogFile("/dev/null"); }), Contains("a device or a pipe"));
+  CHECK_THAT(file_error_of([&] { records::LogFile(folder.path()); }), Contains("Is a directory"));
+  std::filesystem::create_directory_symlink(folder.path(), folder / "elsewhere");
+  CHECK_THAT(file_error_of([&] { records::make_own_folder(folder / "elsewhere"); }),
+             Contains("it is a link"));
+  CHECK_THAT(file_error_of([&] { records::make_own_folder(folder / "victim"); }),
+             Contains("Not a directory"));
+  CHECK(records::read_file(folder / "victim") == "precious");
+  CHECK(!records::is_there(folder / "none"));
+}
+
+TEST_CASE("an output that cannot be written after all is kept elsewhere", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string message =
+      file_error_of([&] { records::write_output(folder / "none/x", "hours of work"); });
+  CHECK_THAT(message, Contains("none/x': No such file"));
+  const std::string sign = "What it was to hold is in ";
+  REQUIRE_THAT(message, Contains(sign));
+  const std::string kept = message.substr(message.find(sign) + sign.size());
+  CHECK(records::read_file(kept) == "hours of work");
+  std::filesystem::remove(kept);
+}
+
+TEST_CASE("a path that cannot be looked at is an error, one that is missing is not", "[unit]") {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("loop", folder / "loop");
+  records::write_file_atomically(folder / "x", "");
+  CHECK(records::is_there(folder / "x"));
+  CHECK(records::is_folder(folder.path()));
+  CHECK(!records::is_folder(folder / "x"));
+  for (const char* name : {"none", "x/y"}) {
+    CHECK(!records::is_there(folder / name));
+    CHECK(!records::is_folder(folder / name));
+  }
+  for (const std::string& name : {folder / "loop", folder / std::string(300, 'a')}) {
+    CHECK_THAT(file_error_of([&] { records::is_there(name); }), Contains("cannot look at"));
+    CHECK_THAT(file_error_of([&] { records::is_folder(name); }), Contains("Check the path"));
+    CHECK_THAT(file_error_of([&] { records::names_in(name); }), Contains("cannot list"));
+  }
+  CHECK(records::names_in(folder / "none").empty());
+  CHECK(records::names_in(folder.path()) == std::vector<std::string>{"loop", "x"});
+}
+
+TEST_CASE("a file beyond all that is read at once is refused before it is read", "[unit]") {
+  const TemporaryFolder folder;
+  records::write_file_atomically(folder / "x", "");
+  std::filesystem::resize_file(folder / "x", std::uintmax_t{1} << 40U);  // takes no room
+  CHECK_THAT(file_error_of([&] { records::read_file(folder / "x"); }),
+             Contains("has 1099511627776 bytes") && Contains("Check the path"));
 }
 
 TEST_CASE("a pipe is not replaced, and is read as long as something comes", "[unit]") {
   const TemporaryFolder folder;
   const std::string pipe = folder / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-  CHECK_THAT(file_error_of([&] { records::write_file_atomically(pipe, "x"); }),
-             Contains("a device or a pipe"));
+  CHECK_THAT(file_error_of([&] { records::write_output(pipe, "x"); }), Contains("a device or a pipe"));
   CHECK(std::filesystem::is_fifo(pipe));
   CHECK(records::read_file(pipe).empty());  // nobody writes to it
   const int end = ::open(pipe.c_str(), O_RDWR);
@@ -167,6 +248,13 @@ TEST_CASE("a log keeps its earlier lines and starts each with the time", "[unit]
   CHECK(text.substr(54) == "second\n\tand more\n");
 }
 
+TEST_CASE("no text of a log looks like another line, or controls a terminal", "[unit]") {
+  const TemporaryFolder folder;
+  records::LogFile(folder / "train.log").line("a\n2026-01-31 12:00:00.000 b\x1b[31m\r\n\tc");
+  CHECK_THAT(records::read_file(folder / "train.log"),
+             Contains("a\n  2026-01-31 12:00:00.000 b\\x1b[31m\\x0d\n\tc\n"));
+}
+
 TEST_CASE("lines of several threads do not mix", "[unit]") {
   const TemporaryFolder folder;
   {
@@ -189,9 +277,12 @@ TEST_CASE("lines of several threads do not mix", "[unit]") {
 }
 
 TEST_CASE("a log on a full disk reports it", "[unit]") {
-  records::LogFile log("/dev/full");
-  CHECK_THAT(file_error_of([&] { log.line("text"); }),
-             Contains("No space left") && Contains("Free some space"));
+  const TemporaryFolder folder;
+  records::LogFile log(folder / "train.log");
+  {
+    const FileSizeLimit limit(8);
+    CHECK_THAT(file_error_of([&] { log.line("text"); }), Contains("File too large") && Contains("ulimit -f"));
+  }
   CHECK_THAT(file_error_of([&] { records::LogFile("/nowhere/train.log"); }),
              Contains("cannot open '/nowhere/train.log'"));
 }

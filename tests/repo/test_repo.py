@@ -62,6 +62,84 @@ def test_the_formatting_check_notices_bad_format(tmp_path):
                           capture_output=True).returncode != 0
 
 
+SOURCES = [name for name in FILES if name.endswith(CODE) and name.startswith(("src/", "include/", "python/src/"))]
+# What the library throws names no remedy, and ends with exit code 1. Folders have records/folders.hpp.
+THROWING = (r"\b(?:fs|filesystem)::(absolute|canonical|weakly_canonical|relative|proximate|copy|copy_file|copy_symlink|"
+            r"create_\w+|current_path|equivalent|exists|file_size|hard_link_count|is_\w+|last_write_time|permissions|"
+            r"read_symlink|remove|remove_all|rename|resize_file|space|status|symlink_status|temp_directory_path|"
+            r"(?:recursive_)?directory_iterator(?: \w+)?)\(")
+THROWING_MEMBERS = r"[\w)](?:\.|->)(?:last_write_time|file_size|is_(?:directory|regular_file|symlink|fifo))\(\)"
+ENTRIES = r"for \([^;)]*: *(?:std::)?(?:fs|filesystem)::(?:recursive_)?directory_iterator\("
+
+
+def arguments_at(text, begin):
+    """Those of the call whose bracket opens before `begin`."""
+    depth, last, found = 0, begin, []
+    for at in range(begin, len(text)):
+        if text[at] in ")}]" and depth == 0:
+            return [*found, text[last:at].strip()]
+        depth += (text[at] in "({[") - (text[at] in ")}]")
+        if text[at] == "," and depth == 0:
+            found, last = [*found, text[last:at].strip()], at + 1
+    raise AssertionError("a call without an end")
+
+
+def throwing_calls(text):
+    codes = {name for names in re.findall(r"std::error_code ([\w, ]+);", text) for name in names.split(", ")}
+    found = [match.group() for pattern in (THROWING_MEMBERS, ENTRIES) for match in re.finditer(pattern, text)]
+    for match in re.finditer(THROWING, text):
+        arguments = arguments_at(text, match.end())
+        of_status = match.group(1).startswith(("exists", "is_")) and "status(" in arguments[0]
+        end = match.group(1).endswith("directory_iterator") and arguments == [""]
+        if arguments[-1] not in codes and not of_status and not end:
+            found.append(match.group() + ", ".join(arguments) + ")")
+    return found
+
+
+def test_no_function_of_the_library_throws_for_a_file():
+    assert {name: calls for name in SOURCES if (calls := throwing_calls(text_of(name)))} == {}
+
+
+@pytest.mark.parametrize("code", ("if (fs::exists(path)) {", "std::error_code e; fs::file_size(a(b, e));", "x = std::filesystem::absolute(p);",
+                                  "for (const auto& e : fs::directory_iterator(folder, none)) {", "entry.last_write_time() > t",
+                                  "fs::directory_iterator it(path);"))
+def test_the_check_for_throwing_functions_notices_them(code):
+    assert throwing_calls(code)
+    assert not throwing_calls("std::error_code none, e;\nfs::exists(path, e); fs::rename(a(b), c, none); it != fs::directory_iterator();")
+
+
+# A folder may be a stranger's: records/open_file.hpp neither waits for pipes nor follows links where it writes.
+OPENS = {
+    "src/records/open_file.cpp": "the place", "src/records/atomic_file.cpp": "new files (O_EXCL), and folders to sync",
+    "src/files/event_writer.cpp": "new files (O_EXCL)", "src/files/run_folder.cpp": "locks: a folder, and a log without waiting",
+    "src/files/checkpoint_folder.cpp": "folders to sync", "src/base/console.cpp": "/dev/null", "src/base/host.cpp": "/proc and /sys",
+    "src/bench/process.cpp": "/proc", "src/app/terminal.cpp": "the terminal", "src/dist/world.cpp": "/proc", "src/dist/stacks.cpp": "/proc",
+    "src/dist/process_state.cpp": "/proc", "src/dist/shared_sum.cpp": "another rank's memory", "src/dist/error_file.cpp": "torchrun's file",
+    "src/dist/self_launch.cpp": "a test's file, from the environment"}
+
+
+def test_files_are_opened_in_one_place():
+    opening = {line.split(":")[0] for line in lines_with(r"[^:\w]::(?:open|openat|creat)\(|\b(?:gz|f|fd)open\(|\b[io]?fstream\b(?!>)|memory_map", SOURCES)}
+    assert opening <= set(OPENS)
+
+
+def test_links_are_followed_only_for_what_the_user_typed():
+    assert {line.split(":")[0] for line in lines_with(r"records::(?:write|check)_output\(", SOURCES)} <= {
+        f"src/app/{name}.cpp" for name in ("cmd_eval", "cmd_report", "cmd_replay", "cmd_play", "cmd_exploit", "cmd_export", "actor_export")}
+
+
+def test_text_reaches_the_terminal_only_where_it_is_escaped():
+    printing = lines_with(r"\b(?:f|v|d)?printf\(|\bf?put(?:s|c|char)\(|std::c(?:out|err|log)\b|\bfwrite\(|fmt::print|STD(?:OUT|ERR)_FILENO|base::draw\(", SOURCES)
+    printing = {line.split(":")[0] for line in printing}
+    assert printing <= {
+        "src/base/console.cpp",  # the place
+        "src/app/board_text.cpp",  # pictures of boards; names by base::as_plain
+        "src/app/terminal.cpp",  # the screen of `play`
+        "src/dist/rendezvous.cpp",  # descriptors above the standard ones
+        "src/app/starter/main.cpp",  # its own path, before the program starts
+        "src/bench/jobs.cpp"}  # a job's output is closed
+
+
 def test_each_header_is_guarded():
     headers = [name for name in FILES if name.endswith((".hpp", ".h", ".cuh"))]
     assert len(headers) > 10

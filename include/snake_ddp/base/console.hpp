@@ -24,7 +24,7 @@ Abilities abilities();
 
 /// Lines for a person at the terminal. A thread writes them, so a reader that has stopped reading (Ctrl-S, a pager)
 /// blocks no caller: lines beyond the queue's capacity are dropped, and their number is reported when the reader
-/// continues. A descriptor that cannot be written is not an error either.
+/// continues. A descriptor that cannot be written is not an error either. Text is printed as printable_line() has it.
 /// Threads  may be called from several at once.
 class Console {
  public:
@@ -70,7 +70,8 @@ void tell_error(std::string_view line) noexcept;
 /// Passes what tell_error prints from now on to `log`, too, which may be called by any thread and may throw.
 void also_tell(std::function<void(std::string_view)> log);
 
-/// Prints a command's output on stdout. Waits for the reader, as filters do; a reader that has gone is not an error.
+/// Prints a command's output on stdout, as printable() has it. Waits for the reader, as filters do; a reader that has gone is
+/// not an error.
 /// Throws  FileError, for example if the disk is full.
 void print_result(std::string_view text);
 

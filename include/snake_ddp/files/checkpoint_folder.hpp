@@ -1,5 +1,6 @@
 // The folder of a checkpoint, and the folder of a run's checkpoints. The contents of the files are up to the writer;
-// this code makes a checkpoint complete or absent.
+// this code makes a checkpoint complete or absent. What changes something refuses a <run>/checkpoints that is a link: it may
+// lead to another run's.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,7 @@ std::string unfinished_checkpoint(const std::string& run, std::int64_t step);
 ///         ones are then unchanged.
 void finish_checkpoint(const std::string& run, const Manifest& manifest, int keep);
 
-/// Removes the remains of unfinished checkpoints. Errors are ignored: this only frees space.
+/// Removes the remains of unfinished checkpoints. What cannot be removed stays: this only frees space.
 void discard_unfinished(const std::string& run);
 
 /// Steps of the checkpoints in the run's folder, newest first. Files and dangling links with such a name do not count.

@@ -8,14 +8,11 @@
 namespace snake_ddp::records {
 
 /// Replaces `path` by `bytes`: a temporary file in the same folder, fsync, rename, fsync of the folder. On
-/// an error the old file is intact and no temporary file is left.
+/// an error the old file is intact and no temporary file is left. A link is replaced, not followed: write_output is for
+/// paths that the user typed.
 /// Threads     may be called from several at once; the last rename wins.
 /// Throws      FileError, with advice for a full disk, a read-only or a missing folder.
 void write_file_atomically(const std::string& path, std::string_view bytes);
-
-/// Whether write_file_atomically could write a file there, before the work that it is for. Changes no file.
-/// Throws  what that would throw.
-void check_writable(const std::string& path);
 
 /// Indented JSON with a final line break, written by write_file_atomically. Bytes that are not UTF-8 become U+FFFD.
 void write_json(const std::string& path, const nlohmann::ordered_json& value);
@@ -24,8 +21,8 @@ void write_json(const std::string& path, const nlohmann::ordered_json& value);
 /// Throws  FileError.
 void make_folders(const std::string& path);
 
-/// The file's bytes.
-/// Throws  FileError.
+/// The file's bytes, opened by open_to_read.
+/// Throws  FileError, also for more than kMostFileBytes.
 std::string read_file(const std::string& path);
 
 }  // namespace snake_ddp::records

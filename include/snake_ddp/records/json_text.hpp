@@ -13,8 +13,8 @@ inline constexpr int kMostJsonDepth = 32;
 inline constexpr std::size_t kMostJsonValues = std::size_t{1} << 20U;
 
 /// Parses `text`.
-/// Throws  FileError "not JSON: ..." with the reason, if the text is invalid or exceeds the limits above. The caller adds the
-///         file's name.
+/// Throws  FileError "not JSON..." with the reason, if the text is invalid, exceeds the limits above, or has a string with a NUL
+///         character. The caller adds the file's name.
 nlohmann::json parse_json(std::string_view text);
 
 /// The same, with keys in the file's order.

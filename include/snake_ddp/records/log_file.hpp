@@ -12,11 +12,10 @@ namespace snake_ddp::records {
 /// Threads  may be called from several at once; lines do not mix.
 class LogFile {
  public:
-  /// Opens `path` for appending; creates it if missing.
-  /// Throws  FileError.
+  /// Opens `path` with open_to_append.
   explicit LogFile(std::string path);
 
-  /// Writes "2026-01-31 23:59:59.123 text"; line breaks within `text` stay.
+  /// Writes "2026-01-31 23:59:59.123 text", as printable_line() has it.
   /// Throws  FileError.
   void line(std::string_view text);
 
