@@ -355,6 +355,17 @@ def test_a_name_in_the_log_is_text_and_never_markup(browser, tmp_path):
     assert "<img src=x" in browser.find_element(By.ID, "notes").text
 
 
+def test_values_beyond_all_are_drawn(browser, tmp_path):
+    run = train(tmp_path / "runs", max_minutes=0.01)
+    writer = EventFileWriter(str(run))
+    for k in range(50):
+        for tag, value in (("league/elo", 1e38), ("collect/env_steps", 1e30 * (-1)**k), ("eval/win_rate", 5), ("loss/critic", float("nan"))):
+            writer.add_event(Event(wall_time=1.9e9 + k, step=10**12 - k % 2, summary=Summary(value=[Summary.Value(tag=tag, simple_value=value)])))
+    writer.close()
+    open_page(browser, report(tmp_path / "page.html", run))  # its script ends
+    assert browser.find_elements(By.CSS_SELECTOR, "[data-plot] svg")
+
+
 # Runs that are active, that died, that are none
 
 
