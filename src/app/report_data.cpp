@@ -8,6 +8,7 @@
 #include <cmath>
 #include <ctime>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -95,18 +96,23 @@ class Axes {
     if (found == history.curves.end()) return;
     // The tag counts from zero at each start.
     double done = 0;
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < found->second.time.size(); ++i) {
-      const double time = found->second.time[i];
-      for (; next < history.stretches.size() && history.stretches[next].begin <= time; ++next) {
-        done = steps_.empty() ? 0 : steps_.back();
-        times_.push_back(history.stretches[next].begin);
-        steps_.push_back(done);
+    std::size_t i = 0;
+    const Curve& counted = found->second;
+    const auto take_until = [&](double end) {
+      for (; i < counted.time.size() && counted.time[i] < end; ++i) {
+        times_.push_back(counted.time[i]);
+        const auto since = static_cast<double>(counted.value[i]);
+        steps_.push_back(std::clamp(done + (std::isfinite(since) ? since : 0.0), 0.0, kMostSteps));
       }
-      times_.push_back(time);
-      const auto counted = static_cast<double>(found->second.value[i]);
-      steps_.push_back(std::clamp(done + (std::isfinite(counted) ? counted : 0.0), 0.0, kMostSteps));
+    };
+    for (const train::Stretch& stretch : history.stretches) {
+      take_until(stretch.begin);
+      done = stretch.steps >= 0 ? std::min(stretch.steps, kMostSteps) : steps_.empty() ? 0 : steps_.back();
+      for (auto step = steps_.rbegin(); step != steps_.rend() && *step > done; ++step) *step = done;
+      times_.push_back(stretch.begin);
+      steps_.push_back(done);
     }
+    take_until(std::numeric_limits<double>::infinity());
   }
   /// Episode of the last point before this time.
   [[nodiscard]] std::int64_t episodes(double time) const {

@@ -55,12 +55,13 @@ std::vector<Row> measure_checkpoint(double seconds) {
   train::League league({});
   const std::unique_ptr<train::Averaging> averaging = train::average_every_update({});
   const train::FileTeams files;
+  nets::NamedTensors rest;
   std::vector<double> pauses;
   double step_alone = 0, step_beside = 0, bytes = 0, writing_s = 0;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   do {
     const auto begin = Clock::now();
-    checkpoints.begin({*learner, collector, replay, counters, league, *averaging, files});
+    checkpoints.begin({*learner, collector, replay, counters, league, *averaging, files, rest});
     pauses.push_back(ms_since(begin));
     step_beside = std::max(step_beside, longest_step([&] { return checkpoints.busy(); }));
     const train::Checkpoints::Outcome outcome = checkpoints.complete(context);

@@ -37,9 +37,16 @@ Watchdog::~Watchdog() {
 }
 
 void Watchdog::tick(const char* where, std::chrono::milliseconds longer) {
-  where_.store(where, std::memory_order_relaxed);
+  const auto now = Clock::now();
+  if (where_.exchange(where, std::memory_order_relaxed) != where)
+    where_since_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   ticks_.fetch_add(1, std::memory_order_relaxed);
-  last_tick_.store((Clock::now() + longer).time_since_epoch().count(), std::memory_order_release);
+  last_tick_.store((now + longer).time_since_epoch().count(), std::memory_order_release);
+}
+
+Watchdog::Activity Watchdog::activity() const {
+  const Clock::duration began(where_since_.load(std::memory_order_relaxed));
+  return {where_.load(std::memory_order_relaxed), Clock::now() - Clock::time_point(began)};
 }
 
 void Watchdog::watch() {

@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <protozero/pbf_writer.hpp>
@@ -9,6 +12,7 @@
 #include "event_format.hpp"
 #include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
 
@@ -17,6 +21,8 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 64 * 1024;
 constexpr std::size_t kMostBytes = 16 << 20;  // while the disk is full
+constexpr std::string_view kFilePrefix = "events.out.tfevents.";
+constexpr std::int64_t kLatest = 10'000'000'000;  // seconds since 1970, in names as long as today's
 
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -36,34 +42,49 @@ void append_record(std::string& out, const std::string& event) {
   append_number(out, masked_crc(event));
 }
 
-std::string version_event() {
+std::string version_event(double time) {
   std::string event;
   protozero::pbf_writer writer(event);
-  writer.add_double(kWallTime, seconds_since_1970());
+  writer.add_double(kWallTime, time);
   writer.add_string(kFileVersion, kEventVersion);
   return event;
 }
 
-std::string start_event(std::int64_t step) {
+std::string start_event(double time, std::int64_t step) {
   std::string event;
   protozero::pbf_writer writer(event);
-  writer.add_double(kWallTime, seconds_since_1970());
+  writer.add_double(kWallTime, time);
   writer.add_int64(kStep, step);
   protozero::pbf_writer session(writer, kSessionLog);
   session.add_enum(kStatus, kStart);
   return event;
 }
 
-std::string scalar_event(std::string_view tag, float value, std::int64_t step) {
+std::string scalar_event(double time, std::string_view tag, float value, std::int64_t step) {
   std::string event;
   protozero::pbf_writer writer(event);
-  writer.add_double(kWallTime, seconds_since_1970());
+  writer.add_double(kWallTime, time);
   writer.add_int64(kStep, step);
   protozero::pbf_writer summary(writer, kSummary);
   protozero::pbf_writer item(summary, kValue);
   item.add_string(kTag, tag.data(), tag.size());
   item.add_float(kSimpleValue, value);
   return event;
+}
+
+// The second at which a folder's newest event file was begun, by its name; 0 without one.
+std::int64_t newest_begin(const std::string& folder) {
+  std::int64_t newest = 0;
+  std::error_code error;
+  std::filesystem::directory_iterator it(folder, error);
+  for (; !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (!name.starts_with(kFilePrefix)) continue;
+    const std::string_view rest = std::string_view(name).substr(kFilePrefix.size());
+    const auto begun = base::try_number<std::int64_t>(rest.substr(0, rest.find('.')));
+    if (begun && *begun < kLatest) newest = std::max(newest, *begun);
+  }
+  return newest;
 }
 
 }  // namespace
@@ -74,6 +95,13 @@ struct EventWriter::File {
   std::string pending;
   off_t written = 0;  // end of the last whole record
   bool failing = false;
+  double begun = 0;  // seconds since 1970
+  std::chrono::steady_clock::time_point begun_at = std::chrono::steady_clock::now();
+
+  // Later times follow from the steady clock: the system's may be set while the run goes on.
+  [[nodiscard]] double time() const {
+    return begun + std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_at).count();
+  }
 
   // Returns 0 or an errno value; after an error the file ends with a whole record and `pending` is as it was.
   int write_pending() {
@@ -91,17 +119,18 @@ struct EventWriter::File {
 
 EventWriter::EventWriter(const std::string& folder) : file_(std::make_unique<File>()) {
   records::make_folders(folder);
-  const std::string start = (std::filesystem::path(folder) / "events.out.tfevents.").string() +
-                            std::to_string(static_cast<std::int64_t>(seconds_since_1970())) + "." +
-                            base::host_name() + "." + std::to_string(::getpid()) + ".";
-  // One process may make two writers within a second.
+  // Readers take files in the order of their names, which must be that in which they were begun.
+  file_->begun = std::max(seconds_since_1970(), static_cast<double>(newest_begin(folder) + 1));
+  const std::string start =
+      fmt::format("{}{}.{}.{}.", (std::filesystem::path(folder) / kFilePrefix).string(),
+                  static_cast<std::int64_t>(file_->begun), base::host_name(), ::getpid());
   for (int n = 0; !file_->descriptor.open(); ++n) {
     file_->path = start + std::to_string(n);
     file_->descriptor =
         base::Descriptor(::open(file_->path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (!file_->descriptor.open() && errno != EEXIST) throw records::file_error("create", file_->path, errno);
   }
-  append_record(file_->pending, version_event());
+  append_record(file_->pending, version_event(file_->time()));
   file_->write_pending();  // if the disk is full, the next flush() reports it
 }
 
@@ -114,11 +143,13 @@ EventWriter::~EventWriter() {
 
 void EventWriter::scalar(std::string_view tag, double value, std::int64_t step) {
   if (file_->pending.size() >= kMostBytes) return;
-  append_record(file_->pending, scalar_event(tag, static_cast<float>(value), step));
+  append_record(file_->pending, scalar_event(file_->time(), tag, static_cast<float>(value), step));
   if (file_->pending.size() >= kBufferBytes && !file_->failing) file_->write_pending();
 }
 
-void EventWriter::restart(std::int64_t step) { append_record(file_->pending, start_event(step)); }
+void EventWriter::restart(std::int64_t step) {
+  append_record(file_->pending, start_event(file_->time(), step));
+}
 
 void EventWriter::flush() {
   const int error = file_->write_pending();

@@ -16,7 +16,6 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <limits>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -46,15 +45,16 @@ std::optional<std::int64_t> number_within(std::string_view name, std::string_vie
     return {};
   const std::string_view digits = name.substr(before.size(), name.size() - before.size() - after.size());
   const auto number = base::try_number<std::int64_t>(digits);
-  if (!number || *number < 0 || *number == std::numeric_limits<std::int64_t>::max())
-    return {};  // there must be a next number
-  return number;
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 // 12 of "run12" and "run12_20260131_235959".
 std::optional<std::int64_t> run_number(std::string_view name) {
   return number_within(name.substr(0, name.find('_')), kRun, "");
 }
+
+// New runs get lower numbers, and none of a folder with a number like this is the newest.
+constexpr std::int64_t kMostRuns = 1'000'000'000'000'000;
 
 // A number that another process is claiming right now: ".run12".
 std::optional<std::int64_t> claimed_number(std::string_view name) {
@@ -66,7 +66,8 @@ std::string time_stamp() { return fmt::format("{:%Y%m%d_%H%M%S}", fmt::localtime
 std::int64_t highest_number(const fs::path& runs) {
   std::int64_t highest = 0;
   for (const std::string& name : records::names_in(runs)) {
-    highest = std::max({highest, run_number(name).value_or(0), claimed_number(name).value_or(0)});
+    for (const std::int64_t number : {run_number(name).value_or(0), claimed_number(name).value_or(0)})
+      if (number < kMostRuns) highest = std::max(highest, number);
   }
   return highest;
 }
@@ -145,7 +146,8 @@ RunFolder create_run_folder(const std::string& runs_dir, const std::string& game
   // The final name contains the time, so two processes could make run3_..58 and run3_..59. Both first make .run3,
   // which only one can; a later one, with an old listing, finds the renamed folder and tries the next number.
   for (int tries = 0;; ++tries) {
-    const std::int64_t number = highest_number(runs) + 1;
+    std::int64_t number = highest_number(runs) + 1;
+    while (has_run(runs, number)) ++number;
     const fs::path claim = runs / (std::string(".") + run_text(number));
     if (::mkdir(claim.c_str(), 0777) != 0) {
       if (errno == EEXIST && tries < kMostClaims) continue;
@@ -183,8 +185,10 @@ std::vector<std::string> run_folders(const std::string& runs_dir, const std::str
   std::vector<std::string> names = records::names_in(runs);
   std::erase_if(names,
                 [&](const std::string& name) { return !run_number(name) || is_no_folder(runs / name); });
-  std::stable_sort(names.begin(), names.end(),
-                   [](const auto& a, const auto& b) { return *run_number(a) > *run_number(b); });
+  std::stable_sort(names.begin(), names.end(), [](const auto& a, const auto& b) {
+    const std::int64_t first = *run_number(a), second = *run_number(b);
+    return (first < kMostRuns) != (second < kMostRuns) ? first < kMostRuns : first > second;
+  });
   for (std::string& name : names) name = (runs / name).string();
   return names;
 }

@@ -111,7 +111,12 @@ MatchResult play_match(const MakeMover& a, const MakeMover& b, const MatchOption
   MatchResult all;
   for (std::int64_t first = 0; first < options.games; first += kBlock) {
     if (options.stop && options.stop()) break;
-    if (first / kBlock % options.parts == options.part) all.add(play_block(a, b, options, first));
+    if (first / kBlock % options.parts != options.part) continue;
+    try {
+      all.add(play_block(a, b, options, first));
+    } catch (const Cut&) {
+      break;
+    }
   }
   return all;
 }

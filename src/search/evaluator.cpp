@@ -5,6 +5,7 @@
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/encode/moves.hpp"
+#include "snake_ddp/play/match.hpp"
 
 namespace snake_ddp::search {
 namespace {
@@ -58,7 +59,12 @@ void Evaluator::operator()(std::span<const game::State> boards, std::span<Leaf> 
     rows_.resize(most * game::kSnakes * row);
     q_.resize(most * game::kSnakes * game::kMoves);
   }
-  for (std::size_t next = 0; next < boards.size();) {
+  const auto look_up =
+      [this] {  // also where there is nothing to evaluate, so that no search goes on without it
+        if (stop_ && stop_()) throw play::Cut();
+      };
+  look_up();
+  for (std::size_t next = 0; next < boards.size(); look_up()) {
     places_.clear();
     for (; next < boards.size() && places_.size() < most; ++next) {
       if (boards[next].done()) {

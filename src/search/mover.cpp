@@ -184,8 +184,11 @@ void choose(const Player& player, const Evaluate& evaluate, std::span<const game
   }
 }
 
-play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& sight) {
-  return mover(player, Evaluator(player->net, sight, player->training));
+play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& sight,
+                      const std::function<bool()>& stop) {
+  Evaluator evaluator(player->net, sight, player->training);
+  evaluator.stop_when(stop);
+  return mover(player, evaluator);
 }
 
 play::MakeMover mover(std::shared_ptr<const Player> player, const Evaluator& evaluator) {
@@ -193,11 +196,12 @@ play::MakeMover mover(std::shared_ptr<const Player> player, const Evaluator& eva
 }
 
 play::MakeMover best_response(std::shared_ptr<const Player> player, const play::Sight& sight,
-                              const play::MakeMover& foes) {
+                              const play::MakeMover& foes, const std::function<bool()>& stop) {
   SD_CHECK(player->spec.kind == Spec::Kind::kLook && player->spec.count > 0, "a best response looks ahead");
+  Evaluator evaluator(player->net, sight, player->training);
+  evaluator.stop_when(stop);
   return [=](std::uint64_t seed) {
-    return std::make_unique<SearchMover>(player, Evaluator(player->net, sight, player->training), seed,
-                                         FoeModel(foes, player->spec.count, seed));
+    return std::make_unique<SearchMover>(player, evaluator, seed, FoeModel(foes, player->spec.count, seed));
   };
 }
 

@@ -7,6 +7,7 @@
 
 #include "snake_ddp/agents/plan.hpp"
 #include "snake_ddp/learners/average.hpp"
+#include "snake_ddp/nets/flat_parameters.hpp"
 #include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/train/plan.hpp"
@@ -42,6 +43,8 @@ class Arena {
 
   /// Work queued after this waits for all moves so far.
   virtual void settle() {}
+  /// What the updates that are still due of a rollout learn from; empty where they learn from replay, and between rollouts.
+  [[nodiscard]] virtual nets::NamedTensors rest() const { return {}; }
   /// Updates the collector and the replay that it was made with: checkpoints store these. Waits for the device.
   virtual void save() {}
 
@@ -60,7 +63,8 @@ struct ArenaParts {
   rollout::Collector& collector;
   replay::Buffer& replay;
   at::Device device;
-  MakeRecording record;  // of updates; none: they are queued one by one
+  MakeRecording record;            // of updates; none: they are queued one by one
+  const nets::NamedTensors& rest;  // of an arena in which a stop came between the updates of a rollout
 };
 
 /// Boards and replay in main memory; batches are copied to the learner's device.

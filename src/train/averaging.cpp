@@ -115,6 +115,8 @@ class Weights final : public Averaging {
     if (++since_ == step_.interval) meet();
   }
 
+  [[nodiscard]] bool have_met() const override { return since_ == 0; }
+
   void meet() override {
     if (since_ == 0) return;
     since_ = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 
@@ -71,12 +72,43 @@ double last_time(const History& history) {
   return last;
 }
 
+// Puts the points of all starts one after another.
+class Stretches {
+ public:
+  explicit Stretches(History& history) : history_(history), all_(history.stretches) {}
+
+  void begin(double time) {
+    end();
+    const double last = last_time(history_), begin = all_.empty() ? time : std::max(time, all_.back().end);
+    for (Stretch& s : all_) s.end = std::clamp(last, s.begin, s.end);
+    later_ = begin - time;
+    all_.push_back({begin, begin, 60 * history_.minutes(last)});
+  }
+
+  // Of a point in the current stretch.
+  [[nodiscard]] double time_of(double time) const { return std::max(time + later_, all_.back().begin); }
+
+  void set_earlier(std::string_view tag, double value) {
+    if (!(value >= 0 && std::isfinite(value))) return;
+    if (tag == kEarlierSteps) all_.back().steps = value;
+    if (tag != kEarlierSeconds) return;
+    all_.back().seconds = value;
+    for (std::size_t i = 0; i + 1 < all_.size(); ++i)
+      all_[i].end = all_[i].begin + std::clamp(value - all_[i].seconds, 0.0, all_[i].end - all_[i].begin);
+  }
+
+  void end() {
+    if (!all_.empty()) all_.back().end = std::max(all_.back().begin, last_time(history_));
+  }
+
+ private:
+  History& history_;
+  std::vector<Stretch>& all_;
+  double later_ = 0;  // seconds that the current stretch's clock is behind the last one's end
+};
+
 void read_curves(const std::string& folder, History& history) {
-  const auto begin = [&](double time) {
-    if (!history.stretches.empty())
-      history.stretches.back().end = std::max(history.stretches.back().begin, last_time(history));
-    history.stretches.push_back({time, time});
-  };
+  Stretches stretches(history);
   std::int64_t impossible = 0, too_many = 0;
   const auto is_possible = [&](double time, std::int64_t episode) {
     const bool possible = is_time(time) && episode >= 0 && episode <= kMostEpisodes;
@@ -90,15 +122,17 @@ void read_curves(const std::string& folder, History& history) {
     const files::EventVisitor visitor{
         [&](double time, std::int64_t episode, std::string_view tag, float value) {
           if (!is_possible(time, episode)) return;
+          if (first) stretches.begin(time);
+          first = false;
+          if (tag == kEarlierSteps || tag == kEarlierSeconds)
+            return stretches.set_earlier(tag, static_cast<double>(value));
           const std::string name = base::as_utf8(tag.substr(0, kMostTagBytes));
           if (history.curves.size() == kMostTags && !history.curves.contains(name)) {
             ++too_many;
             return;
           }
-          if (first) begin(time);
-          first = false;
           Curve& curve = history.curves[name];
-          curve.time.push_back(time);
+          curve.time.push_back(stretches.time_of(time));
           curve.episode.push_back(episode);
           curve.value.push_back(value);
         },
@@ -109,7 +143,7 @@ void read_curves(const std::string& folder, History& history) {
             return;
           }
           for (auto& [tag, curve] : history.curves) drop_from(curve, episode);
-          begin(time);
+          stretches.begin(time);
           first = false;
         }};
     try {
@@ -120,8 +154,7 @@ void read_curves(const std::string& folder, History& history) {
       history.damage.emplace_back(e.what());
     }
   }
-  if (!history.stretches.empty())
-    history.stretches.back().end = std::max(history.stretches.back().begin, last_time(history));
+  stretches.end();
   if (impossible > 0)
     history.damage.push_back(fmt::format(
         "{} points or starts of the event files have an impossible time or episode; they are left out.",
@@ -155,7 +188,8 @@ void read_log(const std::string& folder, History& history) {
 
 double History::minutes(double time) const {
   double seconds = 0;
-  for (const Stretch& s : stretches) seconds += std::clamp(time, s.begin, s.end) - s.begin;
+  for (const Stretch& s : stretches)
+    if (time >= s.begin) seconds = s.seconds + std::min(time, s.end) - s.begin;
   return seconds / 60;
 }
 

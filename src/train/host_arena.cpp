@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <optional>
@@ -8,6 +9,7 @@
 #endif
 
 #include "arena.hpp"
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/train/plan.hpp"
@@ -84,6 +86,39 @@ class Rollout {
 
   [[nodiscard]] std::int64_t rows() const { return rows_; }
 
+  [[nodiscard]] nets::NamedTensors state() const {
+    if (taken_ == 0) return {};
+    nets::NamedTensors state = {{"taken", at::scalar_tensor(taken_, at::kLong)}, {"order", order_.clone()}};
+    for (std::size_t c = 0; c < all_.columns.size(); ++c)
+      state.emplace_back(fmt::format("column.{}", c), all_.columns[c].to(at::kCPU));
+    return state;
+  }
+
+  void restore(const nets::NamedTensors& state, const std::vector<replay::Column>& columns) {
+    const auto refuse = [](bool condition) {
+      if (condition) throw base::FileError("the checkpoint's rest of a rollout has impossible values");
+    };
+    const at::Tensor *taken = nets::find(state, "taken"), *order = nets::find(state, "order");
+    refuse(taken == nullptr || taken->numel() != 1 || taken->scalar_type() != at::kLong || order == nullptr ||
+           order->dim() != 1 || order->scalar_type() != at::kLong);
+    rows_ = order->numel();
+    refuse(!at::equal(std::get<0>(order->sort()), at::arange(rows_, at::kLong)));
+    taken_ = taken->item<std::int64_t>();
+    refuse(taken_ < 1 || taken_ >= epochs_ * batches_ || rows_ < batches_);
+    order_ = order->contiguous();
+    const std::size_t count = state.size() - 2;
+    refuse(count > columns.size());
+    all_.columns.clear();
+    for (std::size_t c = 0; c < count; ++c) {
+      const at::Tensor* column = nets::find(state, fmt::format("column.{}", c));
+      std::vector<std::int64_t> shape = columns[c].shape;
+      shape.insert(shape.begin(), rows_);
+      refuse(column == nullptr || column->scalar_type() != at::kFloat ||
+             column->sizes() != at::IntArrayRef(shape));
+      all_.columns.push_back(column->contiguous());
+    }
+  }
+
  private:
   void shuffle(std::uint64_t update) {
     auto* place = order_.data_ptr<std::int64_t>();
@@ -111,6 +146,7 @@ class HostArena final : public Arena {
         rollout_(o_, seed_),
         learned_(parts.record) {
     if (!parts.device.is_cpu()) upload_.emplace(parts.device);
+    if (!parts.rest.empty()) rollout_.restore(parts.rest, learner_.columns());
   }
 
   void decide() override { collector_.decide(learner_.policy()); }
@@ -135,6 +171,8 @@ class HostArena final : public Arena {
     if (!learned_.run(learner_.next_kind(), [&] { learner_.update(batch, average); }))
       learner_.count_update();
   }
+
+  [[nodiscard]] nets::NamedTensors rest() const override { return rollout_.state(); }
 
   [[nodiscard]] ArenaCount count() const override {
     return {collector_.episodes_ended(), collector_.epsilon(), replay_.size(), replay_.appended()};

@@ -216,14 +216,15 @@ std::string screen_text(const RunProgress& p, const Doing& doing, int columns, b
   if (!p.losses.empty()) add("loss", p.critic_loss.drawn(cells, utf8), p.losses);
   if (!p.speed.empty()) add("speed", "", p.speed);
   if (p.ranks.size() > 1) add("ranks", "", ranks_text(p.ranks, room - label));
-  if (doing.seconds >= kQuiet_s) add("now", "", fmt::format("{}, for {:.0f} s", doing.what, doing.seconds));
+  if (doing.quiet_seconds >= kQuiet_s)
+    add("now", "", fmt::format("{}, for {:.0f} s", doing.what, doing.seconds));
 
   std::string text;
   for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;
   return text;
 }
 
-LiveView::LiveView(base::Console& console, bool screen, std::function<const char*()> doing)
+LiveView::LiveView(base::Console& console, bool screen, std::function<Doing()> doing)
     : console_(console), screen_(screen && abilities_.escapes), doing_(std::move(doing)) {
   if (!console_.terminal()) return;
   thread_ = std::thread([this] {
@@ -259,9 +260,10 @@ void LiveView::draw() {
   const double quiet_s = std::chrono::duration<double>(Clock::now() - shown_at_).count();
   now.seconds += quiet_s;
   const bool fits = size.columns >= kLeastColumns && size.rows >= kLeastRows;
-  console_.bar(screen_ && fits
-                   ? screen_text(now, Doing{doing_ ? doing_() : "", quiet_s}, size.columns, abilities_.utf8)
-                   : bar_text(now, size.columns));
+  Doing doing = doing_ ? doing_() : Doing{};
+  doing.quiet_seconds = quiet_s;
+  console_.bar(screen_ && fits ? screen_text(now, doing, size.columns, abilities_.utf8)
+                               : bar_text(now, size.columns));
 }
 
 }  // namespace snake_ddp::train

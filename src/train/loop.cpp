@@ -6,6 +6,8 @@
 #include "session.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/play/match.hpp"
+#include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/plan.hpp"
 
@@ -24,6 +26,37 @@ double updates_of_step(const Plan& o, Counters& n) {
   return is_warm ? o.updates_per_step * static_cast<double>(o.num_envs) : 0.0;
 }
 
+// What the ranks agree on while a step is under way.
+struct Pause {
+  std::int64_t stop = 0;  // got a stop request
+};
+
+// Whether all ranks have chosen their moves. Searches end when a stop is requested; then no rank makes this move.
+bool decide(Session& s) {
+  if (!s.o.act_how) {
+    s.arena->decide();
+    return true;
+  }
+  Pause mine;
+  try {
+    s.arena->decide();
+  } catch (const play::Cut&) {
+    mine.stop = 1;
+  }
+  return (s.agreed.stop = running::vote(mine, s.context).stop) == 0;
+}
+
+// Whether the ranks stop between two updates of a step, as they do between steps after a vote. They vote by the number of updates,
+// which is equal on all ranks, and only where their weights are.
+bool pauses(Session& s, std::int64_t& voted_at) {
+  constexpr std::int64_t kUpdates = 50;
+  if (s.counters.updates_due < 1.0 || !s.averaging->have_met() ||
+      (s.context.size() > 1 && s.counters.updates - voted_at < kUpdates))
+    return false;
+  voted_at = s.counters.updates;
+  return (s.agreed.stop = running::vote(Pause{running::stop_requested() ? 1 : 0}, s.context).stop) > 0;
+}
+
 Progress progress(const Session& s) {
   return {s.counters.steps * s.o.num_envs, s.counters.updates,
           s.replay.payload_bytes() / s.replay.capacity() * s.arena->count().replay_size};
@@ -36,41 +69,57 @@ void train(Session& s) {
   Arena& arena = *s.arena;
   std::vector<rollout::Episode> ended;
   const auto learn = [&] {
+    s.watchdog.tick("learning");
     arena.learn(s.averaging->lent());
     s.averaging->updated();
     ++n.updates;
     n.updates_due -= 1.0;
-    s.watchdog.tick("learning");
   };
-
-  for (bool go_on = begin_periodic(s); go_on;) {
-    // 1. Play: one move on every board; transitions go to replay. With --overlap the step's first update comes between the
-    // choice of the moves and the moves, so its batch is drawn before.
+  // Returns whether the boards have moved.
+  const auto play = [&] {
+    s.watchdog.tick("playing");
     const Clock::time_point begin = Clock::now();
-    ended.clear();
+    const double due = n.updates_due;
     if (o.overlaps) n.updates_due += updates_of_step(o, n);
     const bool is_ahead = o.overlaps && n.updates_due >= 1.0;
     if (is_ahead) arena.draw(n.updates);
-    arena.decide();
+    if (!decide(s)) {
+      n.updates_due = due;
+      return false;
+    }
     if (is_ahead) learn();
     arena.move(ended);
     ++n.steps;
+    n.board_steps += o.num_envs * s.context.size();
     if (n.steps % s.votes_every == 0) arena.fetch(ended);
-    s.watchdog.tick("playing");
     s.collected.add(ended, Clock::now() - begin);
+    return true;
+  };
+
+  for (bool go_on = begin_periodic(s); go_on;) {
+    ended.clear();
+    // After a stop within a step, its updates come first.
+    if (n.updates_due < 1.0) {
+      // 1. Play: one move on every board; transitions go to replay. With --overlap the step's first update comes between the
+      // choice of the moves and the moves, so its batch is drawn before.
+      if (!play()) break;
+      if (!o.overlaps) n.updates_due += updates_of_step(o, n);
+    }
 
     // 2. Sample a batch, as often as updates are due.
     if (o.lr_end != 1.0) s.learner->scale_rates(rate_factor(o, n.steps));
-    if (!o.overlaps) n.updates_due += updates_of_step(o, n);
-    while (n.updates_due >= 1.0) {
+    for (std::int64_t voted_at = n.updates; go_on && n.updates_due >= 1.0;) {
       arena.draw(n.updates);
       // 3. Learn from it: gradients are averaged over the ranks.
       learn();
+      go_on = !pauses(s, voted_at);
     }
+    if (!go_on) arena.fetch(ended);
     if (s.watch) s.watch(progress(s));
 
     // 4. Report. Without this step the weights would be the same.
     report(s, ended);
+    if (!go_on) break;
 
     // All ranks have equal weights for what they decide and do together.
     if (n.steps % s.votes_every == 0) s.averaging->meet();
@@ -88,6 +137,7 @@ base::ExitCode run_training(const TrainOptions& options, const dist::World& worl
   check_start(Plan(options), world, dist::visible_gpus());
   running::watch_signals();
   Session session(options, world, watch, patience);
+  if (!session.over.empty()) return base::kExitDone;
   try {
     train(session);
     return end(session);

@@ -18,6 +18,8 @@
 namespace snake_ddp::train {
 namespace {
 
+bool is_late(const Session& s) { return s.o.max_minutes > 0 && s.seconds() > s.o.max_minutes * 60; }
+
 bool has_league(const Session& s) { return !s.league.members().empty(); }
 
 std::int64_t done(const Session& s, const Scheduled& j) {
@@ -52,6 +54,8 @@ void save_weights(Session& s, Scheduled& j) {
 void compare_weights(Session& s, Scheduled& j) {
   count(s, j);
   s.context.check_same(fmt::format("weights after {} updates", s.counters.updates), state_hash(*s.learner),
+                       s.context.deadline());
+  s.context.check_same(fmt::format("counters after {} updates", s.counters.updates), equal_text(s.counters),
                        s.context.deadline());
 }
 
@@ -137,7 +141,9 @@ void begin_checkpoint(Session& s) {
   }
   s.arena->save();
   s.averaging->settle();
+  s.rest = s.arena->rest();
   s.checkpoints->begin(s.state());
+  s.rest.clear();
 }
 
 // Each rank writes its part while training continues; the checkpoint is completed when no rank is busy.
@@ -258,8 +264,11 @@ bool begin_periodic(Session& s) {
     if (s.o.checkpoint_interval > 0) begin_checkpoint(s);
     return true;
   }
+  if (s.counters.updates_due >= 1.0) return true;  // the step that a stop came in is not over
   const std::int64_t episode = s.arena->count().episodes_ended;
-  vote(s, {.finished = episode >= s.o.max_episodes, .episode = s.context.is_main() ? episode : 0});
+  vote(s, {.finished = episode >= s.o.max_episodes,
+           .late = s.context.is_main() && is_late(s),
+           .episode = s.context.is_main() ? episode : 0});
   const bool due = std::any_of(s.jobs.begin(), s.jobs.end(), is_due);
   return due ? play_due_games(s) : !s.agreed.is_finished;
 }
@@ -270,7 +279,7 @@ bool keep(Session& s) {
   if (s.keeper && (is_vote || s.o.local_updates == 0)) run_complete(s, When::kStep);
   if (!is_vote) return true;
   const std::int64_t episode = s.arena->count().episodes_ended;
-  const bool late = s.o.max_minutes > 0 && s.seconds() > s.o.max_minutes * 60;
+  const bool late = s.context.is_main() && is_late(s);
   vote(s, {running::stop_requested(), running::take_save_request(), episode >= s.o.max_episodes, late,
            has_diverged(s), s.checkpoints->busy(), s.context.is_main() ? episode : 0, collected(s)});
   if (s.keeper && s.agreed.save > 0 && save(s, std::to_string(s.o.model_episode + episode)))
@@ -295,7 +304,7 @@ std::string write_last_checkpoint(Session& s) {
     report_checkpoint(s, earlier);
     if (earlier.failure.empty() && earlier.step == s.counters.steps) return {};
   }
-  if (s.resumed_at == s.counters.steps) return {};
+  if (s.resumed_at == s.counters.steps && s.start.updates == s.counters.updates) return {};
   begin_checkpoint(s);
   const Checkpoints::Outcome last = s.checkpoints->complete(s.context);
   if (last.failure.empty()) report_checkpoint(s, last);

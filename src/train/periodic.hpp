@@ -64,7 +64,7 @@ struct Ballot {
   std::int64_t stop = 0;      // got a stop request
   std::int64_t save = 0;      // got a request to save and continue
   std::int64_t finished = 0;  // its episodes are played
-  std::int64_t late = 0;      // its time is up
+  std::int64_t late = 0;      // the time is up, by rank 0's clock
   std::int64_t diverged = 0;  // its loss is not finite
   std::int64_t writing = 0;   // still writes its part of a checkpoint
   std::int64_t episode = 0;   // rank 0's, the others say 0

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/train/history.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -22,7 +23,15 @@ Reporter::Reporter(const std::string& folder, const RunProgress& begin, const Re
       first_(begin),
       every_episode_(options.every_episode),
       view_(console_, options.live_view, options.doing) {
-  if (first_.episode > 0) events_.restart(first_.episode + 1);
+  if (!first_.resumed) return;
+  events_.restart(first_.episode + 1);
+  note_earlier_starts();
+}
+
+// What is counted since this start follows on these.
+void Reporter::note_earlier_starts() {
+  events_.scalar(kEarlierSteps, static_cast<double>(first_.board_steps), first_.episode);
+  events_.scalar(kEarlierSeconds, seconds(), first_.episode);
 }
 
 void Reporter::line(const std::string& text) {
@@ -48,6 +57,7 @@ void Reporter::push_points() {
 void Reporter::begin_files_anew() {
   log_.emplace(folder_ + "/train.log");
   events_ = files::EventWriter(folder_);
+  note_earlier_starts();
 }
 
 bool Reporter::due() const { return Clock::now() - last_pace_ >= std::chrono::seconds(1); }
@@ -67,6 +77,7 @@ void Reporter::episode(const rollout::Episode& e, int difficulty, bool evasion,
   const auto now = Clock::now();
   if (!every_episode_ && e.number > 1 && now - last_block_ < std::chrono::seconds(1)) return;
   last_block_ = now;
+  last_game_ = fmt::format("last game: level {}, epsilon {:.2f}", difficulty, e.epsilon);
   std::string block =
       fmt::format("[Episode {:05}] total_reward: {} epsilon: {:.2f} [v3.0] difficulty: {}{}\n", e.number,
                   total, e.epsilon, difficulty, evasion ? " [v3.1] evasion:ON" : "");
@@ -98,10 +109,10 @@ void Reporter::pace(std::int64_t episode, const Pace& pace, const learners::Upda
     events_.scalar("train/q_mean", stats->q_mean, episode);
   }
   push_points();
-  progress_.training = fmt::format("level {}, epsilon {:.2f}", difficulty, epsilon);
+  progress_.training = last_game_;
   if (recent_games_ > 0)
-    progress_.training =
-        fmt::format("{:.1f} % won, {}", 100 * recent_wins_ / recent_games_, progress_.training);
+    progress_.training = fmt::format("{:.1f} % won{}{}", 100 * recent_wins_ / recent_games_,
+                                     last_game_.empty() ? "" : ", ", last_game_);
   progress_.speed =
       fmt::format("{} steps/s, {} updates/s", rate_text(pace.env_steps_per_s), rate_text(pace.updates_per_s));
   if (pace.allreduce_share.value_or(0) > 0)

@@ -328,9 +328,23 @@ Counters recounted(Counters counters, const files::Manifest& then, const ordered
   return counters;
 }
 
+// Progress in games, of a rank whose part of the checkpoint does not have it.
+rollout::GameCount games_in(const nets::NamedTensors& state, const std::string& what) {
+  const at::Tensor* epsilon = nets::find(state, "epsilon");
+  if (epsilon == nullptr || epsilon->numel() != 1 || epsilon->scalar_type() != at::kDouble)
+    throw FileError(fmt::format("{} has no \"epsilon\"", what));
+  return {whole_number(state, "started", what), whole_number(state, "ended", what), epsilon->item<double>()};
+}
+
+// What a rank needs that the checkpoint does not know, or knows with an older setting.
+struct Games {
+  rollout::GameCount of_main;     // rank 0's
+  std::optional<double> epsilon;  // another --epsilon than the run's starts every rank's decay again
+};
+
 // The shared part from rank 0 to all.
-void share(const Found& found, const RunState& state, const ordered_json& settings, rollout::GameCount& count,
-           dist::DistContext& context) {
+Games share(const Found& found, const RunState& state, const ordered_json& settings,
+            dist::DistContext& context) {
   std::string counters;
   on_main(context, [&] {
     nets::copy_state(under(found.taken.shared, "learner."), state.learner.state(), "the checkpoint");
@@ -339,13 +353,13 @@ void share(const Found& found, const RunState& state, const ordered_json& settin
     for (const auto& item : found.taken.shared) {
       if (!item.first.starts_with("learner.") && !item.first.starts_with("counters.")) small.push_back(item);
     }
-    // Another --epsilon than the run's starts its decay again.
     const ordered_json& before = found.manifest.settings;
-    for (auto& [name, tensor] : small)
-      if (name == "games.epsilon" && before.contains("epsilon") &&
-          before["epsilon"] != settings.at("epsilon"))
-        tensor = at::scalar_tensor(settings["epsilon"].get<double>(), at::kDouble);
-    const Counters then = counters_from(under(found.taken.shared, "counters."), "the checkpoint");
+    if (before.contains("epsilon") && before["epsilon"] != settings.at("epsilon"))
+      small.emplace_back("another_epsilon",
+                         at::scalar_tensor(settings["epsilon"].get<double>(), at::kDouble));
+    Counters then = counters_from(under(found.taken.shared, "counters."), "the checkpoint");
+    if (then.board_steps < 0)
+      then.board_steps = then.steps * before.value("num_envs", std::int64_t{1}) * found.manifest.world_size;
     nets::add_under(small, "counters.", to_state(recounted(then, found.manifest, settings)));
     counters = files::state_dict_bytes(small);
   });
@@ -359,11 +373,21 @@ void share(const Found& found, const RunState& state, const ordered_json& settin
     state.league.restore(league, "the checkpoint's league");
   state.averaging.restore(under(small, "averaging."), "the checkpoint");
   state.files.check(under(small, "files."));
-  const at::Tensor* epsilon = nets::find(small, "games.epsilon");
-  if (epsilon == nullptr || epsilon->numel() != 1 || epsilon->scalar_type() != at::kDouble)
-    throw FileError("the checkpoint has no \"games.epsilon\"");
-  count = {whole_number(small, "games.started", "the checkpoint"),
-           whole_number(small, "games.ended", "the checkpoint"), epsilon->item<double>()};
+  Games games{games_in(under(small, "games."), "the checkpoint"), std::nullopt};
+  if (const at::Tensor* epsilon = nets::find(small, "another_epsilon"))
+    games.epsilon = epsilon->item<double>();
+  return games;
+}
+
+// This rank's boards go on, or new ones begin after the games that it, or else rank 0, has played. Returns whether they go on.
+bool restore_boards(const Found& found, const Games& games, rollout::Collector& collector, int rank) {
+  const std::string what = found.folder + "/" + rank_file(rank);
+  const std::optional<nets::NamedTensors>& part = found.taken.own;
+  const nets::NamedTensors own = part ? under(*part, "collector.") : nets::NamedTensors();
+  const bool same = part && collector.restore(own, what);
+  if (!same) collector.start_new_games(part ? games_in(own, what) : games.of_main);
+  if (games.epsilon) collector.explore_from(*games.epsilon);
+  return same;
 }
 
 // Makes the named checkpoint the newest one, for the next start.
@@ -374,6 +398,46 @@ void take_up(const Place& place, std::int64_t step, dist::DistContext& context,
     if (!left.empty())
       lines.push_back(fmt::format("Set aside, no longer used as checkpoints: {}", fmt::join(left, ", ")));
   });
+}
+
+// The settings that shape a rollout, and those that evaluations depend on.
+constexpr std::array kRollout = {"rollout_steps", "rollout_epochs", "num_envs", "batch_size"};
+constexpr std::array kEvaluation = {"eval_opponent", "eval_games", "eval_search", "seed"};
+
+template <std::size_t kCount>
+bool equal_settings(const std::array<const char*, kCount>& names, const ordered_json& before,
+                    const ordered_json& now) {
+  return std::all_of(names.begin(), names.end(), [&](const char* name) {
+    return before.contains(name) && now.contains(name) && before[name] == now[name];
+  });
+}
+
+// Whether the run's end has saved its networks.
+bool is_saved(const std::string& run, const ordered_json& settings, std::int64_t episode) {
+  std::error_code hidden;
+  return fs::exists(fmt::format("{}/trained_model/actor_{}.pth", run,
+                                settings.at("model_episode").get<std::int64_t>() + episode),
+                    hidden);
+}
+
+// Why a run that has come so far is finished; empty if it is not. `episode`: -1 unless all ranks have played theirs.
+std::string why_over(const Counters& n, const ordered_json& now, const ordered_json& before,
+                     std::int64_t episode) {
+  if (n.updates_due >= 1.0) return {};  // a stop came within a step
+  for (const Job& job : jobs()) {
+    if (!job.at_end || now.at(job.interval).get<std::int64_t>() == 0) continue;
+    if (n.jobs.contains(job.due) && n.jobs.at(job.due) > 0) return {};
+  }
+  const auto limit = now.at("max_minutes").get<double>(), target = now.at("target_win_rate").get<double>();
+  if (episode >= 0)
+    return fmt::format("episode {} of {}, extend it with --max_episodes", episode,
+                       now.at("max_episodes").get<std::int64_t>());
+  if (limit > 0 && n.seconds > limit * 60)
+    return fmt::format("{:.1f} of {:g} minutes, extend it with --max_minutes", n.seconds / 60, limit);
+  if (target > 0 && n.best_win_rate >= target && equal_settings(kEvaluation, before, now))
+    return fmt::format("it won {:.1f} % of an evaluation, extend it with --target_win_rate",
+                       100 * n.best_win_rate);
+  return {};
 }
 
 // A run's config.json; an empty object if there is none, and nothing if it is not one that we write.
@@ -418,7 +482,21 @@ bool is_foreign(const records::SystemError& e) {
   return e.number == EACCES || e.number == EPERM || e.number == ELOOP || e.number == EISDIR;
 }
 
-// The run that this launch began, or the newest one if runs cannot be distinguished; empty for a new one.
+// Text from files, without what would act on a terminal.
+std::string escaped(const std::string& text) {
+  const std::string quoted =
+      ordered_json(text).dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
+// Of a run's settings; empty if they do not say.
+std::string learner_of(const std::string& run) {
+  const ordered_json config = config_of(run);
+  return config.contains("algo") && config["algo"].is_string() ? config["algo"].get<std::string>()
+                                                               : std::string();
+}
+
+// The run with this learner that this launch began, or the newest one if runs cannot be distinguished; empty for a new one.
 std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
                       std::vector<std::string>& lines) {
   const std::vector<std::string> runs = files::run_folders(o.runs_dir, o.game_name);
@@ -433,9 +511,27 @@ std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
       return false;
     }
   };
+  std::vector<std::string> passed_over;
+  const auto could_be_meant = [&](const std::string& run, const auto& question) {
+    if (!look_into(run, question) || !look_into(run, has_checkpoints)) return false;
+    const std::string learner = learner_of(run);
+    if (learner.empty() || learner == o.algo) return true;
+    passed_over.push_back(escaped(fmt::format("{} ({})", fs::path(run).filename().string(), learner)));
+    return false;
+  };
+  const auto say = [&](const std::string& what) {
+    if (!asked || passed_over.empty()) return;
+    const std::size_t most = 5, more = passed_over.size() > most ? passed_over.size() - most : 0;
+    passed_over.resize(passed_over.size() - more);
+    lines.push_back(fmt::format("{} with --algo {}; passed over: {}{}", what, o.algo,
+                                fmt::join(passed_over, ", "),
+                                more > 0 ? fmt::format(", {} more", more) : ""));
+  };
   const auto is_ours = [&](const std::string& run) { return was_launched_by(launch, asked, run); };
   for (const std::string& run : runs) {
-    if (look_into(run, is_ours) && has_checkpoints(run)) return run;
+    if (!could_be_meant(run, is_ours)) continue;
+    say("This is the newest run");
+    return run;
   }
   if (launch.restarts > 0) {
     for (const std::string& run : runs) {
@@ -449,9 +545,13 @@ std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
   }
   // A requeued job continues its own run.
   if (!asked || !launch.job.empty() || launch.restarts > 0) return {};
+  passed_over.clear();
   for (const std::string& run : runs) {
-    if (look_into(run, has_checkpoints)) return run;
+    if (!could_be_meant(run, [](const std::string&) { return true; })) continue;
+    say("This is the newest run");
+    return run;
   }
+  say("A new run: there is none");
   return {};
 }
 
@@ -566,52 +666,62 @@ Origin origin_of(const TrainOptions& o, const Launch& launch, dist::DistContext&
   return origin;
 }
 
-std::vector<std::string> resume_from(const Origin& origin, const running::Access& access,
-                                     const RunState& state, const ordered_json& settings,
-                                     dist::DistContext& context) {
+Resumed resume_from(const Origin& origin, const running::Access& access, const RunState& state,
+                    const ordered_json& settings, dist::DistContext& context) {
   std::vector<std::string> lines;
   const Found found = newest_whole(origin, access, state, settings, context, lines);
-  rollout::GameCount count;
-  share(found, state, settings, count, context);
+  const Games games = share(found, state, settings, context);
 
-  const std::string what = found.folder + "/" + rank_file(context.rank());
   bool same_boards = false;
   Failure failure;
   try {
-    same_boards = found.taken.own && state.collector.restore(under(*found.taken.own, "collector."), what);
+    same_boards = restore_boards(found, games, state.collector, context.rank());
   } catch (const FileError& e) {
     failure.why = e.what();
   }
   failure = agreed(failure, context);
   if (!failure.why.empty()) throw cannot_go_on(found.folder, failure.why, "");
-  if (same_boards)
-    state.collector.explore_from(count.epsilon);
-  else
-    state.collector.start_new_games(count);
 
-  const ordered_json mine = {
-      {"rows", found.taken.rows}, {"same_rows", found.taken.replay_as_it_was}, {"same_boards", same_boards}};
+  const std::int64_t episode = state.collector.episodes_ended();
+  const ordered_json mine = {{"rows", found.taken.rows},
+                             {"same_rows", found.taken.replay_as_it_was},
+                             {"same_boards", same_boards},
+                             {"played", episode >= settings.at("max_episodes").get<std::int64_t>()}};
   std::int64_t least = found.taken.rows, rows = 0, fresh = 0;
-  bool same_rows = true;
+  bool same_rows = true, all_played = true;
   for (const std::string& text : context.gather(mine.dump(), context.deadline())) {
     const ordered_json of_rank = ordered_json::parse(text);
     least = std::min(least, of_rank.at("rows").get<std::int64_t>());
     rows += of_rank.at("rows").get<std::int64_t>();
     same_rows = same_rows && of_rank.at("same_rows").get<bool>();
     fresh += of_rank.at("same_boards").get<bool>() ? 0 : 1;
+    all_played = all_played && of_rank.at("played").get<bool>();
+  }
+  Resumed resumed;
+  if (context.is_main() && is_saved(origin.place.run, settings, episode))
+    resumed.over = why_over(state.counters, settings, found.manifest.settings, all_played ? episode : -1);
+  resumed.over = context.broadcast_text(resumed.over, context.deadline());
+  if (!resumed.over.empty()) {
+    resumed.lines = std::move(lines);
+    return resumed;
   }
   // If rows are missing and a rank has no batch left, the wait for the first update starts again; the wait for a
   // rollout does so if any are missing.
   const bool rollouts =
       learners::find_learner(settings.at("algo").get<std::string>()).feed == learners::Feed::kRollout;
   const bool starved = !same_rows && (rollouts || least < settings.at("batch_size").get<std::int64_t>());
-  if (context.broadcast_text(starved ? "starved" : "", context.deadline()) == "starved") {
+  // A stop came between its updates.
+  const bool other_rollouts = rollouts && state.counters.updates_due >= 1 &&
+                              !equal_settings(kRollout, found.manifest.settings, settings);
+  if (context.broadcast_text(starved || other_rollouts ? "starved" : "", context.deadline()) == "starved") {
     if (rollouts) state.replay.restart(0, state.replay.appended()), rows = 0;
     state.counters.empty_at = state.counters.steps;
     state.counters.updates_due = 0;
+  } else if (found.taken.own) {
+    state.rest = under(*found.taken.own, "rest.");
   }
   if (!origin.place.checkpoint.empty()) take_up(origin.place, found.manifest.step, context, lines);
-  if (!context.is_main()) return {};
+  if (!context.is_main()) return resumed;
   lines.push_back(
       fmt::format("Resumed from checkpoint step {}: episode {}, {} updates, {} transitions in replay",
                   found.manifest.step, found.manifest.episode, found.manifest.updates, rows));
@@ -622,7 +732,8 @@ std::vector<std::string> resume_from(const Origin& origin, const running::Access
   if (fresh > 0) lines.push_back(fmt::format("Changed: {} rank(s) start new games", fresh));
   if (const std::string list = changes(found.manifest.settings, settings); !list.empty())
     lines.push_back("Changed: " + list);
-  return lines;
+  resumed.lines = std::move(lines);
+  return resumed;
 }
 
 }  // namespace snake_ddp::train

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/base/printable.hpp"
@@ -19,6 +20,7 @@
 #include "snake_ddp/nets/precision.hpp"
 #include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/running/build.hpp"
+#include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/resume.hpp"
 #include "snake_ddp/train/tokens.hpp"
@@ -56,16 +58,19 @@ rollout::CollectorOptions watched(rollout::CollectorOptions options, std::option
 
 // With --act_search: the learner's network as it is at each step looks ahead on a share of the boards.
 rollout::CollectorOptions searching(rollout::CollectorOptions options, const Plan& o,
-                                    learners::Learner& learner) {
+                                    learners::Learner& learner, dist::DistContext& context) {
   if (!o.act_how) return options;
+  const std::shared_ptr<const dist::StopWatch> stop(
+      new dist::StopWatch(context.watch_for_stop(running::stop_requested)));
   const std::vector<base::MirrorImage> inputs =
       o.mirror_symmetric ? encode::mirror_of(o.sight.kind).inputs : std::vector<base::MirrorImage>();
-  options.search = [&o, &learner, inputs, seed = options.seed](
+  options.search = [&o, &learner, inputs, stop, seed = options.seed](
                        std::span<const game::State> boards, std::span<const std::uint8_t> team,
                        std::span<const std::uint64_t> games, std::span<game::Actions> moves) {
     const search::Player player{rollout::search_weights(learner.exported_actor(), "this run", inputs),
                                 o.training, *o.act_how};
     search::Evaluator evaluate(player.net, o.sight, o.training);
+    evaluate.stop_when([&stop] { return stop->stops(); });
     search::choose(player, std::ref(evaluate), boards, team, seed, games, moves);
   };
   return options;
@@ -113,7 +118,7 @@ std::unique_ptr<Arena> new_arena(Session& s, std::vector<std::string>& lines) {
   const ArenaParts parts{s.o,        collector_options(s.o, s.context.rank(), s.league, s.files, 0),
                          *s.learner, s.collector,
                          s.replay,   device,
-                         record};
+                         record,     s.rest};
   return s.o.on_device ? make_device_arena(parts, s.counters.updates, s.votes_every) : make_host_arena(parts);
 }
 
@@ -139,8 +144,9 @@ std::vector<std::string> open_folder(Session& s, const Origin& origin, const Lau
 // Returns on rank 0 what to report. Nothing of the run is written yet: this start may still fail.
 std::vector<std::string> resume(Session& s, const Origin& origin, const Launch& launch) {
   std::vector<std::string> lines = open_folder(s, origin, launch);
-  for (const std::string& line : resume_from(origin, s.access, s.state(), s.settings, s.context))
-    lines.push_back(line);
+  const Resumed resumed = resume_from(origin, s.access, s.state(), s.settings, s.context);
+  lines.insert(lines.end(), resumed.lines.begin(), resumed.lines.end());
+  s.over = resumed.over;
   s.resumed_at = s.counters.steps;
   if (s.o.lr_end != 1.0) s.learner->scale_rates(rate_factor(s.o, s.counters.steps));
   if (s.o.checkpoint_interval == 0)
@@ -179,13 +185,18 @@ void open_reports(Session& s, std::vector<std::string> lines) {
   progress.episode = s.collector.episodes_ended();
   progress.max_episodes = s.o.max_episodes;
   progress.seconds = s.counters.seconds;
+  progress.board_steps = s.counters.board_steps;
+  progress.resumed = s.resumed_at >= 0;
   progress.max_seconds = s.o.max_minutes * 60;
   progress.target_win_rate = s.o.target_win_rate;
   progress.title = fmt::format("{}: {}, {} rank{} on {}",
                                base::as_plain(std::filesystem::path(s.folder).filename().string()), s.o.algo,
                                s.context.size(), s.context.size() == 1 ? "" : "s",
                                s.context.device().is_cpu() ? "CPU" : "GPU");
-  const auto doing = [&s] { return s.watchdog.where(); };
+  const auto doing = [&s] {
+    const dist::Watchdog::Activity now = s.watchdog.activity();
+    return Doing{now.what, std::chrono::duration<double>(now.since).count()};
+  };
   s.reporter.emplace(s.folder, progress, ReporterOptions{s.o.log_every_episode, s.o.live_view, doing});
   running::log_the_end(s.folder + "/train.log");
   if (s.o.record_interval > 0) s.recorder.emplace(s.folder + "/games", s.o, s.collector);
@@ -199,6 +210,14 @@ void open_reports(Session& s, std::vector<std::string> lines) {
   s.reporter->line(settings_line(s));
   for (const std::string& line : lines) s.reporter->line(line);
   s.keeper->has_begun();
+}
+
+void tell_over(const Session& s, const std::vector<std::string>& lines) {
+  if (!s.keeper) return;
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  base::print_result(fmt::format("{}Run folder: {}\nNothing to do, the run is finished: {}\n", text,
+                                 s.keeper->folder(), s.over));
 }
 
 // Returns why actor and critic could not be saved; empty if they are.
@@ -236,7 +255,7 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
       league(league_options(o, &files)),
       collector(
           watched(searching(collector_options(o, context.rank(), league, files, learner->policy().memory()),
-                            o, *learner),
+                            o, *learner, context),
                   recorder),
           replay),
       all_reduce(context.device()),
@@ -252,13 +271,19 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
   const bool resumes = !origin.place.run.empty();
   if (resumes) {
     add(resume(*this, origin, launch));
+    if (!over.empty()) {
+      tell_over(*this, lines);
+      return;
+    }
   } else {
+    counters.board_steps = 0;
     if (o.load_model) load_weights(o, FeatureMap(o), *learner);
     share_weights(*learner, context);
   }
   averaging->begin();
   jobs = schedule(*this);
   arena = new_arena(*this, lines);
+  rest.clear();
   // A rank that cannot begin has failed by now. Only then is a new run's folder made, or an old one's written to.
   context.barrier("the beginning", context.deadline());
   if (!resumes) add(open_folder(*this, origin, launch));
@@ -309,7 +334,7 @@ base::ExitCode end(Session& s) {
     s.reporter->line(
         stopped ? fmt::format("Stopped by a signal at episode {}; {}{}", episode, saved, how_on)
                 : fmt::format("Training completed! {} episodes, {} steps, {} updates in {:.1f} min", episode,
-                              s.counters.steps * s.o.num_envs, s.counters.updates, s.seconds() / 60));
+                              s.counters.board_steps, s.counters.updates, s.seconds() / 60));
   }
   s.arena->save();
   const std::string line = fingerprint_line(*s.learner, s.collector, s.arena->last_batch(), s.context);

@@ -56,7 +56,7 @@ struct Session {
   Session& operator=(const Session&) = delete;
 
   [[nodiscard]] RunState state() {
-    return {*learner, collector, replay, counters, league, *averaging, files};
+    return {*learner, collector, replay, counters, league, *averaging, files, rest};
   }
   /// Seconds of training, earlier starts included.
   [[nodiscard]] double seconds() const { return start.seconds + seconds_since(begin); }
@@ -83,6 +83,7 @@ struct Session {
   League league;
   rollout::Collector collector;
   Counters counters;
+  nets::NamedTensors rest;  // of the arena, for checkpoints
   std::unique_ptr<Arena> arena;
   Reported reported;
   SpanTimer all_reduce;
@@ -96,6 +97,7 @@ struct Session {
   std::optional<records::LogFile> rank_log;  // of every other rank
   std::optional<Checkpoints> checkpoints;
   std::int64_t resumed_at = -1;  // step of the checkpoint
+  std::string over;              // why there is nothing left to do: the run that is resumed is finished
 
   Counters start;  // at this start
   std::int64_t appended_before = 0;

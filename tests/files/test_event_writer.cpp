@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <protozero/pbf_reader.hpp>
@@ -171,6 +172,19 @@ TEST_CASE("an event file in an impossible place is rejected", "[unit]") {
   records::write_file_atomically(folder / "x", "");
   CHECK_THAT(file_error_of([&] { EventWriter(folder / "x"); }), Contains("cannot"));
   CHECK_THAT(file_error_of([&] { EventWriter(folder / "x/y"); }), Contains("Not a directory"));
+}
+
+TEST_CASE("files are read in the order in which they were begun, also after the clock was set back",
+          "[unit]") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "events.out.tfevents.4000000000.host.1.0") << "begun in another year";
+  std::ofstream(folder / "events.out.tfevents.99999999999999999999.x") << "no time";
+  const EventWriter first(folder.path()), second(folder.path());
+  const auto name = [](const EventWriter& writer) {
+    return std::filesystem::path(writer.path()).filename().string();
+  };
+  CHECK(name(first).starts_with("events.out.tfevents.4000000001."));
+  CHECK(name(second).starts_with("events.out.tfevents.4000000002."));
 }
 
 }  // namespace

@@ -47,6 +47,21 @@ TEST_CASE("the next number follows the highest one, old plain names included", "
   CHECK(create_run_folder(folder.path(), "game").number == 13);
 }
 
+TEST_CASE("a folder with an absurd number neither raises the next one nor is the newest run", "[unit]") {
+  for (const char* name : {"run999999999999999", "run1000000000000000", "run9223372036854775806",
+                           "run9223372036854775807_20260101", "run99999999999999999999"}) {
+    CAPTURE(name);
+    const TemporaryFolder folder;
+    fs::create_directories(folder.path() / "game" / name);
+    std::vector<std::string> ours;
+    for (int n = 0; n < 3; ++n) ours.push_back(create_run_folder(folder.path(), "game").path);
+    const std::vector<std::string> all = run_folders(folder.path(), "game");
+    CHECK(std::set<std::string>(ours.begin(), ours.end()).size() == 3);
+    for (const std::string& run : ours) CHECK(std::find(all.begin(), all.end(), run) != all.end());
+    if (std::string(name) != "run999999999999999") CHECK(all.front() == ours.back());
+  }
+}
+
 TEST_CASE("a file with a run's name is not a run, but its number counts as used", "[unit]") {
   const TemporaryFolder folder;
   const fs::path game = folder.path() / "game";

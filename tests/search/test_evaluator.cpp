@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "champion.hpp"
@@ -253,4 +254,23 @@ TEST_CASE("a team of values from elsewhere plays as the network that gives them,
 TEST_CASE("an actor's file gives no weights for search", "[unit]") {
   const auto actor = files::load_state_dict(test_data("upstream_actor_2000.pth"));
   CHECK_THROWS_AS(rollout::search_weights(actor, "actor"), base::FileError);
+}
+
+TEST_CASE("searches end in the middle of a move when they are told to", "[unit]") {
+  const nets::Mlp net = fresh_net({309, 16, 4, false});
+  for (const char* spec : {"look4", "puct1000000", "puct1000000x1000", "puct@60000ms"}) {
+    CAPTURE(spec);
+    const auto player = std::make_shared<const search::Player>(
+        search::Player{rollout::search_weights(net.named(), "test"), {}, *search::try_spec(spec)});
+    int asked = 0;
+    play::MatchOptions match;
+    match.games = 4;
+    match.stop = [&asked] { return ++asked > 5; };
+    const rollout::Player searching{std::nullopt, nullptr, {.kind = encode::ObsKind::kAhead},
+                                    false,        true,    player};
+    const play::MatchResult result =
+        rollout::play_match(searching, {agents::Opponent::kLevel0, nullptr, {}, false}, match);
+    CHECK(result.games == 0);
+    CHECK(asked < 20);
+  }
 }

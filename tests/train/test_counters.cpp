@@ -18,11 +18,12 @@ namespace {
 train::Counters some_counters() {
   train::Counters counters;
   // Structured bindings name every counter: a new one does not compile here until it has a line.
-  auto& [steps, updates, updates_due, empty_at, best_win_rate, seconds, jobs] = counters;
+  auto& [steps, updates, updates_due, empty_at, board_steps, best_win_rate, seconds, jobs] = counters;
   steps = 1'000'000'000'000;
   updates = 12;
   updates_due = 0.375;
   empty_at = 13;
+  board_steps = 4'000'000'000'000;
   best_win_rate = 0.75;
   seconds = 14.5;
   jobs = {{"saved", 15}, {"checks", 16}, {"evaluations", 17}, {"evaluation_due", 1}, {"checkpoints", 18}};
@@ -36,9 +37,9 @@ bool is_of_a_job(const std::string& name) { return some_counters().jobs.contains
 TEST_CASE("each counter comes back under its own name", "[unit]") {
   const nets::NamedTensors kept = train::to_state(some_counters());
   const std::pair<const char*, double> expected[] = {
-      {"steps", 1e12},         {"updates", 12},       {"updates_due", 0.375}, {"empty_at", 13},
-      {"best_win_rate", 0.75}, {"seconds", 14.5},     {"saved", 15},          {"checks", 16},
-      {"evaluations", 17},     {"evaluation_due", 1}, {"checkpoints", 18}};
+      {"steps", 1e12},       {"updates", 12},         {"updates_due", 0.375}, {"empty_at", 13},
+      {"board_steps", 4e12}, {"best_win_rate", 0.75}, {"seconds", 14.5},      {"saved", 15},
+      {"checks", 16},        {"evaluations", 17},     {"evaluation_due", 1},  {"checkpoints", 18}};
   REQUIRE(kept.size() == std::size(expected));
   for (const auto& [name, value] : expected) {
     CAPTURE(name);
@@ -65,9 +66,24 @@ TEST_CASE("counters come back only as numbers of their type", "[unit]") {
     wrong.erase(wrong.begin() + static_cast<std::ptrdiff_t>(i));
     if (is_of_a_job(kept[i].first)) {  // an older version may not know the job
       CHECK_FALSE(train::counters_from(wrong, "state").jobs.contains(kept[i].first));
+    } else if (kept[i].first == "board_steps") {  // nor count these
+      CHECK(train::counters_from(wrong, "state").board_steps == -1);
     } else {
       CHECK_THROWS_AS(train::counters_from(wrong, "state"), base::FileError);
     }
+  }
+}
+
+TEST_CASE("ranks compare all counters but those that rank 0 alone uses", "[unit]") {
+  const std::string text = train::equal_text(some_counters());
+  for (const auto& [name, tensor] : train::to_state(some_counters())) {
+    CAPTURE(name);
+    const bool is_named = (", " + text).find(", " + name + " ") != std::string::npos;
+    CHECK(is_named == (name != "seconds" && name != "saved"));
+    train::Counters other = some_counters();
+    if (!is_of_a_job(name)) continue;
+    ++other.jobs[name];
+    CHECK((train::equal_text(other) != text) == is_named);
   }
 }
 

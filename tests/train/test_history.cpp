@@ -46,12 +46,36 @@ TEST_CASE("a restart replaces the points from its episode on, and breaks do not 
 
 TEST_CASE("minutes are those of the stretches", "[unit]") {
   train::History history;
-  history.stretches = {{1000, 1060}, {5000, 5120}};
+  history.stretches = {{1000, 1060, 0}, {5000, 5120, 60}};
   CHECK(history.minutes(900) == 0);
   CHECK(history.minutes(1030) == Approx(0.5));
   CHECK(history.minutes(3000) == Approx(1));
   CHECK(history.minutes(5060) == Approx(2));
   CHECK(history.minutes(9000) == Approx(3));
+}
+
+TEST_CASE("a start that continues a run says how far it was", "[unit]") {
+  const TemporaryFolder folder;
+  put(folder / "config.json", "{}");
+  for (int start = 0; start < 3; ++start) {  // each begins again where the first one was after 40 seconds
+    files::EventWriter writer(folder.path());
+    if (start > 0) {
+      writer.restart(1);
+      writer.scalar(train::kEarlierSteps, 800, 0);
+      writer.scalar(train::kEarlierSeconds, 40, 0);
+    }
+    writer.scalar("tag", start, 0);
+    writer.scalar("tag", start, 5);
+  }
+  const train::History history = train::read_history(folder.path());
+  const train::Curve& curve = history.curves.at("tag");
+  CHECK(curve.episode == std::vector<std::int64_t>{0, 0, 0, 5});
+  REQUIRE(history.stretches.size() == 3);
+  CHECK(history.stretches[0].steps == -1);
+  CHECK(history.stretches[2].steps == 800);
+  CHECK(history.minutes(curve.time.back()) == Approx(40.0 / 60).margin(0.02));
+  CHECK(history.minutes(curve.time.front()) == Approx(0).margin(0.02));
+  CHECK(history.curves.count(train::kEarlierSteps) == 0);
 }
 
 TEST_CASE("lines of the log have their time, without the lines that continue them", "[unit]") {

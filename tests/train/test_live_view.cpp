@@ -145,7 +145,7 @@ TEST_CASE("a sparkline is drawn from the lowest to the highest line, many values
 TEST_CASE("the screen has a line for each thing that is known, and fits", "[unit]") {
   CHECK(lines_of(train::screen_text(progress(), {}, 80, true)).size() == 2);
   const train::RunProgress p = full_progress();
-  const std::vector<std::string> lines = lines_of(train::screen_text(p, {"evaluating", 2.9}, 100, false));
+  const std::vector<std::string> lines = lines_of(train::screen_text(p, {"evaluating", 9, 2.9}, 100, false));
   REQUIRE(lines.size() == 8);
   CHECK_THAT(lines[0], StartsWith("-- run3: ddpg, 3 rank(s) on CPU ------"));
   CHECK_THAT(
@@ -158,11 +158,11 @@ TEST_CASE("the screen has a line for each thing that is known, and fits", "[unit
   CHECK(lines[6] == "speed       12.3k steps/s");
   CHECK(lines[7] ==
         "ranks       0 50 %, 1 97 %, 2 55 % at work; the others wait for rank 1 on a, 480 to 512 MB");
-  CHECK(lines_of(train::screen_text(p, {"evaluating", 12.4}, 100, false)).back() ==
+  CHECK(lines_of(train::screen_text(p, {"evaluating", 12.4, 15}, 100, false)).back() ==
         "now         evaluating, for 12 s");
   for (const bool utf8 : {false, true})
     for (int columns = 2; columns <= 200; ++columns)
-      for (const std::string& line : lines_of(train::screen_text(p, {"learning", 60}, columns, utf8))) {
+      for (const std::string& line : lines_of(train::screen_text(p, {"learning", 60, 60}, columns, utf8))) {
         CAPTURE(columns, line);
         CHECK(width(line) < static_cast<std::size_t>(columns));
       }

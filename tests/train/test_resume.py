@@ -142,8 +142,41 @@ def test_more_episodes_for_a_finished_run(tmp_path):
     twice = train("--resume", run, runs_dir=tmp_path, max_episodes=12, **level)
     assert "Changed: --max_episodes 5 -> 12\n" in twice
     assert fingerprint(twice)["line"] == fingerprint(train(runs_dir=tmp_path / "whole", **level))["line"]
-    nothing_left = train("--resume", run, runs_dir=tmp_path, **level)
-    assert fingerprint(nothing_left)["weights"] == fingerprint(twice)["weights"]
+
+
+def contents(folder):
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
+
+
+LIMITS = {"max_episodes": ({"max_episodes": 5}, {"max_episodes": 9}),
+          "max_minutes": ({"max_episodes": 10**9, "max_minutes": 0.01}, {"max_minutes": 0.03}),
+          "target_win_rate": ({"target_win_rate": 0.01, "eval_opponent": "level0", "eval_games": 60, "eval_interval": 2},
+                              {"target_win_rate": 0.99, "max_episodes": 20})}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_finished_run_stays_as_it_is_until_its_limit_is_raised(tmp_path, limit):
+    settings, raised = LIMITS[limit]
+    settings = {"runs_dir": tmp_path, "opponent_difficulty_strategy": "fixed:0"} | settings
+    text = train(**settings)
+    run = run_folder(text)
+    assert "Training completed!" in text
+    before = contents(run)
+    for resume in (run, "auto", checkpoints(run)[-1]):
+        again = train("--resume", resume, **settings)
+        assert run_folder(again) == run and "Nothing to do, the run is finished: " in again and f"--{limit}" in again, again
+        assert "Resumed" not in again and contents(run) == before
+    ranks = call("--ddp", "--world_size", 2, "--resume", run)
+    assert ranks.returncode == 0 and "Nothing to do" in ranks.stdout and contents(run) == before
+    assert "Resumed from checkpoint" in train("--resume", run, **(settings | raised))
+    assert contents(run) != before
+
+
+def test_a_finished_run_whose_networks_are_gone_is_ended_again(tmp_path):
+    run = run_folder(train(runs_dir=tmp_path, max_episodes=5))
+    saved = max((run / "trained_model").glob("actor_*.pth"), key=os.path.getmtime)
+    saved.unlink()
+    assert "Training completed!" in train("--resume", run, runs_dir=tmp_path, max_episodes=5) and saved.exists()
 
 
 def test_another_epsilon_starts_its_decay_again(tmp_path):
@@ -237,8 +270,6 @@ def test_other_networks_are_rejected_and_other_settings_listed(tmp_path):
     refused = call(*flags(RUN | {"hidden_size": 8}), "--resume", run)
     assert refused.returncode == 2 and "--hidden_size 8 (the run: 16)" in refused.stderr
     assert (run / "config.json").read_bytes() == written
-    plain = call("--resume", run)
-    assert plain.returncode == 0, plain.stderr
     changed = train("--resume", run, runs_dir=tmp_path, num_envs=3, gamma=0.9)
     assert "--num_envs 4 -> 3" in changed and "--gamma 0.99 -> 0.9" in changed
     assert "1 rank(s) start new games" in changed
@@ -380,7 +411,7 @@ def test_a_part_that_only_rank_1_cannot_read_stops_all_and_is_there_for_the_next
     assert [rank.wait() for rank in ranks] == [4, 4], ranks[0].text() + ranks[1].text()
     assert re.search(rf"rank 1 on \S+: cannot read '{newest}/rank_1.pth': Permission denied", ranks[0].text()), ranks[0].text()
     assert names(run) == before
-    ranks = ranks_by_hand(start, 2, "--resume", run)
+    ranks = ranks_by_hand(start, 2, "--resume", run, "--max_episodes", 20)
     assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text() + ranks[1].text()
     assert f"Resumed from checkpoint step {int(newest.name[5:])}: " in ranks[0].text()
 
@@ -442,7 +473,7 @@ def test_a_checkpoint_by_name_leaves_later_ones_behind_and_a_restart_does_not_go
     assert fingerprint(back.stdout)["line"] in (damaged_run / "train.log").read_text()
     assert (run / "checkpoints" / f"left_{newest.name}").is_dir() and is_whole(run)
     last = checkpoints(run)[-1]
-    restarted = call("--resume", older, **job, TORCHELASTIC_RESTART_COUNT=1)
+    restarted = call("--resume", older, "--max_episodes", 20, **job, TORCHELASTIC_RESTART_COUNT=1)
     assert restarted.returncode == 0, restarted.stderr
     assert f"Resumed from checkpoint step {int(last.name[5:])}: " in restarted.stdout
 
@@ -513,7 +544,7 @@ def test_a_removed_setting_is_named_and_ignored_by_resume_only(damaged_run, tmp_
     config.write_text(config.read_text().replace("{", '{\n  "old_flag": [1, 2],', 1))
     strict = call("--config", config, "--runs_dir", tmp_path, "--check_settings")
     assert strict.returncode == 2 and 'unknown key "old_flag"' in strict.stderr
-    done = call("--resume", run)
+    done = call("--resume", run, "--max_episodes", 20)
     assert done.returncode == 0, done.stderr
     assert "Ignored in config.json, because this version has no such setting: old_flag\n" in done.stdout
     assert "old_flag" not in config.read_text()
@@ -542,7 +573,7 @@ def test_a_checkpoint_of_another_run_is_rejected_and_one_without_an_identity_acc
     assert done.returncode == 4 and f"{stranger} is a checkpoint of another run" in done.stderr, done.stdout
     assert names(run) == before
     as_an_older_version_wrote_it(run)
-    older = call("--resume", run)
+    older = call("--resume", run, "--max_episodes", 6)
     assert older.returncode == 0, older.stderr
     identity = json.loads((run / "config.json").read_text())["run"]["id"]
     assert re.fullmatch("[0-9a-f]{16}", identity)
@@ -772,3 +803,58 @@ def test_auto_continues_with_the_newest_run_and_with_a_jobs_own(tmp_path):
     assert third not in (first, second)
     assert in_job(7, max_episodes=5) == second
     assert run_folder(train(max_episodes=3, runs_dir=tmp_path)) not in (first, second, third)
+
+
+def test_auto_takes_the_newest_run_of_its_own_learner(tmp_path):
+    def auto(algo, **settings):
+        return train("--resume", "auto", **({"algo": algo, "runs_dir": tmp_path, "max_episodes": 3} | GAMES[algo] | settings))
+
+    first = run_folder(auto("ddpg"))
+    text = auto("dqn")
+    second = run_folder(text)
+    assert second != first and f"A new run: there is none with --algo dqn; passed over: {first.name} (ddpg)\n" in text
+    text = auto("ddpg", max_episodes=6)
+    assert run_folder(text) == first and "Resumed from checkpoint" in text
+    assert f"This is the newest run with --algo ddpg; passed over: {second.name} (dqn)\n" in text
+    assert "passed over" not in auto("dqn", max_episodes=6)
+
+
+def reported(run):
+    done = call("report", run, "--json", "--ladder_games", 0)
+    assert done.returncode == 0, done.stderr
+    return only_json(done.stdout)["runs"][0]
+
+
+def test_readers_agree_on_steps_and_points_after_any_chain_of_restarts(tmp_path):
+    """Also from the checkpoint of episode 0, and in a copy of the folder."""
+    settings = {"runs_dir": tmp_path / "runs", "keep_checkpoints": 100, "eval_interval": 3, "log_every_episode": True}
+    run = run_folder(train(**settings)).rename(tmp_path / "copied")
+    seed = random.randrange(10**6)
+    dice = random.Random(seed)
+    for number in range(4):
+        kept = checkpoints(run)
+        checkpoint = kept[0] if number == 0 else dice.choice(kept[:-1])
+        text = train("--resume", checkpoint, **(settings | {"max_episodes": 12 + number}))
+        steps = int(re.search(r"Training completed! \d+ episodes, (\d+) steps", text)[1])
+        assert steps == manifest(checkpoints(run)[-1])["step"] * RUN["num_envs"]
+        shown = reported(run)
+        assert shown["steps"] == steps, f"seed {seed}, after {checkpoint.name}"
+        for tag in ("reward/total", "eval/win_rate"):
+            episodes = shown["curves"][tag]["episodes"]
+            assert episodes == sorted(set(episodes)), f"seed {seed}, after {checkpoint.name}: {tag}"
+        assert shown["curves"]["reward/total"]["episodes"][-1] == manifest(checkpoints(run)[-1])["episode"]
+        assert shown["curves"]["collect/env_steps"]["steps"] == sorted(shown["curves"]["collect/env_steps"]["steps"])
+
+
+def test_a_clock_that_jumps_lengthens_no_run(tmp_path):
+    jump = BUILD / "tests" / "train" / "libjumping_clock.so"
+    settings = {"runs_dir": tmp_path, "max_episodes": 10**9, "max_minutes": 0.06, "eval_interval": 0}
+    done = call(*flags(RUN | settings), LD_PRELOAD=jump)
+    assert done.returncode == 0, done.stderr
+    run = run_folder(done.stdout)
+    again = call("--resume", run, "--max_minutes", 0.12, LD_PRELOAD=jump)
+    assert again.returncode == 0 and "Resumed from" in again.stdout, again.stderr
+    shown = reported(run)
+    minutes = float(re.search(r"updates in ([\d.]+) min", again.stdout)[1])
+    assert abs(shown["minutes"] - minutes) < 0.1, shown["minutes"]
+    assert all(0 <= point <= shown["minutes"] for curve in shown["curves"].values() for point in curve["minutes"])

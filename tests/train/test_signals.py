@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from processes import (BINARY, BUILD, PATIENCE_S, STARTER, TINY, call, clean_environment, descendants, fingerprint, flags, only_json,
+from processes import (BINARY, BUILD, PATIENCE_S, SOURCE, STARTER, TINY, call, clean_environment, descendants, fingerprint, flags, only_json,
                        ranks_by_hand, run_folder, starter, torchrun, wait_until_loading, worker_pids)
 
 ENDLESS = TINY | {"max_episodes": 10**9, "checkpoint_interval": 1000}
@@ -176,6 +176,68 @@ def test_a_match_that_is_stopped_says_so_on_all_ranks(start, tmp_path, teams):
     for number, rank in enumerate(ranks):
         assert re.fullmatch(rf"snake_ddp: rank {number} on .*: stopped by a signal before all games were played; "
                             "there is no result\n", rank.text())
+
+
+# Long steps and long searches
+
+
+SEARCHER = {"algo": "dqn", "obs": "view", "reward": "score", "mask_fatal": True}
+LONG_SEARCH = "puct1000000"  # of one move, longer than a stop may take
+
+
+@pytest.mark.parametrize("search", [{"eval_interval": 1, "eval_games": 128, "eval_search": LONG_SEARCH},
+                                    {"act_search": LONG_SEARCH, "act_search_share": 1}], ids=["in an evaluation", "in play"])
+def test_a_stop_ends_a_search_within_a_move(start, tmp_path, search):
+    settings = ENDLESS | SEARCHER | search | {"runs_dir": tmp_path}
+    run = start([BINARY, "--ddp", "--world_size", "2", *flags(settings)])
+    run.wait_for(r"\[Episode \d+\]" if "eval_search" in search else "Checkpoint step 0|Settings")
+    time.sleep(1)
+    os.kill(worker_pids(run, 2)[1], signal.SIGTERM)
+    assert run.wait() == 75, run.text()
+    check_stopped(run_folder(run.text()))
+
+
+def test_a_stop_ends_a_match_within_a_move(start):
+    champion = f"{SOURCE / 'models' / 'champion.pth'}:{LONG_SEARCH}"
+    match = start([STARTER, "eval", "--team_a", champion, "--team_b", "level2", "--games", "64"])
+    wait_until_loading(match.popen.pid)
+    time.sleep(2)
+    match.popen.send_signal(signal.SIGTERM)
+    assert match.wait() == 75 and "stopped by a signal" in match.text(), match.text()
+
+
+LONG_STEP = TINY | {"num_envs": 64, "episode_length": 16, "checkpoint_interval": 1000, "dist_timeout": 60}
+LONG_STEPS = {"replay": {"algo": "dqn", "updates_per_step": 4, "opponent_mix": "level0:0.5,self:0.5", "epsilon_speed": 0.999},
+              "weights averaged": {"algo": "ddpg", "updates_per_step": 4, "local_updates": 20, "outer_momentum": 0.5},
+              "means one update late": {"algo": "dqn", "updates_per_step": 4, "average_delay": 1},
+              "a rollout": {"algo": "pqn", "rollout_steps": 8, "rollout_epochs": 16, "n_step": 1}}
+
+
+@pytest.mark.parametrize("step", LONG_STEPS)
+def test_a_run_that_is_stopped_within_a_step_ends_with_the_same_bits(start, tmp_path, step):
+    settings = LONG_STEP | LONG_STEPS[step]
+
+    def run(*more, **changed):
+        return start([BINARY, "--ddp", "--world_size", "2", *flags(settings | changed), *more])
+
+    for attempt in range(5):  # a signal may come just between two steps
+        stopped = run(runs_dir=tmp_path / f"parts{attempt}", max_episodes=10**9, opponent_difficulty_strategy="fixed:2")
+        stopped.wait_for(r"\[Episode \d+\]")
+        os.kill(worker_pids(stopped, 2)[1], signal.SIGTERM)
+        assert stopped.wait() == 75, stopped.text()
+        folder = run_folder(stopped.text())
+        check_stopped(folder)
+        held = json.loads((checkpoints(folder)[-1] / "manifest.json").read_text())
+        if held["updates"] % (512 if step == "a rollout" else 256) != 0:  # those of a step, or of a rollout
+            break
+    else:
+        raise AssertionError("no stop came within a step")
+    total = {"max_episodes": held["episode"] + 40, "opponent_difficulty_strategy": "fixed:2"}
+    again = run("--resume", folder, **total)
+    assert again.wait() == 0, again.text()
+    whole = run(runs_dir=tmp_path / "whole", **total)
+    assert whole.wait() == 0, whole.text()
+    assert fingerprint(again.text())["line"] == fingerprint(whole.text())["line"]
 
 
 # What was due when the stop came

@@ -29,17 +29,21 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Reports progress. If no other tick follows within the limit plus `longer`, the process exits with kExitDist, with
+  /// Reports progress, and what this rank does from now on. If no other tick follows within the limit plus `longer`, the process exits with kExitDist, with
   /// `where` and the number of ticks in its message and error file, and without destructors: they would wait for the
   /// dead collective.
   /// Threads     any.
-  /// Cost        two stores.
+  /// Cost        a few stores.
   void tick(const char* where,
             std::chrono::milliseconds longer = {});  // `where` is a literal: it outlives the watch
 
-  /// Of the last tick.
+  /// What this rank does, and since when.
+  struct Activity {
+    const char* what;
+    std::chrono::steady_clock::duration since;
+  };
   /// Threads     any.
-  [[nodiscard]] const char* where() const { return where_.load(std::memory_order_relaxed); }
+  [[nodiscard]] Activity activity() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -50,7 +54,7 @@ class Watchdog {
   const Limits limits_;
   const std::function<bool()> stopping_;
   std::atomic<const char*> where_{""};
-  std::atomic<Clock::rep> last_tick_{0};
+  std::atomic<Clock::rep> last_tick_{0}, where_since_{0};
   std::atomic<long> ticks_{0};
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -26,6 +26,9 @@ class Mover {
                    std::int64_t first_game, std::span<game::Actions> actions, std::span<Reasons> reasons) = 0;
 };
 
+/// Thrown by a mover that was told to stop while it was choosing.
+struct Cut {};
+
 /// Makes a mover for games from their start on; `seed` is the match's.
 using MakeMover = std::function<std::unique_ptr<Mover>(std::uint64_t seed)>;
 
@@ -50,7 +53,7 @@ struct MatchOptions {
   std::function<void(std::int64_t game, const game::Actions&, const game::StepResult&,
                      const game::State& after)>
       on_step = {};
-  /// Called, if set, before each step; once it returns true, play ends.
+  /// Called, if set, before each step, and by searches, which then throw Cut; once it returns true, play ends.
   std::function<bool()> stop = {};
 };
 

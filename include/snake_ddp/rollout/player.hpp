@@ -1,6 +1,7 @@
 // Players of matches: scripted opponents, networks, and searches with a network.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,10 +37,11 @@ Player with_search(Player player, const std::optional<search::Spec>& how, const 
                    const nets::NamedTensors& weights, const std::string& what = "this run");
 
 /// Throws  Bug for a player without script and policy, and for one that knows its foe.
-play::MakeMover mover(const Player& player);
+/// `stop`: as in MatchOptions; searches end with it.
+play::MakeMover mover(const Player& player, const std::function<bool()>& stop = {});
 /// The mover for games against `foe`.
 /// Throws  UsageError if both know each other, which would never end.
-play::MakeMover mover(const Player& player, const Player& foe);
+play::MakeMover mover(const Player& player, const Player& foe, const std::function<bool()>& stop = {});
 
 /// As play::play_match; throws as mover.
 play::MatchResult play_match(const Player& a, const Player& b, const play::MatchOptions& options);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "snake_ddp/game/state.hpp"
@@ -51,6 +52,9 @@ class Evaluator {
   Evaluator(const QWeights& net, const play::Sight& sight, const Training& training);
   /// With values from elsewhere, of at most `boards_together` boards at once.
   Evaluator(Values values, const play::Sight& sight, const Training& training, std::size_t boards_together);
+  /// From now on `stop` is called for every few boards; if it returns true, evaluating ends.
+  void stop_when(std::function<bool()> stop) { stop_ = std::move(stop); }
+  /// Throws  play::Cut.
   void operator()(std::span<const game::State> boards, std::span<Leaf> leaves);
 
  private:
@@ -58,6 +62,7 @@ class Evaluator {
   play::Sight sight_;
   float point_;
   std::size_t boards_together_;
+  std::function<bool()> stop_;
   std::vector<std::size_t> places_;
   std::vector<float> rows_, q_;
 };

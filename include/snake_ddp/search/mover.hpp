@@ -51,7 +51,9 @@ void choose(const Player& player, const Evaluate& evaluate, std::span<const game
 
 /// Moves depend only on the seed, the game and the board, however many boards are played side by side; with a time limit
 /// also on the machine. If every snake of the team has only one open move, there is no search.
-play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& sight);
+/// `stop`: if it is set and returns true, the mover throws play::Cut.
+play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& sight,
+                      const std::function<bool()>& stop = {});
 /// The same with values from elsewhere; the player's network is not used. Each mover has its own copy of the evaluator.
 play::MakeMover mover(std::shared_ptr<const Player> player, const Evaluator& evaluator);
 
@@ -62,6 +64,6 @@ play::MakeMover mover(std::shared_ptr<const Player> player, const Evaluator& eva
 /// Throws  Bug for a player that does not look.
 /// Follows Lisy and Bowling, "Equilibrium approximation quality of current no-limit poker bots" (2017).
 play::MakeMover best_response(std::shared_ptr<const Player> player, const play::Sight& sight,
-                              const play::MakeMover& foes);
+                              const play::MakeMover& foes, const std::function<bool()>& stop = {});
 
 }  // namespace snake_ddp::search

@@ -30,6 +30,8 @@ class Averaging {
   /// Before work for which the weights must be equal on all ranks.
   /// Collective  each rank calls it after the same update.
   virtual void meet() {}
+  /// Whether the weights are equal on all ranks without it.
+  [[nodiscard]] virtual bool have_met() const { return true; }
   /// Waits for what is under way in the background.
   virtual void settle() {}
 

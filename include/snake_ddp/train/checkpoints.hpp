@@ -36,6 +36,7 @@ struct RunState {
   League& league;
   Averaging& averaging;
   const FileTeams& files;
+  nets::NamedTensors& rest;  // of the arena
 };
 
 /// Names of a checkpoint's files.

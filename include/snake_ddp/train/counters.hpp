@@ -1,4 +1,6 @@
-// A run's progress: the loop's own counters, equal on all ranks unless noted.
+// A run's progress. A checkpoint has it once, from rank 0, and a resumed run gives it to every rank. So each number is equal on all
+// ranks, or rank 0's alone is used: the table in counters.cpp says which, and why. What ranks count for themselves (games, epsilon,
+// boards, replay) is in each rank's own part of a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +15,21 @@ struct Counters {
   std::int64_t steps = 0;
   std::int64_t updates = 0;
   double updates_due = 0;
-  std::int64_t empty_at = 0;  // the last step at which replay was empty
+  std::int64_t empty_at = 0;      // the last step at which replay was empty
+  std::int64_t board_steps = -1;  // of all ranks; -1: of a version that did not count them
   double best_win_rate = -1;
-  double seconds = 0;  // of training before this start; rank 0's own
-  /// Of periodic jobs, by their names in checkpoints: completed intervals of each (for saving weights, rank 0's own),
-  /// and 1 if one is due.
+  double seconds = 0;  // of training before this start
+  /// Of periodic jobs, by their names in checkpoints: completed intervals of each, and 1 if one is due.
   std::map<std::string, std::int64_t> jobs;
 };
+
+/// The numbers that are equal on all ranks, for comparing them.
+std::string equal_text(const Counters& counters);
 
 /// As 0-dim tensors, for checkpoints. Owner: the caller.
 nets::NamedTensors to_state(const Counters& counters);
 
-/// The state of an older version may lack jobs.
+/// The state of an older version may lack jobs and board_steps.
 /// Throws  FileError that starts with `what` if a counter of the loop is missing, or one is not a number of its type.
 Counters counters_from(const nets::NamedTensors& state, const std::string& what);
 

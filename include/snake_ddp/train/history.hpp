@@ -11,14 +11,21 @@ namespace snake_ddp::train {
 
 /// Points of one TensorBoard tag, oldest first.
 struct Curve {
-  std::vector<double> time;  // seconds since 1970
+  std::vector<double>
+      time;  // seconds since 1970; where a clock was set back between two starts, later than it said
   std::vector<std::int64_t> episode;
   std::vector<float> value;
 };
 
-/// From a start of the program to its last valid point.
+/// Tags that a start of the program begins with if it continues a run: board steps of all ranks and seconds of training until then.
+inline constexpr const char *kEarlierSteps = "collect/earlier_steps",
+                            *kEarlierSeconds = "collect/earlier_seconds";
+
+/// From a start of the program to its last valid point. Stretches follow each other.
 struct Stretch {
   double begin = 0, end = 0;  // seconds since 1970
+  double seconds = 0;         // of training before it
+  double steps = -1;          // likewise, board steps of all ranks; -1: not recorded
 };
 
 struct LogLine {

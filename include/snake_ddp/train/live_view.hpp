@@ -44,6 +44,8 @@ struct RunProgress {
   std::int64_t episode = 0, max_episodes = 1;  // of this rank
   double episodes_per_s = 0;                   // 0: not known yet
   double seconds = 0, max_seconds = 0;         // max 0: no limit
+  std::int64_t board_steps = 0;                // of all ranks, before this start
+  bool resumed = false;                        // this start continues an earlier one
   std::optional<double> win_rate;
   bool evaluated = false;      // the win rate is the last evaluation's, otherwise that of training games
   double target_win_rate = 0;  // 0: none
@@ -56,10 +58,11 @@ struct RunProgress {
   std::vector<RankState> ranks;                             // in order; empty: one
 };
 
-/// What the run is doing, and how long ago it last reported.
+/// What the run is doing.
 struct Doing {
   const char* what = "";
-  double seconds = 0;
+  double seconds = 0;        // since it began with that
+  double quiet_seconds = 0;  // since the last report
 };
 
 /// As " / 95", for a target win rate; empty without one.
@@ -73,7 +76,7 @@ std::string rate_text(double rate);
 std::string bar_text(const RunProgress& progress, int columns);
 
 /// The screen: lines of fewer than `columns` characters, a title first, then one per known quantity. `doing` is shown
-/// from three seconds on.
+/// after three seconds without a report.
 std::string screen_text(const RunProgress& progress, const Doing& doing, int columns, bool utf8);
 
 /// Draws what fits the console's terminal: the screen from 60 columns and 16 rows on if requested, otherwise the bar.
@@ -82,7 +85,7 @@ std::string screen_text(const RunProgress& progress, const Doing& doing, int col
 class LiveView {
  public:
   /// `console` must outlive the view. `doing` is called by the thread.
-  LiveView(base::Console& console, bool screen, std::function<const char*()> doing);
+  LiveView(base::Console& console, bool screen, std::function<Doing()> doing);
   ~LiveView();
   LiveView(const LiveView&) = delete;
   LiveView& operator=(const LiveView&) = delete;
@@ -98,7 +101,7 @@ class LiveView {
   base::Console& console_;
   const base::Abilities abilities_ = base::abilities();
   const bool screen_;
-  const std::function<const char*()> doing_;
+  const std::function<Doing()> doing_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool ended_ = false;

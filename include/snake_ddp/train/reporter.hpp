@@ -32,16 +32,16 @@ struct Pace {
 };
 
 struct ReporterOptions {
-  bool every_episode = false;            // on the console, not at most one a second
-  bool live_view = true;                 // instead of the bar, on a terminal that is large enough
-  std::function<const char*()> doing{};  // what the run is doing; called by another thread
+  bool every_episode = false;      // on the console, not at most one a second
+  bool live_view = true;           // instead of the bar, on a terminal that is large enough
+  std::function<Doing()> doing{};  // called by another thread
 };
 
 /// A file that cannot be written is reported on the console once, and again when it can be written; training
 /// continues.
 class Reporter {
  public:
-  /// `begin` has the limits of the run, and the episodes and seconds already used.
+  /// `begin` has the limits of the run, and what earlier starts have used of them.
   /// Throws  FileError if the run folder cannot be written.
   Reporter(const std::string& folder, const RunProgress& begin, const ReporterOptions& options);
 
@@ -85,6 +85,7 @@ class Reporter {
   void try_to(bool& failing, const char* again, Write write);
   void push_points();
   [[nodiscard]] double seconds() const;
+  void note_earlier_starts();
   void draw(std::int64_t episode);
 
   std::string folder_;
@@ -92,6 +93,7 @@ class Reporter {
   files::EventWriter events_;
   base::Console console_{1, "; all are in train.log"};
   bool log_failing_ = false, events_failing_ = false;
+  std::string last_game_;  // what the log's last one says of its difficulty
   RunProgress progress_;
   const RunProgress first_;  // at this start
   Collected reported_;

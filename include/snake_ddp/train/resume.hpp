@@ -48,14 +48,18 @@ struct Origin {
 /// Throws      FileError if a run that may be the one cannot be read, or has only damaged checkpoints.
 Origin origin_of(const TrainOptions& options, const Launch& launch, dist::DistContext& context);
 
+/// What a start found.
+struct Resumed {
+  std::vector<std::string> lines;  // rank 0: what was restored and what changed
+  std::string over;                // why the run is finished under these settings; empty: it goes on
+};
+
 /// Restores the newest complete checkpoint of the run, or the named one, into `state`. Damaged ones are reported, set
-/// aside and skipped.
+/// aside and skipped. A finished run is left as it is.
 /// Collective  every rank calls it; the shared part is the same on all afterwards.
-/// Returns     on rank 0 lines about what was restored and what changed, after the origin's.
 /// Throws      FileError if no checkpoint is complete, or a rank could not read one, or it belongs to another run;
 ///             then none is renamed. UsageError if a setting differs that must not.
-std::vector<std::string> resume_from(const Origin& origin, const running::Access& access,
-                                     const RunState& state, const nlohmann::ordered_json& settings,
-                                     dist::DistContext& context);
+Resumed resume_from(const Origin& origin, const running::Access& access, const RunState& state,
+                    const nlohmann::ordered_json& settings, dist::DistContext& context);
 
 }  // namespace snake_ddp::train
