@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What each part of a preset is worth: trains variants that differ in one setting for the same time, and evaluates them.
 
-  bench/ablation.py --minutes 5 --seeds 1 2 3 --out ablation         writes ablation.md and ablation.json
-  bench/ablation.py --minutes 5 --seeds 1 2 3 --out ablation --only base n_step_1
+  bench/ablation.py --minutes 5 --seeds 1 101 201 --out ablation         writes ablation.md and ablation.json
+  bench/ablation.py --minutes 5 --seeds 1 101 201 --out ablation --only base n_step_1
   bench/ablation.py --config configs/champion.json --opponent territory --search look1 --minutes 1 --out champion
 
 Each run is one rank with one thread, pinned to its own core; as many run at once as --cores names. The final actor
@@ -168,7 +168,7 @@ def markdown(line, runs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 101, 201])
     parser.add_argument("--games", type=int, default=1000)
     parser.add_argument("--out", type=pathlib.Path, required=True, help="path of the two files, without their endings")
     parser.add_argument("--only", nargs="+", metavar="VARIANT", help="[all of the preset's]")
