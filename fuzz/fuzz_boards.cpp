@@ -1,12 +1,17 @@
-// Images of boards, as in a checkpoint: a board that passes the check can be played to its end. The bytes behind the
-// image choose the moves.
+// Images of boards: one as in a checkpoint, which can be played to its end if it passes the check, with moves that the bytes
+// behind it choose; or a set of boards, with its checksum corrected, so that boards and ends of games are reached.
+#include <zlib.h>
+
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
 
 #include "fuzz.hpp"
 #include "snake_ddp/agents/opponents.hpp"
-#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/data/board_set.hpp"
+#include "snake_ddp/data/loader.hpp"
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
@@ -14,16 +19,41 @@
 
 using namespace snake_ddp;
 
+namespace {
+
+constexpr std::string_view kSetBegin = "SDBOARDS";
+constexpr std::size_t kFootBytes = 24, kChecksumBytes = 8;  // from the end
+
+int read_set(std::string bytes) {
+  if (bytes.size() >= kFootBytes) {
+    const auto content = static_cast<uInt>(bytes.size() - kFootBytes);
+    const auto checksum =
+        static_cast<std::uint32_t>(::crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), content));
+    std::memcpy(bytes.data() + bytes.size() - kChecksumBytes, &checksum, sizeof checksum);
+  }
+  const fuzz::MemoryFile file(bytes);
+  return fuzz::read_or_refuse([&] {
+    const data::BoardSet set(file.path());
+    std::int64_t boards = 0;
+    for (std::int64_t g = 0; g < set.games(); ++g)
+      for (const game::State& board : set.game(g)) boards += game::picture(board).empty() ? 0 : 1;
+    if (boards != set.boards()) __builtin_trap();
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(boards));
+    std::iota(rows.begin(), rows.end(), 0);
+    data::SampleOptions sample;
+    sample.view_radius = 4;
+    data::make_batch(set, rows, sample, false);
+  });
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // The reader also checks the bool first.
-  if (size < sizeof(game::State) || data[offsetof(game::State, is_done)] != 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (text.starts_with(kSetBegin)) return read_set(std::string(text));
+  if (size < sizeof(game::State) || !game::fault_of_image(data).empty()) return 0;
   game::State state;
   std::memcpy(&state, data, sizeof state);
-  try {
-    game::check_consistency(state);
-  } catch (const base::Bug&) {
-    return 0;
-  }
   return fuzz::read_or_refuse([&] {
     game::picture(state);
     std::size_t at = sizeof state;

@@ -89,6 +89,19 @@ def checkpoint_and_boards(run):
     seed("config", "run.json", json.dumps(settings | {"run": {"hosts": ["host"], "world_size": 1}}, indent=2))
 
 
+def board_sets(binary, folder):
+    path = pathlib.Path(folder) / "set.boards"
+    subprocess.run([binary, "eval", "--team_a", "level1", "--team_b", "level2", "--games", "2", "--board_interval", "60", "--record_boards", path],
+                   check=True, stdout=subprocess.DEVNULL)
+    whole = path.read_bytes()
+    seed("boards", "set", whole)
+    ends = len(whole) - 24 - 2 * 8
+    seed("boards", "set_with_an_end_beyond", whole[:ends] + (1 << 40).to_bytes(8, "little") + whole[ends + 8:])
+    for name, place, value in (("head", 200, 250), ("length", 212, 255), ("direction", 218, 4), ("done", 240, 2)):
+        at = 64 + 256 + place
+        seed("boards", f"set_with_a_wrong_{name}", whole[:at] + bytes([value]) + whole[at + 1:])
+
+
 def config():
     for path in (ROOT / "configs").glob("*.json"):
         seed("config", path.name, path.read_bytes())
@@ -108,6 +121,10 @@ def games():
     log |= {"n_return": json.dumps(log["n_return"]), "names": ["<a>", "b"], "truncated": True}
     log["steps"][0]["joint_action"] = json.dumps([[[1, 0, 0, 0]]] * 6)
     seed("games", "old_log.json", json.dumps(log, indent=1))
+    answer = (DATA / "platform_response_3_steps.json").read_bytes()
+    seed("games", "answer.json", answer)
+    answer = json.loads(answer)
+    seed("games", "answers.json", json.dumps([answer, {"data": json.dumps(answer)}, {"data": [answer["data"]]}]))
     lines = gzip.decompress((DATA / "encodings.jsonl.gz").read_bytes()).split(b"\n")
     seed("encodings", "two.jsonl", b"\n".join(lines[:2]))
 
@@ -119,6 +136,7 @@ def main():
     seed("greeting", "hello", "token\n1\n3\nhost\n77\nbuild")
     with tempfile.TemporaryDirectory() as folder:
         checkpoint_and_boards(run_of(sys.argv[1], folder))
+        board_sets(os.path.abspath(sys.argv[1]), folder)
 
 
 main()

@@ -6,6 +6,7 @@ import gzip
 import html
 import json
 import os
+import warnings
 import zlib
 from collections.abc import Iterator
 from importlib import resources
@@ -14,6 +15,8 @@ from typing import Any
 from snake_ddp.state import COLUMNS, ROWS, START_LENGTH, TEAM
 
 DIRECTIONS = ("up", "down", "left", "right")
+NAME_FIELDS = ("names", "player", "players", "player_names", "teams", "team_names", "agents", "users")
+NAMES_INSIDE = ("name", "username", "user_name", "nickname", "agent_name")
 UNKNOWN = -1  # an action or direction that the log does not contain
 PLACE = '<script type="application/json" id="game">'
 
@@ -36,28 +39,33 @@ class Replay:
             file.write(self.page)
 
 
-def replay(log: str | os.PathLike[str] | dict[str, Any], game: int = 0) -> Replay:
+def replay(log: str | os.PathLike[str] | dict[str, Any] | list[Any], game: int | None = None) -> Replay:
     """Shows a recorded game, as `snake_ddp replay --html` does.
 
     `log` is a file of `eval --record` or of the platform, plain or gzip, or its content; `game` counts the file's games from 0.
+    Without it the first is shown; a warning says if there are more.
     Throws  ValueError if there is no such game, or it is not a log.
     """
-    file = ""
-    if not isinstance(log, dict):
-        file, games = os.fspath(log), list(games_in(log))
-        if not 0 <= game < len(games):
-            raise ValueError(f"{log}: it has {len(games)} game(s), counted from 0, and no game {game}")
-        log = games[game]
+    file = "" if isinstance(log, (dict, list)) else os.fspath(log)
+    games = list(games_in(log) if isinstance(log, (dict, list)) else games_in_file(log))
+    title = file or "this log"
+    number = 0 if game is None else game
+    if not games and game is None:
+        raise ValueError(f"{title}: not a game log, nor an object or a list with one inside{reason_in(log)}")
+    if not 0 <= number < len(games):
+        raise ValueError(f"{title}: it has {len(games)} game(s), counted from 0, and no game {number}")
+    if game is None and len(games) > 1:
+        warnings.warn(f"{title} has {len(games)} games: this is the first; game=N shows another, 0 to {len(games) - 1}", stacklevel=2)
     try:
-        data = page_data(log, file, game)
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise ValueError(f"not a game log: {type(error).__name__}: {error}; docs/formats.md has the format") from error
+        data = page_data(games[number], file, number)
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"{title}: not a game log: {type(error).__name__}: {error}; docs/formats.md has the format") from error
     template = resources.files("snake_ddp").joinpath("replay_page.html").read_text(encoding="utf-8")
     return Replay(template.replace(f"{PLACE}null", PLACE + embedded(data), 1))
 
 
-def games_in(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
-    """The logs in a file, one or more."""
+def games_in_file(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """The logs in a file: on lines, one after the other, in lists, inside of a service's answer."""
     with open(path, "rb") as file:
         content = file.read()
     if content[:2] == b"\x1f\x8b":
@@ -65,19 +73,60 @@ def games_in(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"{path}: a damaged gzip file: {error}") from error
-    text, at = content.decode("utf-8", errors="replace"), 0
+    text, at = content.decode("utf-8-sig", errors="replace"), 0
     decoder = json.JSONDecoder()
+    found = 0
     while at < len(text):
-        if text[at].isspace():
+        if text[at].isspace() or text[at] == ",":
             at += 1
             continue
+        line = text.count("\n", 0, at) + 1
         try:
             value, at = decoder.raw_decode(text, at)
         except (json.JSONDecodeError, RecursionError) as error:
-            raise ValueError(f"{path}: not a game log: {error}") from error
-        if not isinstance(value, dict):
-            raise ValueError(f"{path}: not a game log, but a {type(value).__name__}")
-        yield value
+            raise ValueError(f"{path}:{line}: not a game log: {error}") from error
+        before = found
+        for log in games_in(value):
+            found += 1
+            yield log
+        if found == before and value != []:
+            raise ValueError(f"{path}:{line}: not a game log, nor an object or a list with one inside{reason_in(value)}")
+    if found == 0:
+        raise ValueError(f"{path}: no game in this file")
+
+
+def games_in(value: Any) -> Iterator[dict[str, Any]]:
+    """The logs in a JSON value, whatever objects, lists and texts that hold JSON are around them."""
+    if isinstance(value, str):
+        value = unwrapped(value)
+    if isinstance(value, dict):
+        if "init_info" in value or isinstance(value.get("steps"), (list, str)):
+            yield value
+            return
+        found = [log for part in value.values() for log in games_in(part)]
+        yield from found or ([value] if "game_name" in value else [])  # one that says what is missing
+    elif isinstance(value, list):
+        for part in value:
+            yield from games_in(part)
+
+
+def reason_in(answer: Any) -> str:
+    """What an answer without a game says."""
+    if isinstance(answer, dict):
+        for field in ("message", "msg", "error", "detail"):
+            if answer.get(field) is not None:
+                return f"; its {field} is {json.dumps(answer[field])[:60]}"
+    return ""
+
+
+def unwrapped(value: Any) -> Any:
+    """Old logs and databases have lists and objects as texts that hold JSON."""
+    if isinstance(value, str) and value[:1] in ("[", "{"):
+        try:
+            return json.loads(value)
+        except (json.JSONDecodeError, RecursionError):
+            return value
+    return value
 
 
 def embedded(data: dict[str, Any]) -> str:
@@ -90,30 +139,67 @@ def page_data(log: dict[str, Any], file: str, game: int) -> dict[str, Any]:
     """What the page's script reads: boards as numbers of cells; each step's actions, rewards, deaths and explanations."""
     if log.get("game_name") != "snakes_3v3":
         raise KeyError("game_name is not snakes_3v3")
-    steps = log["steps"]
-    directions = [numbers(step["info_before"]["directions"]) for step in steps]
-    boards = [board(log["init_info"], numbers(log["init_info"]["directions"]))]
+    for field, only in (("n_player", 2 * TEAM), ("board_height", ROWS), ("board_width", COLUMNS)):
+        if log[field] not in (only, str(only)):
+            raise ValueError(f"{field} is {log[field]!r}, not {only}")
+    log = {field: unwrapped(value) for field, value in log.items()}
+    init = {field: unwrapped(value) for field, value in log["init_info"].items()}
+    steps = [
+        {
+            field: {inner: unwrapped(one) for inner, one in value.items()} if isinstance(value, dict) else value
+            for field, value in ((field, unwrapped(value)) for field, value in step.items())
+        }
+        for step in log["steps"]
+    ]
+    boards = [board(init, numbers(init["directions"]))]
     for k, step in enumerate(steps):
-        after = step["info_after"]
-        shown = directions[k + 1] if k + 1 < len(steps) else last_directions(after)
-        boards.append(board(after, shown))
+        boards.append(board(step["info_after"], directions_after(steps, k)))
+    ended = log.get("winner") is not None or log.get("n_return") is not None  # the result is written when the game is over
+    cut_off = log.get("truncated")
     return {
         "rows": ROWS,
         "columns": COLUMNS,
         "start_length": START_LENGTH,
-        "names": log.get("names", ["team A", "team B"]),
-        "start_time": log.get("start_time") or "",
-        "end_time": log.get("end_time") or "",
-        "truncated": log.get("truncated", False),
+        "names": names(log),
+        "start_time": time_text(log.get("start_time")),
+        "end_time": time_text(log.get("end_time")),
+        "truncated": not ended if cut_off is None else bool(cut_off),
         "file": file,
         "number": game,
         "boards": boards,
         "steps": [
-            [actions(step), as_list(step["reward"]), step["info_after"]["hit"]]
-            + ([step["explanation"]] if "explanation" in step else [])
+            [actions(step), list(step["reward"]), step["info_after"]["hit"]]
+            + ([step["explanation"]] if step.get("explanation") is not None else [])
             for step in steps
         ],
     }
+
+
+def names(log: dict[str, Any]) -> list[str]:
+    """The teams' names, under any of the fields that logs have them in; of the teams' first snakes if each snake has one."""
+    for field in NAME_FIELDS:
+        if log.get(field) is None:
+            continue
+        found = log[field]
+        if len(found) == 2 * TEAM:
+            found = found[::TEAM]
+        if not isinstance(found, list) or len(found) != 2:
+            raise ValueError(f"{field} has not two names")
+        return [name(one) for one in found]
+    return ["team A", "team B"]
+
+
+def name(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return json.dumps(value)
+    inside = [value[field] for field in NAMES_INSIDE if field in value]
+    return name(inside[0])
+
+
+def time_text(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 def board(info: dict[str, Any], directions: list[int]) -> list[Any]:
@@ -128,23 +214,20 @@ def numbers(words: list[str]) -> list[int]:
     return [DIRECTIONS.index(word) for word in words]
 
 
-def as_list(value: Any) -> list[Any]:
-    """Old logs have lists as texts that hold JSON."""
-    found = json.loads(value) if isinstance(value, str) else value
-    return list(found)
-
-
 def actions(step: dict[str, Any]) -> list[int]:
-    if "joint_action" not in step:  # the reference's run_log.py omits it
+    if step.get("joint_action") is None:  # the reference's run_log.py omits it
         return [UNKNOWN] * 2 * TEAM
-    return [choice[0].index(1) for choice in as_list(step["joint_action"])]
+    return [choice[0].index(1) for choice in step["joint_action"]]
 
 
-def last_directions(info: dict[str, Any]) -> list[int]:
-    """The log lacks them; the bodies of living snakes show theirs."""
-    return [
-        UNKNOWN if died else heading(body) for body, died in zip(info["snakes_position"], info["hit"], strict=True)
-    ]
+def directions_after(steps: list[dict[str, Any]], k: int) -> list[int]:
+    """As the next step has them, or this one, or else the bodies of living snakes."""
+    if k + 1 < len(steps) and steps[k + 1].get("info_before") is not None:
+        return numbers(steps[k + 1]["info_before"]["directions"])
+    info = steps[k]["info_after"]
+    if info.get("directions") is not None:
+        return numbers(info["directions"])
+    return [UNKNOWN if died else heading(body) for body, died in zip(info["snakes_position"], info["hit"], strict=True)]
 
 
 def heading(body: list[list[int]]) -> int:

@@ -21,7 +21,9 @@
 #include "snake_ddp/base/bf16.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/data/board_set.hpp"
+#include "snake_ddp/data/import.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/world.hpp"
 #include "snake_ddp/game/position.hpp"
@@ -71,6 +73,95 @@ std::string file_of(const EvalLine& line, std::int64_t game) {
 
 using Games = std::vector<std::int64_t>;
 
+/// The same for the same games with any number of ranks, never 0.
+std::uint64_t recording_id(const EvalLine& line) {
+  return base::add_to_hash(base::kHashStart,
+                           fmt::format("{}\n{}\n{} {} {} {} {}", line.team_a, line.team_b, line.games,
+                                       line.seed, line.swap_sides, line.explain, line.board_interval)) |
+         1U;
+}
+
+std::string recording_text(const EvalLine& line) { return fmt::format("{:016x}", recording_id(line)); }
+
+/// Where a rank's boards go. The first one's path is exactly the given one.
+std::string boards_path(const std::filesystem::path& path, int rank) {
+  if (rank == 0) return path.string();
+  return std::filesystem::path(path)
+      .replace_filename(fmt::format("{}_{}{}", path.stem().string(), rank, data::kBoardSetEnding))
+      .string();
+}
+
+/// The recordings that this one replaces.
+struct Replaced {
+  std::vector<std::string> games;  // of --record
+  data::Recording boards;          // of --record_boards; of one rank unless it says more
+};
+
+/// Throws  UsageError if this one would be mixed with games of others, or replace some.
+Replaced replaced_by(const EvalLine& line, int ranks) {
+  namespace fs = std::filesystem;
+  Replaced replaced;
+  std::error_code none;
+  if (!line.record.empty()) {
+    const auto refuse = [&](const std::string& what) {
+      return base::UsageError(
+          fmt::format("--record {}: {}: pretrain would learn from both. Name another folder, or "
+                      "move them away",
+                      line.record, what));
+    };
+    std::string earlier;
+    for (const std::string& file : data::records_in(line.record)) {
+      if (!fs::is_regular_file(file, none)) continue;
+      const std::string id = records::recording_of(file);
+      if (id.empty() && (file.ends_with(data::kBoardSetEnding) || records::holds_games(file)))
+        throw refuse(fmt::format("{} has games that eval --record did not write", file));
+      if (id.empty()) continue;
+      if (!earlier.empty() && id != earlier)
+        throw refuse(fmt::format("the folder has games of several recordings, among them {}", file));
+      earlier = id;
+      replaced.games.push_back(file);
+    }
+  }
+  if (line.record_boards.empty()) return replaced;
+  const fs::path folder = fs::path(line.record_boards).parent_path();
+  if (!line.record.empty() &&
+      fs::weakly_canonical(folder.empty() ? "." : folder, none) == fs::weakly_canonical(line.record, none)) {
+    throw base::UsageError(
+        fmt::format("--record_boards {}: this is the folder of --record: pretrain would learn from each game "
+                    "twice. Name another folder",
+                    line.record_boards));
+  }
+  replaced.boards = data::recording_of(line.record_boards);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const std::string path = boards_path(line.record_boards, rank);
+    if (fs::exists(path, none) &&
+        data::recording_of(path) != data::Recording{replaced.boards.id, rank, replaced.boards.ranks})
+      throw base::UsageError(
+          fmt::format("--record_boards {}: rank {} would replace {}, which does not belong to the recording "
+                      "{}. Name another file, or move it away",
+                      line.record_boards, rank, path, line.record_boards));
+  }
+  return replaced;
+}
+
+/// What this recording has replaced under other names, once it is complete.
+void remove_rest(const EvalLine& line, int ranks, const Replaced& replaced) {
+  std::error_code ignored;
+  std::size_t games = 0;
+  for (const std::string& file : replaced.games) {
+    if (records::recording_of(file) != recording_text(line))
+      games += std::filesystem::remove(file, ignored) ? 1U : 0U;
+  }
+  if (games > 0)
+    base::tell_error(fmt::format("removed {} games of an earlier recording from {}", games, line.record));
+  for (int rank = ranks; rank < replaced.boards.ranks; ++rank) {
+    const std::string path = boards_path(line.record_boards, rank);
+    if (data::recording_of(path) == data::Recording{replaced.boards.id, rank, replaced.boards.ranks} &&
+        std::filesystem::remove(path, ignored))
+      base::tell_error(fmt::format("removed {}, of an earlier recording by more ranks", path));
+  }
+}
+
 /// Writes each game to `line.record`; with --explain including the teams' reasons. Returns the numbers of those that team a has
 /// lost so far.
 std::shared_ptr<const Games> record_games(const EvalLine& line, play::MatchOptions& match) {
@@ -89,6 +180,7 @@ std::shared_ptr<const Games> record_games(const EvalLine& line, play::MatchOptio
     if (state.step() > 1) return;
     records::RecordedGame record = records::begin_record(state);
     record.names = names_of(line, number);
+    record.recording = recording_text(line);
     running->emplace(number, std::move(record));
   };
   match.on_step = [=, before = match.on_step](std::int64_t number, const game::Actions& actions,
@@ -98,7 +190,7 @@ std::shared_ptr<const Games> record_games(const EvalLine& line, play::MatchOptio
     records::add_step(record->second, actions, result, after);
     if (line.explain) record->second.steps.back().reasons = std::exchange((*reasons)[number], {});
     if (!after.done()) return;
-    records::write_file_atomically(file_of(line, number), records::game_log_text(record->second));
+    records::write_file_soon(file_of(line, number), records::game_log_text(record->second));
     running->erase(record);
     const int a = line.swap_sides && number % 2 == 1 ? 1 : 0;
     if (after.team_return(a) < after.team_return(1 - a)) lost->push_back(number);
@@ -117,27 +209,13 @@ std::vector<std::string> gathered(const EvalLine& line, const Games& lost, dist:
   return files;
 }
 
-/// Where a rank's boards go. The first one's path is exactly the given one.
-std::filesystem::path boards_path(std::filesystem::path path, int rank) {
-  if (rank > 0)
-    path.replace_filename(fmt::format("{}_{}{}", path.stem().string(), rank, data::kBoardSetEnding));
-  return path;
-}
-
-/// Writes boards of each game to a set. With several ranks each writes its own; the first one removes those that are left
-/// from more ranks.
+/// Writes boards of each game to a set. With several ranks each writes its own.
 std::shared_ptr<data::BoardSetWriter> record_boards(const EvalLine& line, int rank, int ranks,
                                                     play::MatchOptions& match) {
-  if (!line.record_boards.ends_with(data::kBoardSetEnding)) {
-    throw base::UsageError(fmt::format("--record_boards {}: the file's name must end in {}",
-                                       line.record_boards, data::kBoardSetEnding));
-  }
   const std::filesystem::path path = boards_path(line.record_boards, rank);
   if (path.has_parent_path()) records::make_folders(path.parent_path().string());
-  std::error_code ignored;
-  for (int other = ranks; rank == 0 && std::filesystem::remove(boards_path(path, other), ignored); ++other)
-    base::tell_error("removed " + boards_path(path, other).string() + ", of a recording by more ranks");
-  const auto writer = std::make_shared<data::BoardSetWriter>(path.string(), line.board_interval);
+  const auto writer = std::make_shared<data::BoardSetWriter>(
+      path.string(), line.board_interval, data::Recording{recording_id(line), rank, ranks});
   const auto running = std::make_shared<std::map<std::int64_t, std::vector<game::State>>>();
   match.watch = [=, interval = line.board_interval, before = match.watch](std::int64_t number,
                                                                           const game::State& state) {
@@ -263,7 +341,9 @@ Action add_eval(CLI::App& command) {
       ->check(CLI::IsMember({"float32", "bf16"}));
   command.add_option("--show", line->show, "print the first game's board before this step, 1 to 201")
       ->check(CLI::Range(1, game::kMaxSteps + 1));
-  command.add_option("--record", line->record, "write each game to this folder as a log: game_0.json, ...");
+  command.add_option("--record", line->record,
+                     "write each game to this folder as a log: game_0.json, ...; those of an earlier "
+                     "recording are replaced");
   command.add_flag(
       "--explain", line->explain,
       "with --record: the logs also record what teams from files saw at each move and, with a search, "
@@ -303,6 +383,10 @@ Action add_eval(CLI::App& command) {
           "--show cannot be combined with --json, which prints one object and nothing else");
     if (line->watch && (line->json || line->show > 0))
       throw base::UsageError("--watch cannot be combined with --json or --show");
+    if (!line->record_boards.empty() && !line->record_boards.ends_with(data::kBoardSetEnding)) {
+      throw base::UsageError(fmt::format("--record_boards {}: the file's name must end in {}",
+                                         line->record_boards, data::kBoardSetEnding));
+    }
     Team a = team_from_spec(line->team_a, line->mask_fatal),
          b = team_from_spec(line->team_b, line->mask_fatal);
     for (Team* team : {&a, &b}) {
@@ -326,6 +410,18 @@ Action add_eval(CLI::App& command) {
       };
     }
     if (line->watch && context.is_main()) watch_game(*line, match);
+    std::optional<Replaced> replaced;
+    std::string refusal;  // by the first rank, for all
+    const bool recording = !line->record.empty() || !line->record_boards.empty();
+    if (recording && context.is_main()) {
+      try {
+        replaced = replaced_by(*line, context.size());
+      } catch (const base::UsageError& e) {
+        refusal = e.what();
+      }
+    }
+    if (recording) refusal = context.broadcast_text(refusal, context.deadline());
+    if (!refusal.empty()) throw base::UsageError(refusal);
     std::shared_ptr<const Games> lost;
     if (!line->record.empty()) lost = record_games(*line, match);
     std::shared_ptr<data::BoardSetWriter> boards;
@@ -337,8 +433,12 @@ Action add_eval(CLI::App& command) {
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (boards) boards->finish();
     std::vector<std::string> lost_files;
-    if (lost) lost_files = gathered(*line, *lost, context);
+    if (lost) {
+      records::sync_files(line->record);
+      lost_files = gathered(*line, *lost, context);
+    }
     context.barrier("end of eval", context.deadline());
+    if (replaced) remove_rest(*line, context.size(), *replaced);
     // The other ranks need not wait for the reader of this.
     if (context.is_main()) print(*line, result, static_cast<double>(result.steps) / passed, lost_files);
     return base::kExitDone;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <random>
 
 #include "snake_ddp/app/board_text.hpp"
@@ -31,7 +32,7 @@ struct PlayLine {
   double pace = 0.4;
   std::optional<std::uint64_t> seed;
   std::string from, record;
-  std::int64_t game = 0;
+  std::optional<std::int64_t> game;
   std::optional<int> step;
 };
 
@@ -192,7 +193,8 @@ Action add_play(CLI::App& command) {
                      "random seed: the same start and beans again [a new one each time]");
   command.add_option("--record", line->record, "write the game to this file as a log");
   command.add_option("--from", line->from, "continue from a game log, on exactly its board");
-  add_number(command, "game", line->game, "number of the game in that file, from 0", 0, kMostCount);
+  command.add_option("--game", line->game, "number of the game in that file, from 0 [0]")
+      ->check(CLI::Range(std::int64_t{0}, kMostCount));
   command.add_option("--step", line->step, "steps of that game to keep [0]")
       ->check(CLI::Range(0, game::kMaxSteps));
   return [line]() -> int {

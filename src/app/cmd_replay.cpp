@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "snake_ddp/app/board_text.hpp"
 #include "snake_ddp/app/command_line.hpp"
@@ -19,7 +20,7 @@ namespace {
 
 struct ReplayLine {
   std::string file, html;
-  std::int64_t game = 0;
+  std::optional<std::int64_t> game;
   bool text = false;
   double speed = 8;
   int blunders = 0;
@@ -88,7 +89,8 @@ Action add_replay(CLI::App& command) {
       .add_option("--judge", line->judge,
                   "the Q-network that judges the moves, and its number of simulations for each")
       ->capture_default_str();
-  add_number(command, "game", line->game, "number of the game in the file, from 0", 0, kMostCount);
+  command.add_option("--game", line->game, "number of the game in the file, from 0 [0]")
+      ->check(CLI::Range(std::int64_t{0}, kMostCount));
   add_number(command, "speed", line->speed, "steps per second in the terminal", 0.1, 1000.0);
   return [line]() -> int {
     if (line->file.empty()) throw base::UsageError("replay needs a file with a recorded game; see --help");
@@ -100,7 +102,7 @@ Action add_replay(CLI::App& command) {
     refuse_to_replace(line->file, line->html, "--html");
     if (!line->html.empty()) records::check_output(line->html);
     const records::RecordedGame game = records::nth_game(line->file, line->game);
-    PageNotes notes{line->file, line->game, {}};
+    PageNotes notes{line->file, line->game.value_or(0), {}};
     if (line->blunders > 0) print(*(notes.blunders = blunders_of(*line, game)), game);
     if (!line->html.empty()) {
       const std::string page = replay_page(game, notes);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <future>
 #include <initializer_list>
@@ -23,12 +24,10 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr std::uint64_t kSeed = 1;
+constexpr std::string_view kActor = "actor_";
 
-// Identifies the file's contents without reading them.
 std::string stamp(const fs::path& file) {
-  std::error_code none;
-  return fmt::format("{} {} {}", file.filename().string(), fs::file_size(file, none),
-                     records::time_of_change(file));
+  return fmt::format("{} {:016x}", file.filename().string(), records::hash_of_file(file.string()));
 }
 
 ordered_json row(const std::string& name, const Team& self, const Team& other, std::int64_t games) {
@@ -97,12 +96,15 @@ ordered_json stored(const std::string& path) {
 
 fs::path last_actor(const std::string& folder) {
   fs::path last;
-  std::int64_t time = 0;
+  std::int64_t last_episode = -1;  // the files' times are those of a copy or of an unpacked archive
   for (const std::string& name : records::names_in(folder + "/trained_model")) {
-    if (!name.starts_with("actor_") || name == "actor_best.pth" || !name.ends_with(".pth")) continue;
-    const fs::path path = fs::path(folder) / "trained_model" / name;
-    const std::int64_t changed = records::time_of_change(path);
-    if (changed > time) last = path, time = changed;
+    const std::string_view number = std::string_view(name).substr(std::min(name.size(), kActor.size()));
+    std::int64_t episode = 0;
+    const auto [end, error] = std::from_chars(number.begin(), number.end(), episode);
+    if (!name.starts_with(kActor) || error != std::errc() || std::string_view(end, number.end()) != ".pth")
+      continue;
+    if (episode > last_episode) last = fs::path(folder) / "trained_model" / name;
+    last_episode = std::max(last_episode, episode);
   }
   return last;
 }

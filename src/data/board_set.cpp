@@ -9,9 +9,11 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 
 #include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/game/position.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/open_file.hpp"
 
@@ -27,7 +29,8 @@ struct Head {
   std::uint32_t version = kVersion;
   std::uint32_t board_bytes = sizeof(game::State);
   std::int64_t interval = 0;
-  std::uint8_t nothing[40] = {};
+  Recording recording;
+  std::uint8_t nothing[24] = {};
 };
 static_assert(sizeof(Head) == 64);
 
@@ -42,15 +45,49 @@ std::uint32_t crc_of(std::uint32_t before, const void* bytes, std::size_t size) 
   return static_cast<std::uint32_t>(::crc32_z(before, static_cast<const Bytef*>(bytes), size));
 }
 
+// Why the games' ends or boards are impossible; empty if they are not. A checksum does not protect against deliberate ones.
+std::string fault_in(const std::uint8_t* boards, const std::int64_t* ends, const Foot& foot) {
+  std::int64_t before = 0;
+  for (std::int64_t g = 0; g < foot.games; ++g) {
+    if (ends[g] <= before || ends[g] > foot.boards)
+      return fmt::format("game {} ends with board {} of {}, the one before with {}", g, ends[g], foot.boards,
+                         before);
+    before = ends[g];
+  }
+  if (before != foot.boards)
+    return fmt::format("its games have {} boards, the file has {}", before, foot.boards);
+  for (std::int64_t b = 0; b < foot.boards; ++b) {
+    const std::string fault =
+        game::fault_of_image(boards + static_cast<std::size_t>(b) * sizeof(game::State));
+    if (!fault.empty()) return fmt::format("board {}: {}", b, fault);
+  }
+  return {};
+}
+
+bool is_head(const Head& head) { return std::memcmp(head.magic, Head().magic, sizeof head.magic) == 0; }
+
+bool is_readable(const Head& head) {
+  return head.version == kVersion && head.board_bytes == sizeof(game::State);
+}
+
 }  // namespace
 
-BoardSetWriter::BoardSetWriter(std::string path, std::int64_t interval)
+Recording recording_of(const std::string& path) {
+  Head head;
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(reinterpret_cast<char*>(&head), sizeof head) || !is_head(head) || !is_readable(head))
+    return {};
+  return head.recording;
+}
+
+BoardSetWriter::BoardSetWriter(std::string path, std::int64_t interval, const Recording& recording)
     : path_(std::move(path)),
       part_(fmt::format("{}.part-{}", path_, ::getpid())),
       interval_(interval),
       file_(std::make_unique<records::SealedWriter>(part_)) {
   Head head;
   head.interval = interval_;
+  head.recording = recording;
   put(&head, sizeof head);
 }
 
@@ -98,19 +135,18 @@ BoardSet::BoardSet(const std::string& path) {
     if (bytes_ > 0) ::munmap(map_, bytes_);
     return base::FileError(fmt::format("{}: {}", path, why));
   };
-  const Head expected;
   Head head;
   Foot foot;
   if (bytes_ < sizeof head) throw refuse("truncated: too small for a set of boards. Record it again");
   std::memcpy(&head, map_, sizeof head);
-  if (std::memcmp(head.magic, expected.magic, sizeof head.magic) != 0)
-    throw refuse("not a set of boards: wrong header");
-  if (head.version != kVersion || head.board_bytes != sizeof(game::State)) {
+  if (!is_head(head)) throw refuse("not a set of boards: wrong header");
+  if (!is_readable(head)) {
     throw refuse(fmt::format(
         "a set of boards of version {} with {} bytes per board; this program reads version {} with {}. "
         "Record it again, or remove it from the folder",
         head.version, head.board_bytes, kVersion, sizeof(game::State)));
   }
+  if (head.interval < 1) throw refuse(fmt::format("not of recorded games: an interval of {} steps", head.interval));
   const auto* begin = static_cast<const std::uint8_t*>(map_);
   const std::size_t content = bytes_ >= sizeof head + sizeof foot ? bytes_ - sizeof foot : 0;
   if (content > 0) std::memcpy(&foot, begin + content, sizeof foot);
@@ -126,12 +162,17 @@ BoardSet::BoardSet(const std::string& path) {
     throw refuse(
         fmt::format("damaged: its checksum is {:08x}, expected {:08x}. Record it again", seen, foot.crc32));
   }
+  const std::uint8_t* const boards = begin + sizeof head;
+  const auto* const ends = reinterpret_cast<const std::int64_t*>(
+      boards + static_cast<std::size_t>(foot.boards) * sizeof(game::State));
+  if (const std::string fault = fault_in(boards, ends, foot); !fault.empty())
+    throw refuse("not of recorded games: " + fault + ". Record it again");
   games_ = foot.games;
   boards_ = foot.boards;
   interval_ = head.interval;
   crc_ = foot.crc32;
-  first_ = reinterpret_cast<const game::State*>(begin + sizeof head);
-  ends_ = reinterpret_cast<const std::int64_t*>(first_ + boards_);
+  first_ = reinterpret_cast<const game::State*>(boards);
+  ends_ = ends;
 }
 
 BoardSet::~BoardSet() { ::munmap(map_, bytes_); }

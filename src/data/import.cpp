@@ -13,6 +13,7 @@
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/game/position.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/folders.hpp"
 
@@ -53,9 +54,13 @@ std::vector<game::State> boards_of(const records::RecordedGame& record, std::int
           position.directions[i] = records::direction_of(position.snakes[i]);
       }
       position.step = static_cast<int>(step) + 1;
-      // A log's last board may lack the directions of snakes that died; a finished game's board is skipped.
+      // A log's last board may lack the directions of snakes that died; a finished game's board is skipped. Without a
+      // result in the log it shows whether it is one.
       const bool last = step == record.steps.size();
-      if (played.done.value_or(last && !record.cut_off)) break;
+      const bool over =
+          position.step > game::kMaxSteps || std::any_of(position.snakes.begin(), position.snakes.end(),
+                                                         [](const auto& body) { return body.empty(); });
+      if (played.done.value_or(last && (over || !record.cut_off))) break;
       if (last && std::count(position.directions.begin(), position.directions.end(), records::kUnknown) > 0)
         break;
     }
@@ -68,38 +73,37 @@ std::vector<game::State> boards_of(const records::RecordedGame& record, std::int
   return boards;
 }
 
+std::vector<std::string> records_in(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const std::string& name : records::names_in(folder)) {
+    const bool known = std::any_of(std::begin(kEndings), std::end(kEndings),
+                                   [&](std::string_view ending) { return name.ends_with(ending); });
+    if (known && !name.starts_with(".")) files.push_back((fs::path(folder) / name).string());
+  }
+  return files;
+}
+
 std::vector<std::string> record_files(const std::string& path) {
   if (!records::is_folder(path)) {
     if (!records::is_there(path)) throw records::file_error("read", path, ENOENT);
     return {path};
   }
-  std::vector<std::string> files;
-  for (const std::string& name : records::names_in(path)) {
-    const bool known = std::any_of(std::begin(kEndings), std::end(kEndings),
-                                   [&](std::string_view ending) { return name.ends_with(ending); });
-    if (known && !name.starts_with(".")) files.push_back((fs::path(path) / name).string());
-  }
+  std::vector<std::string> files = records_in(path);
   if (files.empty()) {
     throw base::FileError(fmt::format(
         "{} contains no recorded games (*.json, *.jsonl, the same with .gz, *.boards): record some "
         "with snake_ddp eval --record_boards",
         path));
   }
-  std::sort(files.begin(), files.end());
   return files;
 }
 
 std::string cache_path(const std::string& cache_dir, const std::vector<std::string>& files,
-                       std::int64_t interval) {
-  std::uint64_t hash = base::add_to_hash(base::kHashStart, fmt::format("set 1, interval {}\n", interval));
+                       std::int64_t interval, const std::function<void()>& progress) {
+  std::uint64_t hash = base::add_to_hash(base::kHashStart, fmt::format("set 2, interval {}\n", interval));
   for (const std::string& file : files) {
-    std::error_code error;
-    const std::uintmax_t bytes = fs::file_size(file, error);
-    if (error) throw records::file_error("read", file, error.value());
-    const auto time = fs::last_write_time(file, error);
-    if (error) throw records::file_error("read", file, error.value());
-    hash = base::add_to_hash(hash, fmt::format("{} {} {}\n", fs::path(file).filename().string(), bytes,
-                                               time.time_since_epoch().count()));
+    const std::uint64_t contents = records::hash_of_file(file, progress);
+    hash = base::add_to_hash(hash, fmt::format("{} {:016x}\n", is_board_set(file), contents));
   }
   return fmt::format("{}/{:016x}{}", cache_dir, hash, kBoardSetEnding);
 }

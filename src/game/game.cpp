@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
@@ -65,6 +67,60 @@ std::string build(const Position& position, State& s) {
   return {};
 }
 
+/// What cells, bodies, beans and counters contradict; empty if nothing.
+std::string contradiction_in(const State& state) {
+  bool seen[kCells] = {};
+  int taken = 0;
+  for (int i = 0; i < kSnakes; ++i) {
+    const int length = state.length(i);
+    if (state.direction(i) > 3) return fmt::format("snake {} has direction {}", i, state.direction(i));
+    if (length == 0) {
+      if (!state.done()) return fmt::format("snake {} is empty on a board that is not done", i);
+      if (state.heads[i] != 0 || state.tails[i] != 0)
+        return fmt::format("snake {} is empty but not at cell 0", i);
+      continue;
+    }
+    if (length < kStartLength) return fmt::format("snake {} has length {}", i, length);
+    int c = state.tails[i];
+    for (int left = length; left > 0; --left) {
+      if (c >= kCells || seen[c]) return fmt::format("snake {}: cell {} is taken twice or outside", i, c);
+      if (state.code(c) != i + 2) return fmt::format("snake {}: cell {} has code {}", i, c, state.code(c));
+      seen[c] = true;
+      ++taken;
+      const int link = state.cells[c] >> 3;
+      if (link >= kLinks) return fmt::format("snake {}: cell {} has link {}", i, c, link);
+      if (left == 1 && c != state.head(i))
+        return fmt::format("snake {}: ends at {}, head {}", i, c, state.head(i));
+      if (left == 1 && link != 0) return fmt::format("snake {}: its head has link {}", i, link);
+      c = follow(c, link);
+    }
+  }
+  const int n_beans = state.bean_count();
+  if (n_beans > kBeans) return fmt::format("{} beans", n_beans);
+  for (int b = 0; b < kBeans; ++b) {
+    const int c = state.beans[b];
+    if (b >= n_beans) {
+      if (c != 0) return fmt::format("bean list: {} behind its end", c);
+      continue;
+    }
+    if (c >= kCells || seen[c] || state.cells[c] != 1) return fmt::format("bean {} on cell {}", b, c);
+    seen[c] = true;
+    ++taken;
+  }
+  for (int c = 0; c < kCells; ++c)
+    if (!seen[c] && state.cells[c] != 0)
+      return fmt::format("cell {} has code {} but no snake or bean is there", c, state.code(c));
+  if (state.free_cells() != kCells - taken) return "the number of free cells is wrong";
+  if (n_beans < kBeans && state.free_cells() > 0) return "beans are missing though there is room";
+  if (state.step() < 1 || state.step() > kMaxSteps + 1) return "the step is not 1..201";
+  for (const std::int32_t sum : state.returns)
+    if (sum < -kMaxSteps * kCells || sum > kMaxSteps * kCells)
+      return fmt::format("a team's rewards sum up to {}", sum);
+  if (!state.done() && (state.step() > kMaxSteps || kBeans + state.segments() > kCells))
+    return "should be done";
+  return {};
+}
+
 }  // namespace
 
 void refuse(const Actions& actions) {
@@ -81,9 +137,19 @@ State make_state(const Position& position) {
   return state;
 }
 
+std::string fault_of_image(const void* image) {
+  const auto* bytes = static_cast<const std::uint8_t*>(image);
+  if (bytes[offsetof(State, is_done)] > 1)  // a bool with another value is undefined
+    return fmt::format("done is {}, not 0 or 1", bytes[offsetof(State, is_done)]);
+  State state;
+  std::memcpy(&state, image, sizeof state);
+  return contradiction_in(state);
+}
+
 std::string fault_of(const Position& position) {
   State state;
-  return build(position, state);
+  const std::string fault = build(position, state);
+  return fault.empty() ? contradiction_in(state) : fault;
 }
 
 Position position_of(const State& state) {
@@ -137,64 +203,15 @@ std::uint64_t hash(const State& state) {
 }
 
 void check_consistency(const State& state) {
-  const auto fail = [&state](const std::string& what) {
-    std::string board;  // a disconnected body cannot be drawn by `picture`
-    for (int c = 0; c < kCells; ++c) {
-      board += fmt::format("{:2x} ", state.cells[c]);
-      if (column_of(c) == kCols - 1) board += '\n';
-    }
-    throw base::Bug(fmt::format("inconsistent board at step {}: {}\ncells (code | link << 3):\n{}",
-                                state.step(), what, board));
-  };
-  bool seen[kCells] = {};
-  int taken = 0;
-  for (int i = 0; i < kSnakes; ++i) {
-    const int length = state.length(i);
-    if (state.direction(i) > 3) fail(fmt::format("snake {} has direction {}", i, state.direction(i)));
-    if (length == 0) {
-      if (!state.done()) fail(fmt::format("snake {} is empty on a board that is not done", i));
-      if (state.heads[i] != 0 || state.tails[i] != 0)
-        fail(fmt::format("snake {} is empty but not at cell 0", i));
-      continue;
-    }
-    if (length < kStartLength) fail(fmt::format("snake {} has length {}", i, length));
-    int c = state.tails[i];
-    for (int left = length; left > 0; --left) {
-      if (c >= kCells || seen[c]) fail(fmt::format("snake {}: cell {} is taken twice or outside", i, c));
-      if (state.code(c) != i + 2) fail(fmt::format("snake {}: cell {} has code {}", i, c, state.code(c)));
-      seen[c] = true;
-      ++taken;
-      const int link = state.cells[c] >> 3;
-      if (link >= kLinks) fail(fmt::format("snake {}: cell {} has link {}", i, c, link));
-      if (left == 1 && c != state.head(i))
-        fail(fmt::format("snake {}: ends at {}, head {}", i, c, state.head(i)));
-      if (left == 1 && link != 0) fail(fmt::format("snake {}: its head has link {}", i, link));
-      c = follow(c, link);
-    }
+  const std::string fault = contradiction_in(state);
+  if (fault.empty()) return;
+  std::string board;  // a disconnected body cannot be drawn by `picture`
+  for (int c = 0; c < kCells; ++c) {
+    board += fmt::format("{:2x} ", state.cells[c]);
+    if (column_of(c) == kCols - 1) board += '\n';
   }
-  const int n_beans = state.bean_count();
-  if (n_beans > kBeans) fail(fmt::format("{} beans", n_beans));
-  for (int b = 0; b < kBeans; ++b) {
-    const int c = state.beans[b];
-    if (b >= n_beans) {
-      if (c != 0) fail(fmt::format("bean list: {} behind its end", c));
-      continue;
-    }
-    if (c >= kCells || seen[c] || state.cells[c] != 1) fail(fmt::format("bean {} on cell {}", b, c));
-    seen[c] = true;
-    ++taken;
-  }
-  for (int c = 0; c < kCells; ++c)
-    if (!seen[c] && state.cells[c] != 0)
-      fail(fmt::format("cell {} has code {} but no snake or bean is there", c, state.code(c)));
-  if (state.free_cells() != kCells - taken) fail("the number of free cells is wrong");
-  if (n_beans < kBeans && state.free_cells() > 0) fail("beans are missing though there is room");
-  if (state.step() < 1 || state.step() > kMaxSteps + 1) fail("the step is not 1..201");
-  for (const std::int32_t sum : state.returns)
-    if (sum < -kMaxSteps * kCells || sum > kMaxSteps * kCells)
-      fail(fmt::format("a team's rewards sum up to {}", sum));
-  if (!state.done() && (state.step() > kMaxSteps || kBeans + state.segments() > kCells))
-    fail("should be done");
+  throw base::Bug(fmt::format("inconsistent board at step {}: {}\ncells (code | link << 3):\n{}",
+                              state.step(), fault, board));
 }
 
 }  // namespace snake_ddp::game

@@ -186,7 +186,11 @@ std::string Run::import_set() {
           o_.cache_dir));
     }
     const std::vector<std::string> files = data::record_files(o_.data_path);
-    path = data::cache_path(o_.cache_dir, files, o_.board_interval);
+    const auto go_on = [&] {
+      watchdog_.tick("reading records");
+      context_.broadcast_text("", context_.deadline());
+    };
+    path = data::cache_path(o_.cache_dir, files, o_.board_interval, go_on);
     std::optional<std::string> damage;
     if (records::is_there(path)) {
       try {
@@ -199,10 +203,7 @@ std::string Run::import_set() {
     if (damage || !records::is_there(path)) {
       const auto begin = Clock::now();
       const int threads = std::max<int>(1, static_cast<int>(o_.num_workers));
-      data::import_records(files, o_.board_interval, threads, path, [&](std::size_t) {
-        watchdog_.tick("reading records");
-        context_.broadcast_text("", context_.deadline());
-      });
+      data::import_records(files, o_.board_interval, threads, path, [&](std::size_t) { go_on(); });
       tell(fmt::format("Cached {} file(s) as {} in {:.1f} s", files.size(), path,
                        std::chrono::duration<double>(Clock::now() - begin).count()));
     }

@@ -9,8 +9,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "snake_ddp/base/descriptor.hpp"
+#include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/open_file.hpp"
 #include "snake_ddp/records/output_file.hpp"
@@ -49,14 +51,16 @@ std::filesystem::path file_behind(const std::string& path) {
 }
 
 // Returns 0 or an errno value.
-int write_and_sync(const std::string& path, std::string_view bytes) {
+int write_new(const std::string& path, std::string_view bytes, bool sync) {
   base::Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!file.open()) return errno;
   int error = base::write_all(file.get(), bytes);
-  if (error == 0 && ::fsync(file.get()) != 0) error = errno;
+  if (error == 0 && sync && ::fsync(file.get()) != 0) error = errno;
   const int at_close = file.close();
   return error != 0 ? error : at_close;
 }
+
+constexpr std::size_t kHashedPiece = 16UL << 20;
 
 // Returns 0 or an errno value. Some file systems cannot sync a folder and say EINVAL.
 int sync_folder(const std::filesystem::path& folder) {
@@ -65,11 +69,12 @@ int sync_folder(const std::filesystem::path& folder) {
   return ::fsync(descriptor.get()) == 0 || errno == EINVAL ? 0 : errno;
 }
 
-// `path`: for messages.
-void replace_file(const std::filesystem::path& target, std::string_view bytes, const std::string& path) {
+// Without waiting for the folder. `path`: for messages.
+void replace_file(const std::filesystem::path& target, std::string_view bytes, const std::string& path,
+                  bool sync) {
   if (!target.has_filename()) throw file_error("write", path, EISDIR);
   const std::string temporary = temporary_beside(target);
-  int error = write_and_sync(temporary, bytes);
+  int error = write_new(temporary, bytes, sync);
   if (error == 0 && std::rename(temporary.c_str(), target.c_str()) != 0) error = errno;
   if (error != 0) {
     // After EEXIST or a failed open the file is not ours or does not exist; the name has our pid and a fresh number,
@@ -77,8 +82,12 @@ void replace_file(const std::filesystem::path& target, std::string_view bytes, c
     ::unlink(temporary.c_str());
     throw file_error("write", path, error);
   }
+}
+
+void replace_and_sync(const std::filesystem::path& target, std::string_view bytes, const std::string& path) {
+  replace_file(target, bytes, path, true);
   const std::filesystem::path folder = target.parent_path();
-  error = sync_folder(folder.empty() ? "." : folder);
+  const int error = sync_folder(folder.empty() ? "." : folder);
   if (error != 0) throw file_error("sync the folder of", path, error);
 }
 
@@ -97,12 +106,21 @@ std::string kept_elsewhere(std::string_view bytes) {
 }  // namespace
 
 void write_file_atomically(const std::string& path, std::string_view bytes) {
-  replace_file(path, bytes, path);
+  replace_and_sync(path, bytes, path);
+}
+
+void write_file_soon(const std::string& path, std::string_view bytes) {
+  replace_file(path, bytes, path, false);
+}
+
+void sync_files(const std::string& folder) {
+  const base::Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!descriptor.open() || ::syncfs(descriptor.get()) != 0) throw file_error("sync", folder, errno);
 }
 
 void write_output(const std::string& path, std::string_view bytes) {
   try {
-    replace_file(file_behind(path), bytes, path);
+    replace_and_sync(file_behind(path), bytes, path);
   } catch (const base::FileError& e) {
     const std::string kept = kept_elsewhere(bytes);
     if (kept.empty()) throw;
@@ -112,7 +130,7 @@ void write_output(const std::string& path, std::string_view bytes) {
 
 void check_output(const std::string& path) {
   const std::string temporary = temporary_beside(file_behind(path));
-  const int error = write_and_sync(temporary, "");
+  const int error = write_new(temporary, "", true);
   ::unlink(temporary.c_str());
   if (error != 0) throw file_error("write", path, error);
 }
@@ -123,6 +141,22 @@ std::string indented(const nlohmann::ordered_json& value) {
 
 void write_json(const std::string& path, const nlohmann::ordered_json& value) {
   write_file_atomically(path, indented(value));
+}
+
+std::uint64_t hash_of_file(const std::string& path, const std::function<void()>& progress) {
+  const base::Descriptor file = open_to_read(path);
+  std::uint64_t hash = base::kHashStart;
+  std::vector<char> piece(kHashedPiece);
+  for (;;) {
+    const ssize_t n = ::read(file.get(), piece.data(), piece.size());
+    if (n == 0) return hash;
+    if (n > 0) {
+      hash = base::add_to_hash(hash, std::string_view(piece.data(), static_cast<std::size_t>(n)));
+      if (progress) progress();
+    } else if (errno != EINTR) {
+      throw file_error("read", path, errno);
+    }
+  }
 }
 
 std::string read_file(const std::string& path) {

@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
+#include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/records/json_fields.hpp"
 #include "snake_ddp/records/json_text.hpp"
-#include "snake_ddp/records/lines.hpp"
+#include "snake_ddp/records/json_values.hpp"
 
 namespace snake_ddp::records {
 namespace {
@@ -23,9 +26,8 @@ using game::kSnakes;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::string_view kGame = "snakes_3v3";
+constexpr std::string_view kGame = "snakes_3v3", kRecording = "recording";
 constexpr std::size_t kMostSteps = 10'000;  // far above a game's 200: two files were joined
-constexpr std::size_t kMostBytes = 64U << 20U;
 
 std::string now_text() { return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(std::time(nullptr))); }
 
@@ -44,36 +46,58 @@ PerSnake scores(const RecordedBoard& board) {
   return result;
 }
 
-// ---- Writing.
+// ---- Writing. By hand, because most of a log is small numbers, and a library's tree of them takes ten times as long as the
+// disk.
 
-ordered_json places(const std::vector<int>& cells) {
-  ordered_json list = ordered_json::array();
-  for (const int cell : cells) list.push_back({game::row_of(cell), game::column_of(cell)});
-  return list;
+using Text = fmt::memory_buffer;
+
+void put(Text& out, std::string_view text) { out.append(text.data(), text.data() + text.size()); }
+
+// The elements, each put by `one`, as a list.
+template <class Values, class Put>
+void put_list(Text& out, const Values& values, const Put& one) {
+  char before = '[';
+  for (const auto& value : values) {
+    out.push_back(std::exchange(before, ','));
+    one(value);
+  }
+  put(out, before == '[' ? "[]" : "]");
 }
 
-ordered_json snakes_json(const RecordedBoard& board) {
-  ordered_json list = ordered_json::array();
-  for (const std::vector<int>& body : board.snakes) list.push_back(places(body));
-  return list;
+void put_numbers(Text& out, const PerSnake& values) {
+  put_list(out, values, [&](int value) { fmt::format_to(fmt::appender(out), "{}", value); });
 }
 
-ordered_json words(const PerSnake& directions) {
-  ordered_json list = ordered_json::array();
-  for (const int direction : directions)
-    list.push_back(game::kDirectionNames.at(static_cast<std::size_t>(direction)));
-  return list;
+void put_cells(Text& out, const std::vector<int>& cells) {
+  put_list(out, cells, [&](int cell) {
+    fmt::format_to(fmt::appender(out), "[{},{}]", game::row_of(cell), game::column_of(cell));
+  });
+}
+
+void put_places(Text& out, const RecordedBoard& board) {
+  put(out, R"("snakes_position":)");
+  put_list(out, board.snakes, [&](const std::vector<int>& body) { put_cells(out, body); });
+  put(out, R"(,"beans_position":)");
+  put_cells(out, board.beans);
+}
+
+void put_directions(Text& out, const PerSnake& directions) {
+  put(out, R"("directions":)");
+  put_list(out, directions, [&](int direction) {
+    fmt::format_to(fmt::appender(out), "\"{}\"",
+                   game::kDirectionNames.at(static_cast<std::size_t>(direction)));
+  });
 }
 
 // One action is a list of one list, as agents on the platform return it.
-ordered_json one_hot(const PerSnake& actions) {
-  ordered_json list = ordered_json::array();
-  for (const int action : actions) {
-    std::array<int, 4> choice{};
-    choice.at(static_cast<std::size_t>(action)) = 1;
-    list.push_back(ordered_json::array({choice}));
-  }
-  return list;
+void put_actions(Text& out, const PerSnake& actions) {
+  constexpr std::array<std::string_view, game::kMoves> kOneHot = {"[[1,0,0,0]]", "[[0,1,0,0]]", "[[0,0,1,0]]",
+                                                                  "[[0,0,0,1]]"};
+  put_list(out, actions, [&](int action) { put(out, kOneHot.at(static_cast<std::size_t>(action))); });
+}
+
+void put_json(Text& out, const ordered_json& value) {
+  put(out, value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 // Four decimals are enough to read, and for the page to draw arrows from.
@@ -154,15 +178,31 @@ RecordedStep trace_step(const json& line, const Place& place) {
 
 // ---- The platform's logs: one object a game, cells as [row, column].
 
-// Old logs have lists as texts that hold JSON.
-json unwrapped(const json& object, const char* name, const Place& place) {
-  const json& value = field(object, name, place);
-  if (!value.is_string()) return value;
-  try {
-    return parse_json(value.get<std::string>());
-  } catch (const base::FileError&) {
-    place.fail(fmt::format("field \"{}\": {} is not a list", name, shown(value)));
+// Old logs and databases have lists and objects as texts that hold JSON.
+void unwrap_members(json& object, const Place& place) {
+  if (!object.is_object()) return;
+  for (const auto& [name, value] : object.items()) {
+    const auto* const text = value.get_ptr<const std::string*>();
+    if (text == nullptr || !(text->starts_with('[') || text->starts_with('{'))) continue;
+    try {
+      value = parse_json(*text);
+    } catch (const base::FileError&) {
+      place.fail(fmt::format("field \"{}\": {} is neither a list nor an object", name, shown(value)));
+    }
   }
+}
+
+// Databases store numbers as texts, too.
+int number(const json& object, const char* name, int only, const Place& place) {
+  const json& value = field(object, name, place);
+  if (value == std::to_string(only)) return only;
+  return integer(value, only, only, name, place);
+}
+
+// The member, if it is there and not null.
+const json* given(const json& object, const char* name) {
+  const auto at = object.find(name);
+  return at == object.end() || at->is_null() ? nullptr : &*at;
 }
 
 std::vector<int> cells(const json& value, std::size_t most, const char* name, const Place& place) {
@@ -203,10 +243,9 @@ RecordedBoard log_board(const json& info, const Place& place) {
 PerSnake log_actions(const json& step, const Place& place) {
   PerSnake actions{};
   actions.fill(kUnknown);
-  if (!step.contains("joint_action")) return actions;  // the reference's run_log.py omits it
   const char* const name = "joint_action";
-  const json choices = unwrapped(step, name, place);
-  list(choices, kSnakes, kSnakes, name, place);
+  if (given(step, name) == nullptr) return actions;  // the reference's run_log.py omits it
+  const json& choices = list(step[name], kSnakes, kSnakes, name, place);
   for (std::size_t i = 0; i < kSnakes; ++i) {
     const std::vector<int> choice = integers(list(choices[i], 1, 1, name, place)[0], 4, 0, 1, name, place);
     if (choice.size() != 4 || std::count(choice.begin(), choice.end(), 1) != 1)
@@ -250,77 +289,209 @@ play::Reasons log_reasons(const json& value, const Place& place) {
 }
 
 RecordedStep log_step(const json& line, const Place& place) {
-  if (!line.is_object()) place.fail("not a JSON object");
   RecordedStep step;
   step.actions = log_actions(line, place);
   step.turned.fill(kUnknown);
-  step.reward =
-      six({{"reward", unwrapped(line, "reward", place)}}, "reward", -game::kCells, game::kCells, place);
+  step.reward = six(line, "reward", -game::kCells, game::kCells, place);
   const json& info = field(line, "info_after", place);
   step.hit = six(info, "hit", 0, 1, place);
-  step.score = six(info, "score", -game::kStartLength, game::kCells, place);
+  if (given(info, "score") != nullptr)
+    step.score = six(info, "score", -game::kStartLength, game::kCells, place);
   step.after = log_board(info, place);
+  if (given(info, "directions") != nullptr) {
+    step.after.directions = log_directions(info, place);
+  } else {  // the bodies of living snakes show theirs
+    for (std::size_t i = 0; i < kSnakes; ++i)
+      if (step.hit[i] == 0) step.after.directions[i] = direction_of(step.after.snakes[i]);
+  }
   step.line = place.line;
-  if (line.contains("explanation")) {
+  if (given(line, "explanation") != nullptr) {
     const json& teams = list(line["explanation"], 2, 2, "explanation", place);
     for (std::size_t team = 0; team < 2; ++team) step.reasons[team] = log_reasons(teams[team], place);
   }
   return step;
 }
 
-RecordedGame read_log(const json& log, Place place) {
+// Where logs have the teams' names. Ours and the reference's use the first.
+constexpr const char* kNameFields[] = {"names", "player",     "players", "player_names",
+                                       "teams", "team_names", "agents",  "users"};
+constexpr const char* kNamesInside[] = {"name", "username", "user_name", "nickname", "agent_name"};
+
+// A team's name: a text, a number, or an object that has one of these.
+std::optional<std::string> name_of(const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number()) return value.dump();
+  for (const char* name : kNamesInside)
+    if (value.is_object() && value.contains(name)) return name_of(value[name]);
+  return std::nullopt;
+}
+
+void read_names(const json& log, std::array<std::string, 2>& names, const Place& place) {
+  for (const char* const field : kNameFields) {
+    const json* const found = given(log, field);
+    if (found == nullptr) continue;
+    const bool each_snake = found->is_array() && found->size() == kSnakes;
+    if (!each_snake) list(*found, 2, 2, field, place);
+    for (std::size_t team = 0; team < 2; ++team) {
+      const json& one = (*found)[each_snake ? team * game::kTeamSize : team];
+      const std::optional<std::string> name = name_of(one);
+      if (!name) place.fail(fmt::format("field \"{}\": {} is not a name", field, shown(one)));
+      names[team] = *name;
+    }
+    return;
+  }
+}
+
+// An entry has the directions before its step: after the step before, whose entry may have them, too.
+void take_directions_before(const json& log, std::size_t k, RecordedGame& game, const Place& place) {
+  const PerSnake directions = log_directions(log["steps"][k]["info_before"], place);
+  RecordedBoard& before = k > 0 ? game.steps.back().after : game.start;
+  const bool said = k == 0 || given(log["steps"][k - 1]["info_after"], "directions") != nullptr;
+  if (said && before.directions != directions) {
+    place.fail(fmt::format("field \"info_before\": other directions than {}",
+                           k == 0 ? "in init_info" : "after the step before"));
+  }
+  before.directions = directions;
+}
+
+RecordedGame read_log(json log, Place place) {
   if (const json& kind = field(log, "game_name", place); kind != kGame)
     place.fail(fmt::format("field \"game_name\" is {}, not \"{}\"", shown(kind), kGame));
-  integer(field(log, "n_player", place), kSnakes, kSnakes, "n_player", place);
-  integer(field(log, "board_height", place), kRows, kRows, "board_height", place);
-  integer(field(log, "board_width", place), kCols, kCols, "board_width", place);
+  number(log, "n_player", kSnakes, place);
+  number(log, "board_height", kRows, place);
+  number(log, "board_width", kCols, place);
+  unwrap_members(log, place);
   RecordedGame game;
   game.line = place.line;
   game.start_time = text_of(log, "start_time", place);
   game.end_time = text_of(log, "end_time", place);
-  if (log.contains("names")) {
-    const json& names = list(log["names"], 2, 2, "names", place);
-    for (std::size_t team = 0; team < 2; ++team) {
-      if (!names[team].is_string())
-        place.fail(fmt::format("field \"names\": {} is not a string", shown(names[team])));
-      game.names[team] = names[team].get<std::string>();
-    }
-  }
-  if (log.contains("truncated")) {
-    if (!log["truncated"].is_boolean()) place.fail("field \"truncated\" is not true or false");
-    game.cut_off = log["truncated"].get<bool>();
+  read_names(log, game.names, place);
+  if (const json* const flag = given(log, "truncated"); flag != nullptr) {
+    if (!flag->is_boolean()) place.fail("field \"truncated\" is not true or false");
+    game.cut_off = flag->get<bool>();
+  } else {  // the result is written when the game is over
+    game.cut_off = given(log, "winner") == nullptr && given(log, "n_return") == nullptr;
   }
 
-  const json& init = field(log, "init_info", place);
-  const json& steps = list(field(log, "steps", place), 0, kMostSteps, "steps", place);
+  field(log, "init_info", place);
+  json& init = log["init_info"];
+  const std::size_t steps = list(field(log, "steps", place), 0, kMostSteps, "steps", place).size();
   place.step = "init_info: ";
+  unwrap_members(init, place);
   game.start = log_board(init, place);
   game.start.directions = log_directions(init, place);
   check_start(game.start, place);
-  for (std::size_t k = 0; k < steps.size(); ++k) {
+  for (std::size_t k = 0; k < steps; ++k) {
     place.step = fmt::format("step {}: ", k + 1);
-    // An entry has the directions before its step, so the next entry has those after it.
-    const json& before = field(steps[k], "info_before", place);
-    const PerSnake directions = log_directions(before, place);
-    if (k > 0) {
-      game.steps.back().after.directions = directions;
-    } else if (directions != game.start.directions) {
-      place.fail("field \"info_before\": other directions than in init_info");
-    }
-    game.steps.push_back(log_step(steps[k], place));
-  }
-  if (!game.steps.empty()) {  // the log lacks the last directions; the bodies of living snakes show theirs
-    RecordedStep& last = game.steps.back();
-    for (std::size_t i = 0; i < kSnakes; ++i)
-      if (last.hit[i] == 0) last.after.directions[i] = direction_of(last.after.snakes[i]);
+    json& step = log["steps"][k];
+    unwrap_members(step, place);
+    for (const char* const info : {"info_before", "info_after"})
+      if (step.is_object() && step.contains(info)) unwrap_members(step[info], place);
+    if (!step.is_object()) place.fail("no object");
+    if (given(step, "info_before") != nullptr) take_directions_before(log, k, game, place);
+    game.steps.push_back(log_step(step, place));
   }
   place.step.clear();
-  if (log.contains("n_return")) {
-    game.n_return =
-        six({{"n_return", unwrapped(log, "n_return", place)}}, "n_return", -1'000'000, 1'000'000, place);
-  }
+  if (given(log, "n_return") != nullptr) game.n_return = six(log, "n_return", -1'000'000, 1'000'000, place);
   return game;
 }
+
+// ---- Which objects are what.
+
+enum class Kind { kOther, kLog, kTraceStart, kTraceStep };
+
+bool is_container(std::string_view value) { return value.starts_with('{') || value.starts_with('['); }
+
+Kind kind_of(std::string_view text) {
+  Kind kind = Kind::kOther;
+  visit_parts(text, [&](std::string_view key, std::string_view value) {
+    if (key == "init_info" || (key == "steps" && (is_container(value) || value.starts_with('"'))))
+      kind = Kind::kLog;
+    if (kind == Kind::kOther && key == "game" && value.starts_with('"')) kind = Kind::kTraceStart;
+    if (kind == Kind::kOther && key == "actions") kind = Kind::kTraceStep;
+  });
+  return kind;
+}
+
+// Calls `found` with each log within a value, in order, and its line: whatever objects, lists and texts that hold JSON are
+// around it.
+void visit_logs(std::string_view value, std::int64_t line,
+                const std::function<void(std::string_view, std::int64_t)>& found, int depth = 0) {
+  if (depth > kMostJsonDepth) return;
+  const char* counted = value.data();
+  visit_parts(value, [&](std::string_view, std::string_view part) {
+    line += std::count(std::exchange(counted, part.data()), part.data(), '\n');
+    json text;
+    if (part.starts_with("\"{") || part.starts_with("\"[")) {
+      text = json::parse(part, nullptr, false);
+      if (!text.is_string()) return;
+      part = text.get_ref<const std::string&>();
+      if (!json::accept(part)) return;
+    }
+    if (kind_of(part) == Kind::kLog) return found(part, line);
+    visit_logs(part, line, found, depth + 1);
+  });
+}
+
+bool has_log_inside(std::string_view text) {
+  bool found = false;
+  visit_logs(text, 1, [&](std::string_view, std::int64_t) { found = true; });
+  return found;
+}
+
+// What an answer without a game says.
+std::string reason_in(const json& answer) {
+  for (const char* const field : {"message", "msg", "error", "detail"})
+    if (const json* const reason = given(answer, field); reason != nullptr)
+      return fmt::format("; its \"{}\" is {}", field, shown(*reason));
+  return {};
+}
+
+// Takes a file's objects one after the other.
+struct GameReader {
+  const std::string& path;
+  const std::function<void(const RecordedGame&)>& visit;
+  std::optional<RecordedGame> trace;  // whose lines are being read
+
+  void end_trace() {
+    if (trace) visit(*trace);
+    trace.reset();
+  }
+
+  void take(const std::string& text, std::int64_t line) {
+    const Place place{path, line};
+    const Kind kind = kind_of(text);
+    if (kind == Kind::kTraceStep && trace) return take_step(parsed(text, place), place);
+    if (kind == Kind::kLog || kind == Kind::kTraceStart) end_trace();
+    if (kind == Kind::kLog) return visit(read_log(parsed(text, place), place));
+    if (kind == Kind::kTraceStart) {
+      trace = trace_start(parsed(text, place), place);
+      return;
+    }
+    bool any = false;
+    visit_logs(text, line, [&](std::string_view log, std::int64_t at) {
+      if (!std::exchange(any, true) && !json::accept(text))
+        parsed(text, place);  // says what is wrong around it
+      end_trace();
+      const Place there{path, at};
+      visit(read_log(parsed(std::string(log), there), there));
+    });
+    if (any) return;
+    const json object = parsed(text, place);
+    if (trace) return take_step(object, place);                 // says what is missing
+    if (object.contains("game_name")) read_log(object, place);  // likewise
+    place.fail(
+        "neither a game log (\"game_name\", \"steps\"), nor an object with one inside, nor the start of a "
+        "recorded game (\"game\")" +
+        reason_in(object));
+  }
+
+  void take_step(const json& object, const Place& place) {
+    if (trace->steps.size() == kMostSteps)
+      place.fail(fmt::format("more than {} steps in one game; a game has at most 200", kMostSteps));
+    trace->steps.push_back(trace_step(object, place));
+  }
+};
 
 }  // namespace
 
@@ -372,86 +543,96 @@ ordered_json explanation_json(const std::array<play::Reasons, 2>& reasons) {
 }
 
 std::string game_log_text(const RecordedGame& record) {
-  ordered_json log = {
-      {"game_name", kGame},
-      {"n_player", kSnakes},
-      {"board_height", kRows},
-      {"board_width", kCols},
-      {"init_info",
-       {{"snakes_position", snakes_json(record.start)},
-        {"beans_position", places(record.start.beans)},
-        {"directions", words(record.start.directions)}}},
-      {"start_time", record.start_time},
-      {"mode", "terminal"},
-  };
-  ordered_json steps = ordered_json::array();
+  Text out;
+  fmt::format_to(fmt::appender(out), R"({{"game_name":"{}","n_player":{},"board_height":{},"board_width":{})",
+                 kGame, kSnakes, kRows, kCols);
+  if (!record.recording.empty())
+    fmt::format_to(fmt::appender(out), R"(,"{}":"{}")", kRecording, record.recording);
+  put(out, R"(,"init_info":{)");
+  put_places(out, record.start);
+  put(out, ",");
+  put_directions(out, record.start.directions);
+  put(out, R"(},"start_time":)");
+  put_json(out, record.start_time);
+  put(out, R"(,"mode":"terminal","steps":)");
   PerSnake n_return{};
   const RecordedBoard* before = &record.start;
-  for (const RecordedStep& step : record.steps) {
+  put_list(out, record.steps, [&](const RecordedStep& step) {
     for (std::size_t i = 0; i < kSnakes; ++i) n_return[i] += step.reward[i];
-    steps.push_back({{"info_before", {{"directions", words(before->directions)}}},
-                     {"joint_action", one_hot(step.actions)},
-                     {"reward", step.reward},
-                     {"info_after",
-                      {{"snakes_position", snakes_json(step.after)},
-                       {"beans_position", places(step.after.beans)},
-                       {"hit", step.hit},
-                       {"score", scores(step.after)}}}});
-    if (is_explained(step)) steps.back()["explanation"] = explanation_json(step.reasons);
+    put(out, R"({"info_before":{)");
+    put_directions(out, before->directions);
+    put(out, R"(},"joint_action":)");
+    put_actions(out, step.actions);
+    put(out, R"(,"reward":)");
+    put_numbers(out, step.reward);
+    put(out, R"(,"info_after":{)");
+    put_places(out, step.after);
+    put(out, R"(,"hit":)");
+    put_numbers(out, step.hit);
+    put(out, R"(,"score":)");
+    put_numbers(out, scores(step.after));
+    put(out, "}");
+    if (is_explained(step)) {
+      put(out, R"(,"explanation":)");
+      put_json(out, explanation_json(step.reasons));
+    }
+    put(out, "}");
     before = &step.after;
-  }
+  });
   const PerSnake last = scores(*before);
-  log["steps"] = std::move(steps);
-  log["winner"] = std::max_element(last.begin(), last.end()) - last.begin() + 2;
-  log["winner_information"] = last;
-  log["n_return"] = n_return;
-  log["names"] = record.names;
-  log["end_time"] = record.end_time;
-  if (record.cut_off) log["truncated"] = true;
-  return log.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  fmt::format_to(fmt::appender(out), R"(,"winner":{},"winner_information":)",
+                 std::max_element(last.begin(), last.end()) - last.begin() + 2);
+  put_numbers(out, last);
+  put(out, R"(,"n_return":)");
+  put_numbers(out, n_return);
+  put(out, R"(,"names":)");
+  put_json(out, record.names);
+  put(out, R"(,"end_time":)");
+  put_json(out, record.end_time);
+  put(out, record.cut_off ? ",\"truncated\":true}\n" : "}\n");
+  return fmt::to_string(out);
+}
+
+std::string recording_of(const std::string& path) {
+  constexpr std::size_t kHeadBytes = 256, kDigits = 16;
+  std::ifstream file(path, std::ios::binary);
+  std::string head(kHeadBytes, '\0');
+  file.read(head.data(), kHeadBytes);
+  const std::string before = fmt::format(R"("{}":")", kRecording);
+  const std::size_t at = head.find(before);
+  return at == head.npos ? std::string() : head.substr(at + before.size(), kDigits);
 }
 
 void read_games(const std::string& path, const std::function<void(const RecordedGame&)>& visit) {
-  LineReader reader(path);
-  std::optional<RecordedGame> trace;  // a game whose lines are being read
+  ObjectReader reader(path);
+  GameReader games{path, visit, {}};
   bool any = false;
-  std::string text;
-  while (reader.next(text)) {
-    if (text.find_first_not_of(" \t") == std::string::npos) continue;
-    const Place place{path, reader.line_number()};
-    if (!any && !json::accept(text)) {  // perhaps one object over many lines
-      for (std::string more; reader.next(more) && text.size() <= kMostBytes;) text += '\n' + more;
-      if (text.size() > kMostBytes) place.fail("more than 64 MiB that are not JSON lines");
-    }
-    const json line = parsed(text, place);
-    any = true;
-    if (line.contains("game_name")) {
-      if (trace) visit(*trace);
-      trace.reset();
-      visit(read_log(line, place));
-    } else if (line.contains("game")) {
-      if (trace) visit(*trace);
-      trace = trace_start(line, place);
-    } else if (trace) {
-      if (trace->steps.size() == kMostSteps)
-        place.fail(fmt::format("more than {} steps in one game; a game has at most 200", kMostSteps));
-      trace->steps.push_back(trace_step(line, place));
-    } else {
-      place.fail("neither a game log (\"game_name\", \"steps\") nor the start of a recorded game (\"game\")");
-    }
-  }
+  for (std::string text; reader.next(text); any = true) games.take(text, reader.line_number());
   if (!any) throw base::FileError(fmt::format("{}: no game in this file", path));
-  if (trace) visit(*trace);
+  games.end_trace();
 }
 
-RecordedGame nth_game(const std::string& path, std::int64_t n) {
+bool holds_games(const std::string& path) {
+  try {
+    std::string text;
+    return ObjectReader(path).next(text) && (kind_of(text) != Kind::kOther || has_log_inside(text));
+  } catch (const base::FileError&) {
+    return false;
+  }
+}
+
+RecordedGame nth_game(const std::string& path, std::optional<std::int64_t> n) {
   std::optional<RecordedGame> wanted;
   std::int64_t count = 0;
   read_games(path, [&](const RecordedGame& game) {
-    if (count++ == n) wanted = game;
+    if (count++ == n.value_or(0)) wanted = game;
   });
   if (!wanted)
-    throw base::UsageError(fmt::format("--game {}: {} contains {} game(s), counted from 0", n, path, count));
+    throw base::UsageError(
+        fmt::format("--game {}: {} contains {} game(s), counted from 0", n.value_or(0), path, count));
+  if (!n && count > 1)
+    base::tell_error(fmt::format("{} contains {} games: this is the first; --game N selects another, 0 to {}",
+                                 path, count, count - 1));
   return *wanted;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -13,20 +14,21 @@
 namespace snake_ddp::records {
 
 namespace {
-constexpr std::size_t kLineBuffer = 1 << 16;
+constexpr std::size_t kPieceBytes = 1 << 16;
 constexpr std::size_t kMaxLineBytes = 16U << 20U;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 }  // namespace
 
-LineReader::LineReader(const std::string& path) : path_(path), file_(nullptr), buffer_(kLineBuffer) {
+ByteReader::ByteReader(const std::string& path) : path_(path), file_(nullptr), buffer_(kPieceBytes) {
   base::Descriptor file = open_to_read(path);
   file_ = gzdopen(file.get(), "rb");  // reads plain files unchanged
   if (file_ == nullptr) throw file_error("read", path, ENOMEM);
   file.release();
 }
 
-LineReader::~LineReader() { gzclose_r(file_); }
+ByteReader::~ByteReader() { gzclose_r(file_); }
 
-bool LineReader::fill() {
+std::string_view ByteReader::next() {
   errno = 0;
   const int n = gzread(file_, buffer_.data(), static_cast<unsigned>(buffer_.size()));
   const int system_error = errno;
@@ -38,29 +40,28 @@ bool LineReader::fill() {
     const std::string why = code == Z_BUF_ERROR ? "the compressed data are truncated" : reason;
     throw base::FileError(fmt::format(
         "cannot read {} after line {}: {}; the file is truncated or corrupt; fetch or write it again", path_,
-        line_number_, why));
+        lines_, why));
   }
-  begin_ = 0;
-  end_ = static_cast<std::size_t>(n);
-  return n > 0;
+  std::string_view piece(buffer_.data(), static_cast<std::size_t>(n));
+  lines_ += std::count(piece.begin(), piece.end(), '\n');
+  if (!begun_ && piece.starts_with(kByteOrderMark)) piece.remove_prefix(kByteOrderMark.size());
+  begun_ = true;
+  return piece;
 }
 
 bool LineReader::next(std::string& line) {
   line.clear();
   bool any = false;
   for (;;) {
-    if (begin_ == end_ && !fill()) break;
+    if (left_.empty() && (left_ = bytes_.next()).empty()) break;
     any = true;
-    const char* const from = buffer_.data() + begin_;
-    const void* const found = std::memchr(from, '\n', end_ - begin_);
-    const std::size_t n =
-        found != nullptr ? static_cast<std::size_t>(static_cast<const char*>(found) - from) : end_ - begin_;
-    line.append(from, n);
-    begin_ += n + (found != nullptr ? 1 : 0);
+    const std::size_t found = left_.find('\n');
+    line.append(left_.substr(0, found));
+    left_.remove_prefix(found == left_.npos ? left_.size() : found + 1);
     if (line.size() > kMaxLineBytes)
       throw base::FileError(fmt::format("{}:{}: a line of more than 16 MiB; this is not a JSON-lines file",
-                                        path_, line_number_ + 1));
-    if (found != nullptr) break;
+                                        path(), line_number_ + 1));
+    if (found != left_.npos) break;
   }
   if (!any) return false;
   ++line_number_;

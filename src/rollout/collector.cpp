@@ -29,19 +29,7 @@ bool is_observation(const std::string& name) {
 
 }  // namespace
 
-bool is_board(const float* image) {
-  std::array<std::uint8_t, sizeof(game::State)> bytes;
-  std::memcpy(bytes.data(), image, sizeof bytes);
-  if (bytes[offsetof(game::State, is_done)] > 1) return false;
-  game::State state;
-  std::memcpy(&state, image, sizeof state);
-  try {
-    game::check_consistency(state);
-  } catch (const base::Bug&) {
-    return false;
-  }
-  return true;
-}
+bool is_board(const float* image) { return game::fault_of_image(image).empty(); }
 
 std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, const play::Sight& sight) {
   if (play::kTeam * (sight.features() + 1) < 2 * play::kBoardFloats) return columns;

@@ -97,14 +97,9 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
   std::vector<Episode> episodes(boards_.size());
   for (std::size_t b = 0; b < boards_.size(); ++b) {
     const auto* image = images.data_ptr<std::uint8_t>() + b * sizeof(game::State);
-    refuse(image[offsetof(game::State, is_done)] != 0,
-           "boards");  // of a bool; a board that is done starts a new game
+    refuse(!game::fault_of_image(image).empty(), "boards");
     std::memcpy(&boards[b], image, sizeof(game::State));
-    try {
-      game::check_consistency(boards[b]);
-    } catch (const base::Bug&) {
-      refuse(true, "boards");
-    }
+    refuse(boards[b].done(), "boards");  // one that is done starts a new game
     const auto* field = running.data_ptr<std::int64_t>() + static_cast<std::int64_t>(b) * play::kFields;
     const std::int64_t opponent = field[play::kOpponent];
     refuse(opponent < kFirstFrozen - kMaxFrozen ||

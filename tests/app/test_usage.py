@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import resource
+import subprocess
 
 import pytest
 import torch
@@ -605,6 +606,73 @@ def test_eval_reports_why_snakes_died(tmp_path):
                                          for team in "ab" for kind in ("", "length_")], abs=0.006)
     assert rows["of these after step 100"][0] == pytest.approx(sums["a", "late"] / 40, abs=0.006)
     assert sum(row[2] for name, row in rows.items() if name[:2] not in ("al", "of")) == pytest.approx(rows["all"][2], abs=0.03)
+
+
+def recorded(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def record(*more, games=2, ranks=1, team="level1", tmp_path=None, **flags):
+    line = ["eval", "--team_a", team, "--team_b", "level2", "--games", games]
+    for name, value in flags.items():
+        line += [f"--{name}", value]
+    if ranks == 1:
+        return call(*line, *more)
+    with starter(tmp_path) as start:
+        processes = ranks_by_hand(start, ranks, *line, *more)
+        codes = {process.wait() for process in processes}
+        assert len(codes) == 1
+        return subprocess.CompletedProcess(line, codes.pop(), "", processes[0].text())
+
+
+def test_boards_go_only_with_the_recording_that_is_replaced(tmp_path):
+    sets = tmp_path / "sets"
+    for name in ("day_1", "day_2", "day_b"):
+        assert record(record_boards=sets / f"{name}.boards", seed=len(name)).returncode == 0
+    others = recorded(sets)
+    assert record(record_boards=sets / "day.boards").returncode == 0
+    assert {name: content for name, content in recorded(sets).items() if name != "day.boards"} == others
+    refused = record(record_boards=sets / "day.boards", ranks=2, tmp_path=tmp_path)
+    assert refused.returncode == 2 and "day_1.boards, which does not belong" in refused.stderr
+    assert record(record_boards=sets / "run.boards", ranks=3, games=6, tmp_path=tmp_path).returncode == 0
+    assert {"run.boards", "run_1.boards", "run_2.boards"} < set(recorded(sets))
+    (sets / "run_3.boards").write_bytes((sets / "run_2.boards").read_bytes())  # says that it is the second rank's
+    assert record("--ladder", "level1", record_boards=sets / "run.boards").returncode == 2
+    assert {"run_1.boards", "run_2.boards"} < set(recorded(sets)), "what is replaced goes after success"
+    fewer = record(record_boards=sets / "run.boards", ranks=2, tmp_path=tmp_path)
+    assert fewer.returncode == 0 and "removed" in fewer.stderr and "run_2.boards" in fewer.stderr
+    left = recorded(sets)
+    assert {"run.boards", "run_1.boards", "run_3.boards"} < set(left) and "run_2.boards" not in left
+    assert others.items() <= left.items()
+
+
+def test_a_recording_replaces_the_one_before_and_mixes_with_no_other(tmp_path):
+    folder = tmp_path / "games"
+    assert record(record=folder, games=12).returncode == 0
+    before = recorded(folder)
+    assert len(before) == 12 and "game_11.json" in before
+    assert record(record=folder, games=12).returncode == 0 and set(recorded(folder)) == set(before)
+    (folder / "notes.json").write_text('{"mine": [1, 2]}')
+    (folder / "settings.json").write_text("not JSON")
+    again = record(record=folder, games=3, team="level2")
+    assert again.returncode == 0 and "removed 12 games of an earlier recording" in again.stderr
+    assert set(recorded(folder)) == {"game_0.json", "game_1.json", "game_2.json", "notes.json", "settings.json"}
+    assert call("replay", folder / "game_2.json", "--html", tmp_path / "page.html").returncode == 0
+    answer = SOURCE / "tests/data/platform_response_3_steps.json"
+    for name, content in (("other.json", answer.read_bytes()), ("game_7.json", answer.read_bytes()),
+                          ("more.json", b"[" + answer.read_bytes() + b"]"), ("x.boards", b"")):
+        (folder / name).write_bytes(content)
+        before = recorded(folder)
+        refused = record(record=folder, games=2)
+        assert refused.returncode == 2 and name in refused.stderr and "Name another folder" in refused.stderr
+        assert recorded(folder) == before
+        (folder / name).unlink()
+    assert record(record=tmp_path / "two", games=3).returncode == 0
+    (folder / "game_9.json").write_bytes((tmp_path / "two/game_2.json").read_bytes())
+    several = record(record=folder, games=2)
+    assert several.returncode == 2 and "several recordings" in several.stderr
+    both = record(record=tmp_path / "both", record_boards=tmp_path / "both/a.boards")
+    assert both.returncode == 2 and "twice" in both.stderr
 
 
 def test_eval_names_the_recorded_games_that_were_lost(tmp_path):

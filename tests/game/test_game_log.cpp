@@ -300,7 +300,7 @@ TEST_CASE("a file that is not a log is rejected with the place and the field", "
   CHECK_THAT(altered("/start_time", json::array()), Catch::Contains("\"start_time\""));
   CHECK_THAT(altered("/truncated", 1), Catch::Contains("\"truncated\""));
   CHECK_THAT(altered("/n_return", {1, 2}), Catch::Contains("\"n_return\" has 2 elements, not 6"));
-  CHECK_THAT(altered("/init_info", "{'snakes_position': []}"), Catch::Contains("init_info: "));
+  CHECK_THAT(altered("/init_info", "{'snakes_position': []}"), Catch::Contains("field \"init_info\": "));
   CHECK_THAT(altered("/init_info/directions/0", "north"), Catch::Contains("\"north\" is not up, down"));
   CHECK_THAT(altered("/init_info/snakes_position/0/1", {0, 0}), Catch::Contains("not the start of a game"));
   CHECK_THAT(altered("/steps", "none"), Catch::Contains("\"steps\": \"none\" is not a list"));
@@ -339,6 +339,45 @@ TEST_CASE("lists that a log stores as strings are read", "[unit]") {
   CHECK(records::verify_traces({file.write(log.dump())}).mismatches == 0);
   log["steps"][3]["reward"] = "0, 0";
   CHECK_THAT(refusal(log.dump()), Catch::Contains("step 4: field \"reward\""));
+}
+
+TEST_CASE("games of a service's answer are read like those of a log", "[golden]") {
+  for (const char* const name : {"platform_response.json.gz", "platform_response_3_steps.json"}) {
+    const records::RecordedGame game = only_game(test_data(name));
+    CHECK(game.names == std::array<std::string, 2>{"first", "second"});
+    CHECK(game.start_time == "2021-12-03 22:35:13.161712");
+    // This format has the directions after the last step, also of snakes that died.
+    for (const int direction : game.steps.back().after.directions) CHECK(direction != records::kUnknown);
+    const records::TraceReport report = records::verify_traces({test_data(name)});
+    INFO(report.first_mismatch);
+    CHECK(report.mismatches == 0);
+    const bool whole = game.steps.size() == 200;
+    CHECK((whole || game.steps.size() == 3));
+    CHECK(game.cut_off == !whole);  // without a result
+  }
+}
+
+TEST_CASE("a fault within an answer is named with its line", "[unit]") {
+  const std::string log = records::game_log_text(random_game(4));
+  std::string wrong = log;
+  wrong.replace(wrong.find("\"hit\":[0"), 8, "\"hit\":[7");
+  CHECK_THAT(refusal("{\"data\":\n[\n" + log + ",\n" + wrong + "]}"),
+             Catch::Contains(":5: step 1: field \"hit\": 7"));
+  CHECK_THAT(refusal("[\n" + log + ",\n" + wrong + "]"), Catch::Contains(":4: step 1: field \"hit\": 7"));
+  CHECK_THAT(refusal(log + "{"), Catch::Contains(":2: not JSON: the file ends within"));
+  CHECK_THAT(refusal("\n[" + log), Catch::Contains(":2: not JSON: the file ends within the list"));
+  CHECK_THAT(refusal(log + "]"), Catch::Contains(":2: not JSON"));
+  CHECK_THAT(refusal("{\"OK\":false,\"message\":\"no such game\"}"), Catch::Contains("\"no such game\""));
+  // Depth and size are limited also within texts.
+  CHECK_THAT(refusal(json({{"data", std::string(100'000, '[') + std::string(100'000, ']')}}).dump()),
+             Catch::Contains("neither a game log"));
+}
+
+TEST_CASE("directions that contradict each other are found", "[unit]") {
+  std::ifstream in(test_data("platform_response_3_steps.json"));
+  json answer = json::parse(in);
+  answer["data"]["steps"][1]["info_before"]["directions"][0] = "down";
+  CHECK_THAT(refusal(answer.dump()), Catch::Contains("step 2: field \"info_before\": other directions"));
 }
 
 TEST_CASE("a name that is not UTF-8 does not spoil a log", "[unit]") {

@@ -1,8 +1,11 @@
 #include <ATen/ATen.h>
 #include <pthread.h>
+#include <zlib.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -114,6 +117,80 @@ TEST_CASE("a set that is cut short, changed or of another version is refused", "
   other[8] = 2;
   CHECK(refused(other).find("version 2") != std::string::npos);
   CHECK(refused("no set" + whole).find("wrong header") != std::string::npos);
+}
+
+TEST_CASE("a set with impossible boards or ends of games is refused, whatever its checksum", "[unit]") {
+  const Folder folder;
+  write_set(folder / "a.boards", 3, 5);
+  std::ifstream in(folder / "a.boards", std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(in)), {});
+  const std::size_t ends = whole.size() - 24 - 3 * 8;
+  const auto refused = [&](std::size_t at, std::int64_t value, std::size_t size) {
+    std::string changed = whole;
+    std::memcpy(&changed[at], &value, size);
+    const auto crc = static_cast<std::uint32_t>(
+        ::crc32_z(0, reinterpret_cast<const Bytef*>(changed.data()), changed.size() - 24));
+    std::memcpy(&changed[changed.size() - 8], &crc, sizeof crc);
+    std::ofstream(folder / "b.boards", std::ios::binary) << changed;
+    const std::string why = message_of([&] { const BoardSet set(folder / "b.boards"); });
+    std::ofstream(folder / "c/b.boards", std::ios::binary) << changed;
+    CHECK(message_of([&] {
+            import_records(record_files(folder / "c"), 1, 1, folder / "out", [](std::size_t) {});
+          }).empty() == why.empty());
+    return why;
+  };
+  std::filesystem::create_directories(folder / "c");
+  REQUIRE(refused(ends, 5, 8).empty());
+  for (const std::int64_t end : {-1, 0, 10, 15, 16})
+    CHECK(refused(ends, end, 8).find("game") != std::string::npos);
+  CHECK(refused(ends + 8, std::int64_t{1} << 62, 8).find("game 1 ends") != std::string::npos);
+  CHECK(refused(ends + 16, 14, 8).find("its games have 14 boards") != std::string::npos);
+  const std::size_t board = 64 + 7 * sizeof(State);
+  for (const auto& [place, value] : std::initializer_list<std::pair<std::size_t, int>>{
+           {offsetof(State, heads), 250},
+           {offsetof(State, tails), 200},
+           {offsetof(State, lengths), 255},
+           {offsetof(State, directions), 4},
+           {offsetof(State, beans), 255},
+           {offsetof(State, n_beans), 6},
+           {offsetof(State, steps), 0},
+           {offsetof(State, returns) + 3, 127},
+           {offsetof(State, is_done), 2}})
+    CHECK(refused(board + place, value, 1).find("board 7: ") != std::string::npos);
+  CHECK(refused(16, 0, 8).find("interval") != std::string::npos);
+}
+
+TEST_CASE("a set says which recording it belongs to", "[unit]") {
+  const Folder folder;
+  write_set(folder / "none.boards", 3, 5);
+  CHECK(recording_of(folder / "none.boards") == Recording{});
+  BoardSetWriter writer(folder / "part.boards", 1, {17, 1, 3});
+  writer.add_game(random_games(1, 3).front());
+  writer.finish();
+  CHECK(recording_of(folder / "part.boards") == Recording{17, 1, 3});
+  CHECK(recording_of(folder / "missing.boards") == Recording{});
+  std::ofstream(folder / "text.boards") << std::string(200, 'S');
+  CHECK(recording_of(folder / "text.boards") == Recording{});
+}
+
+TEST_CASE("the cache of a folder follows from the contents of its files", "[unit]") {
+  const Folder folder;
+  const std::string path = folder / "a.json";
+  const auto time = std::filesystem::file_time_type::clock::now();
+  const auto cache_of = [&](const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+    std::filesystem::last_write_time(path, time);
+    return cache_path("c", {path}, 8);
+  };
+  const std::string one = cache_of("game 1"), two = cache_of("game 2");
+  CHECK(one != two);
+  CHECK(one == cache_of("game 1"));
+  std::filesystem::last_write_time(path, time + std::chrono::hours(1));
+  CHECK(one == cache_path("c", {path}, 8));
+  int pieces = 0;
+  std::ofstream(path, std::ios::binary) << std::string(std::size_t{33} << 20U, 'x');
+  cache_path("c", {path}, 8, [&] { ++pieces; });
+  CHECK(pieces == 3);
 }
 
 TEST_CASE("whole games are held out, none of them twice", "[unit]") {
@@ -365,6 +442,21 @@ TEST_CASE("recorded traces become the boards that were played", "[unit]") {
   const std::string cache = cache_path("c", files, 10);
   CHECK(cache == cache_path("c", files, 10));
   CHECK(cache != cache_path("c", files, 11));
+}
+
+TEST_CASE("a log without a result is imported as far as its boards are known", "[unit]") {
+  const auto boards = [](const char* name) {
+    std::vector<State> all;
+    sd::records::read_games(test_data(name), [&](const sd::records::RecordedGame& game) {
+      all = boards_of(game, 1, name);
+    });
+    return all;
+  };
+  const std::vector<State> three = boards("platform_response_3_steps.json"),
+                           whole = boards("platform_response.json.gz");
+  CHECK(three.size() == 4);
+  REQUIRE(whole.size() == 200);
+  for (std::size_t k = 0; k < three.size(); ++k) CHECK(three[k] == whole[k]);
 }
 
 TEST_CASE("records of several kinds are read in the order of their names, and bad ones are named", "[unit]") {

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import os
 import re
 import shutil
 import signal
@@ -246,14 +247,6 @@ def test_what_torchrun_stops_ends_as_stopped_and_is_not_started_again(command, g
     assert not list(temporary.iterdir()), "torchrun's own folder is removed, too"
 
 
-def test_boards_of_an_earlier_recording_with_more_ranks_are_removed(tmp_path):
-    for left in ("a_1", "a_2", "a_b", "b_1"):
-        (tmp_path / f"{left}.boards").write_text("old")
-    done = call("eval", "--team_a", "level2", "--team_b", "level4", "--games", 2, "--record_boards", tmp_path / "a.boards")
-    assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.boards", "a_b.boards", "b_1.boards"]
-
-
 def test_a_stage_continues_only_what_it_began(tokenizer, games, tmp_path):
     folder, _ = tokenizer
     for name in ("first", "second"):
@@ -348,3 +341,17 @@ def test_a_resumed_run_with_tokens_equals_one_that_was_never_stopped(tokens, tmp
     assert again.returncode == 0 and "Resumed from checkpoint" in again.stdout, again.stdout + again.stderr
     whole = call(*flags(settings | {"runs_dir": tmp_path / "whole", "max_episodes": total}))
     assert fingerprint(again.stdout)["line"] == fingerprint(whole.stdout)["line"], whole.stderr
+
+
+def test_contents_not_names_and_times_decide_whether_the_cache_is_of_them(games, tmp_path):
+    one = sorted(games.glob("*.boards"))
+    folder, (first, second) = tmp_path / "games", one[:2]
+    assert first.read_bytes() != second.read_bytes()
+    folder.mkdir()
+    for source in (first, second):
+        content = source.read_bytes()
+        (folder / "a.boards").write_bytes(content)
+        os.utime(folder / "a.boards", (1e9, 1e9))
+        done = pretrain("tokenizer", folder, tmp_path / source.stem, epochs=1, cache_dir=tmp_path / "cache")
+        assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "cache").glob("*.boards"))) == 2

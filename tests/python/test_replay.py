@@ -4,6 +4,7 @@ import gzip
 import html
 import json
 import re
+import warnings
 
 import pytest
 
@@ -66,6 +67,141 @@ def test_old_and_cut_off_logs_and_wild_names_are_shown_as_the_program_does(logs,
     del log["steps"][5]["joint_action"], log["end_time"], log["n_return"]
     (tmp_path / "wild.json").write_text(json.dumps(log, indent=1))
     assert snake_ddp.replay(tmp_path / "wild.json").page == page_of_the_program(tmp_path / "wild.json", tmp_path)
+
+
+ANSWER = DATA / "platform_response_3_steps.json"
+
+
+def answers():
+    """What services, databases and scripts make of a log: the file's bytes, and how many games it has."""
+    text = ANSWER.read_bytes()
+    answer = json.loads(text)
+    log = answer["data"]
+    one = json.dumps(log).encode()
+
+    def with_(**fields):
+        return json.dumps(log | fields).encode()
+
+    def texts(value):  # all lists and objects as texts
+        return {name: json.dumps(part) if isinstance(part, (dict, list)) else part for name, part in value.items()}
+
+    bare = {k: v for k, v in log.items() if k not in ("player", "start_time", "end_time")}
+    steps = [{k: v for k, v in step.items() if k != "info_before"} for step in log["steps"]]
+    undirected = [step | {"info_after": {k: v for k, v in step["info_after"].items() if k != "directions"}} for step in log["steps"]]
+    inside = json.dumps(log | {"steps": [texts(step) for step in log["steps"]]} | {"init_info": texts(log["init_info"])})
+    return {
+        "as it came": (text, 1),
+        "packed": (gzip.compress(text), 1),
+        "packed in two parts": (gzip.compress(text[:900]) + gzip.compress(text[900:]), 1),
+        "with a byte order mark": (b"\xef\xbb\xbf" + text, 1),
+        "with the other line ends": (text.replace(b"\n", b"\r\n"), 1),
+        "on lines": (one + b"\n" + one + b"\n", 2),
+        "on lines, answers": (b"\n".join([json.dumps(answer).encode()] * 3), 3),
+        "one after the other": (one + one, 2),
+        "one after the other, over many lines": (text + text, 2),
+        "with commas": (one + b",\n" + one + b",\n", 2),
+        "a list": (b"[" + one + b", " + one + b"]", 2),
+        "a list of answers over many lines": (json.dumps([answer, answer], indent=1).encode(), 2),
+        "lists in a list": (json.dumps([[log], [log, log]]).encode(), 3),
+        "a list in an answer": (json.dumps({"code": 200, "data": [log, log]}).encode(), 2),
+        "answers in a list in an answer": (json.dumps({"data": {"list": [answer, {"id": 7, "replay": log}]}, "error": None}).encode(), 2),
+        "a text in an answer": (json.dumps({"message": "[ok]", "data": json.dumps(log)}).encode(), 1),
+        "a text in a text": (json.dumps({"data": json.dumps({"data": json.dumps(log)})}).encode(), 1),
+        "an answer of the same name": (json.dumps({"game_name": "snakes_3v3", "steps": 3, "replay": log}).encode(), 1),
+        "more games than a library's limit": (json.dumps({"data": [log] * 2000}).encode(), 2000),
+        "keys in another order": (json.dumps(log, sort_keys=True).encode(), 1),
+        "lists and objects as texts": (inside.encode(), 1),
+        "all of the log's members as texts": (json.dumps(texts(log)).encode(), 1),
+        "numbers as texts": (with_(n_player="6", board_height="10", board_width="20"), 1),
+        "without what can be left out": (json.dumps(bare).encode(), 1),
+        "null for what can be left out": (with_(player=None, start_time=None, end_time=None, n_return=None, truncated=None, winner=None), 1),
+        "directions after steps only": (with_(steps=steps), 1),
+        "directions before steps only": (with_(steps=undirected), 1),
+        "without a step": (with_(steps=[]), 1),
+        "a result": (with_(winner=2), 1),
+        "cut off": (with_(winner=2, truncated=True), 1),
+        "names": (with_(names=["a", "b"]), 1),
+        "players": (with_(player=None, players=["a", 17]), 1),
+        "players as objects": (with_(player=[{"id": 1, "name": "a"}, {"username": "b"}]), 1),
+        "a player for each snake": (with_(player=["a", "a2", "a3", "b", "b2", "b3"]), 1),
+        "times as numbers": (with_(start_time=1638542113, end_time=1638542151.5), 1),
+    }
+
+
+@pytest.mark.parametrize("kind", answers())
+def test_answers_of_a_service_are_read_by_both(kind, tmp_path):
+    content, games = answers()[kind]
+    path = tmp_path / "games.json"
+    path.write_bytes(content)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        shown = snake_ddp.replay(path)
+    done = call("replay", path, "--html", tmp_path / "page.html")
+    assert done.returncode == 0, done.stderr
+    assert shown.page == (tmp_path / "page.html").read_text()
+    assert len(told) == (games > 1)
+    assert (f"{games} games" in done.stderr and "--game" in done.stderr) == (games > 1)
+    assert snake_ddp.replay(path, games - 1).page == page_of_the_program(path, tmp_path, "--game", games - 1)
+    with pytest.raises(ValueError, match=f"{games} game"):
+        snake_ddp.replay(path, games)
+    assert call("replay", path, "--html", tmp_path / "page.html", "--game", games).returncode == 2
+    if games < 10:
+        checked = call("verify-trace", path)
+        assert checked.returncode == (1 if kind == "a result" else 0), checked.stdout  # so early, against the rules
+        assert f"{games} games, {0 if kind == 'without a step' else 3 * games} steps" in checked.stdout
+
+
+def test_the_whole_answer_of_the_platform_is_a_game_by_the_rules(tmp_path):
+    path = DATA / "platform_response.json.gz"
+    checked = call("verify-trace", path)
+    assert checked.stdout == "1 games, 200 steps, 0 mismatches\n"
+    shown = snake_ddp.replay(path)
+    assert shown.page == page_of_the_program(path, tmp_path)
+    assert '"names":["first","second"]' in shown.page and '"truncated":false' in shown.page
+    assert shown.page.replace(f'"file":"{path}"', '"file":""') == snake_ddp.replay(json.loads(gzip.decompress(path.read_bytes()))).page
+
+
+def refused():
+    answer = json.loads(ANSWER.read_bytes())
+    log = answer["data"]
+
+    def without(name):
+        return json.dumps({"data": {k: v for k, v in log.items() if k != name}}).encode()
+
+    text = ANSWER.read_bytes()
+    return {
+        "empty": (b"", "no game"),
+        "blank": (b"\n \r\n", "no game"),
+        "an empty list": (b"[]", "no game"),
+        "an answer without a game": (b'{"OK": false, "data": null, "message": "no such game"}', "no such game"),
+        "truncated": (text[:3000], "truncated"),
+        "a truncated list": (b"[" + json.dumps(log).encode() + b",", "truncated"),
+        "truncated and packed": (gzip.compress(text)[:-20], "truncated"),
+        "a second one is truncated": (json.dumps(log).encode() + b"\n" + text[:500], "truncated"),
+        "an answer that is not JSON": (json.dumps(answer).encode().replace(b"true", b"yes"), "not JSON"),
+        "another game": (json.dumps({"data": log | {"game_name": "chess"}}).encode(), "game_name"),
+        "without steps": (without("steps"), "steps"),
+        "without a start": (without("init_info"), "init_info"),
+        "without its name": (without("game_name"), "game_name"),
+        "without a height": (without("board_height"), "board_height"),
+        "another height": (json.dumps(log | {"board_height": 6}).encode(), "board_height"),
+        "names of three": (json.dumps(log | {"player": ["a", "b", "c"]}).encode(), "player"),
+        "steps that are no list": (json.dumps(log | {"steps": "[1"}).encode(), "steps"),
+        "deep": (b'{"a":' * 50 + b"1" + b"}" * 50, "deep"),
+        "a page": (b"<html>", "not JSON"),
+    }
+
+
+@pytest.mark.parametrize("kind", refused())
+def test_what_both_refuse_is_named(kind, tmp_path):
+    content, why = refused()[kind]
+    path = tmp_path / "games.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(str(path))):
+        snake_ddp.replay(path)
+    for line in (["replay", path, "--html", tmp_path / "page.html"], ["verify-trace", path]):
+        done = call(*line)
+        assert done.returncode == 4 and str(path) in done.stderr and why in done.stderr, done.stderr
 
 
 def test_what_is_not_a_game_is_rejected(logs, tmp_path):

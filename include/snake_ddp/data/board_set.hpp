@@ -15,12 +15,22 @@ namespace snake_ddp::data {
 
 inline constexpr std::string_view kBoardSetEnding = ".boards";
 
+/// Which sets were written together, by the ranks of one recording. `id` is 0 for sets that were not.
+struct Recording {
+  std::uint64_t id = 0;
+  std::int32_t rank = 0, ranks = 0;
+  bool operator==(const Recording&) const = default;
+};
+
+/// What a set says of itself; an id of 0 for other files and if there is none.
+Recording recording_of(const std::string& path);
+
 /// Writes a set game by game. The file gets its name once it is complete.
 /// Throws  FileError from each function.
 class BoardSetWriter {
  public:
   /// `interval`: steps between two boards of a game; stored for readers.
-  BoardSetWriter(std::string path, std::int64_t interval);
+  BoardSetWriter(std::string path, std::int64_t interval, const Recording& recording = {});
   ~BoardSetWriter();
   BoardSetWriter(const BoardSetWriter&) = delete;
   BoardSetWriter& operator=(const BoardSetWriter&) = delete;
@@ -44,8 +54,8 @@ class BoardSetWriter {
 /// Threads  any number may read at once.
 class BoardSet {
  public:
-  /// Reads the whole file once, for its checksum.
-  /// Throws  FileError: missing, truncated, damaged, of another version.
+  /// Reads the whole file once, for its checksum, and checks every board and every game's end.
+  /// Throws  FileError: missing, truncated, damaged, of another version, with boards that no game can have.
   explicit BoardSet(const std::string& path);
   ~BoardSet();
   BoardSet(const BoardSet&) = delete;

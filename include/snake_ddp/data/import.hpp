@@ -22,10 +22,14 @@ std::vector<game::State> boards_of(const records::RecordedGame& record, std::int
 /// Throws  FileError if there are none.
 std::vector<std::string> record_files(const std::string& path);
 
-/// <cache_dir>/<hex>.boards: the hex digits are of names, sizes and times of the files, and the interval.
+/// Those of a folder, none if it does not exist.
+/// Throws  FileError if it cannot be read.
+std::vector<std::string> records_in(const std::string& folder);
+
+/// <cache_dir>/<hex>.boards: the hex digits are of the interval and the files' contents. `progress` is called every 16 MiB.
 /// Throws  FileError.
 std::string cache_path(const std::string& cache_dir, const std::vector<std::string>& files,
-                       std::int64_t interval);
+                       std::int64_t interval, const std::function<void()>& progress = {});
 
 /// Writes the set of all games of the files, in their order. Sets of boards are copied unchanged.
 /// `threads` threads read at a time; `progress` is called after each piece with the number of finished files, in the

@@ -29,13 +29,17 @@ struct Position : Layout {
   bool operator==(const Position&) const = default;
 };
 
-/// Why `position` is not a board, empty if it is one: cells outside the board or taken
-/// twice, disconnected bodies, a wrong direction, too many beans, a snake too short (or empty on
-/// a board that is not done).
+/// Why these bytes, from a file or from another program, are not the image of a State that a game can have; empty if they are
+/// one. Everything that reads images calls this before it copies them to a State.
+/// Shapes  image [sizeof(State)] bytes, of any alignment.
+std::string fault_of_image(const void* image);
+
+/// Why a game cannot have this position, likewise: cells outside the board or taken twice, disconnected bodies, a wrong
+/// direction, too many beans or too few, a snake too short (or empty on a board that is not done), a game that should be done.
 std::string fault_of(const Position& position);
 
-/// The state of `position`.
-/// Throws  Bug if it has a fault.
+/// The state of `position`, which may lack beans and be done too late.
+/// Throws  Bug if it has another fault.
 State make_state(const Position& position);
 Position position_of(const State& state);
 
@@ -52,7 +56,7 @@ State drawn(std::string_view picture);
 /// A fingerprint of everything that the functions of State return, independent of the layout.
 std::uint64_t hash(const State& state);
 
-/// Throws  Bug with the picture if cells, bodies, beans and counters contradict each other.
+/// Throws  Bug with the cells if cells, bodies, beans and counters contradict each other.
 void check_consistency(const State& state);
 
 }  // namespace snake_ddp::game

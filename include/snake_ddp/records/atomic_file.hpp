@@ -1,6 +1,8 @@
 // Complete files: read at once, or replaced so that no reader sees a partial one; and folders for them.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -14,12 +16,25 @@ namespace snake_ddp::records {
 /// Throws      FileError, with advice for a full disk, a read-only or a missing folder.
 void write_file_atomically(const std::string& path, std::string_view bytes);
 
+/// The same without waiting for the disk, for many files that can be made again: no reader sees a partial one, but after a
+/// crash of the machine before sync_files they may be empty.
+void write_file_soon(const std::string& path, std::string_view bytes);
+
+/// Waits until all that was written to the folder's file system is on the disk.
+/// Throws      FileError.
+void sync_files(const std::string& folder);
+
 /// Indented JSON with a final line break, written by write_file_atomically. Bytes that are not UTF-8 become U+FFFD.
 void write_json(const std::string& path, const nlohmann::ordered_json& value);
 
 /// Creates the folder and its missing parents.
 /// Throws  FileError.
 void make_folders(const std::string& path);
+
+/// A hash of the file's bytes, to recognise contents whatever the file's name and times are. `progress` is called every 16
+/// MiB.
+/// Throws  FileError.
+std::uint64_t hash_of_file(const std::string& path, const std::function<void()>& progress = {});
 
 /// The file's bytes, opened by open_to_read.
 /// Throws  FileError, also for more than kMostFileBytes.

@@ -20,7 +20,8 @@ using PerSnake = std::array<int, game::kSnakes>;
 /// For an action or direction that the record does not contain.
 inline constexpr int kUnknown = -1;
 
-/// A snake without cells could not respawn. Directions are kUnknown for snakes that died in a log's last step.
+/// A snake without cells could not respawn. Directions are kUnknown for snakes that died in a step after which a log lacks
+/// them, as our own do after the last.
 using RecordedBoard = game::Layout;
 
 struct RecordedStep {
@@ -40,7 +41,8 @@ struct RecordedGame {
   std::string start_time, end_time;  // local, as text; empty if unknown
   RecordedBoard start;
   std::vector<RecordedStep> steps;
-  bool cut_off = false;              // the players stopped before the game's own end
+  std::string recording;  // what the games of one `eval --record` share; empty for others and once read
+  bool cut_off = false;   // the players stopped before the game's own end
   std::optional<PerSnake> n_return;  // a log's sums of rewards
   std::int64_t line = 0;
 };
@@ -59,20 +61,27 @@ void add_step(RecordedGame& record, const game::Actions& actions, const game::St
 /// Follows  run_log.py and env/snakes.py of jidiai/Competition_3v3snakes.
 std::string game_log_text(const RecordedGame& record);
 
+/// RecordedGame::recording of a file that game_log_text wrote, empty for any other; from the first bytes, for folders of many
+/// games.
+std::string recording_of(const std::string& path);
+
 /// Whether a team said why it moved.
 bool is_explained(const RecordedStep& step);
 /// A step's `explanation`, as in docs/formats.md: null for a team without reasons.
 nlohmann::ordered_json explanation_json(const std::array<play::Reasons, 2>& reasons);
 
-/// Calls `visit` for each game of a file of logs or of traces, plain or gzip. The games have a valid
-/// format: lists of the right lengths, cells on the board, a start that the rules allow. Whether the steps
-/// follow the rules is checked by verify-trace.
+/// Calls `visit` for each game of a file, plain or gzip: logs, traces, or answers of a service with logs somewhere inside,
+/// on lines, one after the other, or in a list. The games have a valid format: lists of the right lengths, cells on the
+/// board, a start that the rules allow. Whether the steps follow the rules is checked by verify-trace.
 /// Throws  FileError with file, line, step and field if a value has the wrong format or the file is
 ///         truncated.
 void read_games(const std::string& path, const std::function<void(const RecordedGame&)>& visit);
 
-/// The n-th of them, from 0.
+/// Whether read_games would find a game in the file's first object, right or wrong.
+bool holds_games(const std::string& path);
+
+/// The n-th of them, from 0. Without a number the first; a line on stderr says how to choose if there are more.
 /// Throws  also UsageError if there are fewer.
-RecordedGame nth_game(const std::string& path, std::int64_t n);
+RecordedGame nth_game(const std::string& path, std::optional<std::int64_t> n);
 
 }  // namespace snake_ddp::records
