@@ -221,12 +221,14 @@ def actions(step: dict[str, Any]) -> list[int]:
 
 
 def directions_after(steps: list[dict[str, Any]], k: int) -> list[int]:
-    """As the next step has them, or this one, or else the bodies of living snakes."""
-    if k + 1 < len(steps) and steps[k + 1].get("info_before") is not None:
-        return numbers(steps[k + 1]["info_before"]["directions"])
+    """As the next step has them, or else this one, or the bodies of living snakes. Of the last step the platform's service has those
+    before it."""
     info = steps[k]["info_after"]
-    if info.get("directions") is not None:
-        return numbers(info["directions"])
+    if k + 1 < len(steps):
+        if steps[k + 1].get("info_before") is not None:
+            return numbers(steps[k + 1]["info_before"]["directions"])
+        if info.get("directions") is not None:
+            return numbers(info["directions"])
     return [UNKNOWN if died else heading(body) for body, died in zip(info["snakes_position"], info["hit"], strict=True)]
 
 

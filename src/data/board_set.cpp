@@ -146,7 +146,8 @@ BoardSet::BoardSet(const std::string& path) {
         "Record it again, or remove it from the folder",
         head.version, head.board_bytes, kVersion, sizeof(game::State)));
   }
-  if (head.interval < 1) throw refuse(fmt::format("not of recorded games: an interval of {} steps", head.interval));
+  if (head.interval < 1)
+    throw refuse(fmt::format("not of recorded games: an interval of {} steps", head.interval));
   const auto* begin = static_cast<const std::uint8_t*>(map_);
   const std::size_t content = bytes_ >= sizeof head + sizeof foot ? bytes_ - sizeof foot : 0;
   if (content > 0) std::memcpy(&foot, begin + content, sizeof foot);

@@ -121,6 +121,7 @@ PerSnake six(const json& object, const char* name, int low, int high, const Plac
 std::string text_of(const json& object, const char* name, const Place& place) {
   const auto at = object.find(name);
   if (at == object.end() || at->is_null()) return {};
+  if (at->is_number()) return at->dump();
   if (!at->is_string()) place.fail(fmt::format("field \"{}\": {} is not a string", name, shown(*at)));
   return at->get<std::string>();
 }
@@ -298,12 +299,8 @@ RecordedStep log_step(const json& line, const Place& place) {
   if (given(info, "score") != nullptr)
     step.score = six(info, "score", -game::kStartLength, game::kCells, place);
   step.after = log_board(info, place);
-  if (given(info, "directions") != nullptr) {
-    step.after.directions = log_directions(info, place);
-  } else {  // the bodies of living snakes show theirs
-    for (std::size_t i = 0; i < kSnakes; ++i)
-      if (step.hit[i] == 0) step.after.directions[i] = direction_of(step.after.snakes[i]);
-  }
+  for (std::size_t i = 0; i < kSnakes; ++i)  // the bodies of living snakes show theirs
+    if (step.hit[i] == 0) step.after.directions[i] = direction_of(step.after.snakes[i]);
   step.line = place.line;
   if (given(line, "explanation") != nullptr) {
     const json& teams = list(line["explanation"], 2, 2, "explanation", place);
@@ -342,16 +339,19 @@ void read_names(const json& log, std::array<std::string, 2>& names, const Place&
   }
 }
 
-// An entry has the directions before its step: after the step before, whose entry may have them, too.
-void take_directions_before(const json& log, std::size_t k, RecordedGame& game, const Place& place) {
-  const PerSnake directions = log_directions(log["steps"][k]["info_before"], place);
+// An entry has the directions before its step, so the next one has those after it. Without them the step before has its own, but
+// the platform's service repeats those before the step after the last one.
+void read_directions(const json& log, std::size_t k, RecordedGame& game, const Place& place) {
   RecordedBoard& before = k > 0 ? game.steps.back().after : game.start;
-  const bool said = k == 0 || given(log["steps"][k - 1]["info_after"], "directions") != nullptr;
-  if (said && before.directions != directions) {
-    place.fail(fmt::format("field \"info_before\": other directions than {}",
-                           k == 0 ? "in init_info" : "after the step before"));
+  const json* const own = given(log["steps"][k], "info_before");
+  if (own != nullptr) {
+    const PerSnake directions = log_directions(*own, place);
+    if (k == 0 && directions != before.directions)
+      place.fail("field \"info_before\": other directions than in init_info");
+    before.directions = directions;
+  } else if (k > 0 && given(log["steps"][k - 1]["info_after"], "directions") != nullptr) {
+    before.directions = log_directions(log["steps"][k - 1]["info_after"], place);
   }
-  before.directions = directions;
 }
 
 RecordedGame read_log(json log, Place place) {
@@ -388,7 +388,7 @@ RecordedGame read_log(json log, Place place) {
     for (const char* const info : {"info_before", "info_after"})
       if (step.is_object() && step.contains(info)) unwrap_members(step[info], place);
     if (!step.is_object()) place.fail("no object");
-    if (given(step, "info_before") != nullptr) take_directions_before(log, k, game, place);
+    read_directions(log, k, game, place);
     game.steps.push_back(log_step(step, place));
   }
   place.step.clear();

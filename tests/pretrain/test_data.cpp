@@ -146,16 +146,16 @@ TEST_CASE("a set with impossible boards or ends of games is refused, whatever it
   CHECK(refused(ends + 8, std::int64_t{1} << 62, 8).find("game 1 ends") != std::string::npos);
   CHECK(refused(ends + 16, 14, 8).find("its games have 14 boards") != std::string::npos);
   const std::size_t board = 64 + 7 * sizeof(State);
-  for (const auto& [place, value] : std::initializer_list<std::pair<std::size_t, int>>{
-           {offsetof(State, heads), 250},
-           {offsetof(State, tails), 200},
-           {offsetof(State, lengths), 255},
-           {offsetof(State, directions), 4},
-           {offsetof(State, beans), 255},
-           {offsetof(State, n_beans), 6},
-           {offsetof(State, steps), 0},
-           {offsetof(State, returns) + 3, 127},
-           {offsetof(State, is_done), 2}})
+  for (const auto& [place, value] :
+       std::initializer_list<std::pair<std::size_t, int>>{{offsetof(State, heads), 250},
+                                                          {offsetof(State, tails), 200},
+                                                          {offsetof(State, lengths), 255},
+                                                          {offsetof(State, directions), 4},
+                                                          {offsetof(State, beans), 255},
+                                                          {offsetof(State, n_beans), 6},
+                                                          {offsetof(State, steps), 0},
+                                                          {offsetof(State, returns) + 3, 127},
+                                                          {offsetof(State, is_done), 2}})
     CHECK(refused(board + place, value, 1).find("board 7: ") != std::string::npos);
   CHECK(refused(16, 0, 8).find("interval") != std::string::npos);
 }
@@ -447,9 +447,8 @@ TEST_CASE("recorded traces become the boards that were played", "[unit]") {
 TEST_CASE("a log without a result is imported as far as its boards are known", "[unit]") {
   const auto boards = [](const char* name) {
     std::vector<State> all;
-    sd::records::read_games(test_data(name), [&](const sd::records::RecordedGame& game) {
-      all = boards_of(game, 1, name);
-    });
+    sd::records::read_games(test_data(name),
+                            [&](const sd::records::RecordedGame& game) { all = boards_of(game, 1, name); });
     return all;
   };
   const std::vector<State> three = boards("platform_response_3_steps.json"),

@@ -20,8 +20,7 @@ using PerSnake = std::array<int, game::kSnakes>;
 /// For an action or direction that the record does not contain.
 inline constexpr int kUnknown = -1;
 
-/// A snake without cells could not respawn. Directions are kUnknown for snakes that died in a step after which a log lacks
-/// them, as our own do after the last.
+/// A snake without cells could not respawn. Directions are kUnknown for snakes that died in a log's last step.
 using RecordedBoard = game::Layout;
 
 struct RecordedStep {
