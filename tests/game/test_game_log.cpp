@@ -296,7 +296,7 @@ TEST_CASE("a file that is not a log is rejected with the place and the field", "
   CHECK_THAT(altered("/board_width", 8), Catch::Contains("\"board_width\""));
   CHECK_THAT(altered("/n_player", 5), Catch::Contains("\"n_player\""));
   CHECK_THAT(altered("/names", {"a"}), Catch::Contains("\"names\" has 1 elements, not 2"));
-  CHECK_THAT(altered("/names/1", 7), Catch::Contains("\"names\": 7 is not a string"));
+  CHECK_THAT(altered("/names/1", true), Catch::Contains("\"names\": true is not a name"));
   CHECK_THAT(altered("/start_time", json::array()), Catch::Contains("\"start_time\""));
   CHECK_THAT(altered("/truncated", 1), Catch::Contains("\"truncated\""));
   CHECK_THAT(altered("/n_return", {1, 2}), Catch::Contains("\"n_return\" has 2 elements, not 6"));
