@@ -134,8 +134,11 @@ Replaced replaced_by(const EvalLine& line, int ranks) {
   replaced.boards = data::recording_of(line.record_boards);
   for (int rank = 1; rank < ranks; ++rank) {
     const std::string path = boards_path(line.record_boards, rank);
-    if (fs::exists(path, none) &&
-        data::recording_of(path) != data::Recording{replaced.boards.id, rank, replaced.boards.ranks})
+    const data::Recording found = data::recording_of(path);
+    // A recording that was interrupted has no file of the first rank yet.
+    const bool own = found.id == recording_id(line) && found.rank == rank;
+    if (fs::exists(path, none) && !own &&
+        found != data::Recording{replaced.boards.id, rank, replaced.boards.ranks})
       throw base::UsageError(
           fmt::format("--record_boards {}: rank {} would replace {}, which does not belong to the recording "
                       "{}. Name another file, or move it away",
@@ -431,13 +434,14 @@ Action add_eval(CLI::App& command) {
     if (!played) throw base::Stopped("stopped by a signal before all games were played; there is no result");
     const play::MatchResult& result = *played;
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (boards) boards->finish();
+    if (boards && !context.is_main()) boards->finish();
     std::vector<std::string> lost_files;
     if (lost) {
       records::sync_files(line->record);
       lost_files = gathered(*line, *lost, context);
     }
     context.barrier("end of eval", context.deadline());
+    if (boards && context.is_main()) boards->finish();  // the last, because the others belong to it
     if (replaced) remove_rest(*line, context.size(), *replaced);
     // The other ranks need not wait for the reader of this.
     if (context.is_main()) print(*line, result, static_cast<double>(result.steps) / passed, lost_files);
