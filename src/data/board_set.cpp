@@ -9,11 +9,11 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 
 #include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/game/position.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/open_file.hpp"
 
@@ -73,11 +73,11 @@ bool is_readable(const Head& head) {
 }  // namespace
 
 Recording recording_of(const std::string& path) {
+  const std::string bytes = records::head_of_file(path, sizeof(Head));
   Head head;
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(reinterpret_cast<char*>(&head), sizeof head) || !is_head(head) || !is_readable(head))
-    return {};
-  return head.recording;
+  if (bytes.size() < sizeof head) return {};
+  std::memcpy(&head, bytes.data(), sizeof head);
+  return is_head(head) && is_readable(head) ? head.recording : Recording{};
 }
 
 BoardSetWriter::BoardSetWriter(std::string path, std::int64_t interval, const Recording& recording)

@@ -143,6 +143,18 @@ void write_json(const std::string& path, const nlohmann::ordered_json& value) {
   write_file_atomically(path, indented(value));
 }
 
+std::string head_of_file(const std::string& path, std::size_t most) {
+  try {
+    const base::Descriptor file = open_to_read(path);
+    std::string head(most, '\0');
+    const ssize_t n = ::read(file.get(), head.data(), most);
+    head.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+    return head;
+  } catch (const base::FileError&) {
+    return {};
+  }
+}
+
 std::uint64_t hash_of_file(const std::string& path, const std::function<void()>& progress) {
   const base::Descriptor file = open_to_read(path);
   std::uint64_t hash = base::kHashStart;

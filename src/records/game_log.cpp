@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/json_fields.hpp"
 #include "snake_ddp/records/json_text.hpp"
 #include "snake_ddp/records/json_values.hpp"
@@ -595,9 +595,7 @@ std::string game_log_text(const RecordedGame& record) {
 
 std::string recording_of(const std::string& path) {
   constexpr std::size_t kHeadBytes = 256, kDigits = 16;
-  std::ifstream file(path, std::ios::binary);
-  std::string head(kHeadBytes, '\0');
-  file.read(head.data(), kHeadBytes);
+  const std::string head = head_of_file(path, kHeadBytes);
   const std::string before = fmt::format(R"("{}":")", kRecording);
   const std::size_t at = head.find(before);
   return at == head.npos ? std::string() : head.substr(at + before.size(), kDigits);

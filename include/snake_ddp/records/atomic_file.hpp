@@ -31,6 +31,9 @@ void write_json(const std::string& path, const nlohmann::ordered_json& value);
 /// Throws  FileError.
 void make_folders(const std::string& path);
 
+/// The file's first bytes, at most `most`; none if it cannot be read.
+std::string head_of_file(const std::string& path, std::size_t most);
+
 /// A hash of the file's bytes, to recognise contents whatever the file's name and times are. `progress` is called every 16
 /// MiB.
 /// Throws  FileError.
