@@ -48,7 +48,6 @@ OF_DDPG = {
 OF_VALUES = {  # for every learner of values
     "base": ("the preset", {}),
     "window": ("does not see where its moves lead", {"obs": "window"}),
-    "own_reward_1": ("each snake its own reward", {"own_reward": 1}),
     "rival_reward_0": ("the opponents' rewards do not count", {"rival_reward": 0}),
     "gamma_0.97": ("gamma 0.97 instead of 0.99", {"gamma": 0.97}),
     "no_symmetry": ("weights without mirror symmetry", {"mirror_symmetric": False}),
@@ -58,9 +57,9 @@ OF_VALUES = {  # for every learner of values
     "no_mask": ("fatal moves are learned, not masked", {"mask_fatal": False}),
 }
 OF_DQN = OF_VALUES | {
-    "vdn": ("team values, summed over the snakes", {"algo": "vdn"}),
-    "vdn_own_reward_1": ("the same, each snake its own reward", {"algo": "vdn", "own_reward": 1}),
-    "qmix": ("team values from a mixing network", {"algo": "qmix", "mirror_symmetric": False}),
+    "own_reward_1": ("each snake its own reward", {"own_reward": 1}),
+    "vdn": ("team values, summed over the snakes", {"algo": "vdn", "own_reward": 1}),  # undoes the preset's: a sum has none
+    "qmix": ("team values from a mixing network", {"algo": "qmix", "own_reward": 1, "mirror_symmetric": False}),
     "ddpg": ("DDPG with the preset's settings", {"algo": "ddpg", "stored_action": "played", "expected_value": True,
                                                       "mirror_symmetric": False}),
     "own_reward_0.5": ("half its own, half the team's", {"own_reward": 0.5}),
@@ -69,7 +68,7 @@ OF_DQN = OF_VALUES | {
     "no_layer_norm": ("no layer norm", {"layer_norm": False}),
 }
 OF_PQN_VDN = OF_VALUES | {
-    "pqn": ("values of single snakes, not summed", {"algo": "pqn"}),
+    "pqn": ("values of single snakes, not summed", {"algo": "pqn", "own_reward": 0}),
     "td_lambda_0": ("1-step returns", {"td_lambda": 0}),
     "td_lambda_0.9": ("lambda 0.9 instead of 0.65", {"td_lambda": 0.9}),
     "rollout_epochs_1": ("each rollout once, half as many updates", {"rollout_epochs": 1}),

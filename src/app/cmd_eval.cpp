@@ -16,6 +16,7 @@
 #include "snake_ddp/app/board_text.hpp"
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/app/ladder.hpp"
+#include "snake_ddp/app/progress.hpp"
 #include "snake_ddp/app/result_json.hpp"
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/bf16.hpp"
@@ -303,7 +304,7 @@ void print(const EvalLine& line, const play::MatchResult& r, double steps_per_se
   const std::size_t shown = std::min(lost.size(), kMost);
   base::print_result(
       fmt::format("lost: {}{}\n", fmt::join(lost.begin(), lost.begin() + shown, " "),
-                  lost.size() > shown ? fmt::format(" and {} others", lost.size() - shown) : ""));
+                  lost.size() > shown ? fmt::format(" and {} more", lost.size() - shown) : ""));
 }
 
 }  // namespace
@@ -360,6 +361,8 @@ Action add_eval(CLI::App& command) {
              "under torchrun, srun or mpirun: seconds that ranks wait for each other at the start", 0.1, 1e6);
   add_number(command, "speed", line->speed, "steps per second with --watch", 0.1, 1000.0);
   command.add_flag("--json", line->json, "one JSON object on stdout");
+  only_with(command, "--speed", "--watch");
+  only_with(command, "--board_interval", "--record_boards");
   return [line]() -> int {
     running::watch_signals();
     if (line->products == "bf16") {
@@ -369,9 +372,12 @@ Action add_eval(CLI::App& command) {
     if (!line->ladder.empty()) {
       if (!line->team_a.empty() || !line->team_b.empty())
         throw base::UsageError("--ladder has its own list of teams: use it without --team_a and --team_b");
-      if (line->show > 0 || line->watch || !line->record.empty() || !line->record_boards.empty())
+      if (line->show > 0 || line->watch || !line->record.empty() || line->explain ||
+          !line->record_boards.empty() || line->view_radius)
         throw base::UsageError(
-            "--show, --watch, --record and --record_boards need two teams: use them without --ladder");
+            "--show, --watch, --record, --explain, --record_boards and --view_radius need two teams: use "
+            "them "
+            "without --ladder");
       play_ladder({line->ladder, line->anchor, line->games, static_cast<std::uint64_t>(line->seed),
                    line->swap_sides, line->json, line->mask_fatal, line->join_timeout});
       return base::kExitDone;
@@ -429,8 +435,12 @@ Action add_eval(CLI::App& command) {
     if (!line->record.empty()) lost = record_games(*line, match);
     std::shared_ptr<data::BoardSetWriter> boards;
     if (!line->record_boards.empty()) boards = record_boards(*line, context.rank(), context.size(), match);
+    std::optional<Progress> progress;
+    progress.emplace("Playing", context.is_main() && !line->watch);
+    match.progress = [&](double share) { progress->show(share); };
     const std::optional<play::MatchResult> played =
         train::judge(a.player, b.player, match, context, running::stop_requested);
+    progress.reset();
     if (!played) throw base::Stopped("stopped by a signal before all games were played; there is no result");
     const play::MatchResult& result = *played;
     const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

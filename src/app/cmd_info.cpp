@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -130,6 +131,26 @@ ordered_json about_run(const fs::path& path) {
           {"settings", settings}};
 }
 
+ordered_json about_path(const std::string& path) {
+  if (!records::is_folder(path)) return about_weights(path);
+  return is_checkpoint(path) ? about_checkpoint(path) : about_run(path);
+}
+
+// Of several, one that cannot be read does not hide the others.
+std::vector<ordered_json> about_each(const std::vector<std::string>& paths) {
+  if (paths.empty()) return {about_program()};
+  if (paths.size() == 1) return {about_path(paths.front())};
+  std::vector<ordered_json> all;
+  for (const std::string& path : paths) {
+    try {
+      all.push_back(about_path(path));
+    } catch (const base::FileError& e) {
+      all.push_back({{"path", path}, {"whole", false}, {"damage", e.what()}});
+    }
+  }
+  return all;
+}
+
 // Tensor names may be any bytes.
 std::string text_of(const ordered_json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -154,29 +175,34 @@ void print_plain(const ordered_json& about) {
 
 Action add_info(CLI::App& command) {
   struct Line {
-    std::string path;
+    std::vector<std::string> paths;
     bool json = false, flags = false;
   };
   const auto line = std::make_shared<Line>();
-  command.add_option("path", line->path,
-                     "run folder, checkpoint folder or weights file; without it: this program and machine");
-  command.add_flag("--json", line->json, "one JSON object on stdout");
+  command.add_option(
+      "paths", line->paths,
+      "run folders, checkpoint folders or weights files; without any: this program and machine");
+  command.add_flag("--json", line->json,
+                   "one JSON object on stdout; with several paths, their list as \"paths\"");
   command.add_flag("--flags", line->flags, "which flag of train goes with which learner, as docs/flags.md");
   return [line]() -> int {
     if (line->flags) {
       base::print_result(train::flags_page());
       return base::kExitDone;
     }
-    const ordered_json about = line->path.empty()                ? about_program()
-                               : !records::is_folder(line->path) ? about_weights(line->path)
-                               : is_checkpoint(line->path)       ? about_checkpoint(line->path)
-                                                                 : about_run(line->path);
+    const std::vector<ordered_json> all = about_each(line->paths);
     if (line->json) {
-      base::print_result(fmt::format("{}\n", text_of(about)));
+      base::print_result(
+          fmt::format("{}\n", text_of(all.size() == 1 ? all.front() : ordered_json{{"paths", all}})));
     } else {
-      print_plain(about);
+      for (const ordered_json& about : all) {
+        if (&about != &all.front()) base::print_result("\n");
+        print_plain(about);
+      }
     }
-    return about.value("whole", true) ? base::kExitDone : base::kExitFile;
+    const bool whole = std::all_of(all.begin(), all.end(),
+                                   [](const ordered_json& about) { return about.value("whole", true); });
+    return whole ? base::kExitDone : base::kExitFile;
   };
 }
 

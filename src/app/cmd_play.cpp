@@ -122,10 +122,10 @@ Tally play(const PlayLine& line, const Team& a, const Team& b, std::uint64_t see
   const auto step_time = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * line.pace));
   Steering steering;
   Tally tally;
-  bool paused = true;
+  bool paused = true, seen = true;
   std::string says = fmt::format("You are {}. Turn or press space to begin.", game::letter(you));
   for (bool changed = true; !game.state.done();) {
-    if (changed) terminal.show(play_text({game.state, you, says, able}));
+    if (changed || terminal.resized()) seen = terminal.show(play_text({game.state, you, says, able}));
     changed = false;
     for (const base::Deadline next = base::Deadline::in(step_time); !next.passed();) {
       const std::optional<Key> key = terminal.key(next);
@@ -139,7 +139,7 @@ Tally play(const PlayLine& line, const Team& a, const Team& b, std::uint64_t see
       changed = true;
       break;
     }
-    if (paused || changed) continue;
+    if (paused || changed || !seen) continue;
     game::Actions actions{};
     const std::uint8_t sides[] = {0, 1};
     mover_a->act({&game.state, 1}, {&sides[0], 1}, 0, {&actions, 1}, {});
@@ -197,9 +197,9 @@ Action add_play(CLI::App& command) {
       ->check(CLI::Range(std::int64_t{0}, kMostCount));
   command.add_option("--step", line->step, "steps of that game to keep [0]")
       ->check(CLI::Range(0, game::kMaxSteps));
+  only_with(command, "--game", "--from");
+  only_with(command, "--step", "--from");
   return [line]() -> int {
-    if (line->from.empty() && line->step)
-      throw base::UsageError("--step needs --from FILE: it is a step of that game");
     const Team a = team_from_spec(line->team_a), b = team_from_spec(line->team_b);
     const std::uint64_t seed = line->seed ? *line->seed : std::random_device()() % 1'000'000;
     const int you = (line->snake[0] | 32) - 'a', team = you / game::kTeamSize;

@@ -92,6 +92,8 @@ Action add_replay(CLI::App& command) {
   command.add_option("--game", line->game, "number of the game in the file, from 0 [0]")
       ->check(CLI::Range(std::int64_t{0}, kMostCount));
   add_number(command, "speed", line->speed, "steps per second in the terminal", 0.1, 1000.0);
+  only_with(command, "--judge", "--blunders");
+  only_with(command, "--speed", "--text");
   return [line]() -> int {
     if (line->file.empty()) throw base::UsageError("replay needs a file with a recorded game; see --help");
     if (line->html.empty() && !line->text && line->blunders == 0) {

@@ -49,6 +49,7 @@ Action add_report(CLI::App& command) {
                      fmt::format("another actor to play against [{}, if it exists]", kChampion));
   command.add_flag("--watch", line->watch, "rewrite the page until the last of the runs has ended");
   add_number(command, "every", line->every, "seconds between rewrites with --watch", 0.1, 86'400.0);
+  only_with(command, "--every", "--watch");
   return [line]() -> int {
     if (line->data.runs.empty())
       throw base::UsageError(

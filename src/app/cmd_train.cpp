@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -62,24 +63,26 @@ void set_from_run(const config::Fields& fields, const std::string& path,
 }
 
 // The learner from the command line or its configuration file; empty if neither has one.
-std::string named_learner(const TrainLine& line) {
+std::string named_learner(const TrainLine& line, const std::string& text) {
   train::TrainOptions options;
   options.algo.clear();
   const config::Fields fields = train::fields(options);
-  set_from_config(fields, line, config_text(line));
+  set_from_config(fields, line, text);
   Given algo = line.given;
   std::erase_if(algo, [](const auto& given) { return given.first != "algo"; });
   apply_given(fields, algo);
   return options.algo;
 }
 
-// All flags or, for a learner, those that it uses.
+// All flags or, for a learner, those that it uses, with its defaults.
 class Help : public CLI::Formatter {
  public:
   explicit Help(std::string algo) : algo_(std::move(algo)) {
-    train::TrainOptions options;
+    if (algo_.empty()) return;
+    train::TrainOptions options = train::usual_options(algo_);
     for (const config::Field& field : train::fields(options)) {
-      if (!algo_.empty() && !train::uses(algo_, field)) unused_.insert(field.name);
+      if (!train::uses(algo_, field)) unused_.insert(field.name);
+      defaults_[field.name] = config::value_text(field);
     }
   }
 
@@ -92,7 +95,9 @@ class Help : public CLI::Formatter {
   // In the help of one learner the names in braces are redundant.
   std::string make_option_desc(const CLI::Option* option) const override {
     const std::string text = option->get_description();
-    return algo_.empty() || !text.ends_with("}") ? text : text.substr(0, text.rfind(" {"));
+    const auto usual = defaults_.find(option->get_lnames().front());
+    return usual == defaults_.end() ? text
+                                    : fmt::format("{} [{}]", text.substr(0, text.rfind(" [")), usual->second);
   }
 
   std::string make_footer(const CLI::App* /*app*/) const override {
@@ -104,6 +109,7 @@ class Help : public CLI::Formatter {
  private:
   std::string algo_;
   std::set<std::string> unused_;
+  std::map<std::string, std::string> defaults_;
 };
 
 // The keys of a run's config.json that set nothing here; the run reports which of them are no longer settings.
@@ -134,11 +140,13 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
   command.option_defaults()->group("This machine");
   add_own_ranks(command, line->ranks);
   command.formatter_fn([line](const CLI::App* app, std::string name, CLI::AppFormatMode mode) {
-    return Help(named_learner(*line)).make_help(app, std::move(name), mode);
+    return Help(named_learner(*line, config_text(*line))).make_help(app, std::move(name), mode);
   });
   return [line, arguments]() -> int {
-    config::Fields fields = train::fields(line->options);
     const std::string text = config_text(*line);  // once: a pipe can be read only once
+    const std::string algo = named_learner(*line, text);
+    if (!algo.empty()) line->options = train::usual_options(algo);
+    config::Fields fields = train::fields(line->options);
     const auto read_settings = [&] {
       std::vector<std::string> given = set_from_config(fields, *line, text);
       // A run's config.json holds all settings, whether they were set by the user or not.

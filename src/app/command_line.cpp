@@ -11,6 +11,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/run_signals.hpp"
 #include "snake_ddp/base/text.hpp"
+#include "snake_ddp/config/names.hpp"
 #include "snake_ddp/running/build.hpp"
 
 namespace snake_ddp::app {
@@ -41,16 +42,38 @@ void check_text(const std::vector<std::string>& arguments) {
   }
 }
 
-// The message for an unknown argument of a command.
-std::string unknown_argument(const CLI::App& command, const std::string& argument) {
-  const std::string name = argument.substr(0, argument.find('='));
-  if (name.rfind("--", 0) != 0) {
-    return fmt::format("{}: unexpected argument \"{}\"; see snake_ddp {} --help", command.get_name(),
-                       argument, command.get_name());
+// The flags that arguments without one were probably meant for; empty if the command has none for them.
+std::string meant_by(const std::string& command, const std::vector<std::string>& words) {
+  const std::string& first = words.front();
+  std::error_code none;
+  const bool folder = std::filesystem::is_directory(first, none);
+  const auto with_flag = [&](const char* flag) { return fmt::format("{} {}", flag, first); };
+  if (command == "train") return with_flag(folder ? "--resume" : "--config");
+  if (command == "pretrain") return with_flag(first.ends_with(".json") ? "--config" : "--data_path");
+  if (command == "exploit") return with_flag("--player");
+  if (command == "export") return with_flag("--actor");
+  if (command != "eval" && command != "play") return "";
+  if (words.size() == 1) return with_flag("--team_a");
+  if (words.size() == 2) return fmt::format("--team_a {} --team_b {}", first, words.back());
+  return command == "eval" ? fmt::format("--ladder {}", fmt::join(words, " ")) : "";
+}
+
+// The message for the arguments that a command does not know.
+std::string unknown_arguments(const CLI::App& command, const std::vector<std::string>& arguments) {
+  const std::string name = arguments.front().substr(0, arguments.front().find('='));
+  const std::size_t dashes = name.find_first_not_of('-');
+  if (dashes == 0 || dashes == name.npos) {
+    std::vector<std::string> words = arguments;
+    std::erase_if(words, [](const std::string& word) { return word.starts_with('-'); });
+    const std::string meant = words.empty() ? "" : meant_by(command.get_name(), words);
+    return fmt::format("{}: unexpected argument \"{}\"{} See snake_ddp {} --help", command.get_name(),
+                       arguments.front(), meant.empty() ? "." : fmt::format("; did you mean {}?", meant),
+                       command.get_name());
   }
-  const std::string near = config::nearest_name(with(name.substr(2), '-', '_'), known_flags(command));
-  return fmt::format("unknown flag {}{}; all flags: snake_ddp {} --help", name,
-                     near.empty() ? "" : fmt::format("; did you mean --{}?", near), command.get_name());
+  const std::string near = config::did_you_mean(
+      config::near_names(with(name.substr(dashes), '-', '_'), known_flags(command)), "--");
+  return fmt::format("unknown flag {}{} All flags: snake_ddp {} --help", name, near.empty() ? "." : near,
+                     command.get_name());
 }
 
 // `--flag=` as a flag and an empty value: CLI11 would take the next argument for the value.
@@ -141,9 +164,10 @@ int run_command_line(const std::vector<std::string>& arguments) {
     std::vector<std::string> names;
     for (const Command& c : commands) names.push_back(c.app->get_name());
     if (std::find(names.begin(), names.end(), line[0]) == names.end()) {
-      const std::string near = config::nearest_name(line[0], names);
-      throw base::UsageError(fmt::format("unknown command \"{}\"{}; the commands are {}", line[0],
-                                         near.empty() ? "" : fmt::format("; did you mean {}?", near),
+      const std::string near =
+          line[0].ends_with(".json") ? "train --config " + line[0] : config::nearest_name(line[0], names);
+      throw base::UsageError(fmt::format("unknown command \"{}\"{} The commands are {}", line[0],
+                                         near.empty() ? "." : fmt::format("; did you mean {}?", near),
                                          fmt::join(names, ", ")));
     }
   }
@@ -159,18 +183,24 @@ int run_command_line(const std::vector<std::string>& arguments) {
     const std::string text = e.what();  // "--gamma: 1 required  missing"
     const std::size_t at = text.find(": 1 required");
     throw base::UsageError(at == text.npos ? text : text.substr(0, at) + " needs a value; see --help");
+  } catch (const CLI::RequiresError& e) {  // "--speed requires --watch"
+    throw base::UsageError(fmt::format("{}: alone it has no effect", e.what()));
   } catch (const CLI::ParseError& e) {
     throw base::UsageError(e.what());
   }
   for (const Command& c : commands) {
     if (!c.app->parsed()) continue;
     const std::vector<std::string> rest = c.app->remaining();
-    if (!rest.empty()) throw base::UsageError(unknown_argument(*c.app, rest.front()));
+    if (!rest.empty()) throw base::UsageError(unknown_arguments(*c.app, rest));
     // Other commands have nothing to save: a signal ends them.
     if (c.app != train && c.app != pretrain && c.app != eval) base::release_run_signals();
     return c.action();
   }
   return base::kExitDone;
+}
+
+void only_with(CLI::App& command, const std::string& flag, const std::string& other) {
+  command.get_option(flag)->needs(command.get_option(other));
 }
 
 void refuse_to_replace(const std::string& input, const std::string& output, const char* flag) {

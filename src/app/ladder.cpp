@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "snake_ddp/app/progress.hpp"
 #include "snake_ddp/app/result_json.hpp"
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/console.hpp"
@@ -159,8 +160,12 @@ void play_ladder(const LadderOptions& options) {
   group.join_timeout = running::seconds_to_ms(options.join_timeout_s);
   dist::DistContext context(dist::this_world(dist::Purpose::kOther), group);
   const auto begin = std::chrono::steady_clock::now();
-  const auto results = train::judge_all(pairings, {options.games, options.seed, options.swap_sides, 0, 1, {}},
-                                        context, running::stop_requested);
+  play::MatchOptions match{options.games, options.seed, options.swap_sides};
+  std::optional<Progress> progress;
+  progress.emplace("Playing", context.is_main());
+  match.progress = [&](double share) { progress->show(share); };
+  const auto results = train::judge_all(pairings, match, context, running::stop_requested);
+  progress.reset();
   if (!results) throw base::Stopped("stopped by a signal before all games were played; there is no result");
   const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   context.barrier("end of eval", context.deadline());

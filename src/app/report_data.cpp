@@ -19,6 +19,7 @@
 #include "snake_ddp/app/replay_page.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/text.hpp"
+#include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/play/match.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/folders.hpp"
@@ -342,11 +343,15 @@ void add_log(const History& history, const Axes& axes, ordered_json& run) {
   run["notes_left_out"] = left_out;
 }
 
-ordered_json base_settings(const std::string& preset) {
+// What a run's settings are compared with: the preset's, else its learner's defaults.
+ordered_json base_settings(const std::string& preset, const std::string& algo) {
   train::TrainOptions options;
-  const config::Fields fields = train::fields(options);
-  if (!preset.empty()) config::set_from_json_text(fields, records::read_file(preset), preset, {"run"});
-  return config::to_json(fields);
+  if (!preset.empty()) {
+    options = train::options_of_file(records::read_file(preset), preset, {"run"});
+  } else if (learners::is_learner(algo)) {  // a later version may have others
+    options = train::usual_options(algo);
+  }
+  return config::to_json(train::fields(options));
 }
 
 ordered_json differences(const ordered_json& settings, const ordered_json& base) {
@@ -397,7 +402,6 @@ ordered_json games_of(const std::string& folder, std::size_t& room, std::vector<
 }  // namespace
 
 ordered_json report_data(const ReportOptions& options) {
-  const ordered_json base = base_settings(options.preset);
   std::vector<std::string> groups;
   std::size_t room = kMostGameBytes;
   const std::size_t most =
@@ -439,7 +443,8 @@ ordered_json report_data(const ReportOptions& options) {
     for (const auto& [tag, curve] : history.curves)
       if (!curve.time.empty()) curves[tag] = curve_json(curve, axes, most);
     if (!playing.time.empty()) curves["time/playing"] = curve_json(playing, axes, most);
-    run["settings"] = differences(history.settings, base);
+    run["settings"] =
+        differences(history.settings, base_settings(options.preset, history.settings.value("algo", "")));
     run["ladder"] = run_ladder(folder, options.champion, options.ladder_games, history.is_running);
     run["games"] = games_of(folder, room, damage);
     run["damage"] = damage;

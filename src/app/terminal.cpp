@@ -1,15 +1,20 @@
 #include "snake_ddp/app/terminal.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
+#include <limits>
+#include <utility>
 
 #include "snake_ddp/base/error.hpp"
 
@@ -52,6 +57,21 @@ constexpr std::array kKeys = {
 };
 
 char small(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// Columns and rows that a frame takes up, without its escape sequences.
+std::pair<int, int> needed_size(std::string_view frame) {
+  int columns = 0, rows = 1, column = 0;
+  for (std::size_t i = 0; i < frame.size(); ++i) {
+    if (frame[i] == '\n') {
+      ++rows, column = 0;
+    } else if (frame[i] == '\x1b') {
+      while (i + 1 < frame.size() && std::isalpha(static_cast<unsigned char>(frame[i])) == 0) ++i;
+    } else if ((frame[i] & 0xc0) != 0x80) {  // all our characters are one column wide
+      columns = std::max(columns, ++column);
+    }
+  }
+  return {columns, rows};
+}
 
 }  // namespace
 
@@ -121,11 +141,32 @@ std::optional<Key> Terminal::key(base::Deadline deadline) {
   }
 }
 
-void Terminal::show(std::string_view frame) {
-  if (!abilities_.escapes) return write(std::string(frame) + "\n");
+Terminal::Size Terminal::size() {
+  constexpr int kUnknown = std::numeric_limits<int>::max();  // taken for large enough
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0)
+    return {kUnknown, kUnknown};
+  return {size.ws_col, size.ws_row};
+}
+
+bool Terminal::resized() const { return size() != shown_on_; }
+
+bool Terminal::show(std::string_view frame) {
+  shown_on_ = size();
+  if (!abilities_.escapes) {
+    write(std::string(frame) + "\n");
+    return true;
+  }
+  const auto [columns, rows] = needed_size(frame);
+  const bool fits = columns <= shown_on_.columns && rows <= shown_on_.rows;
+  const std::string other =
+      fmt::format("Enlarge the terminal:\n{} x {} is too small,\n{} x {} is enough.\nq ends",
+                  shown_on_.columns, shown_on_.rows, columns, rows);
   std::string text = "\x1b[H";
-  for (const char c : frame) text += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
-  write(text + "\x1b[J");
+  for (const char c : fits ? frame : std::string_view(other))
+    text += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
+  write(text + "\x1b[K\x1b[J");
+  return fits;
 }
 
 void Terminal::write(std::string_view text) {

@@ -114,6 +114,7 @@ struct Console::State {
   }
   std::string note() const { return fmt::format("{} console lines were dropped{}\n", unreported, elsewhere); }
   void write();
+  static void start(const std::shared_ptr<State>& state);
 };
 
 // Runs in the thread. Once lines were dropped, no new ones are accepted until the queue and the note are written: so
@@ -165,24 +166,28 @@ Console::~Console() {
 
 bool Console::terminal() const { return state_->terminal; }
 
+// Under the mutex.
+void Console::State::start(const std::shared_ptr<State>& state) {
+  if (state->started) return;
+  // The other threads handle these: a launcher's main thread waits for them.
+  sigset_t others, before;
+  sigemptyset(&others);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&others, number);
+  ::pthread_sigmask(SIG_BLOCK, &others, &before);
+  try {
+    std::thread([state] { state->write(); }).detach();
+    state->started = true;
+  } catch (...) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 void Console::line(std::string_view text) {
   const std::lock_guard guard(state_->mutex);
   State& s = *state_;
-  if (!s.started) {
-    // The other threads handle these: a launcher's main thread waits for them.
-    sigset_t others, before;
-    sigemptyset(&others);
-    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&others, number);
-    ::pthread_sigmask(SIG_BLOCK, &others, &before);
-    try {
-      std::thread([state = state_] { state->write(); }).detach();
-      s.started = true;
-    } catch (...) {
-      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      throw;
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
+  State::start(state_);
   std::string whole = printable_line(text) + '\n';
   if (s.owes_note() || (s.bytes > 0 && s.bytes + whole.size() > kMostWaiting)) {
     s.drop(lines_of(whole));
@@ -199,7 +204,8 @@ Console::Size Console::size() const {
 
 void Console::bar(std::string_view text) {
   const std::lock_guard guard(state_->mutex);
-  if (!state_->terminal || !state_->started) return;
+  if (!state_->terminal || (!state_->started && text.empty())) return;
+  State::start(state_);
   state_->bar = printable(text);
   state_->changed.notify_all();
 }

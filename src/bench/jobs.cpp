@@ -205,10 +205,9 @@ TemporaryFolder::~TemporaryFolder() {
 
 nlohmann::json run_settings(const std::string& config_file) {
   train::TrainOptions options;
-  const config::Fields fields = train::fields(options);
-  if (!config_file.empty()) config::set_from_json_text(fields, records::read_file(config_file), config_file);
+  if (!config_file.empty()) options = train::options_of_file(records::read_file(config_file), config_file);
   train::check_together(options);
-  return config::to_json(fields);
+  return config::to_json(train::fields(options));
 }
 
 train::TrainOptions options_from(const nlohmann::json& settings) {

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
+#include <utility>
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/json_fault.hpp"
 #include "snake_ddp/base/text.hpp"
+#include "snake_ddp/config/names.hpp"
 
 namespace snake_ddp::config {
 namespace {
@@ -29,7 +31,8 @@ std::string range_text(const Field& f) {
   return "any number";
 }
 
-void check_number(const Field& f, double value, const std::string& shown) {
+// A long double holds each 64-bit integer exactly.
+void check_number(const Field& f, long double value, const std::string& shown) {
   if (!(value >= f.least && value <= f.most)) {
     throw UsageError(fmt::format("--{} {}: out of range; allowed: {}", f.name, shown, range_text(f)));
   }
@@ -58,7 +61,7 @@ struct TextSetter {
     const auto value = base::try_number<std::int64_t>(text);
     if (!value)
       throw UsageError(fmt::format("--{} {}: not a whole number; allowed: {}", f.name, text, range_text(f)));
-    check_number(f, static_cast<double>(*value), text);
+    check_number(f, static_cast<long double>(*value), text);
     *target = *value;
   }
   void operator()(double* target) const {
@@ -107,6 +110,16 @@ nlohmann::json::parser_callback_t only_settings() {
   };
 }
 
+// The message for text that is not JSON. Other formats for settings are known by their files' names.
+std::string not_settings(const std::string& where, const std::string& fault) {
+  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
+      {".yaml", "YAML"}, {".yml", "YAML"}, {".toml", "TOML"}, {".ini", "INI"}};
+  for (const auto& [ending, format] : kOthers)
+    if (where.ends_with(ending))
+      return fmt::format("{} is not JSON. snake_ddp reads JSON (with comments), not {}.", where, format);
+  return fmt::format("{}: not valid JSON: {}", where, fault);
+}
+
 void set_one_from_json(const Field& f, const nlohmann::json& value, const std::string& where) {
   const auto wrong_type = [&](const char* expected) {
     return UsageError(fmt::format("{}: \"{}\": {} is not {}", where, f.name, shown(value), expected));
@@ -117,7 +130,10 @@ void set_one_from_json(const Field& f, const nlohmann::json& value, const std::s
       **flag = value.get<bool>();
     } else if (auto* const* whole = std::get_if<std::int64_t*>(&f.target)) {
       if (!value.is_number_integer()) throw wrong_type("a whole number");
-      check_number(f, value.get<double>(), shown(value));
+      check_number(f,
+                   value.is_number_unsigned() ? static_cast<long double>(value.get<std::uint64_t>())
+                                              : static_cast<long double>(value.get<std::int64_t>()),
+                   shown(value));
       if (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX)
         throw UsageError(fmt::format("--{} {}: out of range", f.name, shown(value)));
       **whole = value.get<std::int64_t>();
@@ -229,10 +245,9 @@ void set_from_json(const Fields& fields, const nlohmann::json& object, const std
     if (field == fields.end()) {
       std::vector<std::string> known;
       for (const Field& f : fields) known.push_back(f.name);
-      const std::string near = nearest_name(name, known);
+      const std::string near = did_you_mean(near_names(name, known), "\"", "\"");
       throw UsageError(
-          fmt::format("{}: unknown key {}{}", where, shown(key),
-                      near.empty() ? "; see --help" : fmt::format("; did you mean \"{}\"?", near)));
+          fmt::format("{}: unknown key {}{}", where, shown(key), near.empty() ? "; see --help" : near));
     }
     if (!value.is_null()) set_one_from_json(*field, value, where);
   }
@@ -245,9 +260,9 @@ std::vector<std::string> set_from_json_text(const Fields& fields, std::string_vi
   try {
     object = nlohmann::json::parse(text, only_settings(), true, true);
   } catch (const nlohmann::json::parse_error& e) {
-    throw UsageError(fmt::format("{}: not valid JSON at byte {}: {:.300}", where, e.byte, e.what()));
+    throw UsageError(not_settings(where, base::json_fault(text, e.byte)));
   } catch (const nlohmann::json::exception& e) {  // a number too large for a double
-    throw UsageError(fmt::format("{}: not valid JSON: {:.300}", where, e.what()));
+    throw UsageError(not_settings(where, base::plain_json_error(e.what())));
   } catch (const UsageError& e) {
     throw UsageError(fmt::format("{}: {}", where, e.what()));
   }
@@ -271,38 +286,13 @@ nlohmann::ordered_json to_json(const Fields& fields) {
 void check(const Fields& fields) {
   for (const Field& f : fields) {
     if (const auto* const* whole = std::get_if<std::int64_t*>(&f.target)) {
-      check_number(f, static_cast<double>(**whole), value_text(f));
+      check_number(f, static_cast<long double>(**whole), value_text(f));
     } else if (const auto* const* real = std::get_if<double*>(&f.target)) {
       check_number(f, **real, value_text(f));
     } else if (const auto* const* text = std::get_if<std::string*>(&f.target)) {
       check_choice(f, **text);
     }
   }
-}
-
-std::string nearest_name(const std::string& name, const std::vector<std::string>& known) {
-  if (name.size() > 100) return {};  // not a typo
-  std::string best;
-  std::size_t best_distance = std::numeric_limits<std::size_t>::max();
-  for (const std::string& candidate : known) {
-    // Levenshtein distance, one row at a time.
-    std::vector<std::size_t> row(candidate.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
-    for (std::size_t i = 1; i <= name.size(); ++i) {
-      std::size_t diagonal = row[0];
-      row[0] = i;
-      for (std::size_t j = 1; j <= candidate.size(); ++j) {
-        const std::size_t substituted = diagonal + (name[i - 1] == candidate[j - 1] ? 0 : 1);
-        diagonal = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-      }
-    }
-    if (row.back() < best_distance) {
-      best_distance = row.back();
-      best = candidate;
-    }
-  }
-  return best_distance * 2 <= std::max<std::size_t>(name.size(), 4) ? best : std::string();
 }
 
 }  // namespace snake_ddp::config

@@ -53,6 +53,8 @@ std::vector<LearnerEntry> dqn_entries() {
                             .searches = true};
   LearnerEntry qmix = dqn, vdn = dqn;
   qmix.name = "qmix", vdn.name = "vdn";
+  qmix.team_value = vdn.team_value = true;
+  qmix.defaults["own_reward"] = 0.0;
   qmix.flags = flags_of<NetFlags, TargetFlags, LayerNormFlags>;  // its mixing network has no symmetry
   return {dqn, qmix, vdn};
 }

@@ -141,9 +141,12 @@ std::vector<LearnerEntry> pqn_entries() {
                             .flags = flags_of<NetFlags, MirrorFlags, PqnFlags>,
                             .feed = Feed::kRollout,
                             .low_precision = true,
-                            .searches = true};
+                            .searches = true,
+                            // A rollout of one board would be short of a batch, and its rows alike.
+                            .defaults = {{"num_envs", std::int64_t{128}}}};
   LearnerEntry pqn_vdn = pqn;
-  pqn_vdn.name = "pqn_vdn";
+  pqn_vdn.name = "pqn_vdn", pqn_vdn.team_value = true;
+  pqn_vdn.defaults["own_reward"] = 0.0;
   return {pqn, pqn_vdn};
 }
 

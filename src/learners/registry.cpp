@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
@@ -21,6 +23,11 @@ const std::vector<LearnerEntry>& registry() {
     return all;
   }();
   return entries;
+}
+
+bool is_learner(const std::string& algo) {
+  return std::any_of(registry().begin(), registry().end(),
+                     [&](const LearnerEntry& entry) { return entry.name == algo; });
 }
 
 const LearnerEntry& find_learner(const std::string& algo) {

@@ -87,6 +87,8 @@ std::vector<LearnerEntry> rqmix_entries() {
            .flags = flags_of<NetFlags, TargetFlags, WindowFlags>,
            .feed = Feed::kWindows,
            .tokens = true,
+           .team_value = true,
+           .defaults = {{"own_reward", 0.0}},
            .check = check}};
 }
 

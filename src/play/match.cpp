@@ -33,8 +33,9 @@ class ScriptedMover final : public Mover {
   std::uint64_t seed_;
 };
 
+// `report` gets the number of the step that all games of the block have taken.
 MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOptions& options,
-                       std::int64_t first) {
+                       std::int64_t first, const std::function<void(int)>& report) {
   const auto count = static_cast<std::size_t>(std::min(kBlock, options.games - first));
   std::vector<game::State> boards(count);
   std::vector<std::uint8_t> team_a(count, 0), team_b(count, 1);
@@ -57,6 +58,7 @@ MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOption
   };
   MatchResult result;
   std::size_t running = count;
+  int step = 0;
   while (running > 0 && !(options.stop && options.stop())) {
     move(*mover_a, team_a);
     move(*mover_b, team_b);
@@ -81,6 +83,7 @@ MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOption
       result.score_a += score_a;
       result.score_b += score_b;
     }
+    report(++step);
   }
   return result;
 }
@@ -109,14 +112,23 @@ double MatchResult::win_rate() const {
 
 MatchResult play_match(const MakeMover& a, const MakeMover& b, const MatchOptions& options) {
   MatchResult all;
+  const std::int64_t blocks = (options.games + kBlock - 1) / kBlock;
+  const std::int64_t own = (blocks + options.parts - 1 - options.part) / options.parts;
+  std::int64_t done = 0;
+  const auto report = [&](int step) {
+    if (options.progress)
+      options.progress((static_cast<double>(done) + static_cast<double>(step) / game::kMaxSteps) /
+                       static_cast<double>(own));
+  };
   for (std::int64_t first = 0; first < options.games; first += kBlock) {
     if (options.stop && options.stop()) break;
     if (first / kBlock % options.parts != options.part) continue;
     try {
-      all.add(play_block(a, b, options, first));
+      all.add(play_block(a, b, options, first, report));
     } catch (const Cut&) {
       break;
     }
+    ++done;
   }
   return all;
 }

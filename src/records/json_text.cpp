@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <string>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/json_fault.hpp"
 #include "snake_ddp/base/printable.hpp"
 
 namespace snake_ddp::records {
@@ -73,9 +73,10 @@ Json parse_within_limits(std::string_view text) {
   Json::sax_parse(text, &limits);
   try {
     return Json::parse(text);
-  } catch (const typename Json::exception& e) {
-    const std::string why = e.what();  // may quote a token as long as the file
-    throw base::FileError("not JSON: " + (why.size() <= 300 ? why : why.substr(0, 300) + "..."));
+  } catch (const typename Json::parse_error& e) {
+    throw base::FileError("not JSON: " + base::json_fault(text, e.byte));
+  } catch (const typename Json::exception& e) {  // may quote a token as long as the file
+    throw base::FileError("not JSON: " + base::plain_json_error(e.what()));
   }
 }
 

@@ -1,11 +1,15 @@
 #include "snake_ddp/search/mover.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <numeric>
 #include <utility>
 
 #include "snake_ddp/base/check.hpp"
+#include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/memory.hpp"
 #include "snake_ddp/base/text.hpp"
 
 namespace snake_ddp::search {
@@ -62,6 +66,10 @@ void grow_trees(const Player& player, const Evaluate& evaluate, std::span<const 
   options.gamma = player.training.gamma;
   const auto end = Clock::now() + std::chrono::duration<double, std::milli>(
                                       spec.limit_ms * static_cast<double>(places.size()));
+  const auto boards_at_once = static_cast<std::int64_t>(places.size());
+  constexpr std::int64_t kFits = std::int64_t{1} << 28;  // on any machine that we run on
+  if (Tree::most_bytes(spec.count) * boards_at_once > kFits)
+    check_memory(spec, boards_at_once, base::available_bytes());
   std::vector<Tree> trees;
   trees.reserve(places.size());
   for (const Place& p : places) trees.emplace_back(boards[p.board], leaves[p.board], p.dice, options);
@@ -159,6 +167,17 @@ std::optional<Spec> try_spec(std::string_view text) {
   spec.count = *n;
   spec.tree.leaves = *leaves;
   return spec;
+}
+
+void check_memory(const Spec& spec, std::int64_t boards, std::int64_t available) {
+  if (spec.kind != Spec::Kind::kPuct || spec.count == 0) return;
+  const std::int64_t needed = Tree::most_bytes(spec.count) * boards;
+  if (needed <= available) return;
+  const auto gb = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
+  throw base::UsageError(
+      fmt::format("puct{}: trees on {} boards side by side take up to {:.1f} GB of memory, and {:.1f} GB are "
+                  "available; search with fewer simulations, or play fewer games or boards at once",
+                  spec.count, boards, gb(needed), gb(available)));
 }
 
 void choose(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,

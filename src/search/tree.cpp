@@ -73,6 +73,12 @@ const std::uint32_t* Tree::child(const Step& step) const {
   return found == children.end() ? nullptr : &found->second;
 }
 
+std::int64_t Tree::most_bytes(std::int64_t simulations) {
+  // A node for each and a place among its parent's children, in vectors that grow by doubling.
+  constexpr std::int64_t kNode = sizeof(Node) + sizeof(decltype(Node::children)::value_type);
+  return 2 * kNode * (simulations + 1);
+}
+
 std::optional<game::State> Tree::descend() {
   game::State state = root_;
   std::vector<Step> path;

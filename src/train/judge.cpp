@@ -52,9 +52,15 @@ std::optional<std::vector<play::MatchResult>> judge_all(const std::vector<Pairin
   bool cut = false;
   options.stop = [&] { return cut = stop.stops(); };
   options.parts = context.size();
+  const auto progress = std::exchange(options.progress, {});
   for (std::size_t i = 0; i < pairings.size(); ++i) {
     // Blocks seldom divide evenly among ranks; which rank has one more rotates.
     options.part = (context.rank() + static_cast<std::int64_t>(i)) % context.size();
+    if (progress) {
+      options.progress = [&, i](double share) {
+        progress((static_cast<double>(i) + share) / static_cast<double>(pairings.size()));
+      };
+    }
     results.push_back(rollout::play_match(*pairings[i].a, *pairings[i].b, options));
   }
   bool whole = !cut;

@@ -21,13 +21,6 @@ constexpr double kStraggler = 0.15;  // how much more of its time a rank works t
 constexpr std::array<std::string_view, 8> kBlocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
     kSigns{"_", ".", "-", "~", "=", "+", "*", "#"};
 
-std::string clock_text(double seconds) {
-  const auto s = static_cast<std::int64_t>(std::ceil(seconds));
-  if (s >= 48 * 3600) return fmt::format("{}d {}h", s / 86400, s / 3600 % 24);
-  if (s >= 3600) return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
-  return fmt::format("{:02}:{:02}", s / 60, s % 60);
-}
-
 struct Bound {
   double share = 0;  // done, 0 to 1
   std::optional<double> seconds_left;
@@ -163,9 +156,15 @@ std::string rate_text(double rate) {
   return fmt::format("{:.0f}", rate);
 }
 
+std::string clock_text(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::ceil(seconds));
+  if (s >= 48 * 3600) return fmt::format("{}d {}h", s / 86400, s / 3600 % 24);
+  if (s >= 3600) return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+  return fmt::format("{:02}:{:02}", s / 60, s % 60);
+}
+
 std::string bar_text(const RunProgress& p, int columns) {
   const Bound bound = first_bound(p);
-  // The most important first: pieces that do not fit are dropped from the end.
   std::vector<std::string> pieces;
   if (bound.seconds_left) pieces.push_back(clock_text(*bound.seconds_left) + " left");
   if (p.win_rate && !p.evaluated) {
@@ -176,7 +175,12 @@ std::string bar_text(const RunProgress& p, int columns) {
   if (p.steps_per_s) pieces.push_back(rate_text(*p.steps_per_s) + " steps/s");
   pieces.push_back(bound.count);
 
-  const std::string head = fmt::format("Training {:3.0f}%", std::floor(100 * bound.share));
+  return bar_line("Training", bound.share, pieces, columns);
+}
+
+std::string bar_line(const std::string& head_word, double share, const std::vector<std::string>& pieces,
+                     int columns) {
+  const std::string head = fmt::format("{} {:3.0f}%", head_word, std::floor(100 * share));
   const int room = std::max(columns - 1, 0);  // a full row would make some terminals wrap
   const auto cells = [&](const std::string& tail) {
     return room - static_cast<int>(head.size() + std::string(" ||").size() + tail.size());
@@ -188,7 +192,7 @@ std::string bar_text(const RunProgress& p, int columns) {
     tail = longer;
   }
   if (cells(tail) < kLeastCells) return head.substr(0, static_cast<std::size_t>(room));
-  const int all = std::min(cells(tail), kMostCells), full = static_cast<int>(bound.share * all);
+  const int all = std::min(cells(tail), kMostCells), full = static_cast<int>(share * all);
   return fmt::format("{} |{:#<{}}{:{}}|{}", head, "", full, "", all - full, tail);
 }
 

@@ -131,8 +131,9 @@ config::Fields fields(TrainOptions& o) {
           text("reward", &o.reward, "reward shaping; score is the game's own reward",
                {"2021", "v1_1", "v1_2", "score"}),
           number("reward_scale", &o.reward_scale, "factor on shaped rewards", 1e-6, 1e6),
-          number("own_reward", &o.own_reward, "weight of a snake's own reward; the rest is its team's mean",
-                 0, 1),
+          only([](const LearnerEntry& e) { return !e.team_value; },
+               number("own_reward", &o.own_reward,
+                      "weight of a snake's own reward; the rest is its team's mean", 0, 1)),
           number("rival_reward", &o.rival_reward,
                  "weight of the opponents' mean game reward, which is subtracted", 0, 10),
           number("num_envs", &o.num_envs, "boards per rank, stepped together", 1, 1e6),
@@ -236,6 +237,20 @@ config::Fields fields(TrainOptions& o) {
       });
   SD_CHECK(listed_elsewhere.empty(), "a learner's or a job's flag under no heading of --help");
   return all;
+}
+
+TrainOptions usual_options(const std::string& algo) {
+  TrainOptions usual;
+  config::set_from_values(fields(usual), learners::find_learner(algo).defaults);
+  return usual;
+}
+
+TrainOptions options_of_file(std::string_view text, const std::string& where, const Names& passed_over) {
+  TrainOptions first;
+  config::set_from_json_text(fields(first), text, where, passed_over);
+  TrainOptions options = usual_options(first.algo);
+  config::set_from_json_text(fields(options), text, where, passed_over);
+  return options;
 }
 
 bool uses(const std::string& algo, const config::Field& flag) {

@@ -260,6 +260,18 @@ def test_a_terminal_gets_what_it_can_show(start, variables, colour, blocks):
     assert sum("foe" in line for line in lines) == 3 and sum("mate" in line for line in lines) == 2
 
 
+def test_a_terminal_that_is_too_small_is_told_and_the_game_waits(start):
+    player = start(*FAST)
+    player.wait_for("Turn or press space")
+    for size, words in (((10, 30), "30 x 10 is too small,[^e]*is enough"), ((24, 80), "step 0/200")):
+        begin = len(player.said)
+        fcntl.ioctl(player.follower, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        player.press(" ", " ")
+        player.wait_for(words, begin)
+    player.press("q")
+    assert player.end() == 0
+
+
 def test_without_a_terminal_it_is_an_error():
     done = call("play", *FAST)
     assert done.returncode == 2 and "needs a terminal" in done.stderr and done.stdout == ""

@@ -188,6 +188,26 @@ def in_terminal(*arguments):
     return said.decode(), process.wait(PATIENCE_S)
 
 
+def test_progress_of_games_is_shown_on_a_terminal_alone():
+    line = ["eval", "--team_a", f"{CHAMPION}:look1", "--team_b", "level2", "--games", "250"]
+    for words in (["--json"], []):
+        leader, follower = pty.openpty()
+        process = subprocess.Popen([BINARY, *line, *words], stdout=subprocess.PIPE, stderr=follower, env=clean_environment(TERM="xterm"),
+                                   stdin=subprocess.DEVNULL, text=True)
+        os.close(follower)
+        said = b""
+        with contextlib.suppress(OSError):  # EIO: the last writer is gone
+            while piece := os.read(leader, 65536):
+                said += piece
+        os.close(leader)
+        result = process.stdout.read()
+        assert process.wait(PATIENCE_S) == 0 and "Playing" not in result
+        assert re.search(r"Playing +\d+% \|#* *\| \d\d:\d\d left", said.decode()), said
+        assert said.decode().endswith("\r\x1b[K"), "the bar stays"
+    quiet = call(*line, "--json")
+    assert quiet.returncode == 0 and quiet.stderr == ""
+
+
 def test_in_a_terminal_each_moment_takes_the_place_of_the_last(games, log, tmp_path):
     said, code = in_terminal("replay", games[0] / "game_0.json", "--text", "--speed", "1000")
     assert code == 0

@@ -50,7 +50,44 @@ USAGE = {
     "unknown flag with dashes": (["--max-episode=5"], ["unknown flag --max-episode", "--max_episodes"]),
     "unknown flag like no other": (["--zzzzzzzzzzzz"], ["unknown flag --zzzzzzzzzzzz", "--help"]),
     "unknown flag of eval": (["eval", "--team_c", "random"], ["unknown flag --team_c", "--team_"]),
-    "stray argument": (["train", "fast"], ['unexpected argument "fast"']),
+    "unknown flag with another name in other programs": (["--learning_rate", "1"], ["unknown flag --learning_rate; did you mean --c_lr or --a_lr?"]),
+    "a short one": (["--lr=1"], ["did you mean --c_lr or --a_lr?"]),
+    "one with a single dash": (["-lr", "1"], ["unknown flag -lr; did you mean --c_lr or --a_lr?"]),
+    "total timesteps": (["--total-timesteps", "1"], ["did you mean --max_episodes or --max_minutes?"]),
+    "steps of a rollout": (["--num-steps", "1"], ["did you mean --rollout_steps?"]),
+    "epochs": (["--epochs", "1"], ["did you mean --rollout_epochs?"]),
+    "a batch": (["--batch", "1"], ["did you mean --batch_size?"]),
+    "without separators": (["--batchsize", "1"], ["did you mean --batch_size?"]),
+    "boards": (["--n_envs", "1"], ["did you mean --num_envs?"]),
+    "a GPU": (["--gpu", "0"], ["did you mean --device?"]),
+    "a folder for results": (["--output-dir", "x"], ["did you mean --runs_dir?"]),
+    "a checkpoint": (["--checkpoint", "x"], ["did you mean --resume?"]),
+    "a learning rate of pretrain": (["pretrain", "--lr", "1"], ["did you mean --learning_rate?"]),
+    "a player of eval": (["eval", "--player", "x"], ["did you mean --team_a?"]),
+    "nothing near": (["--reward_shaping_of_beans", "1"], ["unknown flag --reward_shaping_of_beans. All flags: snake_ddp train --help"]),
+    "stray argument": (["train", "fast"], ['unexpected argument "fast"; did you mean --config fast?']),
+    "a stray folder": (["train", "/tmp"], ['unexpected argument "/tmp"; did you mean --resume /tmp?']),
+    "a stray team": (["eval", "a.pth"], ['"a.pth"; did you mean --team_a a.pth?']),
+    "two stray teams": (["eval", "a.pth", "b.pth", "--games", "4"], ["did you mean --team_a a.pth --team_b b.pth?"]),
+    "three stray teams": (["eval", "a.pth", "b.pth", "level2"], ["did you mean --ladder a.pth b.pth level2?"]),
+    "a stray player": (["exploit", "a.pth"], ["did you mean --player a.pth?"]),
+    "a stray actor": (["export", "a.pth"], ["did you mean --actor a.pth?"]),
+    "stray games": (["pretrain", "games"], ["did you mean --data_path games?"]),
+    "a stray word of bench": (["bench", "game", "word"], ['bench: unexpected argument "word". See snake_ddp bench --help']),
+    "a preset for a command": (["configs/smoke.json"], ['unknown command "configs/smoke.json"; did you mean train --config configs/smoke.json?']),
+    "a seed just beyond its bound": (["--seed", "4000000000000000001"], ["--seed 4000000000000000001", "out of range"]),
+    "a seed of exploit whose next one is beyond": (["exploit", "--player", "level2", "--seed", "4000000000000000000"], ["seed"]),
+    "own rewards of a team's value": (["--algo", "vdn", "--own_reward", "0.5"], ["--own_reward 0.5 does not apply to --algo vdn", "ddpg"]),
+    "own rewards where a network mixes values": (["--algo", "qmix", "--own_reward", "0"], ["--own_reward 0 does not apply to --algo qmix"]),
+    "own rewards of a recurrent team": (["--algo", "rqmix", "--own_reward", "0"], ["--own_reward 0 does not apply to --algo rqmix"]),
+    "own rewards of a preset's team": (["--config", SOURCE / "configs" / "champion.json", "--own_reward", "0.5"], ["--own_reward 0.5 does not apply"]),
+    "the speed of nothing": (["eval", "--team_a", "level1", "--team_b", "level2", "--speed", "9"], ["--speed requires --watch"]),
+    "an interval of no boards": (["eval", "--team_a", "level1", "--team_b", "level2", "--board_interval", "9"], ["--board_interval requires --record_boards"]),
+    "a radius of a ladder": (["eval", "--ladder", "level1", "level2", "--view_radius", "4"], ["--view_radius", "without --ladder"]),
+    "a judge of no blunders": (["replay", "x.json", "--html", "y", "--judge", "x:puct5"], ["--judge requires --blunders"]),
+    "the speed of a page": (["replay", "x.json", "--html", "y", "--speed", "5"], ["--speed requires --text"]),
+    "a report that is written once, every second": (["report", "x", "--json", "--every", "1"], ["--every requires --watch"]),
+    "bounds of searches": (["eval", "--team_a", f"{CHAMPION}:look1001", "--team_b", "random"], ['"look1001"', "1 to 1000)", "1 to 1000000", "0.01 to 60000"]),
     "unknown command": (["evla"], ['unknown command "evla"', "did you mean eval?", "verify-trace"]),
     "no value": (["--gamma"], ["--gamma needs a value"]),
     "an empty value": (["--gamma=", "--seed", "5"], ["--gamma", "not a number"]),
@@ -191,8 +228,11 @@ CONFIGS = {
     "a key twice": ('{"tau": 0.01, "run": {"id": 1, "id": 2}, "seed": 1, "tau": 0.02}', ['key "tau" is there twice']),
     "a key in both spellings": ('{"a_lr": 0.1, "a-lr": 0.2}', ['key "a-lr" is there twice']),
     "no object": ("[1]", ["one JSON object"]),
-    "broken": ('{"tau": 0.01,, }', ["not valid JSON at byte"]),
-    "empty": ("", ["not valid JSON"]),
+    "broken": ('{"tau": 0.01,, }', ['not valid JSON: line 1, column 14, after {"tau": 0.01,,']),
+    "broken further down": ('{\n  "tau": 0.01\n  "seed": 1}', ['not valid JSON: line 3, column 8, after   "seed"']),
+    "cut short": ('{"tau": 0.01', ["not valid JSON: it ends too early"]),
+    "empty": (" \n", ["not valid JSON: there is nothing in it"]),
+    "a key with another name in other programs": ('{"learning_rate": 1}', ['did you mean "c_lr" or "a_lr"?']),
     "a number beyond all numbers": ('{"gamma": 1e999}', ["not valid JSON", "1e999"]),
     "brackets without end": ('{"seed": ' + "[" * 200_000 + "]" * 200_000 + "}", ["nested too deeply for settings"]),
 }
@@ -201,7 +241,46 @@ CONFIGS = {
 @pytest.mark.parametrize("text, words", CONFIGS.values(), ids=CONFIGS)
 def test_wrong_configuration_files_are_reported(tmp_path, text, words):
     path = write(tmp_path / "c.json", text)
-    refused(2, str(path), *words, line=["--config", path, "--check_settings"])
+    done = refused(2, str(path), *words, line=["--config", path, "--check_settings"])
+    assert "exception" not in done.stderr
+
+
+@pytest.mark.parametrize("name, known", [("x.yaml", "YAML"), ("x.yml", "YAML"), ("x.toml", "TOML")])
+def test_settings_in_another_format_are_recognised(tmp_path, name, known):
+    path = write(tmp_path / name, "algo: dqn\nmax_episodes: 5\n")
+    for command in (["train"], ["pretrain", "--stage", "tokenizer"]):
+        done = refused(2, line=[*command, "--config", path, "--check_settings"])
+        assert done.stderr == f"snake_ddp: {path} is not JSON. snake_ddp reads JSON (with comments), not {known}.\n"
+
+
+def test_every_learner_runs_with_its_defaults(tmp_path):
+    for learner in only_json(call("info", "--json").stdout)["learners"]:
+        done = call("--algo", learner, "--runs_dir", tmp_path / learner, "--max_episodes", 4, "--episode_length", 40)
+        assert done.returncode == 0, (learner, done.stderr)
+        assert int(re.search(r"(\d+) updates in", done.stdout)[1]) > 0, (learner, done.stdout)
+        used = json.loads((run_folder(done.stdout) / "config.json").read_text())
+        assert used["num_envs"] == (128 if learner.startswith("pqn") else 1)
+    assert help_groups("--algo", "pqn")["Learning"]["num_envs"] == "128"
+    small = call("--algo", "pqn", "--num_envs", 2, "--batch_size", 64, "--check_settings")
+    assert small.returncode == 0, small.stderr
+    refused(2, "--num_envs 1", line=["--algo", "pqn", "--num_envs", 1, "--check_settings"])
+
+
+def test_presets_name_own_rewards_only_where_they_count():
+    for preset in (SOURCE / "configs").glob("*.json"):
+        done = call("--config", preset, "--device", "cpu", "--check_settings", cwd=SOURCE)
+        assert "own_reward" not in done.stderr, preset
+
+
+def test_a_run_with_own_rewards_of_an_earlier_version_resumes(tmp_path):
+    line = {"algo": "qmix", "runs_dir": tmp_path, "max_episodes": 1, "episode_length": 5}
+    run = run_folder(call(*flags(TINY | line)).stdout)
+    settings = json.loads((run / "config.json").read_text())
+    assert settings["own_reward"] == 0
+    (run / "config.json").write_text(json.dumps(settings | {"own_reward": 0.25, "max_episodes": 2}))
+    done = call("--resume", run)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((run / "config.json").read_text())["own_reward"] == 0.25
 
 
 def test_a_configuration_file_that_is_missing_is_reported(tmp_path):
@@ -909,6 +988,18 @@ def test_info_describes_the_program_a_run_and_weights(tmp_path):
     refused(4, "output_activation is not a string", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
     refused(4, "is not a run folder", line=["info", tmp_path])
     refused(4, "nowhere.pth", line=["info", tmp_path / "nowhere.pth"])
+
+
+def test_info_of_several_paths(tmp_path):
+    (tmp_path / "broken.pth").write_text("not weights\n")
+    paths = [CHAMPION, tmp_path / "broken.pth", ACTOR]
+    done = call("info", *paths, "--json")
+    assert done.returncode == 4 and done.stderr == ""
+    whole, broken, actor = only_json(done.stdout)["paths"]
+    assert (whole["weights"], broken["path"], actor["weights"]) == tuple(map(str, paths))
+    assert whole["whole"] and actor["whole"] and not broken["whole"] and "broken.pth" in broken["damage"]
+    done = call("info", CHAMPION, ACTOR)
+    assert done.returncode == 0 and done.stdout.count("parameters ") == 2
 
 
 def test_tensor_names_that_are_not_text_are_shown_too(tmp_path):

@@ -65,8 +65,8 @@ def test_it_works_from_another_folder(set_up, tmp_path):
 def test_a_wrong_flag_gives_one_message(set_up):
     done = script("--max_episode", "5", NPROC=4)
     assert done.returncode == 2
-    assert done.stderr.strip() == "snake_ddp: unknown flag --max_episode; did you mean --max_episodes?; " \
-        "all flags: snake_ddp train --help"
+    assert done.stderr.strip() == "snake_ddp: unknown flag --max_episode; did you mean --max_episodes? " \
+        "All flags: snake_ddp train --help"
     assert done.stdout == ""
 
 

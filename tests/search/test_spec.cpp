@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/search/mover.hpp"
 
 using namespace snake_ddp;
@@ -27,4 +28,27 @@ TEST_CASE("searches are named by kind and budget", "[unit]") {
     INFO(wrong);
     CHECK_FALSE(search::try_spec(wrong));
   }
+}
+
+TEST_CASE("trees that do not fit into memory are refused, the largest that fit are not", "[unit]") {
+  const auto puct = search::try_spec("puct1000000");
+  REQUIRE(puct);
+  const std::int64_t needed = search::Tree::most_bytes(1'000'000);
+  CHECK(needed > std::int64_t{500} * 1'000'000);
+  CHECK_NOTHROW(search::check_memory(*puct, 1, needed));
+  CHECK_THROWS_WITH(search::check_memory(*puct, 1, needed - 1), Catch::Contains("puct1000000") &&
+                                                                    Catch::Contains("1 boards") &&
+                                                                    Catch::Contains("fewer simulations"));
+  CHECK_THROWS_AS(search::check_memory(*puct, 64, 63 * needed), base::UsageError);
+  for (const char* small : {"look1000", "puct@60000ms"})
+    CHECK_NOTHROW(search::check_memory(*search::try_spec(small), 64, 0));
+}
+
+TEST_CASE("the forms of searches name their bounds", "[unit]") {
+  for (const char* most : {"look1000", "puct1000000", "puct1x1000", "puct@60000ms", "puct@0.01ms"})
+    CHECK(search::try_spec(most));
+  for (const char* more : {"look1001", "puct1000001", "puct1x1001", "puct@60001ms", "puct@0.009ms"})
+    CHECK_FALSE(search::try_spec(more));
+  for (const char* bound : {"1 to 1000)", "1 to 1000000)", "x1000)", "0.01 to 60000)"})
+    CHECK_THAT(search::kSpecForms, Catch::Contains(bound));
 }

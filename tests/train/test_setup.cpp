@@ -392,7 +392,10 @@ TEST_CASE("a flag that the learner does not use is at its default in what is mad
       unused.push_back(field.name);
     }
     CHECK(unused.size() > 5);
-    CHECK(everything_from(before) == everything_from(after));
+    // Of a team's sum of rewards it changes no more than the last bits, which earlier runs keep.
+    TrainOptions same = before;
+    same.own_reward = after.own_reward;
+    CHECK(everything_from(same) == everything_from(after));
     CHECK(train::check_given(after, {"seed"}).empty());
     const std::vector<std::string> of_python = {"output_activation", "buffer_size", "tau", "a_lr"};
     for (const std::string& name : unused) {

@@ -42,6 +42,9 @@ void add_number(CLI::App& command, const std::string& name, Number& value, const
       ->capture_default_str();
 }
 
+/// Without `other`, `flag` would have no effect: then it is an error.
+void only_with(CLI::App& command, const std::string& flag, const std::string& other);
+
 /// Throws  UsageError if `output`, the value of `flag`, is the file that the command reads.
 void refuse_to_replace(const std::string& input, const std::string& output, const char* flag);
 

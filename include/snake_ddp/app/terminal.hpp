@@ -30,15 +30,26 @@ class Terminal {
   /// Waits  until `deadline`.
   std::optional<Key> key(base::Deadline deadline);
 
-  /// Replaces the previous frame; without escape codes prints below it.
+  /// Replaces the previous frame; without escape codes prints below it. A terminal that is too small for the frame shows how
+  /// large it must be instead.
+  /// Returns  whether the frame fits.
   /// Waits  for a terminal that does not read, one second at most; then the rest of the frame is dropped.
-  void show(std::string_view frame);
+  bool show(std::string_view frame);
+  /// Whether its size has changed since the last frame.
+  [[nodiscard]] bool resized() const;
 
  private:
   void write(std::string_view text);
 
+  struct Size {
+    int columns, rows;
+    bool operator==(const Size&) const = default;
+  };
+  [[nodiscard]] static Size size();
+
   base::Abilities abilities_;
   std::string sent_;
+  Size shown_on_{};
 };
 
 }  // namespace snake_ddp::app

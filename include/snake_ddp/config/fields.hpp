@@ -80,7 +80,7 @@ nlohmann::ordered_json to_json(const Fields& fields);
 /// Throws  UsageError when a value is outside its range or choices.
 void check(const Fields& fields);
 
-/// The known name with the smallest edit distance to `name`; empty when none is near (more than half
+/// The known name with the smallest edit distance to `name`; empty when none is near (more than a third
 /// differs).
 std::string nearest_name(const std::string& name, const std::vector<std::string>& known);
 

@@ -49,17 +49,21 @@ struct LearnerEntry {
   std::unique_ptr<Learner> (*make)(const LearnerOptions&);
   config::Fields (*flags)();  // shared and own ones, over their defaults
   Feed feed = Feed::kReplay;
-  bool actor = false;          // a policy that samples its moves; also learns from scaled features
-  bool n_step = false;         // takes rewards of several steps in one transition
-  bool device_boards = false;  // learns from boards and replay on its device
-  bool cuda_graphs = false;    // its updates may be recorded
-  bool low_precision = false;  // its products may be tf32 or bf16; on the CPU bf16, if it is no actor
-  bool tokens = false;         // may read tokens behind its features
-  bool searches = false;       // a Q-network without memory, with which a team can look ahead
+  bool actor = false;            // a policy that samples its moves; also learns from scaled features
+  bool n_step = false;           // takes rewards of several steps in one transition
+  bool device_boards = false;    // learns from boards and replay on its device
+  bool cuda_graphs = false;      // its updates may be recorded
+  bool low_precision = false;    // its products may be tf32 or bf16; on the CPU bf16, if it is no actor
+  bool tokens = false;           // may read tokens behind its features
+  bool searches = false;         // a Q-network without memory, with which a team can look ahead
+  bool team_value = false;       // learns a team's value, from the sum of its snakes' rewards
+  config::Values defaults = {};  // of any flags, where they are other than usual
   /// Throws  UsageError for flags that contradict each other.
   void (*check)(const LearnerOptions&) = [](const LearnerOptions&) {};
 };
 const std::vector<LearnerEntry>& registry();
+
+bool is_learner(const std::string& algo);
 
 /// Throws  UsageError for an unknown name, listing the known ones.
 const LearnerEntry& find_learner(const std::string& algo);

@@ -55,6 +55,8 @@ struct MatchOptions {
       on_step = {};
   /// Called, if set, before each step, and by searches, which then throw Cut; once it returns true, play ends.
   std::function<bool()> stop = {};
+  /// Called, if set, after each step of a block, with the share of this part that has been played.
+  std::function<void(double share)> progress = {};
 };
 
 /// Sums over games, each an int64, so results of several parts add up to the same numbers however the games were shared.

@@ -27,8 +27,9 @@ struct Spec {
 std::optional<Spec> try_spec(std::string_view text);
 /// For messages and help.
 inline constexpr const char* kSpecForms =
-    "look<samples> (look4), puct<simulations> (puct400), puct<simulations>x<leaves in a batch> (puct400x16), "
-    "puct@<time>ms (puct@5ms)";
+    "look<samples> (look4; 1 to 1000), puct<simulations> (puct400; 1 to 1000000), "
+    "puct<simulations>x<leaves in a batch> (puct400x16; up to x1000), puct@<time>ms (puct@5ms; 0.01 to "
+    "60000)";
 
 /// A network and how to search with it.
 struct Player {
@@ -36,6 +37,9 @@ struct Player {
   Training training;
   Spec spec;
 };
+
+/// Throws  UsageError if the trees of a search on `boards` boards side by side would not fit into `available` bytes.
+void check_memory(const Spec& spec, std::int64_t boards, std::int64_t available);
 
 /// What the foes may do on each board. A sample holds their moves on all boards.
 using FoeSamples = std::vector<std::vector<game::Actions>>;

@@ -41,6 +41,9 @@ class Tree {
   /// Completes the oldest simulation under way; `leaf` is that of the board that it returned.
   void expand(const Leaf& leaf);
 
+  /// What a tree may take up after so many simulations.
+  static std::int64_t most_bytes(std::int64_t simulations);
+
   [[nodiscard]] int leaves() const { return options_.leaves; }
   /// How many are done.
   [[nodiscard]] std::int64_t simulations() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "snake_ddp/config/fields.hpp"
@@ -94,6 +95,13 @@ struct TrainOptions : learners::SharedFlags {
 
 /// The list over `options`, which must outlive it. Flags of learners come from the registry, jobs' own from their table.
 config::Fields fields(TrainOptions& options);
+
+/// The defaults of the learner `algo`; its name is not set.
+TrainOptions usual_options(const std::string& algo);
+
+/// The settings in the text of a JSON file, over its learner's defaults; other parameters as of config::set_from_json_text.
+TrainOptions options_of_file(std::string_view text, const std::string& where,
+                             const std::vector<std::string>& passed_over = {});
 
 /// Whether the learner `algo` uses this flag.
 bool uses(const std::string& algo, const config::Field& flag);
