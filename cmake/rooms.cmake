@@ -25,7 +25,7 @@ sd_may(replay    ROOMS base cuda LIBRARIES torch)
 sd_may(rollout   ROOMS base cuda game encode agents play search nets replay LIBRARIES torch)
 sd_may(learners  ROOMS base cuda config nets replay LIBRARIES torch)
 sd_may(dist      ROOMS base cuda LIBRARIES torch c10d cuda system)
-sd_may(files     ROOMS base records LIBRARIES torch json protozero crc zlib system)
+sd_may(files     ROOMS base records LIBRARIES torch json protozero zlib system)
 sd_may(data      ROOMS base game encode records files LIBRARIES torch zlib system)
 sd_may(running   ROOMS base dist records files LIBRARIES torch json system)
 sd_may(train     ROOMS base cuda config game encode agents play search nets replay rollout learners dist records files running
@@ -38,7 +38,7 @@ sd_may(app       ROOMS base cuda config game encode agents play search nets repl
 sd_may(python    ROOMS base game encode agents play search nets LIBRARIES nanobind)  # of nets the actors' passes, which need no torch
 
 # A header belongs to the first library whose pattern it matches.
-set(SD_LIBRARIES std fmt random123 c10d torch cuda json protozero crc zlib cli nanobind intrinsics system)
+set(SD_LIBRARIES std fmt random123 c10d torch cuda json protozero zlib cli nanobind intrinsics system)
 set(PATTERN_std "^[a-z_0-9]+$")
 set(PATTERN_fmt "^fmt/")
 set(PATTERN_random123 "^Random123/")
@@ -47,7 +47,6 @@ set(PATTERN_torch "^(ATen|c10|torch|caffe2)/")
 set(PATTERN_cuda "^(cuda|cooperative_groups|cub/|thrust/|nccl)")
 set(PATTERN_json "^nlohmann/")
 set(PATTERN_protozero "^protozero/")
-set(PATTERN_crc "^boost/crc\\.hpp$")
 set(PATTERN_zlib "^zlib\\.h$")
 set(PATTERN_cli "^CLI/")
 set(PATTERN_nanobind "^nanobind/")

@@ -36,7 +36,7 @@ git ls-files -- CMakeLists.txt LICENSE README_DDP.md bench cmake configs fuzz in
   ':!tests/data' | tar -c -T - | tar -x -C "$root"
 cp launch/start.sh "$root/start.sh"
 # The headers that this build read, and no more.
-"$(setting CMAKE_MAKE_PROGRAM)" -C "$build" -t deps | grep -oE '/usr/include/(boost|CLI|nlohmann|protozero)/\S+' |
+"$(setting CMAKE_MAKE_PROGRAM)" -C "$build" -t deps | grep -oE '/usr/include/(CLI|nlohmann|protozero)/\S+' |
   sort -u | sed 's|^/usr/include/||' >"$stage/headers"
 printf '%s\n' zlib.h >>"$stage/headers"
 tar -c -h -C /usr/include -T "$stage/headers" | tar -x -C "$root/headers/include"
@@ -45,7 +45,7 @@ find /usr/include -name zconf.h -exec cp {} "$root/headers/include/" \;
 cp /usr/include/fmt/*.h "$root/third_party/fmt/fmt/"
 cp -r /usr/include/Random123 "$root/third_party/random123/"
 cp -r /usr/share/cmake/CLI11 /usr/share/cmake/nlohmann_json "$root/headers/share/cmake/"
-for package in libboost-dev libcli11-dev libfmt-dev libprotozero-dev nlohmann-json3-dev zlib1g-dev; do
+for package in libcli11-dev libfmt-dev libprotozero-dev nlohmann-json3-dev zlib1g-dev; do
   mkdir -p "$root/licences/$package"
   cp -L "/usr/share/doc/$package/copyright" "$root/licences/$package/"
 done

@@ -2,7 +2,6 @@
 // Follows  TensorFlow's event.proto, summary.proto and record_writer.cc.
 #pragma once
 
-#include <boost/crc.hpp>
 #include <cstdint>
 #include <protozero/types.hpp>
 #include <string_view>
@@ -22,11 +21,15 @@ enum ValueField : protozero::pbf_tag_type { kTag = 1, kSimpleValue = 2 };
 inline constexpr std::int32_t kStart = 1;  // a session's status
 inline constexpr const char* kEventVersion = "brain.Event:2";
 
-// Rotated and shifted, because the CRC of data that contains CRCs is a poor checksum.
+// CRC-32C (RFC 3720, B.4): the polynomial 0x1EDC6F41, lowest bit first. Rotated and shifted, because the CRC of data that
+// contains CRCs is a poor checksum.
 inline std::uint32_t masked_crc(std::string_view bytes) {
-  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
-  crc.process_bytes(bytes.data(), bytes.size());
-  const std::uint32_t value = crc.checksum();
+  std::uint32_t value = 0xFFFFFFFFU;
+  for (const char byte : bytes) {
+    value ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) value = (value >> 1U) ^ ((value & 1U) != 0 ? 0x82F63B78U : 0U);
+  }
+  value = ~value;
   return ((value >> 15U) | (value << 17U)) + 0xa282ead8U;
 }
 

@@ -54,7 +54,7 @@ def test_the_programs_run_on_systems_older_than_this_one(bundle):
 
 
 def test_it_has_the_headers_that_its_sources_include(bundle):
-    for header in ("nlohmann/json.hpp", "CLI/CLI.hpp", "protozero/pbf_writer.hpp", "boost/crc.hpp", "zlib.h", "zconf.h"):
+    for header in ("nlohmann/json.hpp", "CLI/CLI.hpp", "protozero/pbf_writer.hpp", "zlib.h", "zconf.h"):
         assert (bundle / "headers/include" / header).is_file(), header
     assert not (bundle / "tests/data").exists()
     assert all(any(folder.iterdir()) for folder in (bundle / "licences").iterdir())
