@@ -201,6 +201,7 @@ Action add_play(CLI::App& command) {
     if (line->from.empty() && line->step)
       throw base::UsageError("--step needs --from FILE: it is a step of that game");
     const Team a = team_from_spec(line->team_a), b = team_from_spec(line->team_b);
+    for (const Team* team : {&a, &b}) tell_remark(*team);
     const std::uint64_t seed = line->seed ? *line->seed : std::random_device()() % 1'000'000;
     const int you = (line->snake[0] | 32) - 'a', team = you / game::kTeamSize;
     Game game = line->from.empty() ? new_game(seed) : from_log(*line);

@@ -33,6 +33,10 @@ Frozen frozen_model(const NamedTensors& file, at::Device device, const std::stri
   const std::vector<NamedBlock> blocks = blocks_for(shape);
   Frozen frozen{shape, FlatParameters(blocks_of(blocks), device)};
   copy_state(weights, views_of(blocks, frozen.parameters), what);
+  for (const auto& [name, tensor] : weights)
+    if (!at::isfinite(tensor).all().item<bool>())
+      throw base::FileError(
+          fmt::format("{}: tensor '{}{}' has numbers that are not finite", what, kModelPrefix, name));
   return frozen;
 }
 
