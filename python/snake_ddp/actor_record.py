@@ -70,9 +70,9 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."
 
 
-def _checked(name: str, value: Any, where: str) -> Any:
-    """The value as its flag has it."""
-    field = FIELDS[name]
+def _checked(flag: str, value: Any, where: str, name: str) -> Any:
+    """The value as its flag has it; `name` is what the file calls it."""
+    field = FIELDS[flag]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     kinds = {
         bool: (isinstance(value, bool), "true or false"),
@@ -84,21 +84,24 @@ def _checked(name: str, value: Any, where: str) -> Any:
     if not fits:
         raise ValueError(f'{where}: "{name}": {_shown(value)} is not {expected}')
     if field.kind in (int, float) and not field.least <= value <= field.most:
-        raise ValueError(f"{where}: --{name} {_shown(value)}: out of range; allowed: from {field.least:g} to {field.most:g}")
+        raise ValueError(f"{where}: {name} {_shown(value)}: out of range; allowed: from {field.least:g} to {field.most:g}")
     if field.kind is str:
         value = value if isinstance(value, str) else json.dumps(value)
         if field.choices and value not in field.choices:
             shown = _shown(value)[1:-1]
-            raise ValueError(f"{where}: --{name} {shown}: not a known value; allowed: {', '.join(field.choices)}")
+            raise ValueError(f"{where}: {name} {shown}: not a known value; allowed: {', '.join(field.choices)}")
     return value
 
 
-def check(given: dict[str, Any], where: str) -> dict[str, Any]:
-    """Throws  ValueError for a value that the program's flags do not take."""
+def check(given: dict[str, Any], where: str, **names: str) -> dict[str, Any]:
+    """`names` are those of flags that the file names otherwise.
+
+    Throws  ValueError for a value that the program's flags do not take.
+    """
     for name in sorted(given):
         if given[name] is None:
             raise ValueError(f'{where}: "{name}" is null')
-    return {name: _checked(name, given[name], where) for name in sorted(given)}
+    return {name: _checked(name, given[name], where, names.get(name, name)) for name in sorted(given)}
 
 
 def _parsed(text: str, where: str) -> dict[str, Any]:
@@ -139,7 +142,7 @@ def check_record(values: dict[str, Any], where: str, *, is_q_net: bool, features
         given["algo"] = values["learner"]
     if values["head"] != _VALUES:
         given[_HEAD] = values["head"]
-    known = check(given, where)
+    known = check(given, where, output_activation="head", algo="learner")
     if (_HEAD in known) == is_q_net:
         raise _contradiction(where, f'head "{known.get(_HEAD, _VALUES)}"', "a Q-network's" if is_q_net else "an actor's")
     plain, tokens, radius = _core.obs_size(known["obs"]), known["tokens"], known["view_radius"]
@@ -237,10 +240,10 @@ def actor_record(
         if by_size is None and not any_features:
             raise ValueError(
                 f"{path}: a network for {features} features; this version has 26, 30, 277 (window) and {_core.obs_size(VIEW)} (view, "
-                "ahead); one trained with --tokens needs its record or its run's config.json"
+                "ahead); one trained with tokens needs its record or its run's config.json"
             )
         if by_size == VIEW and named not in (VIEW, AHEAD) and not known:
-            raise ask(f"whether this network of {features} features sees --obs view or ahead", VIEW, AHEAD)
+            raise ask(f"whether this network of {features} features sees obs view or ahead", VIEW, AHEAD)
         # Settings without an observation are of a time when there was none but the view.
         named = AHEAD if by_size == VIEW and named == AHEAD else by_size or ""
     head = "" if is_q_net else head or known.get(_HEAD, "")

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/printable.hpp"
@@ -41,13 +42,18 @@ struct Known {
   TrainOptions options = {};  // `given`, and defaults
 
   [[nodiscard]] bool has(const char* name) const { return given.contains(name); }
-  void check() {
+  // `names`: what the file calls flags that it names otherwise.
+  void check(std::initializer_list<std::pair<std::string, std::string>> names = {}) {
     for (const auto& [name, value] : given.items())
       if (value.is_null()) throw base::FileError(fmt::format("{}: \"{}\" is null", where, name));
     try {
       config::set_from_json(fields(options), given, where);
     } catch (const base::UsageError& e) {
-      throw base::FileError(e.what());
+      std::string what = std::string(e.what()).substr(where.size());  // ": --gamma 5: ..."
+      if (what.starts_with(": --")) what.erase(2, 2);
+      for (const auto& [flag, name] : names)
+        if (const std::size_t at = what.find(flag); at == 2 || at == 3) what.replace(at, flag.size(), name);
+      throw base::FileError(where + what);
     }
   }
 };
@@ -85,7 +91,7 @@ Known from_record(const files::SavedWeights& file, const std::string& path) {
   if (value("learner") != "") known.given["algo"] = value("learner");
   const bool q_net = nets::is_q_net(file.weights);
   if (value("head") != kValues) known.given[kHead] = value("head");
-  known.check();
+  known.check({{kHead, "head"}, {"algo", "learner"}});
   if (known.has(kHead) == q_net)
     contradiction(known.where, fmt::format("head \"{}\"", q_net ? known.options.output_activation : kValues),
                   q_net ? "a Q-network's" : "an actor's");
@@ -185,7 +191,7 @@ void set_sight(ActorRecord& record, const Known& known, std::int64_t features, c
     record.sight.kind = *named;
   } else if (*by_size == encode::ObsKind::kView && known.given.empty()) {
     throw base::UsageError(
-        fmt::format("{}: nothing says whether this network of {} features sees --obs view or ahead: {}", path,
+        fmt::format("{}: nothing says whether this network of {} features sees obs view or ahead: {}", path,
                     features, what_to_type(before, path, "view", "ahead")));
   }
   record.obs = encode::name(record.sight.kind);

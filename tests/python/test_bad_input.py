@@ -441,12 +441,12 @@ def test_records_that_contradict_the_weights(tmp_path):
     assert Team(with_record()).obs == "view"
     for changes, text in [
         (dict(format=2), "its record snake_ddp.json: format 2 is of a later version; this one reads 1"),
-        (dict(obs="30"), 'it says observation "30", but its weights are for 309 features'),
-        (dict(obs="all"), '--obs all: not a known value; allowed: 26, 30'),
+        (dict(obs="30"), 'it says observation "30", but the weights are for 309 features'),
+        (dict(obs="all"), 'obs all: not a known value; allowed: 26, 30'),
         (dict(obs=[30]), '"obs": [30] is not a string'),
         (dict(head="softmax"), 'it says head "softmax", but the weights are a Q-network\'s'),
         (dict(view_radius=4), 'view_radius 4 with observation "view"'),
-        (dict(tokens="tokens.pth"), "this network reads tokens; such teams play only in the C++ program"),
+        (dict(tokens="tokens.pth"), 'it says observation "view" with tokens, but the weights are for 309 features'),
         (dict(gamma="much"), '"gamma": "much" is not a number'),
         (dict(text="{"), "its record snake_ddp.json"),
         (dict(text="[]"), "its record snake_ddp.json"),

@@ -231,7 +231,7 @@ def test_a_file_without_a_record_is_described_by_its_run(tmp_path):
     hard = [Team(folder / "actor_1.pth").moves(observations, everything, seed) for seed in range(20)]
     assert not np.array_equal(soft, hard)
     (tmp_path / "run1" / "config.json").write_text('{"output_activation": 3}')
-    with pytest.raises(ValueError, match="config.json, which describes the training of .*: --output_activation 3: not a known value"):
+    with pytest.raises(ValueError, match="config.json, which describes the training of .*: output_activation 3: not a known value"):
         Team(folder / "actor_1.pth")
 
 

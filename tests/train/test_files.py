@@ -229,7 +229,7 @@ def test_a_limited_view_is_that_of_the_record(tmp_path):
 
 @pytest.mark.parametrize("change, words", [
     ({"obs": "26"}, 'observation "26"'), ({"head": "values"}, "an actor's"), ({"hidden_size": 17}, "hidden_size 17"),
-    ({"format": 2}, "later version"), ({"obs": 7}, "--obs 7: not a known value"), ({"view_radius": 3}, "view_radius 3"),
+    ({"format": 2}, "later version"), ({"obs": 7}, "obs 7: not a known value"), ({"view_radius": 3}, "view_radius 3"),
     ({"tokens": "there"}, "with tokens"), ({"head": "relu"}, "relu"), (None, "not JSON")], ids=str)
 def test_a_record_that_contradicts_its_weights_is_rejected(tmp_path, change, words):
     folder, _ = train(tmp_path)
