@@ -16,6 +16,7 @@
 #include "snake_ddp/config/fields.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/json_fields.hpp"
 #include "snake_ddp/records/json_text.hpp"
 #include "snake_ddp/running/build.hpp"
@@ -129,12 +130,11 @@ nlohmann::json from_yaml(std::string text) {
 
 Known from_settings(const std::string& path) {
   // Absolute: of "actor_7.pth" alone there is no parent to go up to.
-  const std::filesystem::path folder = std::filesystem::absolute(path).lexically_normal().parent_path();
+  const std::filesystem::path folder = std::filesystem::path(records::absolute_path(path)).parent_path();
   for (const std::filesystem::path& place : {folder, folder.parent_path()}) {
     for (const char* name : {"config.json", "config.yaml", "config.yml"}) {
       const std::string file = (place / name).string();
-      std::error_code none;
-      if (!std::filesystem::exists(file, none)) continue;
+      if (!records::is_there(file)) continue;
       Known known{fmt::format("{}, which describes the training of {}", file, path)};
       nlohmann::json settings;
       try {
