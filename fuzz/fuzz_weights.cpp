@@ -20,6 +20,8 @@ bool same(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::read_or_refuse(
+      [&] { files::check_numbers(files::read_weights(fuzz::text_of(data, size), "the input").weights); });
   return fuzz::read_or_refuse([&] {
     const files::NamedTensors items = files::read_state_dict(fuzz::text_of(data, size), "the input");
     std::size_t bytes = 0;

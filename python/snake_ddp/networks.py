@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import pathlib
 from collections.abc import Mapping
@@ -12,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from snake_ddp._core import mirror, obs_size
+from snake_ddp._core import mirror
+from snake_ddp.actor_record import FORMAT, OBS_OF_SIZE, REWARDS, actor_record, check_record
 from snake_ddp.arguments import whole
 from snake_ddp.state import MOVES, TEAM
-from snake_ddp.teams import OBS_OF_SIZE, REWARDS, config_of_run
-from snake_ddp.weights import add_record, read_file
+from snake_ddp.weights import add_record, check_finite, read_file
 
 
 def softmax(logits: Tensor) -> Tensor:
@@ -197,29 +196,35 @@ class Mixer(Network):
 PLAYERS = (Actor, BiCNetActor, QNetwork, RecurrentQNetwork)
 
 
-def load(path: str | os.PathLike[str], head: str | None = None) -> Network:
-    """The network in a file of the program: an actor, a Q-network, a critic or a mixing network of any learner.
+def load(path: str | os.PathLike[str], head: str | None = None, obs: str | None = None) -> Network:
+    """The network in a file: an actor, a Q-network, a critic or a mixing network of any learner.
 
-    `head` is an actor's last layer, "softmax" or "tanh". Without it the file's record decides, otherwise the run's config.json,
-    otherwise it is softmax. A network that was trained with `--tokens` reads tokens after the features of `obs`:
+    `head` is an actor's last layer, "softmax" or "tanh"; `obs` the observation, of which "view" and "ahead" have one size. Without them
+    the file's record decides, otherwise the settings of its run, in its folder or the one above. A network that was trained with `--tokens` reads tokens after the features of `obs`:
     `record["tokens"]` names their folder. One that was trained with `--obs ahead` values the moves ahead, back, to the left and to
     the right.
-    Returns  a Network. `torch.save(network.state_dict(), path)` writes a file that the program plays.
-    Throws   OSError if the file cannot be read, ValueError if it is another kind of file, or its record contradicts its weights.
+    Returns  a Network. `save(network, path)` writes a file that the program plays.
+    Throws   OSError if the file cannot be read, ValueError if it is another kind of file, has numbers that are not finite, or its record
+             contradicts its weights, and if nothing says what an actor's last layer is.
     """
     file = read_file(path)
     weights = {name: torch.tensor(array) for name, array in file.tensors.items()}
-    record = recorded(file.record, path) if file.record else {}
     try:
-        network = like(weights, head or record.get("head") or head_of_run(path), path)
+        network = like(weights, head or "softmax", path)
         network.load_state_dict(weights)
     except (RuntimeError, TypeError) as e:
         raise ValueError(f"{path}: {e}") from e
     if head is not None and not isinstance(network, (Actor, BiCNetActor)):
         raise ValueError(f"head {head!r}: {path} is a {type(network).__name__}, which has no such layer")
-    if record:
-        check_record(record, network, path)
-        network.record, network.obs = record, record["obs"]
+    if isinstance(network, PLAYERS):
+        is_actor = isinstance(network, (Actor, BiCNetActor))
+        record = actor_record(
+            file, os.fspath(path), is_q_net=not is_actor, features=network.features, hidden=hidden_of(weights), head=head or "",
+            obs=obs or "", any_features=True, type_this='networks.load("{path}", {key}="{word}")',
+        )  # fmt: skip
+        network.record, network.obs = record.values, record.obs
+        if is_actor:
+            network.head = record.head
     return network
 
 
@@ -237,11 +242,17 @@ def save(network: Network, path: str | os.PathLike[str]) -> None:
     head = network.head if isinstance(network, (Actor, BiCNetActor)) else "values"
     weights = {name: value.detach().float().cpu() for name, value in network.state_dict().items()}
     record = {
-        "format": 1, "version": "snake_ddp.networks", "learner": "", "obs": network.obs, "view_radius": 0, "tokens": "",
+        "format": FORMAT, "version": "snake_ddp.networks", "learner": "", "obs": network.obs, "view_radius": 0, "tokens": "",
         "mask_fatal": False, **REWARDS, **network.record,
     }  # fmt: skip
-    record |= {"obs": network.obs, "head": head, "hidden_size": len(next(iter(weights.values())))}
-    check_record(record, network, path)
+    record |= {"obs": network.obs, "head": head, "hidden_size": hidden_of(weights)}
+    try:
+        check_record(
+            record, "its record", is_q_net=head == "values", features=network.features, hidden=record["hidden_size"]
+        )
+        check_finite({name: value.numpy() for name, value in weights.items()})
+    except ValueError as e:
+        raise ValueError(f"{path} is not written: {e}") from None
     file = io.BytesIO()  # torch.save has exceptions of its own for a path
     torch.save(weights, file)
     add_record(file, record)
@@ -292,6 +303,9 @@ def symmetrize(tensors: Mapping[str, Tensor], obs: str) -> None:
 
 def like(weights: dict[str, Tensor], head: str, path: str | os.PathLike[str]) -> Network:
     """An untrained network of the kind and the shape of these weights."""
+    for name in ("mixer.hyper.weight", "q_net.0.weight", "prev_dense.0.weight"):
+        if name in weights and weights[name].dim() != 2:
+            raise ValueError(f"{path}: {name} is not a matrix")
     if "mixer.hyper.weight" in weights:
         return Mixer(len(weights["mixer.hyper.weight"]) // TEAM - 1)
     if "q_net.0.weight" in weights:
@@ -300,7 +314,7 @@ def like(weights: dict[str, Tensor], head: str, path: str | os.PathLike[str]) ->
             return RecurrentQNetwork(features, hidden)
         return QNetwork(features, hidden, layer_norm="norm_0.weight" in weights)
     if "prev_dense.0.weight" not in weights or "post_dense.2.bias" not in weights:
-        raise ValueError(f"{path}: no network of snake_ddp; it has {', '.join(list(weights)[:3]) or 'nothing'}")
+        raise ValueError(f"{path}: no network of this program; it has {', '.join(list(weights)[:3])}")
     hidden, inputs = weights["prev_dense.0.weight"].shape
     is_critic = weights["post_dense.2.bias"].numel() == 1
     if "comm_net.lstm.weight_ih_l0" in weights:
@@ -308,37 +322,11 @@ def like(weights: dict[str, Tensor], head: str, path: str | os.PathLike[str]) ->
     return Critic(inputs - MOVES, hidden, "post_norm.weight" in weights) if is_critic else Actor(inputs, hidden, head)
 
 
-def recorded(text: str, path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The record that snake_ddp wrote into the file."""
-    try:
-        record: dict[str, Any] = json.loads(text)
-        for key in ("obs", "head", "tokens"):
-            if not isinstance(record[key], str):
-                raise TypeError(f"{key} is {record[key]!r}, not a string")
-        obs_size(record["obs"])
-    except (ValueError, KeyError, TypeError, RecursionError) as e:
-        raise ValueError(f"{path}: its record snake_ddp.json: {e}") from e
-    return record
-
-
-def check_record(record: dict[str, Any], network: Network, path: str | os.PathLike[str]) -> None:
-    plain = obs_size(record["obs"])
-    right_size = network.features > plain if record["tokens"] else network.features == plain
-    if not right_size or (record["head"] in HEADS) != isinstance(network, (Actor, BiCNetActor)):
-        raise ValueError(
-            f"{path}: its record says {record['head']} and observation {record['obs']!r}, but its weights are of a "
-            f"{type(network).__name__} for {network.features} features"
-        )
+def hidden_of(weights: dict[str, Tensor]) -> int:
+    return len(next(iter(weights.values())))
 
 
 def checked_head(head: str) -> str:
     if head not in HEADS:
         raise ValueError(f"head {head!r}: {' or '.join(HEADS)}")
     return head
-
-
-def head_of_run(path: str | os.PathLike[str]) -> str:
-    """The head from the config.json of the run that contains the file."""
-    config = config_of_run(path)
-    settings = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
-    return str(settings.get("output_activation", "softmax"))

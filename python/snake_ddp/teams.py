@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-import pathlib
 from collections.abc import Callable
 from typing import Any
 
@@ -13,41 +11,20 @@ import numpy
 from numpy.typing import ArrayLike, NDArray
 
 from . import _core
+from .actor_record import AHEAD, HEADS, REWARDS, VIEW, actor_record
 from .arguments import MOST_GAMES, real, seed_of, whole
 from .state import MOVES, STATE
 from .weights import read_file
 
-_FORMAT = 1  # of a file's record
 _RANDOM = "random"  # another name of level0
 _ARGMAX = "argmax"
 _SEARCHES = ("look", "puct")
-_WINDOW = "window"
-_LEAST_RADIUS = 3
 _Q_NET = "q_net"
-_AHEAD = "ahead"
 _HEADING = 270  # the first of the features of the heading
 # Up, down, left, right are 0 to 3. By heading: ahead, back, to the left, to the right.
 _TURNED = numpy.array([[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 1, 0], [3, 2, 0, 1]])
-# What a network's values mean if its file does not say it: the rewards of configs/champion.json.
-REWARDS: dict[str, Any] = {"reward": "score", "rival_reward": 0.5, "reward_scale": 1.0, "gamma": 0.99}
-OBS_OF_SIZE = {_core.obs_size(obs): obs for obs in ("26", "30", _WINDOW, "view")}  # "ahead" is as large as "view"
-
 
 Values = Callable[[NDArray[numpy.float32], NDArray[numpy.void]], ArrayLike]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Record:
-    """What a network reads, and what its values mean."""
-
-    obs: str
-    head: str = "softmax"  # an actor's last layer
-    view_radius: int = 0
-    tokens: str = ""
-    reward: str = REWARDS["reward"]
-    rival_reward: float = REWARDS["rival_reward"]
-    reward_scale: float = REWARDS["reward_scale"]
-    gamma: float = REWARDS["gamma"]
 
 
 def turned_moves(observations: NDArray[numpy.float32], obs: str) -> NDArray[numpy.int64]:
@@ -57,7 +34,7 @@ def turned_moves(observations: NDArray[numpy.float32], obs: str) -> NDArray[nump
     Shapes   observations [..., obs_size(obs)]; returns [..., 4]. numpy.take_along_axis(open_moves, turned, -1) are the open moves in
              the network's order, numpy.take_along_axis(turned, moves[..., None], -1)[..., 0] the directions of its moves.
     """
-    if obs != _AHEAD:
+    if obs != AHEAD:
         return numpy.broadcast_to(numpy.arange(MOVES), (*observations.shape[:-1], MOVES))
     return _TURNED[observations[..., _HEADING : _HEADING + MOVES].argmax(-1)]
 
@@ -66,7 +43,8 @@ class Team:
     """A team: a script, or a trained network.
 
     `spec` is as on the command line: "random", a name of `snake_ddp.opponents()`, the path of a weights file (.pth), or for a
-    Q-network PATH:look4, PATH:puct400 or PATH:puct@5ms with a search. A Q-network makes the best move that is not certain death. An
+    Q-network PATH:look4, PATH:puct400 or PATH:puct@5ms with a search. PATH:softmax, PATH:tanh, PATH:view or PATH:ahead, before these, say
+    of a file without a record what nothing beside it says. A Q-network makes the best move that is not certain death. An
     actor's moves are sampled, with PATH:argmax it makes the most probable one; `mask_fatal` keeps it from certain death, too.
     Threads may share a team.
 
@@ -86,8 +64,7 @@ class Team:
         if name in _core.opponents():
             self._made: tuple[str, dict[str, Any]] = ("scripted", {"name": name})
         else:
-            path, mode = _split(self.spec)
-            self._made = _network(self.spec, path, mode, mask_fatal)
+            self._made = _network(self.spec, _split(self.spec), mask_fatal)
             self.obs = self._made[1]["obs"]
         self._team = _made_team(self._made)
 
@@ -97,7 +74,7 @@ class Team:
         values: Values,
         search: str | None = None,
         *,
-        obs: str = _AHEAD,
+        obs: str = AHEAD,
         rival_reward: float = REWARDS["rival_reward"],
         reward_scale: float = REWARDS["reward_scale"],
         gamma: float = REWARDS["gamma"],
@@ -220,17 +197,40 @@ def _checked(values: Values) -> Callable[[NDArray[numpy.float32], NDArray[numpy.
     return checked
 
 
-def _split(spec: str) -> tuple[str, str]:
-    """The path and what follows its last colon. A file may have colons in its name."""
-    path, colon, mode = spec.rpartition(":")
-    return (spec, "") if not colon or "/" in mode or os.path.exists(spec) else (path, mode)
+@dataclasses.dataclass
+class _FileSpec:
+    """A path and the words after it: what its weights mean, and how to play with it."""
+
+    path: str
+    mode: str = ""
+    head: str = ""
+    obs: str = ""
 
 
-def _network(spec: str, path: str, mode: str, mask_fatal: bool) -> tuple[str, dict[str, Any]]:
+def _split(spec: str) -> _FileSpec:
+    """A file may have colons in its name."""
+    file = _FileSpec(spec)
+    while True:
+        path, colon, word = file.path.rpartition(":")
+        if not colon or "/" in word or os.path.exists(file.path):
+            return file
+        if word in HEADS:
+            file.head = word
+        elif word in (VIEW, AHEAD):
+            file.obs = word
+        elif not file.mode and not file.head and not file.obs:
+            file.mode = word
+        else:
+            return file
+        file.path = path
+
+
+def _network(spec: str, of: _FileSpec, mask_fatal: bool) -> tuple[str, dict[str, Any]]:
+    path, mode = of.path, of.mode
     if mode and mode != _ARGMAX and not mode.startswith(_SEARCHES):
         raise ValueError(
             f'team "{spec}": "{mode}" is not a way to play; after a file\'s name there may be :argmax, or a search such as :look4 or '
-            ":puct100"
+            ":puct100; and before it what a file without a record does not say: softmax, tanh, view, ahead"
         )
     if not os.path.exists(path) and "/" not in path and not path.endswith(".pth"):
         known = ", ".join([_RANDOM, *_core.opponents()])
@@ -247,11 +247,11 @@ def _network(spec: str, path: str, mode: str, mask_fatal: bool) -> tuple[str, di
     if first is None or first.ndim != 2:
         raise ValueError(f"{path} is neither an actor nor a Q-network: its tensors are {', '.join(list(tensors)[:4])}, …")
     hidden, features = first.shape
-    record = _recorded(file.record, path, is_q_net) if file.record else _guessed(features, path)
+    record = actor_record(
+        file, path, is_q_net=is_q_net, features=features, hidden=hidden, head=of.head, obs=of.obs
+    )
     if record.tokens:
         raise ValueError(f"{path}: this network reads tokens; such teams play only in the C++ program")
-    if features != _core.obs_size(record.obs):
-        raise ValueError(f'{path}: it says observation "{record.obs}", but its weights are for {features} features')
     take = _Taker(tensors, path)
     if not is_q_net:
         if mode.startswith(_SEARCHES):
@@ -316,58 +316,3 @@ class _Taker:
     def check_all_taken(self) -> None:
         if self._left:
             raise ValueError(f"{self._path}: unknown tensors {', '.join(self._left)}")
-
-
-def _recorded(text: str, path: str, is_q_net: bool) -> _Record:
-    """The record that snake_ddp wrote into the file."""
-    try:
-        values = json.loads(text)
-        if values["format"] > _FORMAT:
-            raise ValueError(f"format {values['format']} is of a later version; this one reads {_FORMAT}")
-        record = _Record(**{field.name: _typed(values[field.name], field) for field in dataclasses.fields(_Record)})
-        if record.obs not in (*OBS_OF_SIZE.values(), _AHEAD):
-            raise ValueError(f'unknown observation "{record.obs}"')
-        radius = record.view_radius
-        if radius != 0 and (record.obs != _WINDOW or radius < _LEAST_RADIUS):
-            raise ValueError(f'view_radius {radius} with observation "{record.obs}"')
-        heads = ("values",) if is_q_net else ("softmax", "tanh")
-        if record.head not in heads:
-            raise ValueError(f'it says head "{record.head}", but the weights are {"a Q-network" if is_q_net else "an actor"}\'s')
-    except (ValueError, KeyError, TypeError) as e:
-        raise ValueError(f"{path}: its record snake_ddp.json: {e}") from e
-    return record
-
-
-def _typed(value: Any, field: dataclasses.Field[Any]) -> Any:
-    kinds = {"str": str, "int": int, "float": (int, float)}
-    if not isinstance(value, kinds[str(field.type)]):  # type: ignore[arg-type]
-        raise ValueError(f"{field.name} is {value!r}, not a {field.type}")
-    return value
-
-
-def config_of_run(path: str | os.PathLike[str]) -> pathlib.Path:
-    """config.json of the run that has the file in its trained_model, if it is there."""
-    return pathlib.Path(os.path.abspath(path)).parent.parent / "config.json"
-
-
-def _guessed(features: int, path: str) -> _Record:
-    """For a file without a record: the features by their number, the rest from its run's config.json."""
-    obs = OBS_OF_SIZE.get(features)
-    if obs is None:
-        known = ", ".join(f"{size} ({name})" for size, name in OBS_OF_SIZE.items())
-        raise ValueError(f"{path}: a network for {features} features; without tokens there are {known}")
-    config = config_of_run(path)
-    if not config.exists():
-        return _Record(obs)
-    try:
-        settings = json.loads(config.read_text(encoding="utf-8"))
-        names = {"head": "output_activation"}
-        found = {
-            field.name: _typed(settings[names.get(field.name, field.name)], field)
-            for field in dataclasses.fields(_Record)
-            if field.name in ("head", "reward", "rival_reward", "reward_scale", "gamma")
-            and names.get(field.name, field.name) in settings
-        }
-    except (ValueError, TypeError) as e:
-        raise ValueError(f"{config}, which describes the training of {path}: {e}") from e
-    return _Record(_AHEAD if obs == "view" and settings.get("obs") == _AHEAD else obs, **found)

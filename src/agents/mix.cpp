@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
@@ -16,6 +17,8 @@ namespace {
 
 constexpr std::string_view kSelf = "self", kLeague = "league", kFile = "file";
 constexpr int kMostFiles = 100;
+// About weights: an actor's last layer, and which of two observations of one size.
+constexpr std::array<std::string_view, 4> kWords{"softmax", "tanh", "view", "ahead"};
 
 std::vector<std::string> split(const std::string& text, char at) {
   std::vector<std::string> parts(1);
@@ -44,7 +47,17 @@ Mix parse_mix(const std::string& text) {
   for (const std::string& part : split(text, ',')) {
     std::vector<std::string> pieces = split(part, ':');
     const bool is_file = pieces[0] == kFile && pieces.size() > 1;
-    if (is_file) pieces.erase(pieces.begin());
+    std::vector<std::string> words;
+    if (is_file) {
+      pieces.erase(pieces.begin());
+      const auto is_word = [](const std::string& piece) {
+        return std::find(kWords.begin(), kWords.end(), piece) != kWords.end();
+      };
+      while (pieces.size() > 1 && is_word(pieces[1])) {
+        words.push_back(pieces[1]);
+        pieces.erase(pieces.begin() + 1);
+      }
+    }
     if (pieces.size() > 2) refuse(fmt::format("\"{}\" has more than one colon", part));
     Share share;
     share.league = !is_file && pieces[0] == kLeague;
@@ -52,6 +65,7 @@ Mix parse_mix(const std::string& text) {
       if (pieces[0].empty()) refuse(fmt::format("\"{}\" names no file", part));
       if (files == kMostFiles) refuse(fmt::format("more than {} files", kMostFiles));
       share.file = pieces[0];
+      share.words = words;
       share.rival.frozen = Rival::kFirstFile + files++;
     } else if (!share.league && pieces[0] != kSelf) {
       share.rival.scripted = try_opponent(pieces[0]);

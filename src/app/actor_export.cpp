@@ -151,7 +151,7 @@ void refuse_memory(const ActorFile& actor, const char* format) {
 std::optional<search::Training> training_for_search(const ActorFile& actor) {
   if (actor.bare || !nets::is_q_net(actor.weights)) return std::nullopt;
   try {
-    return team_from_spec(actor.path + ":puct1024x32").player.search->training;
+    return team_from_spec(actor.spec + ":puct1024x32").player.search->training;
   } catch (const base::UsageError& e) {
     base::tell_error(fmt::format("Warning: the submission plays the network's own moves: {}", e.what()));
     return std::nullopt;
@@ -192,8 +192,13 @@ void write_submission(const ActorFile& actor, const std::string& output) {
   text = filled_in(std::move(text), "ACTOR_FILE", quoted(name));
   const std::string weights = (fs::path(output) / name).string();
   std::error_code error;
-  if (!fs::equivalent(actor.path, weights, error))
-    files::save_state_dict(weights, actor.weights, actor.record);
+  const bool beside = fs::equivalent(actor.path, weights, error);
+  if (beside && actor.renamed)
+    throw base::UsageError(
+        fmt::format("--output {}: {} has its weights under other names than a submission reads; write into "
+                    "another folder",
+                    output, actor.path));
+  if (!beside) files::save_state_dict(weights, actor.weights, actor.record);
   records::write_file_atomically(script, text);
 }
 
@@ -216,13 +221,16 @@ void write_safetensors(const ActorFile& actor, const std::string& output) {
 }  // namespace
 
 ActorFile read_actor(const std::string& spec, const std::string& head, bool mask_fatal) {
-  const Team team =
-      team_from_spec(spec, mask_fatal);  // reads it as a player would: throws unless it is an actor
+  if (!head.empty()) nets::head_from_name(head);
+  const Team team = team_from_spec(spec, mask_fatal, head);  // as a player: throws unless it is an actor
   if (team.policy == nullptr)
     throw base::UsageError(fmt::format("--actor {}: a scripted team; give an actor's file", spec));
   if (team.player.search)
     throw base::UsageError(fmt::format("--actor {}: give the file without a search", spec));
+  tell_remark(team);
   ActorFile actor{.path = file_of_spec(spec),
+                  .spec = weights_of_spec(spec),
+                  .head = team.head,
                   .argmax = team.player.argmax,
                   .mask_fatal = team.player.mask_fatal,
                   .obs = team.player.sight.kind,
@@ -232,19 +240,14 @@ ActorFile read_actor(const std::string& spec, const std::string& head, bool mask
   actor.weights = std::move(file.weights);
   for (auto& [name, tensor] : actor.weights) tensor = tensor.to(at::kFloat);
   actor.record = std::move(file.record);
+  actor.renamed = file.wrapped || !file.owner.empty();
   if (nets::is_q_net(actor.weights)) {
-    if (!head.empty())
-      throw base::UsageError(fmt::format(
-          "--output_activation {}: {} is a Q-network, which has no output activation", head, actor.path));
     actor.argmax = true;
-    return actor;
-  }
-  if (!head.empty() && !actor.record.empty()) {
+  } else if (!actor.record.empty()) {
     auto record = records::parse_ordered_json(actor.record);
-    record["head"] = head;
+    record["head"] = head_of(actor).name;
     actor.record = record.dump();
   }
-  actor.head = head.empty() ? team.head : nets::head_from_name(head);
   return actor;
 }
 

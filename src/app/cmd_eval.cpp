@@ -418,6 +418,8 @@ Action add_eval(CLI::App& command) {
           base::print_result(fmt::format("{}\n", game::picture(state)));
       };
     }
+    if (context.is_main())
+      for (const Team* team : {&a, &b}) tell_remark(*team);
     if (line->watch && context.is_main()) watch_game(*line, match);
     std::optional<Replaced> replaced;
     std::string refusal;  // by the first rank, for all

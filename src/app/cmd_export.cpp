@@ -36,14 +36,16 @@ Action add_export(CLI::App& command) {
     bool mask_fatal = false, bare = false;
   };
   const auto line = std::make_shared<Line>();
-  command.add_option("--actor", line->actor,
-                     "an actor_*.pth, or PATH:argmax for a submission that plays the most probable moves");
+  command.add_option(
+      "--actor", line->actor,
+      "an actor_*.pth, or PATH:argmax for a submission that plays the most probable moves; PATH:softmax or "
+      "PATH:tanh if nothing beside the file says its last layer");
   command.add_option("--format", line->format, fmt::format("{}", fmt::join(format_names(), "|")));
   command.add_option(
       "--output", line->output,
       "file or, for submission, folder to write [named after the actor, in the current folder]");
   command.add_option("--output_activation,--output-activation", line->output_activation,
-                     "softmax or tanh [as the file's record or its run's config.json says, else softmax]");
+                     "softmax or tanh [as the file's record or its run's settings say]");
   command.add_flag("--mask_fatal,--mask-fatal", line->mask_fatal,
                    "make a submission that avoids moves that are certain death; a Q-network's always does");
   command.add_flag("--bare", line->bare,
@@ -56,7 +58,7 @@ Action add_export(CLI::App& command) {
       throw base::UsageError(fmt::format("{} is for --format submission, not {}",
                                          line->bare ? "--bare" : "--mask_fatal", format.name));
     ActorFile actor = read_actor(line->actor, line->output_activation, line->mask_fatal);
-    if (format.name != "submission" && actor.path != line->actor)
+    if (format.name != "submission" && actor.spec != line->actor)
       throw base::UsageError(
           fmt::format("--actor {}: :argmax is for --format submission; {} files return "
                       "what the network computes and leave the choice to their reader",

@@ -17,10 +17,12 @@
 #include "snake_ddp/files/checkpoint_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/registry.hpp"
+#include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/json_text.hpp"
 #include "snake_ddp/running/build.hpp"
+#include "snake_ddp/train/actor_record.hpp"
 #include "snake_ddp/train/options.hpp"
 
 namespace snake_ddp::app {
@@ -51,22 +53,39 @@ ordered_json about_program() {
           {"learners", learners}};
 }
 
+// As which player eval takes them, or why it does not.
+ordered_json player_in(const std::string& path) {
+  try {
+    const files::SavedWeights file = files::load_weights(path);
+    const train::ActorRecord record = train::actor_record(file, path);
+    return {{"obs", record.obs},
+            {"head", nets::is_q_net(file.weights)       ? "values"
+                     : record.head == nets::Head::kTanh ? "tanh"
+                                                        : "softmax"},
+            {"reward", record.reward}};
+  } catch (const base::Error& e) {
+    return e.what();
+  }
+}
+
 ordered_json about_weights(const fs::path& path) {
   ordered_json tensors = ordered_json::object();
   std::int64_t parameters = 0;
   bool finite = true;
-  const files::SavedWeights file = files::load_weights(path.string());
+  const files::SavedWeights file = files::inspect_weights(path.string());
   for (const auto& [name, tensor] : file.weights) {
     tensors[name] = {{"shape", tensor.sizes().vec()}, {"dtype", std::string(tensor.dtype().name())}};
     parameters += tensor.numel();
     finite = finite && at::isfinite(tensor).all().item<bool>();
   }
-  ordered_json about = {{"weights", path.string()},
-                        {"whole", true},
-                        {"finite", finite},
-                        {"parameters", parameters},
-                        {"tensors", tensors}};
-  if (!file.record.empty()) about["record"] = records::parse_ordered_json(file.record);
+  ordered_json about = {{"weights", path.string()}, {"whole", true},
+                        {"finite", finite},         {"parameters", parameters},
+                        {"tensors", tensors},       {"player", player_in(path.string())}};
+  try {
+    if (!file.record.empty()) about["record"] = records::parse_ordered_json(file.record);
+  } catch (const base::FileError&) {
+    about["record"] = file.record;  // "player" says what is wrong with it
+  }
   return about;
 }
 
@@ -162,11 +181,12 @@ void print_plain(const ordered_json& about) {
       base::print_result(fmt::format("{}:\n", key));
       for (const auto& [name, item] : value.items()) {
         const std::string quoted = text_of(name);
-        base::print_result(fmt::format("  {:<32} {}\n", quoted.substr(1, quoted.size() - 2), text_of(item)));
+        base::print_result(fmt::format("  {:<32} {}\n", base::as_plain(quoted.substr(1, quoted.size() - 2)),
+                                       base::as_plain(text_of(item))));
       }
     } else {
       base::print_result(fmt::format(
-          "{:<12} {}\n", key, value.is_string() ? base::as_plain(value.get<std::string>()) : text_of(value)));
+          "{:<12} {}\n", key, base::as_plain(value.is_string() ? value.get<std::string>() : text_of(value))));
     }
   }
 }

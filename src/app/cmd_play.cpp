@@ -201,6 +201,7 @@ Action add_play(CLI::App& command) {
   only_with(command, "--step", "--from");
   return [line]() -> int {
     const Team a = team_from_spec(line->team_a), b = team_from_spec(line->team_b);
+    for (const Team* team : {&a, &b}) tell_remark(*team);
     const std::uint64_t seed = line->seed ? *line->seed : std::random_device()() % 1'000'000;
     const int you = (line->snake[0] | 32) - 'a', team = you / game::kTeamSize;
     Game game = line->from.empty() ? new_game(seed) : from_log(*line);

@@ -37,6 +37,7 @@ Team judge_of(const ReplayLine& line) {
 
 std::vector<search::Loss> blunders_of(const ReplayLine& line, const records::RecordedGame& game) {
   const Team judge = judge_of(line);
+  tell_remark(judge);
   const search::Player* player = judge.player.search.get();
   if (player == nullptr || player->spec.kind != search::Spec::Kind::kPuct || player->spec.count == 0) {
     throw base::UsageError(

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -45,7 +46,7 @@ struct Standing {
   }
 };
 
-std::optional<std::size_t> checked_anchor(const LadderOptions& options) {
+void check_names(const LadderOptions& options) {
   const std::vector<std::string>& teams = options.teams;
   if (teams.size() < 2) {
     throw base::UsageError("--ladder needs two teams or more: --ladder level0 level2 PATH/actor_best.pth");
@@ -56,14 +57,31 @@ std::optional<std::size_t> checked_anchor(const LadderOptions& options) {
           fmt::format("--ladder names {} twice; a team does not play against itself", *team));
     }
   }
+}
+
+void check_identities(const LadderOptions& options, const std::vector<Team>& teams) {
+  for (std::size_t b = 1; b < teams.size(); ++b)
+    for (std::size_t a = 0; a < b; ++a)
+      if (teams[a].identity == teams[b].identity)
+        throw base::UsageError(fmt::format(
+            "--ladder names one team twice: {} and {} are the same; a team does not play against itself",
+            options.teams[a], options.teams[b]));
+}
+
+std::optional<std::size_t> anchor_of(const LadderOptions& options, const std::vector<Team>& teams) {
+  const std::vector<std::string>& names = options.teams;
   if (options.anchor.empty()) return std::nullopt;
-  const auto anchor = std::find(teams.begin(), teams.end(), options.anchor);
-  if (anchor == teams.end()) {
-    const std::string near = config::nearest_name(options.anchor, teams);
-    throw base::UsageError(fmt::format("--anchor {} is not one of the ladder's teams{}", options.anchor,
-                                       near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+  const auto anchor = std::find(names.begin(), names.end(), options.anchor);
+  if (anchor != names.end()) return static_cast<std::size_t>(anchor - names.begin());
+  std::error_code none;
+  if (std::filesystem::exists(file_of_spec(options.anchor), none)) {
+    const Team other = team_from_spec(options.anchor, options.mask_fatal);
+    for (std::size_t i = 0; i < teams.size(); ++i)
+      if (teams[i].identity == other.identity) return i;
   }
-  return static_cast<std::size_t>(anchor - teams.begin());
+  const std::string near = config::nearest_name(options.anchor, names);
+  throw base::UsageError(fmt::format("--anchor {} is not one of the ladder's teams{}", options.anchor,
+                                     near.empty() ? "" : fmt::format("; did you mean {}?", near)));
 }
 
 play::MatchResult turned(const play::MatchResult& r) {
@@ -119,13 +137,14 @@ ordered_json ladder_json(const LadderOptions& options, const std::vector<Standin
 // Not "-0".
 double rounded(double elo) { return std::nearbyint(elo) + 0.0; }
 
-void print_table(const LadderOptions& options, const std::vector<Standing>& table, double steps_per_second) {
+void print_table(const LadderOptions& options, const std::vector<Standing>& table,
+                 std::optional<std::size_t> anchor, double steps_per_second) {
   std::size_t width = 4;
   for (const std::string& team : options.teams) width = std::max(width, team.size());
   base::print_result(fmt::format("{:<{}}  {:>6}  {:>16}  {:>7}  {:>6}  {:>6}  {:>6}  {:>13}\n", "team", width,
                                  "Elo", "95 % interval", "points", "won", "drawn", "lost", "mean score"));
   for (const Standing& s : table) {
-    const bool fixed = options.teams[s.team] == options.anchor;
+    const bool fixed = s.team == anchor;
     const std::string interval =
         fixed ? "anchor" : fmt::format("{:.0f} to {:.0f}", rounded(s.rating.low), rounded(s.rating.high));
     base::print_result(fmt::format("{:<{}}  {:>6.0f}  {:>16}  {:>5.1f} %  {:>6}  {:>6}  {:>6}  {:>13}\n",
@@ -140,9 +159,11 @@ void print_table(const LadderOptions& options, const std::vector<Standing>& tabl
 }  // namespace
 
 void play_ladder(const LadderOptions& options) {
-  const std::optional<std::size_t> anchor = checked_anchor(options);
+  check_names(options);
   std::vector<Team> teams;
   for (const std::string& spec : options.teams) teams.push_back(team_from_spec(spec, options.mask_fatal));
+  check_identities(options, teams);
+  const std::optional<std::size_t> anchor = anchor_of(options, teams);
   std::vector<Pair> pairs;
   std::vector<train::Pairing> pairings;
   for (std::size_t a = 0; a < teams.size(); ++a) {
@@ -159,6 +180,7 @@ void play_ladder(const LadderOptions& options) {
   group.stopping = running::stop_requested;
   group.join_timeout = running::seconds_to_ms(options.join_timeout_s);
   dist::DistContext context(dist::this_world(dist::Purpose::kOther), group);
+  if (context.is_main()) std::for_each(teams.begin(), teams.end(), tell_remark);
   const auto begin = std::chrono::steady_clock::now();
   play::MatchOptions match{options.games, options.seed, options.swap_sides};
   std::optional<Progress> progress;
@@ -180,7 +202,7 @@ void play_ladder(const LadderOptions& options) {
     if (options.json) {
       base::print_result(fmt::format("{}\n", ladder_json(options, table, pairs, steps_per_second).dump()));
     } else {
-      print_table(options, table, steps_per_second);
+      print_table(options, table, anchor, steps_per_second);
     }
   }
 }

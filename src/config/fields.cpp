@@ -12,6 +12,7 @@
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/json_fault.hpp"
+#include "snake_ddp/base/printable.hpp"
 #include "snake_ddp/base/text.hpp"
 #include "snake_ddp/config/names.hpp"
 
@@ -40,8 +41,8 @@ void check_number(const Field& f, long double value, const std::string& shown) {
 
 void check_choice(const Field& f, const std::string& value) {
   if (f.choices.empty() || std::find(f.choices.begin(), f.choices.end(), value) != f.choices.end()) return;
-  throw UsageError(
-      fmt::format("--{} {}: not a known value; allowed: {}", f.name, value, fmt::join(f.choices, ", ")));
+  throw UsageError(fmt::format("--{} {:.60}: not a known value; allowed: {}", f.name, base::as_plain(value),
+                               fmt::join(f.choices, ", ")));
 }
 
 struct TextSetter {

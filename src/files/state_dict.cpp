@@ -4,9 +4,14 @@
 #include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/serialization/pickler.h>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "byte_reader.hpp"
@@ -20,6 +25,24 @@ namespace snake_ddp::files {
 namespace {
 
 constexpr int kMaxDepth = 32;
+
+// Where the weights may be in a dict with more than weights, as trainers save it.
+constexpr std::array<std::string_view, 13> kWrappers{"state_dict",
+                                                     "model_state_dict",
+                                                     "actor_state_dict",
+                                                     "policy_state_dict",
+                                                     "network_state_dict",
+                                                     "net_state_dict",
+                                                     "model",
+                                                     "actor",
+                                                     "policy",
+                                                     "network",
+                                                     "net",
+                                                     "module",
+                                                     "weights"};
+// How the names of networks begin, without prefixes of their owners.
+constexpr std::array<std::string_view, 9> kFirstParts{
+    "prev_dense", "post_dense", "post_norm", "comm_net", "q_net", "norm_0", "norm_1", "gru", "mixer"};
 constexpr std::uint64_t kValueBytes = 256;  // roughly the memory of one value besides its numbers
 
 using StorageBytes = std::map<std::string_view, std::string_view>;  // key to content
@@ -160,17 +183,71 @@ bool is_contiguous(const TensorPlan& plan) {
   return true;
 }
 
+std::string in_quotes(std::string_view name) { return "'" + printable(name) + "'"; }
+
+const Mapping& root_dict(const TorchFile& file) {
+  if (const auto* root = std::get_if<Mapping*>(&file.root)) return **root;
+  throw base::FileError(
+      "it contains no dict of names and tensors: torch.save(model.state_dict(), path) writes one");
+}
+
+// The dicts in it that have the name of a wrapper.
+std::vector<std::pair<std::string_view, const Mapping*>> wrapped_in(const Mapping& dict) {
+  std::vector<std::pair<std::string_view, const Mapping*>> found;
+  for (const auto& [key, value] : dict.items) {
+    const auto* name = std::get_if<std::string_view>(&key);
+    const auto* inner = std::get_if<Mapping*>(&value);
+    if (name != nullptr && inner != nullptr &&
+        std::find(kWrappers.begin(), kWrappers.end(), *name) != kWrappers.end())
+      found.emplace_back(*name, *inner);
+  }
+  return found;
+}
+
+// The dict with a network's weights, perhaps inside of others.
+const Mapping& weights_dict(const TorchFile& file) {
+  const Mapping* dict = &root_dict(file);
+  for (int depth = 0;; ++depth) {
+    const auto wrapped = wrapped_in(*dict);
+    if (wrapped.empty()) return *dict;
+    if (wrapped.size() > 1)
+      throw base::FileError(fmt::format("it has weights under {} and {}: save one of them",
+                                        in_quotes(wrapped[0].first), in_quotes(wrapped[1].first)));
+    if (depth == kMaxDepth) throw base::FileError(in_quotes(wrapped[0].first) + " is nested too deeply");
+    dict = wrapped[0].second;
+  }
+}
+
 class Flattener {
  public:
   Flattener(const TorchFile& file, std::size_t file_bytes)
       : file_(file), budget_(4 * std::uint64_t{file_bytes} + (16U << 20U)) {}
 
-  NamedTensors run() {
-    if (!std::holds_alternative<Mapping*>(file_.root)) {
-      throw base::FileError(
-          "it contains no dict of names and tensors: torch.save(model.state_dict(), path) writes one");
-    }
+  NamedTensors everything() {
+    root_dict(file_);
     visit(file_.root, "", 0);
+    return std::move(items_);
+  }
+
+  // Tensors only.
+  NamedTensors tensors_of(const Mapping& dict) {
+    for (const auto& [key, value] : dict.items) {
+      const auto* name = std::get_if<std::string_view>(&key);
+      if (name == nullptr) throw base::FileError("a name in it is not text: save only the weights");
+      spend(kValueBytes + name->size());
+      if (!names_.insert(std::string(*name)).second)
+        throw base::FileError("two values are named " + in_quotes(*name));
+      if (std::holds_alternative<Mapping*>(value))
+        throw base::FileError(fmt::format("{} is a dict: weights may be in the file's own dict, or under {}",
+                                          in_quotes(*name), fmt::join(kWrappers, ", ")));
+      const auto* plan = std::get_if<const TensorPlan*>(&value);
+      if (plan == nullptr)
+        throw base::FileError(
+            in_quotes(*name) +
+            " is not a tensor: save only the weights, torch.save(model.state_dict(), path)");
+      items_.emplace_back(*name, materialize(**plan));
+    }
+    if (items_.empty()) throw base::FileError("its dict is empty: it holds no weights");
     return std::move(items_);
   }
 
@@ -186,8 +263,7 @@ class Flattener {
         visit((*list)->items[i], join(name, std::to_string(i)), depth + 1);
       }
     } else {
-      if (!names_.insert(name).second)
-        throw base::FileError("two values are named '" + printable(name) + "'");
+      if (!names_.insert(name).second) throw base::FileError("two values are named " + in_quotes(name));
       items_.emplace_back(name, leaf(value, name));
     }
   }
@@ -269,11 +345,54 @@ class Flattener {
 
 }  // namespace
 
-SavedWeights read_weights(std::string_view bytes, const std::string& origin) {
+namespace {
+
+// What is in front of the first part that names of networks begin with; nothing if it has no such part.
+std::optional<std::string_view> owner_of(std::string_view name) {
+  for (std::size_t begin = 0; begin < name.size();) {
+    const std::size_t end = std::min(name.find('.', begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    if (std::find(kFirstParts.begin(), kFirstParts.end(), part) != kFirstParts.end())
+      return name.substr(0, begin);
+    begin = end + 1;
+  }
+  return {};
+}
+
+// Takes a prefix off that all names have, such as "module." of DistributedDataParallel, and returns it.
+std::string without_owner(NamedTensors& items) {
+  const std::string* first = nullptr;  // a network's
+  for (const auto& [name, tensor] : items)
+    if (first == nullptr && owner_of(name)) first = &name;
+  if (first == nullptr) return {};
+  const std::string owner(*owner_of(*first));
+  for (const auto& [name, tensor] : items) {
+    if (owner_of(name).value_or(owner) != owner || !name.starts_with(owner))
+      throw base::FileError(
+          fmt::format("it holds more than one network, with names such as {} and {}: save one of them",
+                      in_quotes(*first), in_quotes(name)));
+  }
+  for (auto& [name, tensor] : items) name.erase(0, owner.size());
+  return owner;
+}
+
+void check_names(const NamedTensors& items) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : items) {
+    if (owner_of(name)) return;
+    if (names.size() < 3) names.push_back(in_quotes(name));
+  }
+  throw base::FileError(
+      fmt::format("it is not an actor or critic of this program, with names such as prev_dense.0.weight or "
+                  "q_net.0.weight; its names are "
+                  "{}{}",
+                  fmt::join(names, ", "), items.size() > 3 ? ", ..." : ""));
+}
+
+template <class Read>
+auto explained(const std::string& origin, Read read) {
   try {
-    TorchFile file;
-    read_torch_file(bytes, file);
-    return {Flattener(file, bytes.size()).run(), file.record};
+    return read();
   } catch (const base::FileError& error) {
     throw base::FileError("cannot load weights from '" + origin + "': " + error.what() + ".");
   } catch (const c10::Error& error) {
@@ -282,13 +401,65 @@ SavedWeights read_weights(std::string_view bytes, const std::string& origin) {
   }
 }
 
+}  // namespace
+
+void check_numbers(const NamedTensors& items) {
+  for (const auto& [name, tensor] : items) {
+    if (!tensor.is_floating_point())
+      throw base::FileError(
+          fmt::format("tensor {} has the type {}, not a floating-point one", in_quotes(name),
+                      tensor.scalar_type() == at::kBool
+                          ? "bool"
+                          : fmt::format("{}int{}", tensor.scalar_type() == at::kByte ? "u" : "",
+                                        8 * tensor.element_size())));
+    const std::int64_t finite = at::isfinite(tensor.to(at::kFloat)).sum().item<std::int64_t>();
+    if (finite != tensor.numel())
+      throw base::FileError(
+          fmt::format("tensor {} has {} of {} numbers that are not finite as float32: a training that "
+                      "diverged leaves such weights; use earlier ones",
+                      in_quotes(name), tensor.numel() - finite, tensor.numel()));
+  }
+}
+
+SavedWeights inspect_weights(const std::string& path) {
+  return explained(path, [&] {
+    const std::string bytes = records::read_file(path);
+    TorchFile file;
+    read_torch_file(bytes, file);
+    const Mapping& dict = weights_dict(file);
+    if (&dict == &root_dict(file))
+      return SavedWeights{Flattener(file, bytes.size()).everything(), file.record};
+    return SavedWeights{Flattener(file, bytes.size()).tensors_of(dict), file.record};
+  });
+}
+
+SavedWeights read_weights(std::string_view bytes, const std::string& origin) {
+  return explained(origin, [&] {
+    TorchFile file;
+    read_torch_file(bytes, file);
+    const Mapping& dict = weights_dict(file);
+    SavedWeights saved{Flattener(file, bytes.size()).tensors_of(dict), file.record};
+    saved.wrapped = &dict != &root_dict(file);
+    saved.owner = without_owner(saved.weights);
+    check_names(saved.weights);
+    check_numbers(saved.weights);
+    return saved;
+  });
+}
+
 NamedTensors read_state_dict(std::string_view bytes, const std::string& origin) {
-  return read_weights(bytes, origin).weights;
+  return explained(origin, [&] {
+    TorchFile file;
+    read_torch_file(bytes, file);
+    return Flattener(file, bytes.size()).everything();
+  });
 }
 
 SavedWeights load_weights(const std::string& path) { return read_weights(records::read_file(path), path); }
 
-NamedTensors load_state_dict(const std::string& path) { return load_weights(path).weights; }
+NamedTensors load_state_dict(const std::string& path) {
+  return read_state_dict(records::read_file(path), path);
+}
 
 std::string state_dict_bytes(const NamedTensors& items, const std::string& record) {
   c10::Dict<std::string, at::Tensor> dict;

@@ -21,6 +21,10 @@ std::pair<at::Tensor, NamedTensors> model_in(const NamedTensors& file, const std
     throw base::FileError(what + ": not a file of snake_ddp pretrain: it has no \"model.shape\"");
   const at::Tensor shape = *found;
   std::erase_if(model, [](const auto& item) { return item.first == "shape"; });
+  for (const auto& [name, tensor] : model)
+    if (!at::isfinite(tensor).all().item<bool>())
+      throw base::FileError(
+          fmt::format("{}: tensor '{}{}' has numbers that are not finite", what, kModelPrefix, name));
   return {shape, std::move(model)};
 }
 

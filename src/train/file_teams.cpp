@@ -5,6 +5,7 @@
 
 #include <bit>
 
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/encode/mirror.hpp"
@@ -14,20 +15,11 @@
 namespace snake_ddp::train {
 namespace {
 
-// What the file's record says; without one, what a Q-network's shapes say.
-ActorRecord record_of(const files::SavedWeights& file, const std::string& path, const Plan& o) {
-  if (std::optional<ActorRecord> written = read_actor_record(file, path)) return *written;
-  if (!nets::is_q_net(file.weights)) {
-    throw base::UsageError(
-        fmt::format("--opponent_mix file:{}: an actor without a record does not say what its last layer is; "
-                    "use a file that this program wrote",
-                    path));
-  }
-  ActorRecord record{{}, {}, {}, o.sight, nets::Head::kIdentity};
-  const auto kind = encode::try_obs_kind(nets::features_of(file.weights, path));
-  if (kind) record.sight.kind = *kind;
-  record.sight.tokens = !kind;
-  return record;
+// What the mix says about a file: "softmax".
+Said said_in_mix(const agents::Share& share) {
+  Said said;
+  for (const std::string& word : share.words) SD_CHECK(take_word(said, word), word);
+  return said;
 }
 
 void check_fits(const files::SavedWeights& file, const ActorRecord& record, const nets::Policy& policy,
@@ -57,7 +49,9 @@ FileTeams::FileTeams(const Plan& o) {
   for (const agents::Share& share : o.mix) {
     if (share.file.empty()) continue;
     const files::SavedWeights file = files::load_weights(share.file);
-    const ActorRecord record = record_of(file, share.file, o);
+    const ActorRecord record = actor_record(file, share.file, said_in_mix(share), {}, "--opponent_mix file:");
+    if (std::string remark = remark_on(file, share.file); !remark.empty())
+      remarks_.push_back(std::move(remark));
     Team& team = teams_.emplace_back();
     team.rival = share.rival;
     team.path = share.file;

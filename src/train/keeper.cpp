@@ -92,9 +92,11 @@ bool Keeper::mend() {
 void Keeper::save(learners::Learner& learner, const std::string& name) const {
   const std::string models = folder_ + "/trained_model/";
   records::refuse_link(folder_ + "/trained_model");
-  const nets::NamedTensors actor = map_.to_file(learner.exported_actor());
+  const nets::NamedTensors actor = map_.to_file(learner.exported_actor()),
+                           critic = map_.to_file(learner.exported_critic());
+  for (const nets::NamedTensors* weights : {&actor, &critic}) files::check_numbers(*weights);
   files::save_state_dict(models + "actor_" + name + ".pth", actor, actor_record_text(plan_, actor));
-  files::save_state_dict(models + "critic_" + name + ".pth", map_.to_file(learner.exported_critic()));
+  files::save_state_dict(models + "critic_" + name + ".pth", critic);
 }
 
 }  // namespace snake_ddp::train

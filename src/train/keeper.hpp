@@ -41,6 +41,7 @@ class Keeper {
   bool mend();
 
   /// trained_model/actor_{name}.pth and critic_{name}.pth
+  /// Throws   FileError, also for weights that are not finite.
   void save(learners::Learner& learner, const std::string& name) const;
 
  private:

@@ -269,6 +269,7 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
     lines.insert(lines.end(), more.begin(), more.end());
   };
   const bool resumes = !origin.place.run.empty();
+  add(files.remarks());
   if (resumes) {
     add(resume(*this, origin, launch));
     if (!over.empty()) {
@@ -277,7 +278,7 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
     }
   } else {
     counters.board_steps = 0;
-    if (o.load_model) load_weights(o, FeatureMap(o), *learner);
+    if (o.load_model) add(load_weights(o, FeatureMap(o), *learner));
     share_weights(*learner, context);
   }
   averaging->begin();

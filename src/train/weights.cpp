@@ -9,6 +9,7 @@
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/nets/dense.hpp"
+#include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/train/actor_record.hpp"
 
 namespace snake_ddp::train {
@@ -30,27 +31,44 @@ nets::NamedTensors FeatureMap::from_file(const nets::NamedTensors& weights) cons
   return scaled_ ? nets::unfold_input_scale(weights, shift_, scale_) : weights;
 }
 
-void load_weights(const TrainOptions& o, const FeatureMap& map, learners::Learner& learner) {
+namespace {
+
+// The run's own flags say what nothing else does.
+void check_meaning(const files::SavedWeights& file, const std::string& path, const TrainOptions& o) {
+  const ActorRecord record =
+      actor_record(file, path, {}, {o.output_activation, o.obs, o.tokens, static_cast<int>(o.view_radius)});
+  const auto refuse = [&](const char* flag, std::string_view there, std::string_view here) {
+    throw base::FileError(
+        fmt::format("{} was trained with --{} {}, this run has --{} {}", path, flag, there, flag, here));
+  };
+  if (record.obs != o.obs) refuse("obs", record.obs, o.obs);
+  if (record.head != nets::Head::kIdentity && record.head != nets::head_from_name(o.output_activation))
+    refuse("output_activation", o.output_activation == "tanh" ? "softmax" : "tanh", o.output_activation);
+}
+
+}  // namespace
+
+std::vector<std::string> load_weights(const TrainOptions& o, const FeatureMap& map,
+                                      learners::Learner& learner) {
   const files::RunModel files =
       files::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
-  const auto load = [&](const std::string& path, const nets::NamedTensors& views) {
-    const files::SavedWeights file = files::load_weights(path);
-    const auto record = read_actor_record(file, path);  // a contradiction is an error
-    if (record && record->obs != o.obs) {
-      throw base::FileError(
-          fmt::format("{} was trained with --obs {}, this run has --obs {}", path, record->obs, o.obs));
-    }
-    const files::NamedTensors& raw = file.weights;
-    nets::copy_state(raw, views, path);  // checks names and shapes before anything is computed from them
-    nets::copy_state(map.from_file(raw), views, path);
+  std::vector<std::string> remarks;
+  const auto load = [&](const std::string& path, const files::SavedWeights& file,
+                        const nets::NamedTensors& views) {
+    nets::copy_state(file.weights, views, path);  // names and shapes, before anything is computed from them
+    nets::copy_state(map.from_file(file.weights), views, path);
+    if (std::string remark = remark_on(file, path); !remark.empty()) remarks.push_back(std::move(remark));
   };
-  load(files.actor, learner.exported_actor());
-  load(files.critic, learner.exported_critic());
+  const files::SavedWeights actor = files::load_weights(files.actor);
+  check_meaning(actor, files.actor, o);
+  load(files.actor, actor, learner.exported_actor());
+  load(files.critic, files::load_weights(files.critic), learner.exported_critic());
   try {
     learner.start_from_exported();
   } catch (const base::FileError& error) {
     throw base::FileError(fmt::format("{}: {}", files.actor, error.what()));
   }
+  return remarks;
 }
 
 void share_weights(learners::Learner& learner, dist::DistContext& context) {

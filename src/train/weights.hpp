@@ -29,8 +29,10 @@ class FeatureMap {
 };
 
 /// --load_model.
-/// Throws  FileError.
-void load_weights(const TrainOptions& options, const FeatureMap& map, learners::Learner& learner);
+/// Returns  lines for the user about the files.
+/// Throws   FileError.
+std::vector<std::string> load_weights(const TrainOptions& options, const FeatureMap& map,
+                                      learners::Learner& learner);
 
 /// Rank 0's state on every rank, whatever each one drew from the seed.
 /// Collective.

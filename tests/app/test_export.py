@@ -85,7 +85,7 @@ def test_a_submission_has_our_observations_and_outputs(actor, tmp_path):
 
 
 def test_the_upstream_actor_can_be_submitted(tmp_path):
-    submission = load_submission(export(UPSTREAM, "submission", tmp_path / "out"))
+    submission = load_submission(export(f"{UPSTREAM}:softmax", "submission", tmp_path / "out"))
     encoded = ENCODED[100:160]
     answers = np.array([[submission.probabilities(o) for o in observations(e)[:3]] for e in encoded])
     ours, _ = our_answer(tmp_path, "softmax", UPSTREAM, np.array([e["obs26"] for e in encoded], dtype=np.float32))
@@ -97,8 +97,8 @@ def test_a_submission_answers_the_platform_with_one_move(tmp_path):
     actor = tmp_path / "actor_3.pth"
     torch.save(network(30, hidden=8), actor)
     action_space = [{"n": 4}]
-    sampling = load_submission(export(actor, "submission", tmp_path / "sampled"))
-    certain = load_submission(export(f"{actor}:argmax", "submission", tmp_path / "argmax"))
+    sampling = load_submission(export(f"{actor}:softmax", "submission", tmp_path / "sampled"))
+    certain = load_submission(export(f"{actor}:softmax:argmax", "submission", tmp_path / "argmax"))
     sampling.RANDOM.seed(1)
     for observation in (platform_observation(3, 50, snake) for snake in (0, 2, 4)):
         chances = sampling.probabilities(observation)
@@ -115,7 +115,7 @@ def test_a_submission_answers_the_platform_with_one_move(tmp_path):
 
 def test_beans_and_snakes_that_are_missing_are_as_in_training(tmp_path):
     # Beans may be fewer when the board is nearly full; a snake that could not respawn has no cells.
-    submission = load_submission(export(UPSTREAM, "submission", tmp_path / "out"))
+    submission = load_submission(export(f"{UPSTREAM}:softmax", "submission", tmp_path / "out"))
     observation = platform_observation(0, 0, 0) | {1: [[3, 4]], 5: []}
     board = submission.board_of(observation, 0)
     assert submission.features_30(board, 0)[9:12] == [0, 0, 40]
@@ -128,13 +128,13 @@ def test_a_folder_can_be_written_again(tmp_path):
     first = network(26, seed=1)
     for seed in (1, 2):
         torch.save(network(26, seed=seed), tmp_path / "actor_1.pth")
-        folder = export(tmp_path / "actor_1.pth", "submission", tmp_path / "deep" / "er")
+        folder = export(f"{tmp_path}/actor_1.pth:softmax", "submission", tmp_path / "deep" / "er")
     assert not torch.equal(load_submission(folder).ACTOR.weights["post_dense.2.bias"], first["post_dense.2.bias"])
     assert set(os.listdir(folder)) - {"__pycache__"} == {"actor_1.pth", "submission.py"}
 
 
 def test_a_submission_runs_on_the_python_that_the_competition_asks_for(tmp_path):
-    folder = export(UPSTREAM, "submission", tmp_path / "out")
+    folder = export(f"{UPSTREAM}:softmax", "submission", tmp_path / "out")
     checked = subprocess.run([f"{os.path.dirname(sys.executable)}/vermin", "--target=3.7-", "--no-tips", "--violations", f"{folder}/submission.py"],
                              capture_output=True, text=True)
     assert checked.returncode == 0 and "Minimum required versions: 3." in checked.stdout, checked.stdout + checked.stderr
@@ -165,7 +165,7 @@ def test_torchscript_gives_the_references_outputs(tmp_path, kind):
     actor = {name.removeprefix("actor0."): value for name, value in golden.items() if name.startswith("actor0.")}
     torch.save(actor, tmp_path / "actor_0.pth")
     with torch.no_grad():
-        answer = torch.jit.load(export(tmp_path / "actor_0.pth", "torchscript", tmp_path / "a.pt"))(golden["obs"])
+        answer = torch.jit.load(export(f"{tmp_path}/actor_0.pth:softmax", "torchscript", tmp_path / "a.pt"))(golden["obs"])
     assert distance(answer, golden["actor_out"]) < 1e-6
 
 
@@ -204,7 +204,7 @@ def test_safetensors_tells_two_views_of_one_width_apart(tmp_path, obs):
 def test_without_an_output_the_name_is_the_actors(tmp_path):
     torch.save(network(26), tmp_path / "actor_9.pth")
     for format, name in (("submission", "actor_9_submission"), ("torchscript", "actor_9.pt"), ("safetensors", "actor_9.safetensors")):
-        done = call("export", "--actor", "actor_9.pth", "--format", format, cwd=tmp_path)
+        done = call("export", "--actor", "actor_9.pth:softmax", "--format", format, cwd=tmp_path)
         assert done.returncode == 0 and done.stdout == f"Wrote {name}\n", done.stderr
         assert (tmp_path / name).exists()
 
@@ -237,23 +237,24 @@ def bad_exports(folder):
         "scripted": (2, ["--actor level2", "scripted"], ["--actor", "level2", *good]),
         "no actor": (2, ["--actor"], good),
         "no format": (2, ["--format"], ["--actor", actor]),
+        "an actor of an unknown last layer": (2, [f"type {actor}:softmax or {actor}:tanh"], ["--actor", actor, *good]),
         "unknown format": (2, ["--format onnx", "submission, torchscript, safetensors"], ["--actor", actor, "--format", "onnx"]),
         "bare, but no submission": (2, ["--bare", "submission", "safetensors"], ["--actor", actor, "--format", "safetensors", "--bare"]),
         "a mask, but no submission": (2, ["--mask_fatal", "submission, not torchscript"],
                                       ["--actor", actor, "--format", "torchscript", "--mask_fatal", "--output", folder.parent / "a.pt"]),
-        "the likeliest moves, but no submission": (2, [f"{actor}:argmax", "submission", "torchscript"],
-                                                   ["--actor", f"{actor}:argmax", "--format", "torchscript"]),
+        "the likeliest moves, but no submission": (2, [f"{actor}:softmax:argmax", "submission", "torchscript"],
+                                                   ["--actor", f"{actor}:softmax:argmax", "--format", "torchscript"]),
         "misspelt format": (2, ["did you mean torchscript?"], ["--actor", actor, "--format", "torchscrip"]),
         "unknown head": (2, ["relu", "softmax"], ["--actor", actor, *good, "--output_activation", "relu"]),
-        "folder below a file": (4, [str(folder / "file")], ["--actor", actor, *good, "--output", folder / "file" / "x"]),
-        "folder that is a file": (4, [str(folder / "file")], ["--actor", actor, *good, "--output", folder / "file"]),
-        "file in a missing folder": (4, ["none/a.pt"], ["--actor", actor, "--format", "torchscript", "--output", folder / "none" / "a.pt"]),
-        "file that is a folder": (4, [str(folder)], ["--actor", actor, "--format", "safetensors", "--output", folder]),
-        "over itself": (2, [f"--output {actor}", "another name"], ["--actor", actor, "--format", "safetensors", "--output", actor]),
-        "over itself, by another path": (2, ["another name"], ["--actor", actor, "--format", "torchscript", "--output",
+        "folder below a file": (4, [str(folder / "file")], ["--actor", f"{actor}:softmax", *good, "--output", folder / "file" / "x"]),
+        "folder that is a file": (4, [str(folder / "file")], ["--actor", f"{actor}:softmax", *good, "--output", folder / "file"]),
+        "file in a missing folder": (4, ["none/a.pt"], ["--actor", f"{actor}:softmax", "--format", "torchscript", "--output", folder / "none" / "a.pt"]),
+        "file that is a folder": (4, [str(folder)], ["--actor", f"{actor}:softmax", "--format", "safetensors", "--output", folder]),
+        "over itself": (2, [f"--output {actor}", "another name"], ["--actor", f"{actor}:softmax", "--format", "safetensors", "--output", actor]),
+        "over itself, by another path": (2, ["another name"], ["--actor", f"{actor}:softmax", "--format", "torchscript", "--output",
                                                                folder.parent / folder.name / ".." / folder.name / actor.name]),
-        "an actor with the script's name": (2, ["another name"], ["--actor", saved("submission.py", network(26)), *good]),
-        "read-only place": (4, ["/proc/x"], ["--actor", actor, *good, "--output", "/proc/x"]),
+        "an actor with the script's name": (2, ["another name"], ["--actor", f"{saved('submission.py', network(26))}:softmax", *good]),
+        "read-only place": (4, ["/proc/x"], ["--actor", f"{actor}:softmax", *good, "--output", "/proc/x"]),
     }
 
 
@@ -304,7 +305,7 @@ def test_the_last_layer_does_not_depend_on_how_the_path_is_written(tmp_path):
 @pytest.mark.parametrize("name", ["a\nb.pth", "@CHOICE@.pth", 'a"\\b.pth'])
 def test_odd_names_of_actors_are_found_by_their_submissions(name, tmp_path):
     torch.save(network(30), tmp_path / name)
-    done = call("export", "--actor", tmp_path / name, "--format", "submission", "--output", tmp_path / "team")
+    done = call("export", "--actor", f"{tmp_path / name}:softmax", "--format", "submission", "--output", tmp_path / "team")
     assert done.returncode == 0, done.stderr
     source = (tmp_path / "team" / "submission.py").read_text()
     line = next(line for line in source.splitlines() if line.startswith("ACTOR_FILE = "))
@@ -377,7 +378,7 @@ def test_weights_of_another_type_are_exported_as_float32(tmp_path, dtype):
 
 def test_a_submission_that_masks_makes_no_fatal_move(tmp_path):
     torch.save(network(30, hidden=8), tmp_path / "actor_1.pth")
-    submission = load_submission(export(tmp_path / "actor_1.pth", "submission", tmp_path / "out", "--mask_fatal"))
+    submission = load_submission(export(f"{tmp_path}/actor_1.pth:softmax", "submission", tmp_path / "out", "--mask_fatal"))
     for step in range(5, 60):
         for snake in range(6):
             observation = platform_observation(1, step, snake)

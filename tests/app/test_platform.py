@@ -22,7 +22,7 @@ CHAMPION = SOURCE / "models" / "champion_view.pth"
 
 # name: weights (or a file), last layer, what is added to the SPEC, further flags
 KINDS = {
-    "ddpg-26": (UPSTREAM, "softmax", ":argmax", []),
+    "ddpg-26": (UPSTREAM, "softmax", ":softmax:argmax", []),
     "ddpg-26-mask": (network(26, 64, seed=2), "softmax", ":argmax", ["--mask_fatal"]),
     "ddpg-26-sampled": (network(26, 64), "softmax", "", []),
     "ddpg-30-tanh": (network(30, 64), "tanh", ":argmax", []),
@@ -237,7 +237,7 @@ def broken_observations():
 
 def test_whatever_the_platform_shows_the_answer_is_a_legal_move(folder, tmp_path, capfd):
     torch.save(network(30, 16), tmp_path / "actor_1.pth")
-    programs = [folder, export(tmp_path / "actor_1.pth", "submission", tmp_path / "out", "--mask_fatal"),
+    programs = [folder, export(f"{tmp_path}/actor_1.pth:softmax", "submission", tmp_path / "out", "--mask_fatal"),
                 export(CHAMPION, "submission", tmp_path / "searching")]
     for program in programs:
         submission = load_submission(program)
@@ -320,7 +320,7 @@ def test_a_closed_stderr_hides_the_message_and_nothing_else(folder, tmp_path):
 def test_the_repository_s_evaluation_asks_two_functions_of_its_own(submission, tmp_path):
     # As evaluation_local.py does: of snake 0's observation, for either side.
     torch.save(network(26, 16), tmp_path / "actor_1.pth")
-    sampling = load_submission(export(tmp_path / "actor_1.pth", "submission", tmp_path / "out"))
+    sampling = load_submission(export(f"{tmp_path}/actor_1.pth:softmax", "submission", tmp_path / "out"))
     platform = Platform()
     for record in RECORDED[:20]:
         seen = shown(record, platform)

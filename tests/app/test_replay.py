@@ -104,7 +104,7 @@ def explained(tmp_path_factory):
     """A tree against a bare network, and a script against a look: the same games with and without --explain."""
     folder = tmp_path_factory.mktemp("explain")
     teams = {"tree": (f"{CHAMPION}:puct20", str(CHAMPION)), "look": ("level2", f"{CHAMPION}:look4"),
-             "actor": (str(DATA / "upstream_actor_2000.pth"), "level2")}
+             "actor": (f"{DATA}/upstream_actor_2000.pth:softmax", "level2")}
     for name, (a, b) in teams.items():
         for kind, more in (("plain", []), ("explained", ["--explain"])):
             done = call("eval", "--team_a", a, "--team_b", b, "--games", "1", "--seed", "5", "--record", folder / kind / name, *more)

@@ -23,6 +23,7 @@ LIBC = ctypes.CDLL(None)
 GAMES = DATA / "games.jsonl.gz"
 ENCODINGS = DATA / "encodings.jsonl.gz"
 ACTOR = DATA / "upstream_actor_2000.pth"
+PLAYER = f"{ACTOR}:softmax"
 CHAMPION = SOURCE / "models" / "champion_view.pth"
 
 
@@ -167,7 +168,7 @@ USAGE = {
                                   ['"lok4"', "look<samples>", "puct<simulations>", "puct@<time>ms", ":argmax"]),
     "a search without a number": (["eval", "--ladder", f"{CHAMPION}:puct", "random"], ['"puct"', "puct<simulations>"]),
     "a search of a script": (["eval", "--team_a", "level2:look4", "--team_b", "random"], ["level2", "Q-network"]),
-    "a search of an actor": (["eval", "--team_a", f"{ACTOR}:look4", "--team_b", "random"], ["Q-network", "probabilities"]),
+    "a search of an actor": (["eval", "--team_a", f"{ACTOR}:softmax:look4", "--team_b", "random"], ["Q-network", "probabilities"]),
     "a best response to a best response": (["eval", "--team_a", f"{CHAMPION}:lbr1", "--team_b", f"{CHAMPION}:lbr4"],
                                            ["two teams with lbr"]),
     "best responses in a ladder": (["eval", "--ladder", "level2", f"{CHAMPION}:lbr1", f"{CHAMPION}:lbr4"], ["two teams with lbr"]),
@@ -193,6 +194,13 @@ USAGE = {
     "ladder with logs": (["eval", "--ladder", "level1", "level2", "--record", "x"], ["--record", "without --ladder"]),
     "watched as JSON": (["eval", "--team_a", "random", "--team_b", "random", "--watch", "--json"], ["--watch", "--json"]),
     "ladder with a team twice": (["eval", "--ladder", "level1", "level2", "level1"], ["level1 twice"]),
+    "ladder with two spellings of a file": (["eval", "--ladder", f"{CHAMPION}", "level1", f"{CHAMPION.parent}/./{CHAMPION.name}"],
+                                            ["names one team twice", f"{CHAMPION}", "/./"]),
+    "ladder with two spellings of a search": (["eval", "--ladder", f"{CHAMPION}:look4", f"{CHAMPION.parent}/../models/{CHAMPION.name}:look4"],
+                                              ["names one team twice"]),
+    "ladder with two names of a script": (["eval", "--ladder", "random", "level2", "level0"], ["one team twice", "random", "level0"]),
+    "ladder with a script's own weights": (["eval", "--ladder", "territory", "territory:9,2,1,40,42,45,8,40,25"], ["one team twice"]),
+    "ladder with a record said again": (["eval", "--ladder", f"{PLAYER}", f"{PLAYER}:softmax"], ["one team twice"]),
     "ladder with an unknown team": (["eval", "--ladder", "level1", "levle2"], ['team "levle2"', "did you mean level2?"]),
     "unknown anchor, the nearest is named": (["eval", "--ladder", "level1", "level2", "--anchor", "levle2"],
                                              ["--anchor levle2", "did you mean level2?"]),
@@ -776,7 +784,7 @@ def test_eval_names_the_recorded_games_that_were_lost(tmp_path):
     assert [pathlib.Path(path).name for path in json.loads(ranks[0].text().splitlines()[-1])["lost"]] == names
 
 
-@pytest.mark.parametrize("teams", [["level2", "random"], [str(ACTOR), "level0"], [f"{ACTOR}:argmax", str(ACTOR)],
+@pytest.mark.parametrize("teams", [["level2", "random"], [PLAYER, "level0"], [f"{PLAYER}:argmax", PLAYER],
                                    [f"{CHAMPION}:look1", f"{CHAMPION}:puct2"]])
 def test_eval_is_a_function_of_the_seed(teams):
     line = ["--team_a", teams[0], "--team_b", teams[1], "--games", "70"]
@@ -804,7 +812,7 @@ def test_swapping_sides_can_be_switched_off():
 
 
 def test_eval_has_the_same_sums_for_any_number_of_ranks(tmp_path):
-    line = ["eval", "--json", "--team_a", str(ACTOR), "--team_b", "level0", "--games", "200"]
+    line = ["eval", "--json", "--team_a", PLAYER, "--team_b", "level0", "--games", "200"]
     alone = without_speed(only_json(call(*line).stdout))
     assert alone["games"] == 200
     with starter(tmp_path) as start:
@@ -826,7 +834,7 @@ def ladder(*line):
     return only_json(done.stdout)
 
 
-TEAMS = ["random", "level2", str(ACTOR)]
+TEAMS = ["random", "level2", PLAYER]
 
 
 def test_a_ladder_rates_teams_by_all_their_games():
@@ -837,7 +845,7 @@ def test_a_ladder_rates_teams_by_all_their_games():
         alone = evaluate("--team_a", pair["team_a"], "--team_b", pair["team_b"], "--games", "70", "--seed", "5")
         assert {key: value for key, value in pair.items() if not key.startswith("team")} == {
             key: value for key, value in without_speed(alone).items() if not key.startswith("deaths")}
-    assert [row["team"] for row in reported["ladder"]] == ["level2", str(ACTOR), "random"], "best first"
+    assert [row["team"] for row in reported["ladder"]] == ["level2", PLAYER, "random"], "best first"
     ratings = {row["team"]: row["elo"] for row in reported["ladder"]}
     assert sum(ratings.values()) == pytest.approx(0, abs=1e-6) and reported["anchor"] is None
     for row in reported["ladder"]:
@@ -861,7 +869,7 @@ def test_a_ladder_rates_teams_by_all_their_games():
 
 
 def test_a_ladder_has_the_same_numbers_for_any_number_of_ranks(tmp_path):
-    line = ["eval", "--json", "--ladder", "level0", "level2", f"{ACTOR}:argmax", "--games", "200"]
+    line = ["eval", "--json", "--ladder", "level0", "level2", f"{PLAYER}:argmax", "--games", "200"]
     alone = without_speed(only_json(call(*line).stdout))
     with starter(tmp_path) as start:
         shared = torchrun(start, 2, BINARY, *line)
@@ -985,7 +993,7 @@ def test_info_describes_the_program_a_run_and_weights(tmp_path):
     torch.save(torch.load(weights, weights_only=True), weights)  # without the record
     refused(4, "config.json", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
     (folder / "config.json").write_text('{"output_activation": 7}')
-    refused(4, "output_activation is not a string", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
+    refused(4, "output_activation 7: not a known value", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
     refused(4, "is not a run folder", line=["info", tmp_path])
     refused(4, "nowhere.pth", line=["info", tmp_path / "nowhere.pth"])
 

@@ -102,7 +102,7 @@ TEST_CASE("a record comes back with the weights, and a file without one has none
   const TemporaryFolder folder;
   const std::string record = R"({"obs": "view"})";
   save_state_dict(folder / "a.pth", sample(), record);
-  const SavedWeights loaded = load_weights(folder / "a.pth");
+  const SavedWeights loaded = inspect_weights(folder / "a.pth");
   CHECK(same(loaded.weights, sample()));
   CHECK(loaded.record == record);
   CHECK(same(load_state_dict(folder / "a.pth"), sample()));

@@ -337,6 +337,10 @@ TEST_CASE("a mix may have teams from files, which are frozen and have numbers in
     CHECK((share.rival.is_frozen() && !share.rival.is_self() && !share.league));
     CHECK(share.rival.frozen == agents::Rival::kFirstFile + k / 2);
   }
+  const agents::Mix said = agents::parse_mix("file:a.pth:tanh:0.5,file:b.pth:softmax:ahead");
+  CHECK((said[0].file == "a.pth" && said[0].words == std::vector<std::string>{"tanh"} &&
+         said[0].weight == 0.5));
+  CHECK((said[1].file == "b.pth" && said[1].words.size() == 2 && said[1].weight == 1.0));
 }
 
 TEST_CASE("weights of the territory heuristic are read back from their text, and nothing else is", "[unit]") {
@@ -372,9 +376,9 @@ TEST_CASE("a random search begins with territory's own weights and goes up to fo
 }
 
 TEST_CASE("an invalid mix is a usage error that lists the valid forms", "[unit]") {
-  for (const char* text :
-       {"level9", "self:0", "self:-1", "self:x", "self:1:2", "level2,", "self,self", "self:nan", "file",
-        "file:", "file::1", "file:a.pth:x", "file:a.pth:1:2", "file:a.pth:1,file:a.pth:2"}) {
+  for (const char* text : {"level9", "self:0", "self:-1", "self:x", "self:1:2", "level2,", "self,self",
+                           "self:nan", "file", "file:", "file::1", "file:a.pth:x", "file:a.pth:argmax",
+                           "file:a.pth:1:2", "file:a.pth:1,file:a.pth:2"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(agents::parse_mix(text), base::UsageError);
     CHECK_THROWS_WITH(agents::parse_mix(text),

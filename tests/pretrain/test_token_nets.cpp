@@ -350,6 +350,10 @@ TEST_CASE("files that are not a stage's are rejected with the reason", "[unit]")
   CHECK_THROWS_AS(frozen_mask_predictor(file, at::kCPU, "a"), sd::base::FileError);
   CHECK_THROWS_AS(frozen_tokenizer({file.begin() + 1, file.end()}, at::kCPU, "a"), sd::base::FileError);
   CHECK_THROWS_AS(frozen_tokenizer({file.begin(), file.end() - 1}, at::kCPU, "a"), sd::base::FileError);
+  NamedTensors broken = file;
+  broken[1].second = at::full_like(broken[1].second, NAN);
+  CHECK_THROWS_WITH(frozen_tokenizer(broken, at::kCPU, "a"),
+                    Catch::Contains(broken[1].first) && Catch::Contains("not finite"));
   file[0].second = at::tensor({6L, 4L, 8L, 2L, 5L, -3L}, at::kLong);
   CHECK_THROWS_AS(frozen_tokenizer(file, at::kCPU, "a"), sd::base::FileError);
 }

@@ -322,7 +322,7 @@ def test_teams_that_do_not_exist(tmp_path):
         (f"{CHAMPION}:best", ValueError, '"best" is not a way to play; after a file\'s name there may be :argmax'),
         (f"{CHAMPION}:look0", ValueError, '"look0" is not a search; there are look<samples> (look4; 1 to 1000)'),
         (f"{CHAMPION}:puct", ValueError, '"puct" is not a search'),
-        (f"{DATA}/upstream_actor_2000.pth:look4", ValueError, "search needs a Q-network"),
+        (f"{DATA}/upstream_actor_2000.pth:softmax:look4", ValueError, "search needs a Q-network"),
         ("level2:argmax", ValueError, "neither a script"),
     ]:
         fails(lambda: Team(spec), error, text)
@@ -395,17 +395,17 @@ def test_files_that_are_not_weights(tmp_path):
     empty = io.BytesIO()
     zipfile.ZipFile(empty, "w").close()
     for path, text in [
-        (file("text.pth", b"no weights"), "it is not a file of torch.save, or it is damaged"),
-        (file("empty.pth", b""), "it is not a file of torch.save"),
-        (file("cut.pth", whole[: len(whole) // 2]), "it is not a file of torch.save, or it is damaged"),
-        (file("packed.pth", packed(CHAMPION)), "is compressed, which torch.save never does"),
-        (file("zip.pth", empty.getvalue()), "it is not a file of torch.save"),
-        (file("evil.pth", pickled(Evil())), "it holds builtins.print, which a weights file does not need; nothing in it was executed"),
-        (file("list.pth", pickled([1, 2])), "it is not a dict of tensors"),
+        (file("text.pth", b"no weights"), "it is not a file that torch.save wrote"),
+        (file("empty.pth", b""), "it is empty"),
+        (file("cut.pth", whole[: len(whole) // 2]), "the file is truncated or damaged (the zip directory is missing)"),
+        (file("packed.pth", packed(CHAMPION)), "is compressed or encrypted, which torch.save never does"),
+        (file("zip.pth", empty.getvalue()), "it is a zip archive, but torch.save did not write it (no data.pkl)"),
+        (file("evil.pth", pickled(Evil())), "it holds 'builtins.print', which a weights file does not need; nothing in it was executed"),
+        (file("list.pth", pickled([1, 2])), "it contains no dict of names and tensors"),
         (file("number.pth", pickled({"a": 1})), "'a' is not a tensor"),
-        (rewritten(CHAMPION, tmp_path / "short.pth", lambda n, d: d[:8] if n == "data/0" else d), "behind the end of its storage"),
-        (rewritten(CHAMPION, tmp_path / "without.pth", lambda n, d: None if n == "data/3" else d), "it is damaged"),
-        (rewritten(CHAMPION, tmp_path / "cut_pickle.pth", lambda n, d: d[:100] if n == "data.pkl" else d), "it is damaged"),
+        (rewritten(CHAMPION, tmp_path / "short.pth", lambda n, d: d[:8] if n == "data/0" else d), "has the wrong size"),
+        (rewritten(CHAMPION, tmp_path / "without.pth", lambda n, d: None if n == "data/3" else d), "storage '3' is missing"),
+        (rewritten(CHAMPION, tmp_path / "cut_pickle.pth", lambda n, d: d[:100] if n == "data.pkl" else d), "the file is truncated or damaged"),
         (rewritten(CHAMPION, tmp_path / "big.pth", lambda n, d: b"big" if n == "byteorder" else d), "big-endian"),
     ]:
         fails(lambda: snake_ddp.read_weights(path), ValueError, text)
@@ -441,16 +441,16 @@ def test_records_that_contradict_the_weights(tmp_path):
     assert Team(with_record()).obs == "view"
     for changes, text in [
         (dict(format=2), "its record snake_ddp.json: format 2 is of a later version; this one reads 1"),
-        (dict(obs="30"), 'it says observation "30", but its weights are for 309 features'),
-        (dict(obs="all"), 'unknown observation "all"'),
-        (dict(obs=30), "obs is 30, not a str"),
+        (dict(obs="30"), 'it says observation "30", but the weights are for 309 features'),
+        (dict(obs="all"), 'obs all: not a known value; allowed: 26, 30'),
+        (dict(obs=[30]), '"obs": [30] is not a string'),
         (dict(head="softmax"), 'it says head "softmax", but the weights are a Q-network\'s'),
         (dict(view_radius=4), 'view_radius 4 with observation "view"'),
-        (dict(tokens="tokens.pth"), "this network reads tokens; such teams play only in the C++ program"),
-        (dict(gamma="much"), "gamma is 'much', not a float"),
+        (dict(tokens="tokens.pth"), 'it says observation "view" with tokens, but the weights are for 309 features'),
+        (dict(gamma="much"), '"gamma": "much" is not a number'),
         (dict(text="{"), "its record snake_ddp.json"),
         (dict(text="[]"), "its record snake_ddp.json"),
-        (dict(text="{}"), "its record snake_ddp.json: 'format'"),
+        (dict(text="{}"), 'its record snake_ddp.json: "format" is missing'),
     ]:
         fails(lambda: Team(with_record(**changes)), ValueError, text)
     fails(lambda: Team(with_record(reward="2021") + ":look4"), ValueError, "trained for the reward 2021; it needs one trained for score")

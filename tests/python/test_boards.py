@@ -250,7 +250,7 @@ def test_sides_swap_from_game_to_game(obs):
 
 # ---- opponents -----------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("opponent", [*snake_ddp.opponents(), CHAMPION, str(ROOT / "tests/data/upstream_actor_2000.pth") + ":argmax"])
+@pytest.mark.parametrize("opponent", [*snake_ddp.opponents(), CHAMPION, str(ROOT / "tests/data/upstream_actor_2000.pth") + ":softmax:argmax"])
 def test_an_opponent_plays_as_it_does_outside(opponent, rng):
     """One board: there its number among the seed's games is that of the game, which a random opponent's moves depend on."""
     team = Team(opponent)

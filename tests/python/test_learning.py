@@ -26,7 +26,7 @@ def quiet(*_):
 def test_ppo_learns_and_the_program_plays_what_it_learned(tmp_path):
     actor, mean_return = example("ppo").train(13, report=quiet)
     assert mean_return > 3, "points per snake and game; random moves give less than 1"
-    torch.save(actor.state_dict(), tmp_path / "actor.pth")
+    snake_ddp.networks.save(actor, tmp_path / "actor.pth")
     played = only_json(call("eval", "--team_a", tmp_path / "actor.pth", "--team_b", "level0", "--games", "50", "--json").stdout)
     assert played["win_rate"] > 0.9 and played["score_a"] > 9
 
@@ -39,7 +39,7 @@ def test_stable_baselines_trains_and_the_program_plays_its_policy(tmp_path):
     rows = torch.rand(7, 309)
     with torch.no_grad():
         assert np.allclose(actor(rows), model.policy.get_distribution(rows).distribution.probs, atol=1e-6)
-    torch.save(actor.state_dict(), tmp_path / "actor.pth")
+    snake_ddp.networks.save(actor, tmp_path / "actor.pth")
     played = call("eval", "--team_a", tmp_path / "actor.pth", "--team_b", "level0", "--games", "4", "--json")
     assert played.returncode == 0 and only_json(played.stdout)["games"] == 4, played.stderr
 

@@ -10,7 +10,7 @@ import torch
 
 import snake_ddp
 from processes import DATA, SOURCE, call, only_json
-from snake_ddp import _core, networks, teams
+from snake_ddp import _core, networks
 
 torch.set_num_threads(1)
 CHAMPION = SOURCE / "models" / "champion_view.pth"
@@ -43,7 +43,7 @@ def randomised(network, seed=1):
 
 def test_the_reference_s_actor_gives_the_recorded_outputs():
     recorded = torch.load(DATA / "upstream_actor_2000_io.pth", weights_only=True)
-    actor = networks.load(DATA / "upstream_actor_2000.pth")
+    actor = networks.load(DATA / "upstream_actor_2000.pth", head="softmax")
     assert actor.obs == "26" and actor.record == {}
     assert distance(actor(recorded["obs"]), recorded["probs"]) < 1e-4  # logits reach 84
 
@@ -127,12 +127,14 @@ KINDS = {
 def test_networks_give_the_outputs_of_the_program_s_exports(kind, tmp_path):
     ours = randomised(KINDS[kind]())
     torch.save(ours.state_dict(), tmp_path / "actor_1.pth")
-    more = ["--output_activation", "tanh"] if kind == "tanh" else []
-    done = call("export", "--actor", tmp_path / "actor_1.pth", "--format", "torchscript", "--output", tmp_path / "a.pt", *more)
+    head = getattr(ours, "head", None)
+    more = ["--output_activation", head] if head else []
+    spec = f"{tmp_path}/actor_1.pth{':view' if ours.obs == 'view' else ''}"
+    done = call("export", "--actor", spec, "--format", "torchscript", "--output", tmp_path / "a.pt", *more)
     assert done.returncode == 0, done.stderr
     rows = torch.rand(17, 3, ours.features)
     theirs = torch.jit.load(tmp_path / "a.pt")(rows)
-    again = networks.load(tmp_path / "actor_1.pth", head="tanh" if kind == "tanh" else None)
+    again = networks.load(tmp_path / "actor_1.pth", head=head, obs=ours.obs)
     assert type(again) is type(ours) and again.obs == ours.obs != ""
     assert float(theirs.std(0).max()) > 1e-3, "answers differ from row to row"
     assert distance(ours(rows), theirs) < 1e-5 and torch.equal(again(rows), ours(rows))
@@ -184,19 +186,20 @@ def test_without_a_record_the_run_names_the_last_layer(tmp_path, monkeypatch):
     models = tmp_path / "trained_model"
     models.mkdir()
     torch.save(networks.Actor(30, 8).state_dict(), models / "actor_1.pth")
-    assert networks.load(models / "actor_1.pth").head == "softmax"
+    with pytest.raises(ValueError, match="nothing says what this actor's last layer is"):
+        networks.load(models / "actor_1.pth")
     (tmp_path / "config.json").write_text(json.dumps({"output_activation": "tanh"}))
     assert networks.load(models / "actor_1.pth").head == "tanh"
     assert networks.load(models / "actor_1.pth", head="softmax").head == "softmax"
     monkeypatch.chdir(models)
     for path in ("actor_1.pth", "./actor_1.pth", "../trained_model/actor_1.pth"):
         assert networks.load(path).head == "tanh", path
-        assert teams._guessed(30, path).head == "tanh", path
+        assert snake_ddp.Team(path).obs == "30", path
 
 
 def test_wrong_files_are_rejected_with_the_reason(tmp_path, short_runs):
     torch.save({"layer.weight": torch.zeros(3)}, tmp_path / "other.pth")
-    with pytest.raises(ValueError, match="other.pth: no network of snake_ddp; it has layer.weight"):
+    with pytest.raises(ValueError, match="other.pth: it is not an actor or critic of this program.*'layer.weight'"):
         networks.load(tmp_path / "other.pth")
     torch.save(networks.QNetwork(30, 8).state_dict(), tmp_path / "q.pth")
     with pytest.raises(ValueError, match="QNetwork"):
@@ -219,7 +222,7 @@ def test_wrong_files_are_rejected_with_the_reason(tmp_path, short_runs):
                 to.writestr(name, change(content) if name.endswith("snake_ddp.json") else content)
         return changed
 
-    with pytest.raises(ValueError, match="record says tanh"):
+    with pytest.raises(ValueError, match='it says head "tanh", but the weights are a Q-network' ):
         networks.load(with_record(lambda content: content.replace(b'"head":"values"', b'"head":"tanh"')))
     for record in (b"[]", b"3", b"null", b"{", b'{"obs": "view"}', b'{"obs": null, "head": "values", "tokens": ""}',
                    b'{"obs": "35", "head": "values", "tokens": ""}', b'{"obs": "view", "head": ["values"], "tokens": ""}',
@@ -263,7 +266,7 @@ def test_a_saved_network_keeps_what_it_observes_and_its_last_layer(tmp_path):
     networks.save(loaded, tmp_path / "again.pth")
     assert networks.load(tmp_path / "again.pth").record == record
     made.obs = "30"
-    with pytest.raises(ValueError, match="observation '30', but its weights are of a QNetwork for 309 features"):
+    with pytest.raises(ValueError, match='it says observation "30", but the weights are for 309 features' ):
         networks.save(made, tmp_path / "never.pth")
     assert not (tmp_path / "never.pth").exists()
 
@@ -335,6 +338,6 @@ def test_a_copy_learns_and_its_file_is_played_by_the_program(tmp_path):
     torch.optim.Adam(actor.parameters(), lr=0.1).step()
     assert all(not torch.equal(value, before[name]) for name, value in actor.state_dict().items())
     torch.save(actor.state_dict(), tmp_path / "actor.pth")
-    played = call("eval", "--team_a", tmp_path / "actor.pth", "--team_b", "level0", "--games", 4, "--json")
+    played = call("eval", "--team_a", f"{tmp_path}/actor.pth:softmax", "--team_b", "level0", "--games", 4, "--json")
     assert played.returncode == 0 and only_json(played.stdout)["games"] == 4, played.stderr
-    assert snake_ddp.Team(str(tmp_path / "actor.pth")).obs == "30"
+    assert snake_ddp.Team(f"{tmp_path}/actor.pth:softmax").obs == "30"

@@ -11,7 +11,7 @@ from processes import call, only_json
 import snake_ddp
 from snake_ddp import STATE, Boards, Team
 
-ACTOR = str(DATA / "upstream_actor_2000.pth")
+ACTOR = f"{DATA}/upstream_actor_2000.pth:softmax"
 
 
 class Recorded:

@@ -15,6 +15,7 @@ from processes import call
 from snake_ddp import Team
 
 ACTOR = str(DATA / "upstream_actor_2000.pth")
+PLAYER = f"{ACTOR}:softmax"
 FILES = sorted(path for folder in ("models", "tests/data") for path in (ROOT / folder).glob("*.pth"))
 
 
@@ -140,8 +141,8 @@ def test_an_actor_has_the_probabilities_of_the_reference():
     io = torch.load(DATA / "upstream_actor_2000_io.pth", weights_only=True)
     observations, probabilities = io["obs"].numpy(), io["probs"].numpy()
     everything = np.ones((64, 3, 4), bool)
-    assert np.array_equal(Team(f"{ACTOR}:argmax").moves(observations, everything), probabilities.argmax(axis=2))
-    team, draws = Team(ACTOR), 3000
+    assert np.array_equal(Team(f"{PLAYER}:argmax").moves(observations, everything), probabilities.argmax(axis=2))
+    team, draws = Team(PLAYER), 3000
     assert team.obs == "26"
     counts = np.zeros((64, 3, 4))
     for seed in range(draws):
@@ -153,7 +154,7 @@ def test_an_actor_has_the_probabilities_of_the_reference():
 def test_an_actor_avoids_certain_death_on_demand():
     everything = np.ones((64, 3, 4), bool)
     observations = torch.load(DATA / "upstream_actor_2000_io.pth", weights_only=True)["obs"].numpy()
-    for spec in (ACTOR, f"{ACTOR}:argmax"):
+    for spec in (PLAYER, f"{PLAYER}:argmax"):
         free, masked = Team(spec), Team(spec, mask_fatal=True)
         moves = free.moves(observations, everything)
         closed = everything.copy()
@@ -174,7 +175,7 @@ def test_a_team_is_pickled_with_its_weights(tmp_path):
     path.write_bytes(open(ACTOR, "rb").read())
     observations = torch.load(DATA / "upstream_actor_2000_io.pth", weights_only=True)["obs"].numpy()
     everything = np.ones((64, 3, 4), bool)
-    for team in (Team(f"{path}:argmax"), Team(path, mask_fatal=True)):
+    for team in (Team(f"{path}:softmax:argmax"), Team(f"{path}:softmax", mask_fatal=True)):
         text = pickle.dumps(team)
         other = pickle.loads(text)
         assert np.array_equal(other.moves(observations, everything), team.moves(observations, everything))
@@ -203,9 +204,9 @@ def test_networks_of_another_kind_are_rejected(tmp_path, source, start, text):
 @pytest.mark.parametrize("change, text", [
     (lambda w: w.pop("post_dense.0.bias"), "tensor post_dense.0.bias is missing"),
     (lambda w: w.update({"post_dense.2.weight": torch.ones(5, 256)}), "tensor post_dense.2.weight is float32 (5, 256), not float (4, 256)"),
-    (lambda w: w.update({"post_dense.0.bias": torch.ones(256, dtype=torch.int64)}), "is int64"),
+    (lambda w: w.update({"post_dense.0.bias": torch.ones(256, dtype=torch.int64)}), "tensor 'post_dense.0.bias' has the type int64"),
     (lambda w: w.update({"more": torch.ones(1)}), "unknown tensors more"),
-    (lambda w: w.update({"prev_dense.0.weight": torch.ones(256, 31)}), "a network for 31 features; without tokens there are 26 (26)"),
+    (lambda w: w.update({"prev_dense.0.weight": torch.ones(256, 31)}), "a network for 31 features; this version has 26, 30, 277 (window)"),
     (lambda w: w.update({"prev_dense.0.weight": torch.ones(256)}), "is neither an actor nor a Q-network"),
 ])  # fmt: skip
 def test_weights_of_another_shape_are_rejected(tmp_path, change, text):
@@ -213,7 +214,7 @@ def test_weights_of_another_shape_are_rejected(tmp_path, change, text):
     change(weights)
     torch.save(weights, tmp_path / "x.pth")
     with pytest.raises(ValueError) as caught:
-        Team(tmp_path / "x.pth")
+        Team(f"{tmp_path}/x.pth:softmax")
     assert text in str(caught.value)
 
 
@@ -223,12 +224,14 @@ def test_a_file_without_a_record_is_described_by_its_run(tmp_path):
     (folder / "actor_1.pth").write_bytes(open(ACTOR, "rb").read())
     observations = torch.load(DATA / "upstream_actor_2000_io.pth", weights_only=True)["obs"].numpy()
     everything = np.ones((64, 3, 4), bool)
-    soft = [Team(folder / "actor_1.pth").moves(observations, everything, seed) for seed in range(20)]
+    with pytest.raises(ValueError, match="nothing says what this actor's last layer is"):
+        Team(folder / "actor_1.pth")
+    soft = [Team(f"{folder}/actor_1.pth:softmax").moves(observations, everything, seed) for seed in range(20)]
     (tmp_path / "run1" / "config.json").write_text('{"output_activation": "tanh", "obs": "26"}')
     hard = [Team(folder / "actor_1.pth").moves(observations, everything, seed) for seed in range(20)]
     assert not np.array_equal(soft, hard)
     (tmp_path / "run1" / "config.json").write_text('{"output_activation": 3}')
-    with pytest.raises(ValueError, match="config.json, which describes the training of .*: head is 3, not a str"):
+    with pytest.raises(ValueError, match="config.json, which describes the training of .*: output_activation 3: not a known value"):
         Team(folder / "actor_1.pth")
 
 

@@ -80,7 +80,7 @@ TEST_CASE("files have numbers of their own beside the league, and a hash that fo
   weights[0].second = weights[0].second.clone();
   weights[0].second.flatten()[0] += 1;
   files::save_state_dict(second, weights);
-  const train::Plan plan(options_against("file:" + first + ",league,file:" + second + ":2"));
+  const train::Plan plan(options_against("file:" + first + ":view,league,file:" + second + ":view:2"));
   const train::FileTeams files(plan);
   CHECK(files.frozen(0) == nullptr);
   REQUIRE(files.frozen(agents::Rival::kFirstFile) != nullptr);
@@ -110,7 +110,7 @@ TEST_CASE("files are members of a league: drawn, judged, never replaced, known a
     if (name.find(".2.") != std::string::npos) tensor = -tensor;
   files::save_state_dict(other, worst);
   const std::string mix = "level0:0.1,league:0.7,file:" + kChampion + ":0.1";
-  train::TrainOptions options = options_against(mix + ",file:" + other + ":0.1");
+  train::TrainOptions options = options_against(mix + ",file:" + other + ":view:0.1");
   options.league_games = 100;
   options.league_win_rate = 0;
   const train::Plan plan(options);
@@ -182,8 +182,14 @@ TEST_CASE("a file whose team would play otherwise in training is refused", "[uni
   o = options_against("file:" + kChampion);
   o.obs = "window";
   CHECK_THAT(refused(o), Catch::Contains("--obs window"));
-  o = options_against("file:" + test_data("upstream_actor_2000.pth"));
-  CHECK_THAT(refused(o), Catch::Contains("without a record"));
+  const std::string actor = "file:" + test_data("upstream_actor_2000.pth");
+  o = options_against(actor);
+  CHECK_THAT(refused(o), Catch::Contains("nothing says what this actor's last layer is") &&
+                             Catch::Contains("type --opponent_mix " + actor + ":softmax or "));
+  o = options_against(actor + ":softmax:0.5");
+  CHECK_THAT(refused(o), Catch::Contains("this run has --obs view"));
+  o.obs = "26";
+  CHECK(refused(o).empty());
   o = options_against("file:nobody.pth");
   CHECK_THROWS_AS(refused(o), base::FileError);
   o = options_against("file:" + kChampion);

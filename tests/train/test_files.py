@@ -144,7 +144,7 @@ def test_the_reference_s_network_gives_the_recorded_outputs(tmp_path):
     close(ours, recorded["probs"], limit)
     close(ours, reference_actor(weights(UPSTREAM), "softmax", recorded["obs"]), limit)
     assert torch.equal(ours.argmax(-1), recorded["probs"].argmax(-1))
-    reported = only_json(call("eval", "--json", "--team_a", f"{UPSTREAM}:argmax", "--team_b", "random", "--games", "100").stdout)
+    reported = only_json(call("eval", "--json", "--team_a", f"{UPSTREAM}:softmax:argmax", "--team_b", "random", "--games", "100").stdout)
     assert reported["win_rate"] > 0.5 and reported["score_a"] > reported["score_b"], "it was trained for this"
 
 
@@ -210,11 +210,12 @@ def test_an_actor_is_the_same_player_outside_its_run(tmp_path):
     assert 'tanh' in (tmp_path / "out" / "submission.py").read_text()
     assert only_json(call("info", alone, "--json").stdout)["record"] == record_of(actor)
 
-    with_record(alone, lambda _: "")  # as files were before: softmax, outside a run
-    guessed = score(alone)
+    with_record(alone, lambda _: "")
+    typed = score(f"{alone}:softmax")
+    assert score(f"{alone}:tanh") == score(actor)
     shutil.copy(actor, alone)
     with_record(alone, lambda r: json.dumps(r | {"head": "softmax"}))
-    assert score(alone) == guessed != score(actor)
+    assert score(alone) == typed != score(actor)
 
 
 def test_a_limited_view_is_that_of_the_record(tmp_path):
@@ -228,7 +229,7 @@ def test_a_limited_view_is_that_of_the_record(tmp_path):
 
 @pytest.mark.parametrize("change, words", [
     ({"obs": "26"}, 'observation "26"'), ({"head": "values"}, "an actor's"), ({"hidden_size": 17}, "hidden_size 17"),
-    ({"format": 2}, "later version"), ({"obs": 7}, "type must be string"), ({"view_radius": 3}, "view_radius 3"),
+    ({"format": 2}, "later version"), ({"obs": 7}, "obs 7: not a known value"), ({"view_radius": 3}, "view_radius 3"),
     ({"tokens": "there"}, "with tokens"), ({"head": "relu"}, "relu"), (None, "not JSON")], ids=str)
 def test_a_record_that_contradicts_its_weights_is_rejected(tmp_path, change, words):
     folder, _ = train(tmp_path)

@@ -65,7 +65,7 @@ def test_a_q_network_is_known_by_its_file_and_plays(run, tmp_path):
 
 
 def test_an_actor_with_masked_fatal_moves_scores_more():
-    actor = SOURCE / "tests" / "data" / "upstream_actor_2000.pth"
+    actor = f"{SOURCE}/tests/data/upstream_actor_2000.pth:softmax"
     line = ("eval", "--team_a", actor, "--team_b", "level2", "--games", "200", "--json")
     free, masked = played(*line), played(*line, "--mask_fatal")
     assert masked["score_a"] > free["score_a"] + 1

@@ -27,13 +27,15 @@ struct Rival {
 struct Share {
   Rival rival;  // unless drawn from a league
   bool league = false;
-  double weight = 1.0;    // above 0; shares are weights over their sum
-  std::string file = {};  // of a frozen team
+  double weight = 1.0;                  // above 0; shares are weights over their sum
+  std::string file = {};                // of a frozen team
+  std::vector<std::string> words = {};  // about its weights, such as "softmax"
 };
 using Mix = std::vector<Share>;
 
 /// "level2:0.7,self:0.3,file:PATH:0.5": scripted opponents, `self`, `league` and files with a network, each
-/// at most once and with its weight (1 if omitted). Files get the indices from kFirstFile on, in their
+/// at most once and with its weight (1 if omitted); words about a file's weights may follow its path, as in
+/// "file:PATH:softmax:0.5". Files get the indices from kFirstFile on, in their
 /// order. Empty text is an empty mix.
 /// Throws  UsageError with the allowed forms.
 Mix parse_mix(const std::string& text);

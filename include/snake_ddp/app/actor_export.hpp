@@ -13,6 +13,7 @@ namespace snake_ddp::app {
 /// The contents of an actor's file, checked to be an actor's.
 struct ActorFile {
   std::string path;
+  std::string spec = {};  // the path, and what its weights mean if the file does not say it
   files::NamedTensors weights = {};
   std::string record = {};  // the file's record
   nets::Head head = nets::Head::kSoftmax;
@@ -20,8 +21,9 @@ struct ActorFile {
   bool mask_fatal = false;
   bool bare = false;  // a submission makes the network's own moves, without a search
   encode::ObsKind obs = encode::ObsKind::k30;
-  bool tokens = false;  // it also reads the outputs of pretrained networks
-  int view_radius = 0;  // above 0, it does not see farther than this
+  bool tokens = false;   // it also reads the outputs of pretrained networks
+  bool renamed = false;  // the file has its weights under other names
+  int view_radius = 0;   // above 0, it does not see farther than this
 };
 
 /// `spec` is the actor's part of a team SPEC: PATH, or PATH:argmax. `head` is "softmax", "tanh", or empty

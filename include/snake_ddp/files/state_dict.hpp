@@ -13,11 +13,14 @@ namespace snake_ddp::files {
 /// Names and values in the file's order. Values are CPU tensors that own their memory, contiguous.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// Weights, and the text of the file's entry kRecordName, empty without one. Python's torch.load does not read that
-/// entry.
+/// A network's weights, and the text of the file's entry kRecordName, empty without one. Python's torch.load does not
+/// read that entry.
 struct SavedWeights {
   NamedTensors weights;
   std::string record;
+  std::string owner =
+      {};                // what all names in the file begin with, such as "module."; `weights` are without it
+  bool wrapped = false;  // the file has them in a dict inside of its dict
 };
 inline constexpr const char* kRecordName = "snake_ddp.json";
 
@@ -30,11 +33,22 @@ inline constexpr const char* kRecordName = "snake_ddp.json";
 /// Throws      FileError if the file is missing, truncated, damaged, not a torch.save file, names a foreign
 ///             class, or holds a value that is neither tensor nor number.
 NamedTensors load_state_dict(const std::string& path);
+
+/// Reads a network's weights from such a file: floating-point tensors whose names begin as those of this program's
+/// networks do. They may be in a dict under "state_dict", "model" or the like, and their names may have a common prefix,
+/// which is taken off. docs/formats.md has the list; snake_ddp.weights, the Python package's reader, decides likewise.
+/// Throws      FileError as above, and for other contents, and for numbers that are not finite as float32.
 SavedWeights load_weights(const std::string& path);
+
+/// All of such a file, of any types and with any numbers. Of several dicts, only the one with the weights.
+SavedWeights inspect_weights(const std::string& path);
 
 /// The same from memory. `origin` is the path in messages.
 NamedTensors read_state_dict(std::string_view bytes, const std::string& origin);
 SavedWeights read_weights(std::string_view bytes, const std::string& origin);
+
+/// Throws  FileError that names the first tensor that is not of a floating-point type, or not finite as float32.
+void check_numbers(const NamedTensors& items);
 
 /// Writes a file that torch.load(path, weights_only=True) reads as a dict of tensors; the old file stays
 /// intact until the new one is complete (write_file_atomically). Views are written without the rest of their storage.

@@ -30,6 +30,8 @@ class FileTeams {
   explicit FileTeams(const Plan& plan);
 
   [[nodiscard]] const std::vector<Team>& teams() const { return teams_; }
+  /// Lines for the user about the files.
+  [[nodiscard]] const std::vector<std::string>& remarks() const { return remarks_; }
 
   /// The team at an index of agents::Rival, null if it is none of these. Owner: this.
   [[nodiscard]] nets::Policy* frozen(int place) const;
@@ -43,6 +45,7 @@ class FileTeams {
 
  private:
   std::vector<Team> teams_;
+  std::vector<std::string> remarks_;
 };
 
 }  // namespace snake_ddp::train
