@@ -104,8 +104,9 @@ Outcome played(const Case& c, const train::MakeRecording& record) {
   const rollout::CollectorOptions collector_options = train::collector_options(plan, 0, league, files, 0);
   replay::Buffer replay(rollout::with_boards(learner->columns(), plan.sight), plan.buffer_size);
   rollout::Collector collector(collector_options, replay);
+  const nets::NamedTensors rest;
   const auto arena = train::make_device_arena(
-      {plan, collector_options, *learner, collector, replay, at::kCPU, record}, 0, 7);
+      {plan, collector_options, *learner, collector, replay, at::kCPU, record, rest}, 0, 7);
   Outcome out;
   const learners::Average average = [](at::Tensor& gradient) { gradient.mul_(0.5); };
   for (std::int64_t step = 0, update = 0; step < 46; ++step) {
