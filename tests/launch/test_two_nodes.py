@@ -118,7 +118,7 @@ def test_two_machines_train(two_nodes, tmp_path, family, how):
         assert [run.wait() for run in both] == [0, 0], both[0].text() + both[1].text()
     text = both[0].text() + both[1].text()
     assert len(fingerprint(text)["ranks"]) == 2
-    assert re.search(r"2 rank\(s\) on (node-a, node-b|node-b, node-a), cpu", text), text
+    assert re.search(r": 2 CPU ranks on (node-a, node-b|node-b, node-a), ", text), text
 
 
 def test_a_cut_cable_ends_both_sides_and_each_names_the_missing_rank(two_nodes, tmp_path):
