@@ -147,7 +147,7 @@ TEST_CASE("files are members of a league: drawn, judged, never replaced, known a
   CHECK(names(league) == std::vector<std::string>{"level0", "file:" + kChampion, "file:" + other, "#20"});
 
   // A mix with one of the files, under another number.
-  const train::Plan later(options_against("level0:0.1,league:0.7,file:" + other));
+  const train::Plan later(options_against("level0:0.1,league:0.7,file:" + other + ":view"));
   const train::FileTeams later_files(later);
   train::League restored(train::league_options(later, &later_files));
   nets::NamedTensors state = league.state();

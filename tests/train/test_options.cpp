@@ -147,10 +147,15 @@ std::vector<Change> felt() {
   return all;
 }
 
-// Not visible in the weights of a run on the CPU: learners that do not use them must reject them.
+// Felt by the learners that use it.
+const Change kOwn = {"own_reward", "0.5"};
+
+// Not visible in the weights of a run on the CPU, or only in the last bits of a team's sum: learners that do
+// not use them must reject them.
 const std::vector<Change> kRefused = {{"boards", "device"},
                                       {"cuda_graph", "on"},
                                       {"products", "bf16"},
+                                      {kOwn.name, kOwn.value},
                                       {"eval_search", "look1", {{"reward", "score"}, {"eval_interval", "9"}}},
                                       {"tokens", "folder", {{"obs", "window"}, {"view_radius", "3"}}}};
 
@@ -202,6 +207,9 @@ TEST_CASE("a setting makes a difference to the learners that it is for, and to n
       CHECK(!is_refused(learner.name, change.before));
       CHECK(is_refused(learner.name, changed) == (users[change.name].count(learner.name) == 0));
     }
+    CAPTURE(learner.name);
+    if (users[kOwn.name].count(learner.name) > 0)
+      CHECK(outcome(learner.name, {{kOwn.name, kOwn.value}}) != before.at(Settings()));
   }
   for (const config::Field& f : fields) {
     CAPTURE(f.name);

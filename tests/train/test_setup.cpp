@@ -277,7 +277,7 @@ const std::vector<Row>& rows() {
       {SD_SET(updates_per_step, 4), {{"vote_interval", "5"}}},
       {SD_SET(rollout_steps, 64), {{"rollout_batches", "16"}, {"replay_capacity", "256"}}, rollouts},
       {SD_SET(rollout_epochs, 8), {{"vote_interval", "10"}}, rollouts},
-      {SD_SET(threads, 4001), {{"threads", "4001"}}},
+      {SD_SET(threads, 61), {{"threads", "61"}}},
       // The run's own.
       {SD_SET(game_name, "other"), {}},
       {SD_SET(save_interval, 9), {}},
