@@ -228,6 +228,6 @@ def test_a_working_folder_whose_name_is_not_utf_8_serves_as_any_other(tmp_path):
 
     settings = TINY | {"max_episodes": 2, "checkpoint_interval": 1, "resume": "auto"}
     here("--ddp", "--world_size", "2", *flags(settings))
-    assert b"Resumed from checkpoint" in here("--ddp", "--world_size", "2", *flags(settings | {"max_episodes": 3}))
+    assert b"Resumed from checkpoint" in here("--ddp", "--world_size", "2", *flags(settings | {"max_episodes": 6}))
     run = next(pathlib.Path(os.fsdecode(folder)).glob("runs/snakes_3v3/run1_*"))
     assert only_json(here("info", "--json", run.relative_to(os.fsdecode(folder))).decode())["whole"]

@@ -181,11 +181,11 @@ def test_a_match_that_is_stopped_says_so_on_all_ranks(start, tmp_path, teams):
 # Long steps and long searches
 
 
-SEARCHER = {"algo": "dqn", "obs": "view", "reward": "score", "mask_fatal": True}
-LONG_SEARCH = "puct1000000"  # of one move, longer than a stop may take
+SEARCHER = {"algo": "dqn", "obs": "view", "reward": "score", "mask_fatal": True, "hidden_size": 1024, "updates_per_step": 0.1}
+LONG_SEARCH = "puct500000"  # with these networks a move on four boards takes longer than a test waits, in 2 GB of memory
 
 
-@pytest.mark.parametrize("search", [{"eval_interval": 1, "eval_games": 128, "eval_search": LONG_SEARCH},
+@pytest.mark.parametrize("search", [{"eval_interval": 1, "eval_games": 8, "eval_search": LONG_SEARCH},
                                     {"act_search": LONG_SEARCH, "act_search_share": 1}], ids=["in an evaluation", "in play"])
 def test_a_stop_ends_a_search_within_a_move(start, tmp_path, search):
     settings = ENDLESS | SEARCHER | search | {"runs_dir": tmp_path}
@@ -198,7 +198,7 @@ def test_a_stop_ends_a_search_within_a_move(start, tmp_path, search):
 
 
 def test_a_stop_ends_a_match_within_a_move(start):
-    champion = f"{SOURCE / 'models' / 'champion.pth'}:{LONG_SEARCH}"
+    champion = f"{SOURCE / 'models' / 'champion.pth'}:puct@60000ms"  # for each board
     match = start([STARTER, "eval", "--team_a", champion, "--team_b", "level2", "--games", "64"])
     wait_until_loading(match.popen.pid)
     time.sleep(2)
