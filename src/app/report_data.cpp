@@ -414,6 +414,7 @@ ordered_json report_data(const ReportOptions& options) {
     const Axes axes(history);
     std::vector<std::string> damage = history.damage;
     Said said{damage};
+    const std::string algo = said.text(history.settings, "algo");
     const ordered_json about = said.about(history.settings);
     const std::string settings = settings_without_seed(history.settings, about);
     const auto group = std::find(groups.begin(), groups.end(), settings) - groups.begin();
@@ -423,7 +424,7 @@ ordered_json report_data(const ReportOptions& options) {
                         {"folder", folder},
                         {"group", group},
                         {"seed", history.settings.value("seed", ordered_json())},
-                        {"algo", said.text(history.settings, "algo")},
+                        {"algo", algo},
                         {"about", about},
                         {"minutes", axes.minutes(last)},
                         {"steps", axes.steps(last)},
@@ -443,8 +444,7 @@ ordered_json report_data(const ReportOptions& options) {
     for (const auto& [tag, curve] : history.curves)
       if (!curve.time.empty()) curves[tag] = curve_json(curve, axes, most);
     if (!playing.time.empty()) curves["time/playing"] = curve_json(playing, axes, most);
-    run["settings"] =
-        differences(history.settings, base_settings(options.preset, history.settings.value("algo", "")));
+    run["settings"] = differences(history.settings, base_settings(options.preset, algo));
     run["ladder"] = run_ladder(folder, options.champion, options.ladder_games, history.is_running);
     run["games"] = games_of(folder, room, damage);
     run["damage"] = damage;

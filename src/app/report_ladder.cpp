@@ -103,8 +103,10 @@ fs::path last_actor(const std::string& folder) {
     const auto [end, error] = std::from_chars(number.begin(), number.end(), episode);
     if (!name.starts_with(kActor) || error != std::errc() || std::string_view(end, number.end()) != ".pth")
       continue;
-    if (episode > last_episode) last = fs::path(folder) / "trained_model" / name;
-    last_episode = std::max(last_episode, episode);
+    const fs::path path = fs::path(folder) / "trained_model" / name;
+    if (episode <= last_episode || !records::is_there(path.string())) continue;  // a link to nothing
+    last = path;
+    last_episode = episode;
   }
   return last;
 }

@@ -62,9 +62,9 @@ void ObjectReader::skip_to_object(std::string& stray) {
   stray.clear();
   for (; more(); left_.remove_prefix(1)) {
     const char c = left_.front();
-    if (c == '\n') ++line_;
     const bool between = kBetween.find(c) != kBetween.npos || c == '[' || c == ']';
     if (!stray.empty() && (between || stray.size() >= kMostStrayBytes)) return;
+    if (c == '\n') ++line_;
     if (c == '[' && lists_++ == 0) list_begin_ = line_;
     if (lists_ > kMostJsonDepth || (c == ']' && --lists_ < 0)) {
       stray = lists_ < 0 ? std::string("]") : std::string(kMostJsonDepth + 1, '[');

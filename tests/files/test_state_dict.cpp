@@ -106,8 +106,9 @@ TEST_CASE("a record comes back with the weights, and a file without one has none
   CHECK(same(loaded.weights, sample()));
   CHECK(loaded.record == record);
   CHECK(same(load_state_dict(folder / "a.pth"), sample()));
-  CHECK(read_weights(state_dict_bytes(sample()), "plain").record.empty());
-  CHECK(read_weights(legacy_file(dict("w", tensor(4, 0, {2, 2}, {1, 2})), 4, four_floats()), "old")
+  const std::string name = "q_net.0.weight";  // a network's
+  CHECK(read_weights(state_dict_bytes({{name, at::ones({2, 2})}}), "plain").record.empty());
+  CHECK(read_weights(legacy_file(dict(name, tensor(4, 0, {2, 2}, {1, 2})), 4, four_floats()), "old")
             .record.empty());
 
   std::string damaged = state_dict_bytes(sample(), record);
