@@ -128,9 +128,9 @@ def test_wrong_values(values, error, text):
     ({"values": 3}, TypeError, "values is 3, not a function"),
     ({"search": "lookout"}, ValueError, '"lookout" is not a search; there are look<samples>'),
     ({"obs": "none"}, ValueError, 'obs is "none", not one of: 26, 30'),
-    ({"gamma": 1.5}, ValueError, "'gamma': 1.5"),
-    ({"reward_scale": 0}, ValueError, "'reward_scale': 0"),
-    ({"rival_reward": float("nan")}, ValueError, "'rival_reward': nan"),
+    ({"gamma": 1.5}, ValueError, "gamma is 1.5, not 0 to 1"),
+    ({"reward_scale": 0}, ValueError, "reward_scale is 0, not"),
+    ({"rival_reward": float("nan")}, ValueError, "rival_reward is nan, not 0 to 10"),
 ])  # fmt: skip
 def test_wrong_arguments(arguments, error, text):
     with pytest.raises(error, match=text):
