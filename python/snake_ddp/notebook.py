@@ -85,6 +85,8 @@ def games_in_file(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
             value, at = decoder.raw_decode(text, at)
         except (json.JSONDecodeError, RecursionError) as error:
             raise ValueError(f"{path}:{line}: not a game log: {error}") from error
+        if "\\u0000" in text and has_nul(value):
+            raise ValueError(f"{path}:{line}: not a game log: a text in it has a NUL character (\\u0000)")
         before = found
         for log in games_in(value):
             found += 1
@@ -93,6 +95,13 @@ def games_in_file(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
             raise ValueError(f"{path}:{line}: not a game log, nor an object or a list with one inside{reason_in(value)}")
     if found == 0:
         raise ValueError(f"{path}: no game in this file")
+
+
+def has_nul(value: Any) -> bool:
+    """Whether a text in a JSON value has a NUL character, at which names end elsewhere."""
+    if isinstance(value, dict):
+        return any(has_nul(part) for pair in value.items() for part in pair)
+    return any(map(has_nul, value)) if isinstance(value, list) else isinstance(value, str) and "\0" in value
 
 
 def games_in(value: Any) -> Iterator[dict[str, Any]]:

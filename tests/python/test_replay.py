@@ -61,12 +61,20 @@ def test_one_of_several_games_is_chosen(logs, tmp_path):
 def test_old_and_cut_off_logs_and_wild_names_are_shown_as_the_program_does(logs, tmp_path):
     log = json.loads(logs[0].read_text())
     log["steps"] = log["steps"][:60]
-    log |= {"truncated": True, "names": ["</script><b>&\u2028", "\u00fc\x00"], "start_time": None}
+    log |= {"truncated": True, "names": ["</script><b>&\u2028", "\u00fc\x01"], "start_time": None}
     for step in log["steps"]:
         step["joint_action"], step["reward"] = json.dumps(step["joint_action"]), json.dumps(step["reward"])
     del log["steps"][5]["joint_action"], log["end_time"], log["n_return"]
     (tmp_path / "wild.json").write_text(json.dumps(log, indent=1))
     assert snake_ddp.replay(tmp_path / "wild.json").page == page_of_the_program(tmp_path / "wild.json", tmp_path)
+
+
+def test_a_text_with_a_nul_is_refused_as_the_program_does(logs, tmp_path):
+    (tmp_path / "nul.json").write_text(json.dumps(json.loads(logs[0].read_text()) | {"names": ["a\0", "b"]}))
+    done = call("replay", tmp_path / "nul.json", "--html", tmp_path / "page.html")
+    assert done.returncode == 4 and "NUL" in done.stderr
+    with pytest.raises(ValueError, match="nul.json:1: .*NUL"):
+        snake_ddp.replay(tmp_path / "nul.json")
 
 
 ANSWER = DATA / "platform_response_3_steps.json"
@@ -240,7 +248,7 @@ def test_a_file_that_is_not_a_log_is_rejected(logs, tmp_path):
         with pytest.raises(ValueError, match="not a game log"):
             snake_ddp.replay(wrong)
     (tmp_path / "page.html").write_text("<html>")
-    with pytest.raises(ValueError, match="page.html: not a game log"):
+    with pytest.raises(ValueError, match="page.html:1: not a game log"):
         snake_ddp.replay(tmp_path / "page.html")
     with pytest.raises(FileNotFoundError):
         snake_ddp.replay(tmp_path / "missing.json")
