@@ -36,7 +36,7 @@ class Field:
 
 
 FIELDS = {
-    "algo": Field(str, choices=("ddpg", "bicnet", "dqn", "vdn", "qmix", "rqmix", "pqn", "pqn_vdn")),
+    "algo": Field(str, choices=("ddpg", "bicnet", "dqn", "qmix", "vdn", "rqmix", "pqn", "pqn_vdn")),
     "obs": Field(str, choices=("26", "30", WINDOW, VIEW, AHEAD)),
     "view_radius": Field(int, 0, 10),
     "tokens": Field(str),

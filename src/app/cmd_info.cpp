@@ -76,7 +76,7 @@ ordered_json about_weights(const fs::path& path) {
   for (const auto& [name, tensor] : file.weights) {
     tensors[name] = {{"shape", tensor.sizes().vec()}, {"dtype", std::string(tensor.dtype().name())}};
     parameters += tensor.numel();
-    finite = finite && at::isfinite(tensor).all().item<bool>();
+    finite = finite && at::isfinite(tensor.to(at::kFloat)).all().item<bool>();
   }
   ordered_json about = {{"weights", path.string()}, {"whole", true},
                         {"finite", finite},         {"parameters", parameters},
