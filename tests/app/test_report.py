@@ -38,7 +38,7 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     few = {"max_episodes": 240}  # on the fastest machine, too: the page draws up to 40 evaluations as dots
     first, second = train(folder, **few), train(folder, seed=6, **few)
-    third = train(folder, c_lr=0.002, max_minutes=0.02, **few)
+    third = train(folder, c_lr=0.002, max_minutes=0.02)  # its time ends it, so that there is more to do
     done = call("train", "--resume", third, "--max_minutes", "0.05")
     assert done.returncode == 0, done.stderr
     return [first, second, third]
