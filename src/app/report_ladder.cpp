@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <future>
 #include <initializer_list>
@@ -13,6 +12,7 @@
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/json_text.hpp"
@@ -98,15 +98,13 @@ fs::path last_actor(const std::string& folder) {
   fs::path last;
   std::int64_t last_episode = -1;  // the files' times are those of a copy or of an unpacked archive
   for (const std::string& name : records::names_in(folder + "/trained_model")) {
-    const std::string_view number = std::string_view(name).substr(std::min(name.size(), kActor.size()));
-    std::int64_t episode = 0;
-    const auto [end, error] = std::from_chars(number.begin(), number.end(), episode);
-    if (!name.starts_with(kActor) || error != std::errc() || std::string_view(end, number.end()) != ".pth")
-      continue;
     const fs::path path = fs::path(folder) / "trained_model" / name;
-    if (episode <= last_episode || !records::is_there(path.string())) continue;  // a link to nothing
+    if (!name.starts_with(kActor) || path.extension() != ".pth") continue;
+    const auto episode = base::try_number<std::int64_t>(path.stem().string().substr(kActor.size()));
+    if (!episode || *episode <= last_episode || !records::is_there(path.string()))
+      continue;  // a link to nothing
     last = path;
-    last_episode = episode;
+    last_episode = *episode;
   }
   return last;
 }

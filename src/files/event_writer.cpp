@@ -15,6 +15,7 @@
 #include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
+#include "snake_ddp/records/folders.hpp"
 
 namespace snake_ddp::files {
 namespace {
@@ -75,10 +76,7 @@ std::string scalar_event(double time, std::string_view tag, float value, std::in
 // The second at which a folder's newest event file was begun, by its name; 0 without one.
 std::int64_t newest_begin(const std::string& folder) {
   std::int64_t newest = 0;
-  std::error_code error;
-  std::filesystem::directory_iterator it(folder, error);
-  for (; !error && it != std::filesystem::directory_iterator(); it.increment(error)) {
-    const std::string name = it->path().filename().string();
+  for (const std::string& name : records::names_in(folder)) {
     if (!name.starts_with(kFilePrefix)) continue;
     const std::string_view rest = std::string_view(name).substr(kFilePrefix.size());
     const auto begun = base::try_number<std::int64_t>(rest.substr(0, rest.find('.')));

@@ -343,10 +343,6 @@ class Flattener {
   std::map<std::pair<std::string_view, at::ScalarType>, at::Tensor> whole_;
 };
 
-}  // namespace
-
-namespace {
-
 // What is in front of the first part that names of networks begin with; nothing if it has no such part.
 std::optional<std::string_view> owner_of(std::string_view name) {
   for (std::size_t begin = 0; begin < name.size();) {

@@ -9,7 +9,7 @@
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/memory.hpp"
+#include "snake_ddp/base/host.hpp"
 #include "snake_ddp/base/text.hpp"
 
 namespace snake_ddp::search {

@@ -178,9 +178,9 @@ std::string bar_text(const RunProgress& p, int columns) {
   return bar_line("Training", bound.share, pieces, columns);
 }
 
-std::string bar_line(const std::string& head_word, double share, const std::vector<std::string>& pieces,
+std::string bar_line(const std::string& what, double share, const std::vector<std::string>& pieces,
                      int columns) {
-  const std::string head = fmt::format("{} {:3.0f}%", head_word, std::floor(100 * share));
+  const std::string head = fmt::format("{} {:3.0f}%", what, std::floor(100 * share));
   const int room = std::max(columns - 1, 0);  // a full row would make some terminals wrap
   const auto cells = [&](const std::string& tail) {
     return room - static_cast<int>(head.size() + std::string(" ||").size() + tail.size());

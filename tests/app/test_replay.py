@@ -176,49 +176,42 @@ def test_a_game_is_played_as_text(games, log):
             assert set(re.findall(r"([A-F]) -?\d+ died", lines[-1])) == died
 
 
-def in_terminal(*arguments):
-    """What a terminal gets, with the exit code."""
+def in_terminal(*arguments, stream="stdout", other=None, **variables):
+    """What a terminal gets of a stream, the exit code, and the text of the other stream if that is a pipe."""
     leader, follower = pty.openpty()
-    process = subprocess.Popen([BINARY, *map(str, arguments)], stdout=follower, env=clean_environment(), stdin=subprocess.DEVNULL)
+    streams = {"stdout": other, "stderr": other, stream: follower}
+    process = subprocess.Popen([BINARY, *map(str, arguments)], **streams, env=clean_environment(**variables), stdin=subprocess.DEVNULL)
     os.close(follower)
     said = b""
     with contextlib.suppress(OSError):  # EIO: the last writer is gone
         while piece := os.read(leader, 65536):
             said += piece
     os.close(leader)
-    return said.decode(), process.wait(PATIENCE_S)
+    rest = process.communicate(timeout=PATIENCE_S)
+    return said.decode(), process.returncode, rest[0] if stream == "stderr" else rest[1]
 
 
 def test_progress_of_games_is_shown_on_a_terminal_alone():
     line = ["eval", "--team_a", f"{CHAMPION}:look1", "--team_b", "level2", "--games", "250"]
     for words in (["--json"], []):
-        leader, follower = pty.openpty()
-        process = subprocess.Popen([BINARY, *line, *words], stdout=subprocess.PIPE, stderr=follower, env=clean_environment(TERM="xterm"),
-                                   stdin=subprocess.DEVNULL, text=True)
-        os.close(follower)
-        said = b""
-        with contextlib.suppress(OSError):  # EIO: the last writer is gone
-            while piece := os.read(leader, 65536):
-                said += piece
-        os.close(leader)
-        result = process.stdout.read()
-        assert process.wait(PATIENCE_S) == 0 and "Playing" not in result
-        assert re.search(r"Playing +\d+% \|#* *\| \d\d:\d\d left", said.decode()), said
-        assert said.decode().endswith("\r\x1b[K"), "the bar stays"
+        said, code, result = in_terminal(*line, *words, stream="stderr", other=subprocess.PIPE, TERM="xterm")
+        assert code == 0 and b"Playing" not in result
+        assert re.search(r"Playing +\d+% \|#* *\| \d\d:\d\d left", said), said
+        assert said.endswith("\r\x1b[K"), "the bar stays"
     quiet = call(*line, "--json")
     assert quiet.returncode == 0 and quiet.stderr == ""
 
 
 def test_in_a_terminal_each_moment_takes_the_place_of_the_last(games, log, tmp_path):
-    said, code = in_terminal("replay", games[0] / "game_0.json", "--text", "--speed", "1000")
+    said, code, _ = in_terminal("replay", games[0] / "game_0.json", "--text", "--speed", "1000")
     assert code == 0
     assert said.count("\x1b[2J") == 1 and said.count("\x1b[H") == len(log["steps"]) + 1
-    said, code = in_terminal("eval", "--team_a", "level2", "--team_b", "random", "--games", "3", "--watch", "--speed", "1000")
+    said, code, _ = in_terminal("eval", "--team_a", "level2", "--team_b", "random", "--games", "3", "--watch", "--speed", "1000")
     assert code == 0
     assert said.count("\x1b[H") == 201 and "win rate" in said
     # A name cannot control the terminal.
     path = write(tmp_path / "evil.json", log | {"names": ["\x1b]0;title\x07", "\x9b31m"]})
-    said, code = in_terminal("replay", path, "--text", "--speed", "1000")
+    said, code, _ = in_terminal("replay", path, "--text", "--speed", "1000")
     assert code == 0 and "?]0;title?" in said and "\x1b]" not in said and "\x9b" not in said
 
 

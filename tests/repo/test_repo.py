@@ -113,7 +113,6 @@ OPENS = {
     "src/records/open_file.cpp": "the place", "src/records/atomic_file.cpp": "new files (O_EXCL), and folders to sync",
     "src/files/event_writer.cpp": "new files (O_EXCL)", "src/files/run_folder.cpp": "locks: a folder, and a log without waiting",
     "src/files/checkpoint_folder.cpp": "folders to sync", "src/base/console.cpp": "/dev/null", "src/base/host.cpp": "/proc and /sys",
-    "src/base/memory.cpp": "/proc and /sys",
     "src/bench/process.cpp": "/proc", "src/app/terminal.cpp": "the terminal", "src/dist/world.cpp": "/proc", "src/dist/stacks.cpp": "/proc",
     "src/dist/process_state.cpp": "/proc", "src/dist/shared_sum.cpp": "another rank's memory", "src/dist/error_file.cpp": "torchrun's file",
     "src/dist/self_launch.cpp": "a test's file, from the environment"}

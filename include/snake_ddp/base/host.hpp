@@ -20,6 +20,9 @@ int quota_cores(std::string_view groups, const std::string& root);
 /// Raises this process's limit on open files to what it may have.
 void allow_many_files();
 
+/// Main memory that this process can still get, in bytes, within the limit of its container.
+std::int64_t available_bytes();
+
 /// Main memory that this process occupies, in MiB; 0 if the system does not say.
 double resident_mb();
 

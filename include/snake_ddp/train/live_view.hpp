@@ -74,9 +74,9 @@ std::string rate_text(double rate);
 /// As "05:00" or "2d 3h".
 std::string clock_text(double seconds);
 
-/// A bar of fewer than `columns` characters: `head`, the share in percent and drawn, then as many of `pieces` as fit, the
+/// A bar of fewer than `columns` characters: `what`, the share in percent and drawn, then as many of `pieces` as fit, the
 /// most important first.
-std::string bar_line(const std::string& head, double share, const std::vector<std::string>& pieces,
+std::string bar_line(const std::string& what, double share, const std::vector<std::string>& pieces,
                      int columns);
 
 /// The bar, fewer than `columns` characters: progress and time left by the limit that will end the run first, then
