@@ -1,7 +1,7 @@
 # The contents of launch/bundle.sh's archive. start.sh and launch/gpu_check.sh find them at the same paths as in a
 # build:
 #   cmake --install build/release --component bundle --strip --prefix FOLDER
-foreach(target snake_ddp snake_ddp_starter device_check test_rollout test_learners test_train train_probe)
+foreach(target snake_ddp snake_ddp_starter bench device_check test_rollout test_learners test_train train_probe)
   if(NOT TARGET ${target})  # device_check, without kernels
     continue()
   endif()

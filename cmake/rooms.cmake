@@ -31,10 +31,8 @@ sd_may(running   ROOMS base dist records files LIBRARIES torch json system)
 sd_may(train     ROOMS base cuda config game encode agents play search nets replay rollout learners dist records files running
                  LIBRARIES torch json cuda system)
 sd_may(pretrain  ROOMS base config game encode nets learners dist records files data running LIBRARIES torch json)
-sd_may(bench     ROOMS base cuda config game encode agents play kernels search nets replay rollout learners dist records files data running train
-                 pretrain LIBRARIES torch c10d json cuda system)
 sd_may(app       ROOMS base cuda config game encode agents play search nets replay rollout learners dist records files data running train pretrain
-                 bench LIBRARIES torch json cuda system cli)
+                 LIBRARIES torch json cuda system cli)
 sd_may(python    ROOMS base game encode agents play search nets LIBRARIES nanobind)  # of nets the actors' passes, which need no torch
 
 # A header belongs to the first library whose pattern it matches.

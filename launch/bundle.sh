@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # launch/bundle.sh [ARCHIVE]: one archive for machines without a network, such as a cluster's compute nodes, where a Python has
-# torch 2.11 already: the built program, its tests for a GPU, the sources with the headers that they need, and start.sh, which
+# torch 2.11 already: the built program, its tests and benches for a GPU, the sources with the headers that they need, and start.sh, which
 # starts or compiles them there. Default: snake_ddp.tar.xz
 #
 #   SNAKE_DDP_BIN=build/release   pack this build; default: build for x86-64-v3 processors into build/bundle
@@ -14,7 +14,7 @@ if [ -z "$build" ]; then
   sd_lock
   sd_install_packages test
   sd_environment test
-  SNAKE_DDP_MARCH=x86-64-v3 sd_build bundle snake_ddp device_check test_rollout test_learners test_train train_probe
+  SNAKE_DDP_MARCH=x86-64-v3 sd_build bundle snake_ddp bench device_check test_rollout test_learners test_train train_probe
   sd_unlock
   build=$PWD/build/bundle
 fi
@@ -32,7 +32,7 @@ ldd "$build/src/app/snake_ddp" | awk '$1 ~ /^lib(fmt|z)\.so/ {print $3}' | xargs
 find "$root/bin" "$root/lib" -type f -exec objdump -T {} + >"$stage/symbols"
 grep -oE 'GLIBC_2\.[0-9]+' "$stage/symbols" | sort -Vu | tail -n 1 | cut -d_ -f2 >"$root/lib/glibc"
 
-git ls-files -- CMakeLists.txt LICENSE README_DDP.md bench cmake configs fuzz include launch models src tests third_party \
+git ls-files -- CMakeLists.txt LICENSE README_DDP.md cmake configs dev/bench fuzz include launch models src tests third_party \
   ':!tests/data' | tar -c -T - | tar -x -C "$root"
 cp launch/start.sh "$root/start.sh"
 # The headers that this build read, and no more.

@@ -106,7 +106,7 @@ for algo in ddpg dqn qmix; do
   step "same weights: $algo" 60 bash -c 'same_weights "$0"' $algo
 done
 step "one rank's run over NCCL" 60 bash -c over_nccl
-bench() { step "bench: $1" "$2" "$snake_ddp" bench "${@:3}" --device cuda --json; }
+bench() { step "bench: $1" "$2" "$bin/dev/bench/bench" "${@:3}" --device cuda --json; }
 bench "game" 60 game --boards 65536 --seconds 5
 bench "game, a million boards" 60 game --boards 1048576 --seconds 5
 bench "update" 60 update --batch_size 128 --batch_size 8192 --seconds 3
@@ -124,8 +124,8 @@ done
 unset PYTORCH_NO_CUDA_MEMORY_CACHING
 # The first 20 calls of a bench warm up.
 for kernel in PlayBoard SeeView; do
-  step "profile: $kernel" 60 ncu --set full --clock-control none --kernel-name-base demangled -k regex:$kernel --launch-skip 20 -c 3 "$snake_ddp" \
-    bench game --device cuda --boards 65536 --seconds 0.1
+  step "profile: $kernel" 60 ncu --set full --clock-control none --kernel-name-base demangled -k regex:$kernel --launch-skip 20 -c 3 \
+    "$bin/dev/bench/bench" game --device cuda --boards 65536 --seconds 0.1
 done
 
 # Several ranks on this GPU, which NCCL allows from 2.30 on: docs/gpu.md.

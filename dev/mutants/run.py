@@ -161,7 +161,7 @@ def copy_sources(names):
         if not there.exists() or there.read_bytes() != content:
             there.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, there)
-    for folder in ("include", "src", "tests", "bench", "fuzz"):  # a file that is gone must not be found by a glob
+    for folder in ("include", "src", "tests", "dev", "fuzz"):  # a file that is gone must not be found by a glob
         for path in (COPY / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts and str(path.relative_to(COPY)) not in names:
                 path.unlink()

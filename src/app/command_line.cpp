@@ -152,7 +152,6 @@ int run_command_line(const std::vector<std::string>& arguments) {
   add("play", "play against a team in the terminal", add_play);
   add("report", "write a page about training runs", add_report);
   add("verify-trace", "replay recorded games and compare every state", add_verify_trace);
-  add("bench", "measure speed and compare it with its bounds", with_line(add_bench));
   add("export", "export an actor as a submission, TorchScript or safetensors", add_export);
   add("info", "show versions and devices, or what a run or weights file contains", add_info);
 

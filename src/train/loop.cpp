@@ -57,10 +57,7 @@ bool pauses(Session& s, std::int64_t& voted_at) {
   return (s.agreed.stop = running::vote(Pause{running::stop_requested() ? 1 : 0}, s.context).stop) > 0;
 }
 
-Progress progress(const Session& s) {
-  return {s.counters.steps * s.o.num_envs, s.counters.updates,
-          s.replay.payload_bytes() / s.replay.capacity() * s.arena->count().replay_size};
-}
+Progress progress(const Session& s) { return {s.counters.steps * s.o.num_envs, s.counters.updates}; }
 
 // Plays, samples, learns, reports and keeps, step by step, until a vote ends the run.
 void train(Session& s) {

@@ -5,7 +5,6 @@ import ctypes
 import functools
 import gzip
 import json
-import math
 import os
 import pathlib
 import re
@@ -74,7 +73,6 @@ USAGE = {
     "a stray player": (["exploit", "a.pth"], ["did you mean --player a.pth?"]),
     "a stray actor": (["export", "a.pth"], ["did you mean --actor a.pth?"]),
     "stray games": (["pretrain", "games"], ["did you mean --data_path games?"]),
-    "a stray word of bench": (["bench", "game", "word"], ['bench: unexpected argument "word". See snake_ddp bench --help']),
     "a preset for a command": (["configs/smoke.json"], ['unknown command "configs/smoke.json"; did you mean train --config configs/smoke.json?']),
     "a seed just beyond its bound": (["--seed", "4000000000000000001"], ["--seed 4000000000000000001", "out of range"]),
     "a seed of exploit whose next one is beyond": (["exploit", "--player", "level2", "--seed", "4000000000000000000"], ["seed"]),
@@ -86,9 +84,12 @@ USAGE = {
     "an interval of no boards": (["eval", "--team_a", "level1", "--team_b", "level2", "--board_interval", "9"], ["--board_interval requires --record_boards"]),
     "a radius of a ladder": (["eval", "--ladder", "level1", "level2", "--view_radius", "4"], ["--view_radius", "without --ladder"]),
     "a judge of no blunders": (["replay", "x.json", "--html", "y", "--judge", "x:puct5"], ["--judge requires --blunders"]),
+    "a speed that is no number": (["eval", "--team_a", "level1", "--team_b", "level2", "--watch", "--speed", "+nan"],
+                                  ["--speed", "+nan is not a number"]),
     "the speed of a page": (["replay", "x.json", "--html", "y", "--speed", "5"], ["--speed requires --text"]),
     "a report that is written once, every second": (["report", "x", "--json", "--every", "1"], ["--every requires --watch"]),
     "bounds of searches": (["eval", "--team_a", f"{CHAMPION}:look1001", "--team_b", "random"], ['"look1001"', "1 to 1000)", "1 to 1000000", "0.01 to 60000"]),
+    "a program of its own": (["bench"], ['unknown command "bench"']),
     "unknown command": (["evla"], ['unknown command "evla"', "did you mean eval?", "verify-trace"]),
     "no value": (["--gamma"], ["--gamma needs a value"]),
     "an empty value": (["--gamma=", "--seed", "5"], ["--gamma", "not a number"]),
@@ -114,7 +115,6 @@ USAGE = {
     "eval with a seed beyond 64 bits": (["eval", "--team_a", "random", "--team_b", "random", "--seed", "18446744073709551617"],
                                         ["seed", "18446744073709551617"]),
     "eval with a seed below zero": (["eval", "--team_a", "random", "--team_b", "random", "--seed", "-1"], ["seed", "-1"]),
-    "ranks of a bench beyond 32 bits": (["bench", "train", "--ranks", "4294967298"], ["ranks", "4294967298"]),
     "threads beyond 32 bits": (["--threads", "4294967297"], ["--threads 4294967297", "out of range"]),
     "workers beyond 32 bits": (["pretrain", "--num_workers", "4294967297"], ["--num_workers 4294967297", "out of range"]),
     "unknown choice": (["--output_activation", "relu"], ["--output_activation relu", "softmax, tanh"]),
@@ -161,7 +161,6 @@ USAGE = {
                                          "--td_lambda 0.5 does not apply to --algo dqn, only to pqn, pqn_vdn"]),
     "low precision on the CPU": (["--products", "bf16", "--device", "cpu", "--check_settings"], ["--products bf16", "--device cpu"]),
     "tf32 on the CPU": (["--algo", "dqn", "--products", "tf32", "--device", "cpu", "--check_settings"], ["--products tf32", "--device cpu"]),
-    "searches in tf32": (["bench", "search", "--products", "tf32"], ["--products tf32", "float32 or bf16"]),
     "NCCL on the CPU": (["--dist_backend", "nccl", "--device", "cpu", "--check_settings"], ["--dist_backend nccl", "--device cpu"]),
     "eval without teams": (["eval"], ["--team_a", "--team_b", "--ladder"]),
     "a search that is misspelt": (["eval", "--team_a", f"{CHAMPION}:lok4", "--team_b", "random"],
@@ -212,10 +211,6 @@ USAGE = {
     "unknown team": (["eval", "--team_a", "random", "--team_b", "somebody"], ['team "somebody"', "level4, evasion, territory"]),
     "verify-trace without a file": (["verify-trace"], ["verify-trace needs"]),
     "encodings without games": (["verify-trace", "--encodings", str(ENCODINGS)], ["--traces"]),
-    "unknown bench": (["bench", "speed"], ["speed", "game"]),
-    "bench of no time": (["bench", "game", "--seconds", "0"], ["seconds"]),
-    "bench of no number of seconds": (["bench", "game", "--seconds", "+nan"], ["--seconds", "+nan is not a number"]),
-    "bench without an end": (["bench", "game", "--seconds", "inf"], ["--seconds", "inf not in range"]),
     "a variable that is empty": (["--resume", "", "--check_settings"], ['--resume ""', "auto, never or a folder"]),
 }
 
@@ -344,7 +339,7 @@ def test_help_shows_every_flag_with_its_default():
     for words in ("--max_episodes,--max-episodes", "[50000]", "--gamma", "[0.99]", "[curriculum]", "[0.0003]", "[off]"):
         assert words in done.stdout
     commands = call("--help").stdout
-    for command in ("eval", "pretrain", "export", "replay", "report", "verify-trace", "bench", "info"):
+    for command in ("eval", "pretrain", "export", "replay", "report", "verify-trace", "info"):
         assert call(command, "--help").returncode == 0
         assert command in commands
     assert call("--version").stdout.startswith("snake_ddp 1.0.0 with LibTorch 2.11")
@@ -897,71 +892,6 @@ def test_a_board_can_be_shown():
     done = call("eval", "--team_a", "level2", "--team_b", "random", "--games", "1", "--show", "3")
     assert done.returncode == 0
     assert sum(len(line) >= 20 for line in done.stdout.splitlines()) >= 10, "ten rows of a board"
-
-
-def bench(what, *line):
-    done = call("bench", what, "--json", *line)
-    assert done.returncode == 0, done.stderr
-    rows = only_json(done.stdout)["benches"]
-    assert rows
-    for row in rows:
-        assert list(row) == ["name", "value", "unit", "limit", "ratio"]
-        assert all(math.isfinite(row[field]) and row[field] > 0 for field in ("value", "limit", "ratio")) and row["unit"]
-    assert len({row["name"] for row in rows}) == len(rows)
-    return {row["name"]: row for row in rows}
-
-
-@pytest.mark.parametrize("what", ["game", "encode", "act", "search", "update"])
-def test_bench_prints_values_with_their_limits(what):
-    bench(what, "--seconds", "0.01", *(["--batch_size", "16"] if what == "update" else []))
-
-
-def quick(tmp_path):
-    """A schedule whose first update comes at once."""
-    settings = {"hidden_size": 16, "batch_size": 16, "buffer_size": 1000}
-    return ["--seconds", "0.01", "--rounds", "1", "--ranks", "2", "--config",
-            str(write(tmp_path / "quick.json", json.dumps(settings)))]
-
-
-def test_bench_of_all_reduces_has_both_ways_and_all_sizes(tmp_path):
-    rows = bench("allreduce", *quick(tmp_path))
-    assert {"allreduce_gradients_shared_memory", "allreduce_gradients_gloo", "allreduce_calls_of_an_update"} <= set(rows)
-    for way in ("shared_memory", "gloo"):
-        assert sum(name.endswith(way) for name in rows) == 14
-        assert {f"allreduce_1kB_{way}", f"allreduce_10MB_{way}"} <= set(rows)
-    assert rows["allreduce_calls_of_an_update"]["limit"] == 2
-
-
-def test_bench_of_runs_compares_ranks_with_one(tmp_path):
-    if len(os.sched_getaffinity(0)) < 2:
-        refused(2, "--ranks 2 needs as many cores", line=["bench", "train", *quick(tmp_path)])
-        return
-    rows = bench("train", *quick(tmp_path))
-    parts = {"train_play", "train_draw", "train_learn"}
-    assert sum(rows[part]["value"] for part in parts) == pytest.approx(rows["train_one_rank"]["limit"])
-    assert set(rows) == parts | {"train_one_rank"} | {f"train_{what}_{way}" for what in ("steps", "updates")
-                                              for way in ("1_rank", "2_ranks", "2_runs_apart")}
-    assert rows["train_steps_1_rank"]["ratio"] == 1
-    for row in rows.values():  # of the same moments, and there is one round
-        assert row["ratio"] == pytest.approx(row["value"] / row["limit"])
-
-
-def test_bench_of_memory_sets_replay_apart(tmp_path):
-    rows = bench("memory", *quick(tmp_path))
-    assert set(rows) == {"memory_of_a_rank", "memory_of_libtorch", "memory_of_replay"}
-    assert rows["memory_of_a_rank"]["limit"] == 300 and 0 < rows["memory_of_libtorch"]["ratio"] < 1
-
-
-def test_bench_of_the_start_sets_loading_apart(tmp_path):
-    rows = bench("start", *quick(tmp_path))
-    assert set(rows) == {"start_to_first_update", "start_of_libtorch"}
-    assert rows["start_to_first_update"]["limit"] == 3 and 0 < rows["start_of_libtorch"]["ratio"] < 1
-
-
-def test_a_bench_whose_run_fails_says_why(tmp_path):
-    refused(2, "no_such", line=["bench", "start", "--config", write(tmp_path / "wrong.json", '{"no_such": 1}')])
-    done = call("bench", "start", RANK=0, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=1)
-    assert done.returncode == 2 and "torchrun" in done.stderr
 
 
 def test_info_describes_the_program_a_run_and_weights(tmp_path):

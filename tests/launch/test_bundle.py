@@ -41,7 +41,7 @@ def numbers(version):
 
 def test_the_programs_run_on_systems_older_than_this_one(bundle):
     files = [file for folder in ("bin", "lib") for file in (bundle / folder).rglob("*") if file.is_file() and file.name != "glibc"]
-    assert {"snake_ddp", "test_rollout", "test_learners", "test_train"} < {file.name for file in files}
+    assert {"snake_ddp", "bench", "test_rollout", "test_learners", "test_train"} < {file.name for file in files}
     limits = {"GLIBC": numbers((bundle / "lib/glibc").read_text())}
     if numbers(os.confstr("CS_GNU_LIBC_VERSION").split()[1]) <= (2, 36):
         assert limits["GLIBC"] <= NEWEST["GLIBC"]

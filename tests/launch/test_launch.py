@@ -610,7 +610,7 @@ def check_line(words):
         assert os.access(SOURCE / name, os.X_OK)
         if name == "train_ddp.sh":
             check_training_flags(words[1:])
-    elif name == "snake_ddp" and words[1:2] and words[1] in ("eval", "export", "info", "bench", "verify-trace", "replay"):
+    elif name == "snake_ddp" and words[1:2] and words[1] in ("eval", "export", "info", "verify-trace", "replay"):
         short = [BINARY, *words[1:]]
         for flag, little in (("--seconds", "0.01"), ("--games", "10")):
             if flag in short:

@@ -91,7 +91,7 @@ def test_opponents_play_recorded_boards_as_the_reference_did(games, name):
 
 
 def test_the_platform_s_boards_are_read_whole(games, monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    monkeypatch.syspath_prepend(str(ROOT / "dev"))
     from platform_games import state_of
 
     boards = games.before[::7]

@@ -113,7 +113,7 @@ OPENS = {
     "src/records/open_file.cpp": "the place", "src/records/atomic_file.cpp": "new files (O_EXCL), and folders to sync",
     "src/files/event_writer.cpp": "new files (O_EXCL)", "src/files/run_folder.cpp": "locks: a folder, and a log without waiting",
     "src/files/checkpoint_folder.cpp": "folders to sync", "src/base/console.cpp": "/dev/null", "src/base/host.cpp": "/proc and /sys",
-    "src/bench/process.cpp": "/proc", "src/app/terminal.cpp": "the terminal", "src/dist/world.cpp": "/proc", "src/dist/stacks.cpp": "/proc",
+    "src/app/terminal.cpp": "the terminal", "src/dist/world.cpp": "/proc", "src/dist/stacks.cpp": "/proc",
     "src/dist/process_state.cpp": "/proc", "src/dist/shared_sum.cpp": "another rank's memory", "src/dist/error_file.cpp": "torchrun's file",
     "src/dist/self_launch.cpp": "a test's file, from the environment"}
 
@@ -137,8 +137,7 @@ def test_text_reaches_the_terminal_only_where_it_is_escaped():
         "src/app/terminal.cpp",  # the screen of `play`
         "src/app/progress.cpp",  # the descriptor of its console
         "src/dist/rendezvous.cpp",  # descriptors above the standard ones
-        "src/app/starter/main.cpp",  # its own path, before the program starts
-        "src/bench/jobs.cpp"}  # a job's output is closed
+        "src/app/starter/main.cpp"}  # its own path, before the program starts
 
 
 def test_each_header_is_guarded():

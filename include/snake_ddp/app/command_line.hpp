@@ -60,7 +60,6 @@ Action add_replay(CLI::App& command);
 Action add_play(CLI::App& command);
 Action add_report(CLI::App& command);
 Action add_verify_trace(CLI::App& command);
-Action add_bench(CLI::App& command, const std::vector<std::string>& arguments);
 Action add_export(CLI::App& command);
 
 }  // namespace snake_ddp::app

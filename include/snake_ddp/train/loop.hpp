@@ -11,11 +11,10 @@
 
 namespace snake_ddp::train {
 
-/// The progress of a run on this rank: steps of all boards together, updates, and the bytes of replay in use.
+/// The progress of a run on this rank: steps of all boards together, and updates.
 struct Progress {
   std::int64_t steps = 0;
   std::int64_t updates = 0;
-  std::int64_t replay_bytes = 0;
 };
 
 /// Called after each step of the boards and its updates, for measurements. It must not change the run.
@@ -28,17 +27,5 @@ using Watch = std::function<void(const Progress&)>;
 /// Throws      base::Error of each kind.
 base::ExitCode run_training(const TrainOptions& options, const dist::World& world, const Watch& watch = {},
                             std::chrono::milliseconds patience = std::chrono::minutes(1));
-
-/// What a run's parts take on this rank, in microseconds per update.
-struct Parts {
-  double play_us = 0;   // moves of both teams, observations and transitions included
-  double draw_us = 0;   // batches; of rollouts also the returns
-  double learn_us = 0;  // updates
-};
-
-/// Trains for `seconds` without logs and reports, and then measures each part by itself for as long in total, on these games and
-/// weights. The run's folder is made, but nothing is saved.
-/// Collective, throws  as run_training.
-Parts time_parts(const TrainOptions& options, const dist::World& world, double seconds);
 
 }  // namespace snake_ddp::train

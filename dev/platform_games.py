@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plays an exported submission on the platform's own environment, half of the games on each side.
 
-  bench/platform_games.py --platform CHECKOUT --submission FOLDER [--against territory] [--games 200] [--seed 1]
+  dev/platform_games.py --platform CHECKOUT --submission FOLDER [--against territory] [--games 200] [--seed 1]
 
 FOLDER is what `snake_ddp export --format submission` wrote. Its opponent is a team of the package, named as for `snake_ddp eval`, or
 the folder of another submission. Game k depends on the seed and k, but for the submission's own chance and time limit.

@@ -1,4 +1,4 @@
-#include "snake_ddp/bench/game.hpp"
+#include "benches.hpp"
 
 #include <fmt/format.h>
 

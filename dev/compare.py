@@ -1,27 +1,21 @@
 """The table of compare.sh: reads a0.json, b0.json, a1.json ... of a folder."""
 import json
 import pathlib
-import re
 import statistics
 import sys
 
-RATES = ("steps/s", "updates/s")  # more is better
-
 
 def times(path):
-    """{name: (time of one thing, its unit)} of a result, whichever program wrote it."""
-    document = json.loads(path.read_text())
-    if "benchmarks" in document:
-        return {entry["name"]: (entry["cpu_time"], entry["time_unit"]) for entry in document["benchmarks"]}
-    return {row["name"]: (1e6 / row["value"], f"us/{row['unit'].split('s/')[0]}") if row["unit"] in RATES
-            else (row["value"], row["unit"]) for row in document["benches"]}
+    """{name: (time of one thing, its unit)} of a result."""
+    return {row["name"]: (1e6 / row["value"], f"us/{row['unit'].split('s/')[0]}") if row["unit"].endswith("s/s")
+            else (row["value"], row["unit"]) for row in json.loads(path.read_text())["benches"]}
 
 
-def table(folder, rounds, pattern):
+def table(folder, rounds):
     """(name, unit, median of a, of b, median of b/a, least, greatest); ratios are of the same round."""
     a, b = ([times(folder / f"{which}{k}.json") for k in range(rounds)] for which in "ab")
     for name in a[0]:
-        if name not in b[0] or not re.search(pattern, name):
+        if name not in b[0]:
             continue
         ratios = sorted(b[k][name][0] / a[k][name][0] for k in range(rounds))
         yield (name, a[0][name][1], statistics.median(r[name][0] for r in a), statistics.median(r[name][0] for r in b),
@@ -29,8 +23,8 @@ def table(folder, rounds, pattern):
 
 
 def main():
-    folder, rounds, pattern = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    rows = list(table(folder, rounds, pattern))
+    folder, rounds = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+    rows = list(table(folder, rounds))
     if not rows:
         sys.exit("the two have no bench of that name in common")
     print(f"{'time of':<34} {'unit':<10} {'A':>10} {'B':>10} {'B / A':>7}   least .. greatest of {rounds} rounds")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What each part of a preset is worth: trains variants that differ in one setting for the same time, and evaluates them.
 
-  bench/ablation.py --minutes 5 --seeds 1 101 201 --out ablation         writes ablation.md and ablation.json
-  bench/ablation.py --minutes 5 --seeds 1 101 201 --out ablation --only base n_step_1
-  bench/ablation.py --config configs/champion.json --opponent territory --search look1 --minutes 1 --out champion
+  dev/ablation.py --minutes 5 --seeds 1 101 201 --out ablation         writes ablation.md and ablation.json
+  dev/ablation.py --minutes 5 --seeds 1 101 201 --out ablation --only base n_step_1
+  dev/ablation.py --config configs/champion.json --opponent territory --search look1 --minutes 1 --out champion
 
 Each run is one rank with one thread, pinned to its own core; as many run at once as --cores names. The final actor
 of each plays --games games against --opponent, sides swapped, always the same games, and with --search as many again.

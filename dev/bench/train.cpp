@@ -1,13 +1,17 @@
-#include "snake_ddp/bench/benches.hpp"
+#include "benches.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
+#include "jobs.hpp"
+#include "session.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/bench/jobs.hpp"
+#include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/train/loop.hpp"
+#include "snake_ddp/train/plan.hpp"
 
 namespace snake_ddp::bench {
 namespace {
@@ -52,6 +56,62 @@ Pace paced_run(const nlohmann::json& settings, double seconds, const std::string
           static_cast<double>(last.updates - first.updates)};
 }
 
+// Steps of the boards, and the updates that they bring.
+struct Turn {
+  std::int64_t steps, updates;
+};
+
+Turn turn_of(const train::Plan& o) {
+  if (train::learns_from_rollouts(o)) return {o.rollout_steps, o.rollout_epochs * train::rollout_batches(o)};
+  constexpr std::int64_t kSteps = 64;
+  const double updates = o.updates_per_step * static_cast<double>(o.num_envs * kSteps);
+  return updates >= 1 ? Turn{kSteps, std::llround(updates)} : Turn{std::llround(kSteps / updates), 1};
+}
+
+// What a run's parts take on this rank, in microseconds per update.
+struct Parts {
+  double play = 0;   // moves of both teams, observations and transitions included
+  double draw = 0;   // batches; of rollouts also the returns
+  double learn = 0;  // updates
+};
+
+// Trains for `seconds` without logs and reports, and then measures each part by itself for as long in total, on these games and
+// weights. The run's folder is made, but nothing is saved.
+Parts time_parts(const train::TrainOptions& options, const dist::World& world, double seconds) {
+  train::Session s(options, world, {}, std::chrono::minutes(1));
+  train::Arena& arena = *s.arena;
+  const Turn turn = turn_of(s.o);
+  std::vector<rollout::Episode> ended;
+  const auto play = [&] {
+    ended.clear();
+    arena.decide();
+    arena.move(ended);
+  };
+  const auto draw = [&] { arena.draw(s.counters.updates++); };
+  const auto learn = [&] { arena.learn(s.averaging->lent()); };
+  const auto repeat = [&](std::int64_t times, const auto& what) {
+    const Clock::time_point begin = Clock::now();
+    for (std::int64_t i = 0; i < times; ++i) what();
+    s.watchdog.tick("measuring");
+    return train::seconds_since(begin) * 1e6 / static_cast<double>(turn.updates);
+  };
+
+  while (!train::learns_from_rollouts(s.o) && arena.count().replay_size < s.o.batch_size) play();
+  while (train::seconds_since(s.begin) < seconds) {
+    repeat(turn.steps, play);
+    repeat(turn.updates, [&] { draw(), learn(); });
+  }
+  Parts sum;
+  double turns = 0;
+  for (const Clock::time_point begin = Clock::now(); turns == 0 || train::seconds_since(begin) < seconds;
+       ++turns) {
+    sum.play += repeat(turn.steps, play);
+    sum.draw += repeat(turn.updates, draw);
+    sum.learn += repeat(turn.updates, learn);
+  }
+  return {sum.play / turns, sum.draw / turns, sum.learn / turns};
+}
+
 struct Rates {
   double steps_per_s = 0, updates_per_s = 0;  // of all ranks together
 };
@@ -84,11 +144,11 @@ nlohmann::json everything_job(const nlohmann::json& settings, const dist::World&
   nlohmann::json result = nlohmann::json::array();
   for (int round = 0; round < settings.at("rounds").get<int>(); ++round) {
     const Pace pace = paced_run(settings.at("run"), seconds, folder.path(), world);
-    const train::Parts parts = train::time_parts(endless(settings.at("run"), folder.path()), world, seconds);
+    const Parts parts = time_parts(endless(settings.at("run"), folder.path()), world, seconds);
     result.push_back({{"us", pace.seconds * 1e6 / pace.updates},
-                      {"play", parts.play_us},
-                      {"draw", parts.draw_us},
-                      {"learn", parts.learn_us}});
+                      {"play", parts.play},
+                      {"draw", parts.draw},
+                      {"learn", parts.learn}});
   }
   return result;
 }

@@ -2,8 +2,8 @@
 # Prints the ten functions that take the most time of one rank on one core, for the reference's schedule and for the
 # fast preset.
 #
-#   bench/profile.sh                        configs/reference.json and configs/cpu_fast.json
-#   bench/profile.sh configs/cpu_fast.json  another one
+#   dev/profile.sh                        configs/reference.json and configs/cpu_fast.json
+#   dev/profile.sh configs/cpu_fast.json  another one
 #
 #   BINARY=./snake_ddp  PROFILE_SECONDS=20  CORE=0  TOP=10
 # With perf where it works, else with valgrind's callgrind, which counts instructions instead of time and is about fifty

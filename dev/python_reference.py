@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the Python DDP trainer and snake_ddp in turn on this machine, on CPU with Gloo, and prints their speeds.
 
-  bench/python_reference.py CHECKOUT [--python PYTHON] [--ranks 2] [--seconds 40] [--rounds 2]
+  dev/python_reference.py CHECKOUT [--python PYTHON] [--ranks 2] [--seconds 40] [--rounds 2]
 
 CHECKOUT is a working copy of the Python trainer, the one whose `rl_trainer/main_ddp.py` takes the flags of snake_ddp's
 README; you bring it yourself. PYTHON is an interpreter with its imports (torch, numpy, tensorboardX, tqdm, pyyaml).
@@ -127,9 +127,9 @@ def python_updates_per_s(line, checkout, ranks, cores):
         return found["updates"] / found["seconds"]
 
 
-def our_rates(binary, seconds, ranks):
+def our_rates(bench, seconds, ranks):
     """{ranks: (steps/s, updates/s)} of one rank."""
-    done = subprocess.run([binary, "bench", "train", "--json", "--rounds", "1", "--seconds", str(seconds), "--ranks",
+    done = subprocess.run([bench, "train", "--json", "--rounds", "1", "--seconds", str(seconds), "--ranks",
                            str(ranks)], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr)
@@ -144,7 +144,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=pathlib.Path)
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--binary", default=str(pathlib.Path(__file__).resolve().parent.parent / "snake_ddp"))
+    parser.add_argument("--bench", default=str(pathlib.Path(__file__).resolve().parent.parent / "build/release/dev/bench/bench"))
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=40, help="of each measurement of the Python trainer")
     parser.add_argument("--our_seconds", type=float, default=10, help="of each of ours, which makes more updates")
@@ -162,7 +162,7 @@ def main():
     for _ in range(line.rounds):
         for ranks in worlds:
             theirs[ranks].append(python_updates_per_s(line, line.checkout, ranks, cores))
-        for ranks, rates in our_rates(line.binary, line.our_seconds, line.ranks).items():
+        for ranks, rates in our_rates(line.bench, line.our_seconds, line.ranks).items():
             ours[ranks].append(rates)
     print(f"environment steps and updates per second of one rank, median of {line.rounds} round(s)")
     print(f"{'ranks':>5} {'Python steps':>13} {'updates':>9} {'snake_ddp steps':>16} {'updates':>9} {'times':>7}")

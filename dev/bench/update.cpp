@@ -1,12 +1,12 @@
-#include "snake_ddp/bench/benches.hpp"
+#include "benches.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
+#include "jobs.hpp"
 #include "products.hpp"
-#include "snake_ddp/bench/jobs.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/nets/precision.hpp"

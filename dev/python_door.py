@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measures the Python package beside the C++ program, in steps of a board per second of processor time.
 
-  bench/python_door.py [--program ./snake_ddp] [--rounds 3] [--levels v2,v3,v4] [--platform CHECKOUT]
+  dev/python_door.py [--program ./snake_ddp] [--bench build/release/dev/bench/bench] [--rounds 3] [--levels v2,v3,v4] [--platform CHECKOUT]
 
-Needs an environment with the package (docs/python.md) and a built program. Prints Markdown tables: the best window of each, so
+Needs an environment with the package (docs/python.md) and a build. Prints Markdown tables: the best window of each, so
 that other load on the machine matters little; all are measured in turn, in rounds. Moves are random and drawn in advance; a new game
 starts in the step in which one ends.
 CHECKOUT is a working copy of the competition's repository, with its environment in `env` and its trainer's features in
@@ -131,10 +131,10 @@ def child_seconds():
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime + resource.getrusage(resource.RUSAGE_CHILDREN).ru_stime
 
 
-def program_rows(program, seconds):
+def program_rows(bench, seconds):
     rows = {}
     for what in ("game", "encode"):
-        text = subprocess.run([program, "bench", what, "--seconds", str(seconds * 100), "--json"], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run([bench, what, "--seconds", str(seconds * 100), "--json"], capture_output=True, text=True, check=True).stdout
         rows |= {row["name"]: [row["value"]] for row in json.loads(text)["benches"]}
     return rows
 
@@ -188,6 +188,7 @@ def print_tables(level, mine, theirs, platform):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(ROOT / "snake_ddp"))
+    parser.add_argument("--bench", default=str(ROOT / "build/release/dev/bench/bench"))
     parser.add_argument("--seconds", type=float, default=0.02, help="of a window")
     parser.add_argument("--windows", type=int, default=20, help="of a figure in a round")
     parser.add_argument("--rounds", type=int, default=3, help="in each, all are measured in turn")
@@ -199,10 +200,10 @@ def main():
     if options.child:
         print(json.dumps(measured(seconds, windows)))
         return
-    program = str(pathlib.Path(options.program).resolve())  # the platform's environment needs another current folder
+    program, bench = (str(pathlib.Path(path).resolve()) for path in (options.program, options.bench))  # the platform's environment needs another current folder
     theirs, platform, modules = {}, {}, {}
     for _ in range(options.rounds):
-        keep_best(theirs, program_rows(program, seconds) | {"eval": [program_eval(program, 3)]})
+        keep_best(theirs, program_rows(bench, seconds) | {"eval": [program_eval(program, 3)]})
         if options.platform:
             keep_best(platform, platform_figures(options.platform, seconds, windows))
         for level in options.levels.split(","):

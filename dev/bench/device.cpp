@@ -1,4 +1,4 @@
-#include "snake_ddp/bench/benches.hpp"
+#include "benches.hpp"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -12,10 +12,10 @@
 #include <functional>
 #include <optional>
 
+#include "jobs.hpp"
 #include "products.hpp"
 #include "snake_ddp/agents/plan.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/bench/jobs.hpp"
 #include "snake_ddp/cuda/kernels.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/gpus.hpp"

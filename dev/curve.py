@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Win rate over wall time of several runs, from their TensorBoard files, as CSV and SVG.
 
-  bench/curve.py OUT LABEL=RUN_FOLDER [LABEL=RUN_FOLDER ...]      writes OUT.csv and OUT.svg
+  dev/curve.py OUT LABEL=RUN_FOLDER [LABEL=RUN_FOLDER ...]      writes OUT.csv and OUT.svg
 
 Runs with the same label are drawn alike: seeds of one setting. Minutes count from the moment at which a run's config.json
 was written. Needs the package tensorboard, which is in .venv.

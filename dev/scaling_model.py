@@ -7,10 +7,10 @@ alpha is the time of a message of no length to a neighbour, beta the time of a b
 messages of bytes / P one after the other. With two ranks it takes 2 alpha + bytes * beta: a line, so both follow from
 measured times of two ranks. Not in the model: ranks that wait for the slowest one.
 
-  ./snake_ddp bench allreduce --json > allreduce.json
-  bench/scaling_model.py fit allreduce.json
-  bench/scaling_model.py table --compute_us 750 --alpha_us 20 --beta_ns 0.3 [--bytes 36400] [--calls 2] [--ranks 2 4 8]
-  bench/scaling_model.py predict --compute_us 750 [--gpu_compute_us 200]
+  build/release/dev/bench/bench allreduce --json > allreduce.json
+  dev/scaling_model.py fit allreduce.json
+  dev/scaling_model.py table --compute_us 750 --alpha_us 20 --beta_ns 0.3 [--bytes 36400] [--calls 2] [--ranks 2 4 8]
+  dev/scaling_model.py predict --compute_us 750 [--gpu_compute_us 200]
 
 Ranks of one machine add in shared memory, which the model takes as free; one of each machine talks to the others: a ring of
 machines, or, between two, one message each way, alpha + bytes * beta. What hides latency (docs/latency.md), per update:
@@ -20,7 +20,7 @@ machines, or, between two, one message each way, alpha + bytes * beta. What hide
 
 The last terms are the ranks' votes.
 
-  bench/nodes.py --out nodes && bench/scaling_model.py compare nodes.json       beside what was measured between two machines
+  dev/nodes.py --out nodes && dev/scaling_model.py compare nodes.json       beside what was measured between two machines
 """
 import argparse
 import json
@@ -79,7 +79,7 @@ def local_us(compute_us, machines, size, calls, alpha_us, beta_us, interval):
 
 
 def compared(rows, size, calls):
-    """[(row, {scheme: share})] of bench/nodes.py's rows: the share of the runs apart that the model gives each scheme that was
+    """[(row, {scheme: share})] of dev/nodes.py's rows: the share of the runs apart that the model gives each scheme that was
     measured. Gloo's message is sent once its receiver has said that it waits: alpha is a round trip."""
     found = []
     for row in rows:
@@ -133,7 +133,7 @@ def sizes_of(document, way):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    fitting = commands.add_parser("fit", help="alpha and beta from `snake_ddp bench allreduce --json` of two ranks")
+    fitting = commands.add_parser("fit", help="alpha and beta from `bench allreduce --json` of two ranks")
     fitting.add_argument("file", type=pathlib.Path)
     table = commands.add_parser("table", help="a table for given alpha and beta")
     table.add_argument("--alpha_us", type=float, required=True)
@@ -141,7 +141,7 @@ def main():
     predict = commands.add_parser("predict", help="8 GPUs on NVLink and 8 nodes on Ethernet, from published latencies")
     predict.add_argument("--gpu_compute_us", type=float, default=200,
                          help="of an update on a GPU; 200 is a guess from published launch times, nothing measured")
-    compare = commands.add_parser("compare", help="the model beside what bench/nodes.py measured")
+    compare = commands.add_parser("compare", help="the model beside what dev/nodes.py measured")
     compare.add_argument("file", type=pathlib.Path)
     compare.add_argument("--bytes", type=float, default=BYTES)
     compare.add_argument("--calls", type=int, default=CALLS)

@@ -1,4 +1,4 @@
-#include "snake_ddp/bench/benches.hpp"
+#include "benches.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -10,7 +10,7 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include "snake_ddp/bench/jobs.hpp"
+#include "jobs.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two machines on a slow network, played by two network namespaces of this one: what averaging over both costs.
 
-  bench/nodes.py --delay_ms 0.1 0.5 2 --gbit 1 10 --ranks 2 --seconds 10 --out nodes -- --hidden_size 256
+  dev/nodes.py --delay_ms 0.1 0.5 2 --gbit 1 10 --ranks 2 --seconds 10 --out nodes -- --hidden_size 256
 
 Needs root, /dev/net/tun and iproute2. A relay passes packets between the namespaces: it holds each back for --delay_ms, and
 for as long as the packets before it and itself occupy a line of --gbit. Both are floors, so the round trip of one byte over

@@ -1,4 +1,4 @@
-#include "snake_ddp/bench/benches.hpp"
+#include "benches.hpp"
 
 #include <ATen/ATen.h>
 
@@ -48,13 +48,13 @@ double fastest(double seconds, const std::function<void()>& call) {
   return best;
 }
 
-struct Bench {
+struct Champion {
   std::vector<game::State> boards = played_boards();
   play::Sight sight{encode::ObsKind::kAhead, encode::no_scaling()};
   search::QWeights net;
   std::vector<float> rows;
 
-  Bench() {
+  Champion() {
     // Like models/champion.pth.
     const base::Mirror mirror = encode::mirror_of(sight.kind);
     nets::Mlp fresh({sight.features(), 256, 4, true}, at::kCPU, nets::kQNetName);
@@ -92,7 +92,7 @@ std::vector<Row> measure_search(double seconds, const std::string& products_in) 
   if (products_in == "bf16") base::require_bf16();
   constexpr const char* kSearches[] = {"look1", "look4", "puct100"};
   const double part = seconds / 6;
-  Bench bench;
+  Champion bench;
   if (products_in == "bf16") search::round_weights(bench.net);
   const auto teams = static_cast<double>(2 * bench.boards.size());
   std::vector<search::Leaf> leaves(bench.boards.size());

@@ -1,4 +1,4 @@
-#include "snake_ddp/bench/jobs.hpp"
+#include "jobs.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -64,12 +63,17 @@ pid_t start(const Job& job, const std::string& result_file) {
   std::error_code none;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", none).string();
   if (none) throw records::file_error("read", "/proc/self/exe", none.value());
-  std::vector<std::string> line = {"snake_ddp",      "bench",
-                                   "--job",          job.name,
-                                   "--job_parent",   std::to_string(getpid()),
-                                   "--job_settings", job.settings.dump(),
-                                   "--ranks",        std::to_string(job.ranks),
-                                   "--job_result",   result_file};
+  std::vector<std::string> line = {"bench",
+                                   "--job",
+                                   job.name,
+                                   "--job_parent",
+                                   std::to_string(getpid()),
+                                   "--job_settings",
+                                   job.settings.dump(),
+                                   "--ranks",
+                                   std::to_string(job.ranks),
+                                   "--job_result",
+                                   result_file};
   std::vector<char*> argv;
   for (std::string& word : line) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -153,7 +157,7 @@ int do_job(JobAction action, int ranks, int parent, const std::string& settings,
   const bool is_job = world.alone();  // and not one of its ranks
   if (is_job) end_with(parent);
   if (ranks > 1 && is_job) {
-    std::vector<std::string> again = {"snake_ddp"};
+    std::vector<std::string> again = {"bench"};
     again.insert(again.end(), arguments.begin(), arguments.end());
     return dist::launch_local_ranks(ranks, std::nullopt, again);
   }
@@ -178,29 +182,12 @@ TemporaryFolder::TemporaryFolder() {
   std::error_code error;
   path_ = (std::filesystem::temp_directory_path(error) / "snake_ddp.bench.XXXXXX").string();
   if (error) throw records::file_error("find the folder for temporary files", path_, error.value());
-  std::array<int, 2> pipe{};
-  if (mkdtemp(path_.data()) == nullptr || pipe2(pipe.data(), O_CLOEXEC) != 0)
-    throw records::file_error("make the folder", path_, errno);
-  lives_ = pipe[1];
-  remover_ = fork();
-  if (remover_ == 0) {
-    setsid();  // a terminal's Ctrl-C ends only the bench
-    dup2(pipe[0], STDIN_FILENO);
-    // A moment after the end of this process, its jobs have ended too.
-    execl("/bin/sh", "sh", "-c", "read -r end; sleep 1; rm -rf -- \"$0\"", path_.c_str(), nullptr);
-    _exit(127);
-  }
-  close(pipe[0]);
+  if (mkdtemp(path_.data()) == nullptr) throw records::file_error("make the folder", path_, errno);
 }
 
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;  // what cannot be removed stays in the system's folder for temporary files
   std::filesystem::remove_all(path_, ignored);
-  if (remover_ > 0) {
-    kill(remover_, SIGKILL);
-    waitpid(remover_, nullptr, 0);
-  }
-  close(lives_);
 }
 
 nlohmann::json run_settings(const std::string& config_file) {

@@ -1,4 +1,4 @@
-// Benches that need processes of their own: this program started again as `bench --job NAME`.
+// Benches that need processes of their own: this program started again with `--job NAME`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -49,8 +49,7 @@ class BusyNeighbours {
 /// Throws      UsageError when there are fewer.
 std::vector<int> first_cores(int count);
 
-/// A folder for a bench's files; the destructor removes it with its contents. If a signal ends this process first, a
-/// helper process, which waits for that, removes it.
+/// A folder for a bench's files; the destructor removes it with its contents.
 class TemporaryFolder {
  public:
   /// Throws      FileError.
@@ -62,8 +61,6 @@ class TemporaryFolder {
 
  private:
   std::string path_;
-  int remover_ = -1;
-  int lives_ = -1;  // the end of a pipe that only this process has open
 };
 
 /// Settings of a run as they travel to a job: the reference's schedule, or those of a configuration file.

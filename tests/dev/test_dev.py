@@ -1,23 +1,20 @@
-"""The benches of inner loops and the scripts around them: that they run and compute correctly, never their speed."""
+"""The programs of `dev`: that benches and scripts run and compute correctly, never their speed."""
 
 import csv
 import json
 import math
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
-from processes import (BINARY, BUILD, PATIENCE_S, SOURCE, TINY, call, descendants, flags, only_json, run_folder, starter,
-                       wait_until_gone)
+from processes import BINARY, BUILD, SOURCE, TINY, call, flags, only_json, run_folder
 
-BENCH = SOURCE / "bench"
-LOOPS = BUILD / "bench" / "loops"
-sys.path.insert(0, str(BENCH))
+DEV = SOURCE / "dev"
+BENCH = BUILD / "dev" / "bench" / "bench"
+sys.path.insert(0, str(DEV))
 import ablation  # noqa: E402
 import compare  # noqa: E402
 import scaling_model  # noqa: E402
@@ -28,41 +25,83 @@ def script(*line, **variables):
                           capture_output=True, text=True, timeout=300)
 
 
-@pytest.fixture(scope="module")
-def loops():
-    assert LOOPS.exists(), "bench/loops is not built: install libbenchmark-dev, which launch/packages.txt lists, and configure again"
-    done = script(LOOPS, "--benchmark_min_time=0.001", "--benchmark_format=json")
+def bench(*line, least_s="0.01", **variables):
+    done = script(BENCH, *line, "--seconds", least_s, "--json", **variables)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["benchmarks"]
+    rows = only_json(done.stdout)["benches"]
+    assert len({row["name"] for row in rows}) == len(rows) > 0
+    for row in rows:
+        assert list(row) == ["name", "value", "unit", "limit", "ratio"]
+        assert all(math.isfinite(row[field]) and row[field] > 0 for field in ("value", "limit", "ratio")) and row["unit"]
+    return {row["name"]: row for row in rows}
 
 
-def test_each_inner_loop_has_its_bench(loops):
-    assert all(math.isfinite(entry["cpu_time"]) and entry["cpu_time"] > 0 and not entry.get("error_occurred") for entry in loops)
-    assert {entry["name"].split("/")[0] for entry in loops} == {
-        "game_step", "observe", "opponent", "replay_sample", "product", "act", "ddpg_update", "adam_step", "save_actor"}
+def small(tmp_path, **settings):
+    """Settings whose first update comes at once."""
+    (tmp_path / "small.json").write_text(json.dumps({"hidden_size": 16, "batch_size": 16, "buffer_size": 1000} | settings))
+    return "--config", tmp_path / "small.json"
 
 
-def test_two_builds_can_be_compared(loops):
-    done = script(BENCH / "compare.sh", BUILD, BUILD, "^adam_step|replay", ROUNDS=2, SECONDS_EACH=0.001)
-    assert done.returncode == 0, done.stderr
-    lines = [line.split() for line in done.stdout.splitlines()[1:]]
-    assert [line[0] for line in lines] == ["replay_sample/128", "replay_sample/1024", "adam_step"]
-    assert all(float(word) > 0 for line in lines for word in line[2:5])
+@pytest.mark.parametrize("what, row", [("game", "game_step_random"), ("encode", "observe_30"), ("act", "opponent_level2_ns"),
+                                       ("search", "search_evaluations")])
+def test_a_bench_prints_values_with_their_limits(what, row):
+    assert row in bench(what)
+
+
+def test_every_learner_has_its_products_in_the_update_bench(tmp_path):
+    for algo in only_json(call("info", "--json").stdout)["learners"]:
+        rows = bench("update", "--algo", algo, *small(tmp_path, batch_size=32))
+        assert list(rows) == [f"{algo}_update_batch_32", "matrix_products_batch_32"]
+
+
+def test_the_benches_of_devices_run_their_work_on_the_cpu(tmp_path):
+    assert list(bench("game", "--device", "pieces", "--boards", "65", "--boards", "3", least_s="0.02")) == [
+        f"device_{what}_{boards}_boards" for boards in (65, 3)
+        for what in ("game_step_random", "game_step_and_observe_30", "step_ddpg_30_level2", "step_dqn_view_territory")]
+    for products in ("float32", "tf32", "bf16"):
+        name = "device_dqn_layer_norm_update" + ("" if products == "float32" else f"_{products}")
+        assert list(bench("update", "--device", "pieces", "--products", products, *small(tmp_path, algo="dqn", layer_norm=True))) == [
+            f"{name}_batch_16", f"{name}_eager_batch_16"]
+
+
+def test_the_bench_of_all_reduces_has_both_ways_and_all_sizes(tmp_path):
+    rows = bench("allreduce", "--rounds", 1, *small(tmp_path))
+    for way in ("shared_memory", "gloo"):
+        assert sum(name.endswith(way) for name in rows) == 14
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_the_bench_of_runs_compares_ranks_with_one(tmp_path):
+    rows = bench("train", "--rounds", 1, "--busy", 1, *small(tmp_path))
+    parts = {"train_play", "train_draw", "train_learn"}
+    assert sum(rows[part]["value"] for part in parts) == pytest.approx(rows["train_one_rank"]["limit"])
+    assert set(rows) == parts | {"train_one_rank"} | {f"train_{what}_{way}" for what in ("steps", "updates")
+                                              for way in ("1_rank", "2_ranks", "2_runs_apart")}
+
+
+@pytest.mark.parametrize("line, says", [(["speed"], "speed not in"), (["search", "--products", "tf32"], "float32 or bf16"),
+                                        (["update", "--algo", "dnq"], "--algo dnq: not a known value"), (["train", "--ranks", "256"], "needs as many cores"),
+                                        (["update", "--algo", "bicnet", "--device", "pieces"], "--algo bicnet has no updates that can be recorded")])
+def test_a_bench_that_cannot_run_says_why(line, says):
+    done = script(BENCH, *line)
+    assert done.returncode == 2 and says in done.stderr and not done.stdout, done.stderr
 
 
 def test_a_comparison_shows_medians_and_spread(tmp_path):
     for name, step_us, rate in (("a0", 2.0, 100), ("b0", 4.0, 50), ("a1", 2.0, 100), ("b1", 3.0, 200), ("a2", 2.0, 100), ("b2", 2.0, 100)):
         rows = [{"name": "step", "value": step_us, "unit": "us"}, {"name": "runs", "value": rate, "unit": "steps/s"}]
         (tmp_path / f"{name}.json").write_text(json.dumps({"benches": rows}))
-    assert list(compare.table(tmp_path, 3, ".")) == [("step", "us", 2.0, 3.0, 1.5, 1.0, 2.0),
+    assert list(compare.table(tmp_path, 3)) == [("step", "us", 2.0, 3.0, 1.5, 1.0, 2.0),
                                                      ("runs", "us/step", 1e4, 1e4, 1.0, 0.5, 2.0)]
-    assert [row[0] for row in compare.table(tmp_path, 3, "run")] == ["runs"]
 
 
-def test_comparing_nothing_is_reported(tmp_path):
-    done = script(BENCH / "compare.sh", tmp_path, tmp_path)
+def test_two_builds_or_presets_can_be_compared(tmp_path):
+    done = script(DEV / "compare.sh", BUILD, BUILD, "act", ROUNDS=2, SECONDS_EACH=0.01, CORE="")
+    assert done.returncode == 0, done.stderr
+    assert all(float(word) > 0 for line in done.stdout.splitlines()[1:] for word in line.split()[2:5])
+    done = script(DEV / "compare.sh", tmp_path, tmp_path)
     assert done.returncode == 2 and "neither a preset" in done.stderr
-    assert script(BENCH / "compare.sh").returncode == 2
+    assert script(DEV / "compare.sh").returncode == 2
 
 
 def test_the_reference_preset_is_what_the_program_does_without_flags(tmp_path):
@@ -93,13 +132,13 @@ def test_the_scaling_model_finds_the_line_that_it_was_given():
                     reason="needs root, /dev/net/tun and iproute2")
 def test_two_machines_on_a_slow_network_can_be_measured(tmp_path):
     little = flags({name: value for name, value in TINY.items() if name not in ("max_episodes", "threads")})
-    done = script(sys.executable, BENCH / "nodes.py", "--delay_ms", 1, "--gbit", 1, "--seconds", 1, "--rounds", 1, "--out",
+    done = script(sys.executable, DEV / "nodes.py", "--delay_ms", 1, "--gbit", 1, "--seconds", 1, "--rounds", 1, "--out",
                   tmp_path / "nodes", "--binary", BINARY, "--", *little)
     assert done.returncode == 0, done.stderr
     row, = json.loads((tmp_path / "nodes.json").read_text())
     assert row["round_trip_us"] > 2000
     assert min(row[kind] for kind in ("apart", "flat", "nodes", "late", "local")) > 0
-    done = script(BENCH / "scaling_model.py", "compare", tmp_path / "nodes.json")
+    done = script(DEV / "scaling_model.py", "compare", tmp_path / "nodes.json")
     assert done.returncode == 0 and done.stdout.count("\n") == 3, done.stdout
 
 
@@ -138,11 +177,11 @@ def test_the_scaling_model_reads_what_the_bench_prints(tmp_path):
             for way, a, b in (("shared_memory", 1.0, 0.0002), ("gloo", 40.0, 0.0005))
             for name, size in (("1kB", 1e3), ("100kB", 1e5), ("10MB", 1e7))]
     (tmp_path / "allreduce.json").write_text(json.dumps({"benches": rows}))
-    done = script(sys.executable, BENCH / "scaling_model.py", "fit", tmp_path / "allreduce.json")
+    done = script(sys.executable, DEV / "scaling_model.py", "fit", tmp_path / "allreduce.json")
     assert done.returncode == 0, done.stderr
     assert [line.split(" | ")[:3] for line in done.stdout.splitlines()[2:]] == [
         ["| shared_memory", "1.0", "0.200"], ["| gloo", "40.0", "0.500"], ["| plain", "30.0", "1.000"]]
-    predicted = script(sys.executable, BENCH / "scaling_model.py", "predict", "--compute_us", 750)
+    predicted = script(sys.executable, DEV / "scaling_model.py", "predict", "--compute_us", 750)
     assert predicted.returncode == 0 and "nodes on Ethernet" in predicted.stdout and "NVLink" in predicted.stdout
 
 
@@ -152,7 +191,7 @@ TINY_RUN = {name: value for name, value in TINY.items() if name not in ("max_epi
 def test_an_ablation_trains_judges_and_continues_where_it_stopped(tmp_path):
     (tmp_path / "tiny.json").write_text(json.dumps(TINY_RUN))
     core = str(min(os.sched_getaffinity(0)))
-    line = [sys.executable, BENCH / "ablation.py", "--config", tmp_path / "tiny.json", "--binary", BINARY, "--minutes", "0.01",
+    line = [sys.executable, DEV / "ablation.py", "--config", tmp_path / "tiny.json", "--binary", BINARY, "--minutes", "0.01",
             "--games", "20", "--out", tmp_path / "found", "--cores", core, "--seeds", "1", "--only"]
     done = script(*line, "base")
     assert done.returncode == 0, done.stderr
@@ -171,7 +210,7 @@ def test_an_ablation_trains_judges_and_continues_where_it_stopped(tmp_path):
 def test_an_ablation_also_judges_with_a_search(tmp_path):
     (tmp_path / "tiny.json").write_text(json.dumps(TINY_RUN | {"algo": "pqn_vdn", "obs": "ahead", "reward": "score"}))
     core = str(min(os.sched_getaffinity(0)))
-    done = script(sys.executable, BENCH / "ablation.py", "--config", tmp_path / "tiny.json", "--binary", BINARY, "--minutes", "0.01", "--search", "look1",
+    done = script(sys.executable, DEV / "ablation.py", "--config", tmp_path / "tiny.json", "--binary", BINARY, "--minutes", "0.01", "--search", "look1",
                   "--games", "20", "--out", tmp_path / "found", "--cores", core, "--seeds", "1", "2", "--only", "base", "gamma_0.97")
     assert done.returncode == 0, done.stderr
     runs = json.loads((tmp_path / "found.json").read_text())["runs"]
@@ -213,7 +252,7 @@ def test_curves_of_runs_are_drawn(tmp_path):
         done = call(*flags(settings), "--seed", seed, "--runs_dir", tmp_path / str(seed))
         assert done.returncode == 0, done.stderr
         folders.append(run_folder(done.stdout))
-    done = script(sys.executable, BENCH / "curve.py", tmp_path / "curves", f"tiny={folders[0]}", f"tiny too={folders[1]}")
+    done = script(sys.executable, DEV / "curve.py", tmp_path / "curves", f"tiny={folders[0]}", f"tiny too={folders[1]}")
     assert done.returncode == 0, done.stderr
     with open(tmp_path / "curves.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -221,81 +260,10 @@ def test_curves_of_runs_are_drawn(tmp_path):
     for row in rows:
         assert 0 <= float(row["low"]) <= float(row["win_rate"]) <= float(row["high"]) <= 1 and float(row["minutes"]) >= 0
     assert (tmp_path / "curves.svg").read_text().count("<path d=\"M") >= 4
-    assert script(sys.executable, BENCH / "curve.py", tmp_path / "x", f"a={tmp_path}").returncode == 1
+    assert script(sys.executable, DEV / "curve.py", tmp_path / "x", f"a={tmp_path}").returncode == 1
 
 
 def test_what_needs_other_programs_says_so(tmp_path):
-    done = script(sys.executable, BENCH / "python_reference.py", tmp_path)
+    done = script(sys.executable, DEV / "python_reference.py", tmp_path)
     assert done.returncode == 2 and "main_ddp.py" in done.stderr
-    assert script(sys.executable, BENCH / "python_reference.py", "--help").returncode == 0
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
-def test_a_bench_that_a_signal_ends_leaves_neither_processes_nor_files(tmp_path, number):
-    (tmp_path / "temporary").mkdir()
-    with starter(tmp_path) as start:
-        bench = start([BINARY, "bench", "train", "--ranks", "1", "--busy", "1", "--seconds", "600"], TMPDIR=tmp_path / "temporary")
-        until = time.monotonic() + PATIENCE_S
-        while len(mine := [pid for pid in descendants(bench.popen.pid) if os.getpgid(pid) == bench.popen.pid]) < 2:
-            assert bench.popen.poll() is None and time.monotonic() < until, bench.text()
-            time.sleep(0.001)
-        assert any((tmp_path / "temporary").iterdir())
-        bench.popen.send_signal(number)  # the job's program has hardly begun
-        assert bench.wait() == -number
-        wait_until_gone(mine, 60)
-        while any((tmp_path / "temporary").iterdir()):
-            assert time.monotonic() < until
-            time.sleep(0.05)
-
-
-def test_every_learner_has_its_products_in_the_update_bench():
-    for algo in only_json(call("info", "--json").stdout)["learners"]:
-        done = call("bench", "update", "--algo", algo, "--batch_size", "32", "--seconds", "0.01", "--json")
-        assert done.returncode == 0, done.stderr
-        update, products = json.loads(done.stdout)["benches"]
-        assert (update["name"], products["name"]) == (f"{algo}_update_batch_32", "matrix_products_batch_32")
-        assert update["value"] > 0 and update["limit"] == products["value"] > 0
-
-
-def test_the_update_bench_takes_its_sizes_from_a_preset():
-    done = call("bench", "update", "--config", SOURCE / "configs/dqn.json", "--seconds", "0.01", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["benches"][0]["name"] == "dqn_update_batch_384"
-    for refused, says in ((("--algo", "dnq"), "--algo dnq: not a known value"),
-                          (("--algo", "bicnet", "--device", "pieces"), "--algo bicnet has no updates that can be recorded"),
-                          (("--products", "bf16"), "--products bf16 with --algo ddpg is for GPUs")):
-        done = call("bench", "update", *refused)
-        assert done.returncode == 2 and says in done.stderr, done.stderr
-
-
-def well_formed(*line):
-    done = call("bench", *line, "--seconds", "0.02", "--json")
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["benches"]
-    assert all(math.isfinite(row[number]) and row[number] > 0 for row in rows for number in ("value", "limit", "ratio"))
-    return rows
-
-
-def rows_of(*line):
-    return [row["name"] for row in well_formed(*line, "--device", "pieces")]
-
-
-def test_the_benches_of_devices_run_their_work_on_the_cpu():
-    assert rows_of("game", "--boards", "65", "--boards", "3") == [
-        f"device_{what}_{boards}_boards" for boards in (65, 3)
-        for what in ("game_step_random", "game_step_and_observe_30", "step_ddpg_30_level2", "step_dqn_view_territory")]
-    assert rows_of("update", "--batch_size", "8") == ["device_ddpg_update_batch_8", "device_ddpg_update_eager_batch_8"]
-
-
-@pytest.mark.parametrize("algo", ["ddpg", "dqn", "qmix", "vdn"])
-@pytest.mark.parametrize("products", ["float32", "tf32", "bf16"])
-def test_the_update_bench_of_devices_has_each_learner_that_records_and_each_precision(tmp_path, algo, products):
-    preset = tmp_path / "small.json"
-    preset.write_text(json.dumps({"algo": "dqn", "layer_norm": True, "hidden_size": 16, "batch_size": 9}))
-    name = f"device_{algo}_layer_norm_update" + ("" if products == "float32" else f"_{products}")
-    assert rows_of("update", "--config", preset, "--algo", algo, "--products", products) == [f"{name}_batch_9", f"{name}_eager_batch_9"]
-
-
-def test_a_bench_on_a_gpu_that_is_not_there_says_so():
-    done = call("bench", "game", "--device", "cuda", CUDA_VISIBLE_DEVICES="")
-    assert done.returncode == 2 and ("no GPU found" in done.stderr or "no CUDA" in done.stderr), done.stderr
+    assert script(sys.executable, DEV / "python_reference.py", "--help").returncode == 0

@@ -1,5 +1,5 @@
 // What `bench` measures; each bench has its own source. Those that run jobs throw as run_jobs, those that read a configuration
-// file as run_settings (bench/jobs.hpp).
+// file as run_settings (jobs.hpp).
 #pragma once
 
 #include <c10/core/Device.h>
@@ -9,10 +9,24 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/bench/game.hpp"
 #include "snake_ddp/dist/world.hpp"
 
 namespace snake_ddp::bench {
+
+/// One line of what `bench` prints. `limit` is a bound to compare the value with, `ratio` how the value compares with it.
+struct Row {
+  std::string name;
+  double value;
+  std::string unit;
+  double limit;
+  double ratio;
+};
+
+/// How fast the game, the observations and the scripted opponents are on this machine. Each runs on the calling thread
+/// for about `seconds`.
+std::vector<Row> measure_game(double seconds);
+std::vector<Row> measure_encode(double seconds);
+std::vector<Row> measure_opponents(double seconds);
 
 /// How fast a team searches on one core.
 /// search_evaluations: team evaluations (a team's view and its three rows through a network of the champion's shape) per
@@ -52,11 +66,6 @@ std::vector<Row> measure_device_update(double seconds, std::vector<std::int64_t>
                                        at::Device device, const std::string& config_file,
                                        const std::string& algo, const std::string& products);
 
-/// What a checkpoint costs the training that continues meanwhile: for one rank with 100,000 transitions and 256 boards, in the
-/// system's folder for temporary files, which it leaves as it was. The limit for the pause is 50 ms.
-/// Throws  FileError.
-std::vector<Row> measure_checkpoint(double seconds);
-
 /// What averaging gradients costs among ranks on this machine.
 /// Through shared memory and through Gloo: the calls of one update, compared with one plain Gloo all-reduce
 /// of the same size in the same processes; then single calls of 1 kB to 10 MB, each compared with a call of
@@ -64,8 +73,8 @@ std::vector<Row> measure_checkpoint(double seconds);
 std::vector<Row> measure_allreduce(double seconds, int rounds, int ranks, const std::string& config_file);
 
 /// How fast whole training runs are: real ones, with their files, in a folder that is removed afterwards.
-/// train_one_rank: a run's time per update (play, store, sample, learn, log), compared with the sum of its parts alone
-/// (train::time_parts), measured in turn in the same process; train_PART: of this, each part. Then steps and updates of a run of `ranks` ranks on as many
+/// train_one_rank: a run's time per update (play, store, sample, learn, log), compared with the sum of its parts alone,
+/// measured in turn in the same process; train_PART: of this, each part. Then steps and updates of a run of `ranks` ranks on as many
 /// cores, summed over the ranks, compared with those of one rank on one core; and those of as many
 /// independent runs at once, which is the most that the machine can do. One thread per rank. Each round
 /// measures all of them, beside `busy` processes that each keep a core busy; rows are medians.
@@ -73,22 +82,8 @@ std::vector<Row> measure_allreduce(double seconds, int rounds, int ranks, const 
 std::vector<Row> measure_train(double seconds, int rounds, int ranks, int busy,
                                const std::string& config_file);
 
-/// What a rank costs the machine.
-/// memory_of_a_rank: resident memory of rank 0 with a full replay, less that of a process that loaded LibTorch and made
-/// one product, less the replay's payload; the limit is 300 MiB. memory_of_libtorch: that process, compared
-/// with the whole rank. memory_of_replay: what the run added since its first step, compared with replay's
-/// payload.
-std::vector<Row> measure_memory(int rounds, int ranks, const std::string& config_file);
-/// start_to_first_update: from starting the program to the end of rank 0's first update, the files being in the
-/// system's cache; the limit is 3 s. start_of_libtorch: of this, until the program's own code begins.
-std::vector<Row> measure_start(int rounds, int ranks, const std::string& config_file);
-
-/// The jobs of these benches (JobAction): a rank of the allreduce bench; LibTorch and one product; a run
-/// that fills its replay; one of one episode; one of some seconds; and one with its update alone, in turn.
+/// The jobs of these benches (JobAction): a rank of the allreduce bench; a run of some seconds; and one with its parts, in turn.
 nlohmann::json allreduce_job(const nlohmann::json& settings, const dist::World& world);
-nlohmann::json bare_job(const nlohmann::json& settings, const dist::World& world);
-nlohmann::json memory_job(const nlohmann::json& settings, const dist::World& world);
-nlohmann::json start_job(const nlohmann::json& settings, const dist::World& world);
 nlohmann::json run_job(const nlohmann::json& settings, const dist::World& world);
 nlohmann::json everything_job(const nlohmann::json& settings, const dist::World& world);
 
