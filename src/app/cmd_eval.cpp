@@ -318,8 +318,7 @@ Action add_eval(CLI::App& command) {
   command.add_option(
       "--team_a,--team-a", line->team_a,
       fmt::format("random, {}, an actor_*.pth (moves sampled), PATH:argmax, or, for a Q-network, "
-                  "PATH:SEARCH with a search of these: {}; or PATH:lbr<samples>, a look that knows what the "
-                  "other team would do; territory:WEIGHTS is that script with other weights",
+                  "PATH:SEARCH with a search of these: {}",
                   fmt::join(agents::opponent_names(), ", "), search::kSpecForms));
   command.add_option("--team_b,--team-b", line->team_b, "the other team");
   command.add_option("--ladder", line->ladder,

@@ -115,8 +115,7 @@ struct Tally {
 
 // Plays to the end of the game, or until the player quits.
 Tally play(const PlayLine& line, const Team& a, const Team& b, std::uint64_t seed, int you, Game& game) {
-  const auto mover_a = rollout::mover(a.player, b.player)(seed),
-             mover_b = rollout::mover(b.player, a.player)(seed);
+  const auto mover_a = rollout::mover(a.player)(seed), mover_b = rollout::mover(b.player)(seed);
   const base::Abilities able = base::abilities();
   Terminal terminal(able);
   const auto step_time = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * line.pace));

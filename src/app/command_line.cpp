@@ -50,7 +50,6 @@ std::string meant_by(const std::string& command, const std::vector<std::string>&
   const auto with_flag = [&](const char* flag) { return fmt::format("{} {}", flag, first); };
   if (command == "train") return with_flag(folder ? "--resume" : "--config");
   if (command == "pretrain") return with_flag(first.ends_with(".json") ? "--config" : "--data_path");
-  if (command == "exploit") return with_flag("--player");
   if (command == "export") return with_flag("--actor");
   if (command != "eval" && command != "play") return "";
   if (words.size() == 1) return with_flag("--team_a");
@@ -145,7 +144,6 @@ int run_command_line(const std::vector<std::string>& arguments) {
   };
   CLI::App* train = add("train", "train a team (the default command)", with_line(add_train));
   CLI::App* eval = add("eval", "play games between teams and report who wins", add_eval);
-  add("exploit", "look for teams that beat a team", add_exploit);
   CLI::App* pretrain = add("pretrain", "train the tokenizer and the mask predictor on recorded games",
                            with_line(add_pretrain));
   add("replay", "show a recorded game, in a web page or in the terminal", add_replay);

@@ -170,7 +170,6 @@ void play_ladder(const LadderOptions& options) {
     for (std::size_t b = a + 1; b < teams.size(); ++b) {
       pairs.push_back({a, b, {}});
       pairings.push_back({&teams[a].player, &teams[b].player});
-      rollout::mover(teams[a].player, teams[b].player);  // throws before the games if they cannot play
     }
   }
   at::set_num_threads(1);

@@ -92,8 +92,7 @@ ordered_json stored(const std::string& path) {
   return ordered_json::object();
 }
 
-}  // namespace
-
+// The weights that a run saved last; empty if there are none.
 fs::path last_actor(const std::string& folder) {
   fs::path last;
   std::int64_t last_episode = -1;  // the files' times are those of a copy or of an unpacked archive
@@ -108,6 +107,8 @@ fs::path last_actor(const std::string& folder) {
   }
   return last;
 }
+
+}  // namespace
 
 ordered_json run_ladder(const std::string& folder, const std::string& champion, std::int64_t games,
                         bool is_running) {

@@ -2,14 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
 namespace snake_ddp::app {
-
-/// The weights that a run saved last; empty if there are none.
-std::filesystem::path last_actor(const std::string& folder);
 
 /// Plays it, or takes what an earlier call left in the folder's ladder.json for the same weights, games and champion.
 /// While the run is still training nothing is played: only a stored ladder is shown, whatever weights it is of.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "snake_ddp/agents/weights.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/config/fields.hpp"
@@ -60,28 +59,7 @@ void add_tokens(Team& team, const train::ActorRecord& record, std::int64_t featu
   team.policy = learners::make_policy_with_tokens(std::move(team.policy), std::move(source), plain);
 }
 
-constexpr std::string_view kArgmax = "argmax", kBestResponse = "lbr";
-
-// A look that knows its foes tries all of its team's moves: "lbr4".
-std::optional<search::Spec> try_best_response(std::string_view mode) {
-  if (!mode.starts_with(kBestResponse)) return {};
-  auto how = search::try_spec(fmt::format("look{}", mode.substr(kBestResponse.size())));
-  if (how) how->deviations = search::Deviations::kAll;
-  return how;
-}
-
-// "territory:9,2,1,40,42,45,8,40,25".
-std::optional<agents::territory::Weights> weights_of(const std::string& spec) {
-  const std::string script = fmt::format("{}:", agents::name(agents::Opponent::kTerritory));
-  if (!spec.starts_with(script)) return {};
-  const auto weights = agents::try_weights(std::string_view(spec).substr(script.size()));
-  if (!weights) {
-    throw base::UsageError(
-        fmt::format("team \"{}\": after {} there may be its weights, {} whole numbers; its own are {}", spec,
-                    script, agents::WeightList().size(), agents::to_string(agents::territory::Weights())));
-  }
-  return weights;
-}
+constexpr std::string_view kArgmax = "argmax";
 
 // PATH and the words after it: what its weights mean, and how to play with it.
 struct FileSpec {
@@ -113,10 +91,9 @@ std::string identity_of(const std::string& path, const train::ActorRecord& recor
                         const std::optional<search::Spec>& how) {
   std::error_code none;
   const search::Spec s = how.value_or(search::Spec{.kind = search::Spec::Kind::kNone});
-  return fmt::format("{} {} {} {} {} {} {} {} {} {}", std::filesystem::weakly_canonical(path, none).string(),
-                     record.obs, static_cast<int>(record.head), team.player.argmax, team.player.knows_foe,
-                     static_cast<int>(s.kind), s.count, s.limit_ms, static_cast<int>(s.deviations),
-                     s.tree.leaves);
+  return fmt::format("{} {} {} {} {} {} {} {}", std::filesystem::weakly_canonical(path, none).string(),
+                     record.obs, static_cast<int>(record.head), team.player.argmax, static_cast<int>(s.kind),
+                     s.count, s.limit_ms, s.tree.leaves);
 }
 
 }  // namespace
@@ -132,27 +109,20 @@ Team team_from_spec(const std::string& spec, bool mask_fatal, const std::string&
   Team team;
   team.player.scripted =
       agents::try_opponent(spec == kRandom ? agents::name(agents::Opponent::kLevel0) : spec);
-  if (const auto weights = weights_of(spec)) {
-    team.player.scripted = agents::Opponent::kTerritory;
-    team.player.weights = *weights;
-  }
   if (team.player.scripted) {
-    team.identity =
-        fmt::format("{}:{}", agents::name(*team.player.scripted), agents::to_string(team.player.weights));
+    team.identity = agents::name(*team.player.scripted);
     return team;
   }
 
   auto [path, meaning, mode, said] = split_spec(spec);
   if (!head.empty()) said.head = head;
   team.player.argmax = mode == kArgmax;
-  const std::optional<search::Spec> best_response = try_best_response(mode);
-  team.player.knows_foe = best_response.has_value();
-  const std::optional<search::Spec> how = best_response ? best_response : search::try_spec(mode);
+  const std::optional<search::Spec> how = search::try_spec(mode);
   if (!mode.empty() && !how && mode != kArgmax) {
     throw base::UsageError(fmt::format(
         "team \"{}\": \"{}\" is not a way to play; after a file's name there may be "
-        ":argmax, or a search: {}; or lbr<samples>, a look that knows what its foes would do; and "
-        "before it what a file without a record does not say: softmax, tanh, view, ahead",
+        ":argmax, or a search: {}; and before it what a file without a record does not say: softmax, "
+        "tanh, view, ahead",
         spec, mode, search::kSpecForms));
   }
   if (!records::is_there(path) && path.find('/') == std::string::npos && !path.ends_with(".pth")) {

@@ -11,25 +11,19 @@ namespace {
 
 class ScriptedMover final : public Mover {
  public:
-  ScriptedMover(agents::Opponent opponent, const agents::territory::Weights& weights, std::uint64_t seed)
-      : opponent_(opponent), weights_(weights), seed_(seed) {}
+  ScriptedMover(agents::Opponent opponent, std::uint64_t seed) : opponent_(opponent), seed_(seed) {}
 
   void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
            std::span<game::Actions> actions, std::span<Reasons> /*reasons*/) override {
     for (std::size_t k = 0; k < boards.size(); ++k) {
       if (boards[k].done()) continue;
-      if (opponent_ == agents::Opponent::kTerritory) {
-        agents::territory::act(boards[k], team[k], actions[k], weights_);
-      } else {
-        agents::act(opponent_, boards[k], team[k], actions[k], seed_,
-                    static_cast<std::uint64_t>(first_game) + k);
-      }
+      agents::act(opponent_, boards[k], team[k], actions[k], seed_,
+                  static_cast<std::uint64_t>(first_game) + k);
     }
   }
 
  private:
   agents::Opponent opponent_;
-  agents::territory::Weights weights_;
   std::uint64_t seed_;
 };
 
@@ -90,8 +84,8 @@ MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOption
 
 }  // namespace
 
-MakeMover scripted(agents::Opponent opponent, const agents::territory::Weights& weights) {
-  return [=](std::uint64_t seed) { return std::make_unique<ScriptedMover>(opponent, weights, seed); };
+MakeMover scripted(agents::Opponent opponent) {
+  return [=](std::uint64_t seed) { return std::make_unique<ScriptedMover>(opponent, seed); };
 }
 
 void MatchResult::add(const MatchResult& other) {

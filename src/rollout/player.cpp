@@ -76,20 +76,10 @@ class PolicyMover final : public play::Mover {
 }  // namespace
 
 play::MakeMover mover(const Player& player, const std::function<bool()>& stop) {
-  SD_CHECK(!player.knows_foe, "a player that knows its foe needs one");
-  if (player.scripted) return play::scripted(*player.scripted, player.weights);
+  if (player.scripted) return play::scripted(*player.scripted);
   if (player.search) return search::mover(player.search, player.sight, stop);
   SD_CHECK(player.policy != nullptr, "a player needs a script or a policy");
   return [player](std::uint64_t seed) { return std::make_unique<PolicyMover>(player, seed); };
-}
-
-play::MakeMover mover(const Player& player, const Player& foe, const std::function<bool()>& stop) {
-  if (!player.knows_foe) return mover(player, stop);
-  if (foe.knows_foe) {
-    throw base::UsageError(
-        "two teams with lbr: each would need the other's moves first; give one of them another way to play");
-  }
-  return search::best_response(player.search, player.sight, mover(foe, stop), stop);
 }
 
 search::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what,
@@ -128,7 +118,7 @@ Player with_search(Player player, const std::optional<search::Spec>& how, const 
 }
 
 play::MatchResult play_match(const Player& a, const Player& b, const play::MatchOptions& options) {
-  return play::play_match(mover(a, b, options.stop), mover(b, a, options.stop), options);
+  return play::play_match(mover(a, options.stop), mover(b, options.stop), options);
 }
 
 }  // namespace snake_ddp::rollout

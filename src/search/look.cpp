@@ -31,28 +31,15 @@ TeamMoves bare_moves(const Leaf& leaf, int team) {
   return moves;
 }
 
-std::vector<TeamMoves> candidates_of(const Leaf& leaf, int team, Deviations deviations) {
+std::vector<TeamMoves> candidates_of(const Leaf& leaf, int team) {
   const TeamMoves bare = bare_moves(leaf, team);
   std::vector<TeamMoves> all = {bare};
-  const int first = team * game::kTeamSize;
-  if (deviations == Deviations::kNone) return all;
-  if (deviations == Deviations::kOne) {
-    for (int i = 0; i < game::kTeamSize; ++i) {
-      for (std::uint8_t move = 0; move < game::kMoves; ++move) {
-        if (move == bare[static_cast<std::size_t>(i)] || !is_open(leaf, first + i, move)) continue;
-        all.push_back(bare);
-        all.back()[static_cast<std::size_t>(i)] = move;
-      }
+  for (std::size_t i = 0; i < bare.size(); ++i) {
+    for (std::uint8_t move = 0; move < game::kMoves; ++move) {
+      if (move == bare[i] || !is_open(leaf, team * game::kTeamSize + static_cast<int>(i), move)) continue;
+      all.push_back(bare);
+      all.back()[i] = move;
     }
-    return all;
-  }
-  for (unsigned code = 0; code < 64; ++code) {
-    const TeamMoves moves = {static_cast<std::uint8_t>(code >> 4), static_cast<std::uint8_t>(code >> 2 & 3U),
-                             static_cast<std::uint8_t>(code & 3U)};
-    bool may = moves != bare;
-    for (int i = 0; i < game::kTeamSize; ++i)
-      may = may && is_open(leaf, first + i, moves[static_cast<std::size_t>(i)]);
-    if (may) all.push_back(moves);
   }
   return all;
 }
@@ -76,13 +63,6 @@ std::vector<Sample> samples_of(const Leaf& leaf, int team, int samples, float te
           play::sampled_move(weights[i], base::unit_float(drawn.word[i]), leaf.open[first + i]);
     }
   }
-  return all;
-}
-
-std::vector<Sample> samples_of(std::span<const TeamMoves> foes, const Dice& dice) {
-  std::vector<Sample> all;
-  for (const TeamMoves& moves : foes)
-    all.push_back({moves, dice.draws(static_cast<std::uint32_t>(all.size()), 0)});
   return all;
 }
 

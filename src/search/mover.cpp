@@ -18,7 +18,6 @@ namespace {
 constexpr std::int64_t kMostSamples = 1000, kMostSimulations = 1'000'000;
 constexpr int kMostLeaves = 1000;
 constexpr double kLongest_ms = 60'000;
-constexpr std::uint32_t kNoStep = 1U << 31;
 
 // A board on which there is something to choose.
 struct Place {
@@ -31,24 +30,15 @@ void make(const TeamMoves& moves, int team, game::Actions& actions) {
   std::copy(moves.begin(), moves.end(), actions.of + team * game::kTeamSize);
 }
 
-std::vector<TeamMoves> moves_on(std::size_t board, int team, const FoeSamples& samples) {
-  std::vector<TeamMoves> all;
-  for (const std::vector<game::Actions>& sample : samples)
-    std::copy_n(sample[board].of + team * game::kTeamSize, game::kTeamSize, all.emplace_back().begin());
-  return all;
-}
-
 void look_ahead(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
                 std::span<const Leaf> leaves, std::span<const Place> places, std::span<game::Actions> actions,
-                std::span<play::Reasons> reasons, const FoeSamples& foes) {
+                std::span<play::Reasons> reasons) {
   const Spec& spec = player.spec;
   std::vector<Question> questions;
   for (const Place& p : places) {
     const Leaf& leaf = leaves[p.board];
-    questions.push_back(
-        {boards[p.board], p.team, candidates_of(leaf, p.team, spec.deviations),
-         foes.empty() ? samples_of(leaf, p.team, static_cast<int>(spec.count), spec.temperature, p.dice)
-                      : samples_of(moves_on(p.board, 1 - p.team, foes), p.dice)});
+    questions.push_back({boards[p.board], p.team, candidates_of(leaf, p.team),
+                         samples_of(leaf, p.team, static_cast<int>(spec.count), spec.temperature, p.dice)});
   }
   const std::vector<Answer> answers = look(questions, player.training.gamma, evaluate);
   for (std::size_t k = 0; k < places.size(); ++k) {
@@ -82,44 +72,16 @@ void grow_trees(const Player& player, const Evaluate& evaluate, std::span<const 
   }
 }
 
-// Plays the foes on the same boards as the match does, once for each sample.
-class FoeModel {
- public:
-  FoeModel(const play::MakeMover& foes, std::int64_t samples, std::uint64_t seed) {
-    for (std::int64_t k = 0; k < samples; ++k) {
-      const base::RandomBlock b =  // not the numbers of a team's moves: no game has step kNoStep
-          base::random_block(seed, static_cast<std::uint64_t>(k), kNoStep, base::Purpose::kSearch);
-      movers_.push_back(foes(b.word[0]));
-    }
-  }
-
-  FoeSamples act(std::span<const game::State> boards, std::span<const std::uint8_t> team,
-                 std::int64_t first_game) {
-    std::vector<std::uint8_t> other(team.size());
-    std::transform(team.begin(), team.end(), other.begin(),
-                   [](unsigned t) { return static_cast<std::uint8_t>(1 - t); });
-    FoeSamples samples;
-    for (const auto& mover : movers_)
-      mover->act(boards, other, first_game, samples.emplace_back(boards.size()), {});
-    return samples;
-  }
-
- private:
-  std::vector<std::unique_ptr<play::Mover>> movers_;
-};
-
 class SearchMover final : public play::Mover {
  public:
-  SearchMover(std::shared_ptr<const Player> player, Evaluator evaluator, std::uint64_t seed,
-              FoeModel foes = {{}, 0, 0})
-      : player_(std::move(player)), evaluator_(std::move(evaluator)), seed_(seed), foes_(std::move(foes)) {}
+  SearchMover(std::shared_ptr<const Player> player, Evaluator evaluator, std::uint64_t seed)
+      : player_(std::move(player)), evaluator_(std::move(evaluator)), seed_(seed) {}
 
   void act(std::span<const game::State> boards, std::span<const std::uint8_t> team, std::int64_t first_game,
            std::span<game::Actions> actions, std::span<play::Reasons> reasons) override {
     games_.resize(boards.size());
     std::iota(games_.begin(), games_.end(), static_cast<std::uint64_t>(first_game));
-    choose(*player_, std::ref(evaluator_), boards, team, seed_, games_, actions, reasons,
-           foes_.act(boards, team, first_game));
+    choose(*player_, std::ref(evaluator_), boards, team, seed_, games_, actions, reasons);
   }
 
  private:
@@ -127,7 +89,6 @@ class SearchMover final : public play::Mover {
   Evaluator evaluator_;
   std::uint64_t seed_;
   std::vector<std::uint64_t> games_;
-  FoeModel foes_;  // without samples: it does not know its foes
 };
 
 // A number between `least` and `most` that takes up the whole text.
@@ -182,7 +143,7 @@ void check_memory(const Spec& spec, std::int64_t boards, std::int64_t available)
 
 void choose(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
             std::span<const std::uint8_t> team, std::uint64_t seed, std::span<const std::uint64_t> games,
-            std::span<game::Actions> actions, std::span<play::Reasons> reasons, const FoeSamples& foes) {
+            std::span<game::Actions> actions, std::span<play::Reasons> reasons) {
   std::vector<Leaf> leaves(boards.size());
   evaluate(boards, leaves);
   std::vector<Place> places;
@@ -197,7 +158,7 @@ void choose(const Player& player, const Evaluate& evaluate, std::span<const game
   }
   if (places.empty() || player.spec.kind == Spec::Kind::kNone) return;
   if (player.spec.kind == Spec::Kind::kLook) {
-    look_ahead(player, evaluate, boards, leaves, places, actions, reasons, foes);
+    look_ahead(player, evaluate, boards, leaves, places, actions, reasons);
   } else {
     grow_trees(player, evaluate, boards, leaves, places, actions, reasons);
   }
@@ -212,16 +173,6 @@ play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& s
 
 play::MakeMover mover(std::shared_ptr<const Player> player, const Evaluator& evaluator) {
   return [=](std::uint64_t seed) { return std::make_unique<SearchMover>(player, evaluator, seed); };
-}
-
-play::MakeMover best_response(std::shared_ptr<const Player> player, const play::Sight& sight,
-                              const play::MakeMover& foes, const std::function<bool()>& stop) {
-  SD_CHECK(player->spec.kind == Spec::Kind::kLook && player->spec.count > 0, "a best response looks ahead");
-  Evaluator evaluator(player->net, sight, player->training);
-  evaluator.stop_when(stop);
-  return [=](std::uint64_t seed) {
-    return std::make_unique<SearchMover>(player, evaluator, seed, FoeModel(foes, player->spec.count, seed));
-  };
 }
 
 }  // namespace snake_ddp::search

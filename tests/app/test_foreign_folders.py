@@ -222,7 +222,7 @@ def test_refused_paths_are_errors_of_files(tmp_path):
     for path in paths:
         for line in (("eval", "--team_a", path, "--team_b", "level2", "--games", 1), ("info", path), ("report", path, "--json"),
                      ("eval", "--ladder", "level2", path), ("export", "--actor", path, "--format", "safetensors"),
-                     ("exploit", "--player", path, "--probers", "heuristics"), ("replay", path, "--text"), ("verify-trace", path),
+                     ("replay", path, "--text"), ("verify-trace", path),
                      ("train", "--config", path), ("train", "--resume", path), ("train", "--opponent_mix", f"file:{path}:1"),
                      ("report", tmp_path, "--json", "--preset", path),
                      ("pretrain", "--stage", "tokenizer", "--data_path", path, "--save_dir", tmp_path / "save", "--cache_dir",
@@ -237,8 +237,7 @@ def test_what_cannot_be_written_is_refused_before_the_work(finished, tmp_path):
     folder.mkdir()
     teams = ("--team_a", "level2", "--team_b", "level4")
     for output in (folder, tmp_path / "none" / "x", "/dev/null"):
-        for line in (("report", finished, "--html", output), ("replay", game, "--html", output, "--blunders"),
-                     ("exploit", "--player", "level2", "--probers", "heuristics", "--output", output)):
+        for line in (("report", finished, "--html", output), ("replay", game, "--html", output, "--blunders")):
             done = call(*line)
             assert done.returncode == 4 and "cannot write" in done.stderr and done.stdout == "", (line, done.stderr)
     (tmp_path / "file").write_text("")
@@ -350,7 +349,6 @@ def test_names_from_files_are_printed_as_escapes(finished, tmp_path):
              ("report", run, "--html", tmp_path / f"page{ESCAPES}.html", "--ladder_games", 0), ("replay", game, "--text"),
              ("replay", broken, "--text"), ("verify-trace", broken), ("eval", "--team_a", evil, "--team_b", "level2", "--games", 1),
              ("eval", "--ladder", f"{evil}:{ESCAPES}", "level2"), ("export", "--actor", evil, "--format", "submission", "--output", tmp_path / "out"),
-             ("exploit", "--player", evil, "--probers", "heuristics", "--candidates", 1, "--candidate_games", 1, "--games", 1),
              ("train", "--resume", run), ("train", "--config", run / "config.json"), ("train", "--opponent_mix", f"file:{evil}:1", "--check_settings"),
              (f"tr{ESCAPES}ain",), ("train", f"--{ESCAPES}"), ("train", "--runs_dir", tmp_path / ESCAPES / "none", "--load_model")]
     for line in lines:

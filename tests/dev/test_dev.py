@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -267,3 +268,20 @@ def test_what_needs_other_programs_says_so(tmp_path):
     done = script(sys.executable, DEV / "python_reference.py", tmp_path)
     assert done.returncode == 2 and "main_ddp.py" in done.stderr
     assert script(sys.executable, DEV / "python_reference.py", "--help").returncode == 0
+
+
+def test_opponents_are_trained_against_a_frozen_team_and_measured(tmp_path):
+    player, output = SOURCE / "models" / "champion.pth", tmp_path / "found.json"
+    done = script(sys.executable, DEV / "exploit.py", player, "--binary", BINARY, "--games", 6, "--player_search", "look1", "--minutes", 1,
+                  "--runs_dir", tmp_path / "our runs", "--output", output, "--", "--num_envs", 2, "--batch_size", 16, "--max_episodes", 3)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(output.read_text())["found"]
+    assert [row["start"] for row in found] == ["nothing", "player"] and len(done.stdout.splitlines()) == 3
+    for row in found:
+        assert f"--opponent_mix file:{player}:1" in row["training"] and f"--team_b {player}:look1" in row["match"]
+        again = only_json(call(*shlex.split(row["match"])[1:], "--json").stdout)
+        assert again["wins"] == row["result"]["wins"] and again["score_a"] == row["result"]["score_a"] and row["weights"] in done.stdout
+    nothing, own = (row["result"]["score_a"] for row in found)
+    assert nothing < own / 2, "the second one began with the player's weights"
+    failed = script(sys.executable, DEV / "exploit.py", player, "--binary", BINARY, "--runs_dir", tmp_path, "--", "--batch_size", "many")
+    assert failed.returncode == 2 and "--batch_size many" in failed.stderr

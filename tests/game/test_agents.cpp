@@ -5,7 +5,6 @@
 #include "boards.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/agents/mix.hpp"
-#include "snake_ddp/agents/weights.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/encode/reward.hpp"
@@ -341,38 +340,6 @@ TEST_CASE("a mix may have teams from files, which are frozen and have numbers in
   CHECK((said[0].file == "a.pth" && said[0].words == std::vector<std::string>{"tanh"} &&
          said[0].weight == 0.5));
   CHECK((said[1].file == "b.pth" && said[1].words.size() == 2 && said[1].weight == 1.0));
-}
-
-TEST_CASE("weights of the territory heuristic are read back from their text, and nothing else is", "[unit]") {
-  const agents::territory::Weights stock;
-  CHECK(agents::to_string(stock) == "9,2,1,40,42,45,8,40,25");
-  const auto read = agents::try_weights("-1,0,3,4,5,6,7,8,100000");
-  REQUIRE(read);
-  CHECK(read->own_bean == -1);
-  CHECK(read->tail_points == 100000);
-  CHECK(agents::to_string(*read) == "-1,0,3,4,5,6,7,8,100000");
-  for (const char* wrong : {"", "1", "9,2,1,40,42,45,8,40", "9,2,1,40,42,45,8,40,25,1",
-                            "9,2,1,40,42,45,8,40,", "a,2,1,40,42,45,8,40,25", "9;2,1,40,42,45,8,40,25",
-                            "9,2,1,40,42,45,8,40,100001", "9,2,1,40,42,45,8,40,25 "})
-    CHECK_FALSE(agents::try_weights(wrong));
-}
-
-TEST_CASE("a random search begins with territory's own weights and goes up to four times away from them",
-          "[unit]") {
-  CHECK(agents::to_string(agents::random_weights(7, 0)) == agents::to_string(agents::territory::Weights()));
-  std::set<std::string> different;
-  int least = 1000, most = 0;
-  for (std::uint64_t k = 1; k <= 300; ++k) {
-    const agents::territory::Weights w = agents::random_weights(7, k);
-    different.insert(agents::to_string(w));
-    CHECK((w.caution >= 105 && w.caution <= 1680));
-    least = std::min(least, w.cramped);
-    most = std::max(most, w.cramped);
-  }
-  CHECK(different.size() == 300);
-  CHECK(least < 130);
-  CHECK(most > 1200);
-  CHECK(agents::to_string(agents::random_weights(8, 1)) != agents::to_string(agents::random_weights(7, 1)));
 }
 
 TEST_CASE("an invalid mix is a usage error that lists the valid forms", "[unit]") {

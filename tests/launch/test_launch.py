@@ -623,11 +623,6 @@ def check_line(words):
         assert done.returncode == 0, done.stderr
         if "--json" in words:
             only_json(done.stdout)
-    elif name == "snake_ddp" and words[1:2] == ["exploit"]:  # what trains is left out: it takes minutes
-        known = set(re.findall(r"--[a-z_]+", run_here([BINARY, "exploit", "--help"]).stdout))
-        assert {word for word in words if word.startswith("--")} <= known
-        done = run_here([BINARY, "exploit", "--player", words[words.index("--player") + 1], "--probers", "lbr", "--games", "10"])
-        assert done.returncode == 0, done.stderr
     elif name == "snake_ddp" and words[1:2] == ["play"]:
         done = run_here([BINARY, *words[1:]])  # as far as one comes without a terminal
         assert done.returncode == 2 and "needs a terminal" in done.stderr, done.stderr
@@ -678,7 +673,7 @@ def documents_commands():
     for path in sorted([*SOURCE.glob("README*.md"), *SOURCE.glob("docs/**/*.md"), *SOURCE.glob("launch/*.md")]):
         for block in re.findall(r"^\s*```(?:sh|bash|shell|text)\n(.*?)^\s*```", path.read_text(encoding="utf-8"), re.M | re.S):
             for line in block.replace("\\\n", " ").splitlines():
-                if "snake_ddp " in line and re.match(r"\s*(\$ )?(\S*=\S* )*\S*snake_ddp (train|eval|exploit|pretrain|export|replay|play|report) ", line):
+                if "snake_ddp " in line and re.match(r"\s*(\$ )?(\S*=\S* )*\S*snake_ddp (train|eval|pretrain|export|replay|play|report) ", line):
                     yield path.relative_to(SOURCE), shlex.split(line, comments=True)
 
 
@@ -694,7 +689,7 @@ def test_what_the_documents_commands_write_is_ignored_by_git(tmp_path):
         for flag in ("--record", "--record_boards", "--html", "--output", "--save_dir", "--runs_dir"):
             if (path := flag_of(words, flag)) and not path.startswith(("/", "$")):
                 written[path] = document
-    assert {"exploit.json", "game.html", "games/scripts", "boards/territory.boards"} <= set(written)
+    assert {"game.html", "games/scripts", "boards/territory.boards"} <= set(written)
     tracked = [path for path in written if subprocess.run(["git", "-C", tmp_path, "check-ignore", "-q", f"{path}/"]).returncode
                and subprocess.run(["git", "-C", tmp_path, "check-ignore", "-q", path]).returncode]
     assert not tracked, {path: str(written[path]) for path in tracked}

@@ -208,7 +208,6 @@ def test_no_door_takes_numbers_that_are_not_finite(tmp_path, number):
                     ["eval", "--ladder", f"{path}:softmax", "level0", "--games", 2],
                     *(["export", "--actor", f"{path}:softmax", "--format", form, "--output", tmp_path / form]
                       for form in ("submission", "torchscript", "safetensors")),
-                    ["exploit", "--player", f"{path}:softmax"],
                     [*train, "--opponent_mix", f"file:{path}:softmax:1"],
                     [*train, "--load_model", "--load_model_run", 1, "--load_model_run_episode", 1]):  # fmt: skip
         done = call(*command)
@@ -240,7 +239,7 @@ def test_nothing_says_what_weights_mean_until_the_user_types_it(tmp_path):
     both = f"type {path}:softmax or {path}:tanh"
     for command, typed in ((["eval", "--team_a", path, "--team_b", "level0", "--games", 2], both),
                            (["eval", "--team_a", f"{path}:argmax", "--team_b", "level0", "--games", 2], both),
-                           (["export", "--actor", path, "--format", "safetensors"], both), (["exploit", "--player", path], both),
+                           (["export", "--actor", path, "--format", "safetensors"], both),
                            ([*train, "--opponent_mix", f"file:{path}:1"], f"type --opponent_mix file:{path}:softmax or ")):
         done = call(*command)
         assert done.returncode == 2 and "nothing says what this actor's last layer is" in done.stderr and typed in done.stderr, done.stderr

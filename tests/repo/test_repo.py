@@ -125,7 +125,7 @@ def test_files_are_opened_in_one_place():
 
 def test_links_are_followed_only_for_what_the_user_typed():
     assert {line.split(":")[0] for line in lines_with(r"records::(?:write|check)_output\(", SOURCES)} <= {
-        f"src/app/{name}.cpp" for name in ("cmd_eval", "cmd_report", "cmd_replay", "cmd_play", "cmd_exploit", "cmd_export", "actor_export")}
+        f"src/app/{name}.cpp" for name in ("cmd_eval", "cmd_report", "cmd_replay", "cmd_play", "cmd_export", "actor_export")}
 
 
 def test_text_reaches_the_terminal_only_where_it_is_escaped():

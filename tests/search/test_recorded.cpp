@@ -43,7 +43,7 @@ ordered_json line_of(const game::State& state, std::uint64_t number, search::Eva
   search::Leaf leaf;
   evaluator({&state, 1}, {&leaf, 1});
   for (const int team : {0, 1}) {
-    const search::Question q{state, team, search::candidates_of(leaf, team, search::Deviations::kOne),
+    const search::Question q{state, team, search::candidates_of(leaf, team),
                              search::samples_of(leaf, team, kSamples, 0.2F, {1, number, state.step(), team})};
     line["teams"].push_back(json_of(q, search::look({&q, 1}, 0.99, std::ref(evaluator))[0]));
   }

@@ -7,18 +7,17 @@
 namespace snake_ddp::agents::territory {
 
 // Weights of the parts of a move's score; found by matches against the other scripted opponents.
-struct Weights {
-  int own_bean = 9;      // per step by which a bean that it reaches first is nearer than the horizon
-  int bean = 2;          // the same for any bean
-  int territory = 1;     // per cell that it reaches first
-  int cramped = 40;      // subtracted, per cell of its length that the room ahead lacks
-  int caution = 42;      // subtracted, if a foe's head may come there too
-  int head_on_foe = 45;  // and per point that this would cost more than it costs the foe
-  int head_on_mate =
-      8;          // subtracted, per point, if the head of a mate that has not chosen yet may come there
-  int tail = 40;  // subtracted, for a tail's cell whose snake may eat and stay
-  int tail_points = 25;  // and for each point
-};
+inline constexpr int kOwnBean =
+    9;                           // per step by which a bean that it reaches first is nearer than the horizon
+inline constexpr int kBean = 2;  // the same for any bean
+inline constexpr int kTerritory = 1;   // per cell that it reaches first
+inline constexpr int kCramped = 40;    // subtracted, per cell of its length that the room ahead lacks
+inline constexpr int kCaution = 42;    // subtracted, if a foe's head may come there too
+inline constexpr int kHeadOnFoe = 45;  // and per point that this would cost more than it costs the foe
+inline constexpr int kHeadOnMate =
+    8;  // subtracted, per point, if the head of a mate that chooses later may come there
+inline constexpr int kTail = 40;       // subtracted, for a tail's cell whose snake may eat and stay
+inline constexpr int kTailPoint = 25;  // and for each point
 
 /// The length of the longest foe whose head may be at `cell` in the next step.
 SD_HD inline int foe_at(const game::State& state, const game::Reach& reach, int team, int cell) {
@@ -36,24 +35,24 @@ SD_HD inline bool tail_may_stay(const game::State& state, const game::Reach& rea
 }
 
 SD_HD_APART inline int score_of(const game::State& state, const game::Reach& reach, int snake, int cell,
-                                const game::Outlook& o, bool mate_may_come, const Weights& w) {
+                                const game::Outlook& o, bool mate_may_come) {
   const int length = state.length(snake), points = length - game::kStartLength;
-  int score = w.own_bean * (game::kHorizon + 1 - o.own_bean_distance) +
-              w.bean * (game::kHorizon + 1 - o.bean_distance) + w.territory * o.territory;
-  if (o.room < length) score -= w.cramped * (length - o.room);
+  int score = kOwnBean * (game::kHorizon + 1 - o.own_bean_distance) +
+              kBean * (game::kHorizon + 1 - o.bean_distance) + kTerritory * o.territory;
+  if (o.room < length) score -= kCramped * (length - o.room);
   if (o.foe_may_enter) {
     const int theirs = foe_at(state, reach, snake / game::kTeamSize, cell) - game::kStartLength;
-    score -= w.caution + w.head_on_foe * (points - theirs);
+    score -= kCaution + kHeadOnFoe * (points - theirs);
   }
-  if (mate_may_come) score -= w.head_on_mate * (points + 1);
-  if (tail_may_stay(state, reach, cell)) score -= w.tail + w.tail_points * points;
+  if (mate_may_come) score -= kHeadOnMate * (points + 1);
+  if (tail_may_stay(state, reach, cell)) score -= kTail + kTailPoint * points;
   return score;
 }
 
 /// `look(i)` returns snake i's four outlooks, valid until the next call.
 template <class Look>
 SD_HD inline void choose(const game::State& state, const game::Reach& reach, int team, const Look& look,
-                         game::Actions& out, const Weights& weights = {}) {
+                         game::Actions& out) {
   const int first = team * game::kTeamSize;
   game::CellSet chosen{};  // by the mates that chose before
   SD_ROLLED for (int i = first; i < first + game::kTeamSize; ++i) {
@@ -65,7 +64,7 @@ SD_HD inline void choose(const game::State& state, const game::Reach& reach, int
       bool mate_may_come = false;
       for (int mate = i + 1; mate < first + game::kTeamSize; ++mate)
         mate_may_come |= reach.by[mate][1].contains(cell);
-      const int score = score_of(state, reach, i, cell, outlook[d], mate_may_come, weights);
+      const int score = score_of(state, reach, i, cell, outlook[d], mate_may_come);
       if (best < 0 || score > best_score) {
         best = d;
         best_score = score;
@@ -76,15 +75,14 @@ SD_HD inline void choose(const game::State& state, const game::Reach& reach, int
   }
 }
 
-SD_HD_APART inline void act(const game::State& state, int team, game::Actions& out,
-                            const Weights& weights = {}) {
+SD_HD_APART inline void act(const game::State& state, int team, game::Actions& out) {
   const game::Reach reach = game::reach_of(state);
   game::Outlook outlook[4];
   const auto look = [&](int snake) {
     game::look_ahead(state, reach, snake, outlook);
     return static_cast<const game::Outlook*>(outlook);
   };
-  choose(state, reach, team, look, out, weights);
+  choose(state, reach, team, look, out);
 }
 
 }  // namespace snake_ddp::agents::territory

@@ -54,7 +54,6 @@ using Action = std::function<int()>;
 Action add_train(CLI::App& command, const std::vector<std::string>& arguments);
 Action add_pretrain(CLI::App& command, const std::vector<std::string>& arguments);
 Action add_eval(CLI::App& command);
-Action add_exploit(CLI::App& command);
 Action add_info(CLI::App& command);
 Action add_replay(CLI::App& command);
 Action add_play(CLI::App& command);

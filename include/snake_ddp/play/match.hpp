@@ -32,8 +32,8 @@ struct Cut {};
 /// Makes a mover for games from their start on; `seed` is the match's.
 using MakeMover = std::function<std::unique_ptr<Mover>(std::uint64_t seed)>;
 
-/// The mover of a scripted opponent; `weights` are the territory heuristic's.
-MakeMover scripted(agents::Opponent opponent, const agents::territory::Weights& weights = {});
+/// The mover of a scripted opponent.
+MakeMover scripted(agents::Opponent opponent);
 
 /// Games are played in blocks of this size; a mover gets at most this many boards.
 inline constexpr std::int64_t kBlock = 64;

@@ -22,8 +22,6 @@ struct Player {
   bool argmax = false;      // else moves are sampled, as on the platform; values always mean the best move
   bool mask_fatal = false;  // never makes a move of encode::fatal_moves; scripted opponents ignore it
   std::shared_ptr<const search::Player> search = nullptr;  // if set, it moves, with this sight
-  bool knows_foe = false;  // its look predicts the foes with the other player itself, under other seeds
-  agents::territory::Weights weights = {};  // of the territory heuristic
 };
 
 /// The weights of a Q-network in search's form. `mirrored_inputs`: as in MlpShape, for a symmetric network.
@@ -36,12 +34,9 @@ search::QWeights search_weights(const nets::NamedTensors& weights, const std::st
 Player with_search(Player player, const std::optional<search::Spec>& how, const search::Training& training,
                    const nets::NamedTensors& weights, const std::string& what = "this run");
 
-/// Throws  Bug for a player without script and policy, and for one that knows its foe.
+/// Throws  Bug for a player without script and policy.
 /// `stop`: as in MatchOptions; searches end with it.
 play::MakeMover mover(const Player& player, const std::function<bool()>& stop = {});
-/// The mover for games against `foe`.
-/// Throws  UsageError if both know each other, which would never end.
-play::MakeMover mover(const Player& player, const Player& foe, const std::function<bool()>& stop = {});
 
 /// As play::play_match; throws as mover.
 play::MatchResult play_match(const Player& a, const Player& b, const play::MatchOptions& options);

@@ -12,10 +12,6 @@
 
 namespace snake_ddp::search {
 
-/// Which joint moves are tried besides the bare policy's: none; those where one snake deviates, at most 6
-/// where moves that are certain death are closed; all combinations of open moves, at most 26.
-enum class Deviations { kNone, kOne, kAll };
-
 using TeamMoves = std::array<std::uint8_t, game::kTeamSize>;
 
 /// One imagined future, the same for all candidates.
@@ -39,14 +35,12 @@ struct Answer {
 /// The best open move of each snake of the team.
 TeamMoves bare_moves(const Leaf& leaf, int team);
 
-/// The bare moves, then the others by snake and move.
-std::vector<TeamMoves> candidates_of(const Leaf& leaf, int team, Deviations deviations);
+/// The bare moves, then those where one snake deviates, by snake and move: at most 6 where moves that are certain death are closed.
+std::vector<TeamMoves> candidates_of(const Leaf& leaf, int team);
 
 /// In the first sample the foes make their bare moves, in others those drawn from softmax(Q / temperature) of
 /// their open moves.
 std::vector<Sample> samples_of(const Leaf& leaf, int team, int samples, float temperature, const Dice& dice);
-/// The same chance, against foes whose moves in each sample are known.
-std::vector<Sample> samples_of(std::span<const TeamMoves> foes, const Dice& dice);
 
 /// How the network values a team's open moves, without a search.
 play::Reasons reasons_of(const Leaf& leaf, int team);

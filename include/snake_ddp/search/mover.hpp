@@ -19,8 +19,7 @@ struct Spec {
   std::int64_t count = 4;    // samples, or simulations; 0 with a time limit
   double limit_ms = 0.0;     // per team move, on average over the boards played side by side; for kPuct
   float temperature = 0.2F;  // of the foes' moves in samples
-  Deviations deviations = Deviations::kOne;
-  TreeOptions tree = {};  // its gamma is replaced by the training's
+  TreeOptions tree = {};     // its gamma is replaced by the training's
 };
 
 /// "look4", "puct400", "puct400x16", "puct@5ms".
@@ -41,17 +40,12 @@ struct Player {
 /// Throws  UsageError if the trees of a search on `boards` boards side by side would not fit into `available` bytes.
 void check_memory(const Spec& spec, std::int64_t boards, std::int64_t available);
 
-/// What the foes may do on each board. A sample holds their moves on all boards.
-using FoeSamples = std::vector<std::vector<game::Actions>>;
-
 /// The moves of team `team[k]` on each board k that is not finished. Its chance follows from the seed, the
-/// number games[k] of its game, the step and the team. `foes`: if not empty, a look uses exactly these
-/// samples instead of predicting the foes with its own network.
+/// number games[k] of its game, the step and the team.
 /// Shapes  as play::Mover::act and explain; `reasons` may be empty.
 void choose(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,
             std::span<const std::uint8_t> team, std::uint64_t seed, std::span<const std::uint64_t> games,
-            std::span<game::Actions> actions, std::span<play::Reasons> reasons = {},
-            const FoeSamples& foes = {});
+            std::span<game::Actions> actions, std::span<play::Reasons> reasons = {});
 
 /// Moves depend only on the seed, the game and the board, however many boards are played side by side; with a time limit
 /// also on the machine. If every snake of the team has only one open move, there is no search.
@@ -60,14 +54,5 @@ play::MakeMover mover(std::shared_ptr<const Player> player, const play::Sight& s
                       const std::function<bool()>& stop = {});
 /// The same with values from elsewhere; the player's network is not used. Each mover has its own copy of the evaluator.
 play::MakeMover mover(std::shared_ptr<const Player> player, const Evaluator& evaluator);
-
-/// A look that knows its foes, a local best response: in each sample they make the moves that `foes` chooses
-/// on this very board, with a seed that differs from the match's and from other samples'. So deterministic
-/// moves are predicted exactly.
-/// Cost    `foes` moves once per sample in each step.
-/// Throws  Bug for a player that does not look.
-/// Follows Lisy and Bowling, "Equilibrium approximation quality of current no-limit poker bots" (2017).
-play::MakeMover best_response(std::shared_ptr<const Player> player, const play::Sight& sight,
-                              const play::MakeMover& foes, const std::function<bool()>& stop = {});
 
 }  // namespace snake_ddp::search
