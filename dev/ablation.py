@@ -39,8 +39,6 @@ OF_DDPG = {
     "reward_scale_0.1": ("rewards times 0.1", {"reward_scale": 0.1}),
     "no_layer_norm": ("no layer norm in the critic", {"layer_norm": False}),
     "no_epsilon_ladder": ("one epsilon for all boards, decaying to 0", {"epsilon_min": 0}),
-    "clipped_double_critics": ("two critics, the smaller value is used", {"clipped_double_critics": True}),
-    "actor_interval_2": ("actor and targets updated every second time", {"actor_interval": 2}),
     "tau_0.001": ("targets ten times slower", {"tau": 0.001}),
     "tau_0.05": ("targets five times faster", {"tau": 0.05}),
     "no_expected_value": ("value of the actor's output itself", {"expected_value": False}),
@@ -60,8 +58,7 @@ OF_DQN = OF_VALUES | {
     "own_reward_1": ("each snake its own reward", {"own_reward": 1}),
     "vdn": ("team values, summed over the snakes", {"algo": "vdn", "own_reward": 1}),  # undoes the preset's: a sum has none
     "qmix": ("team values from a mixing network", {"algo": "qmix", "own_reward": 1, "mirror_symmetric": False}),
-    "ddpg": ("DDPG with the preset's settings", {"algo": "ddpg", "stored_action": "played", "expected_value": True,
-                                                      "mirror_symmetric": False}),
+    "ddpg": ("DDPG with the preset's settings", {"algo": "ddpg", "expected_value": True, "mirror_symmetric": False}),
     "own_reward_0.5": ("half its own, half the team's", {"own_reward": 0.5}),
     "n_step_1": ("1-step returns instead of 3", {"n_step": 1}),
     "n_step_5": ("5-step returns", {"n_step": 5}),

@@ -32,8 +32,7 @@ std::vector<std::int64_t> calls_of_an_update(const train::TrainOptions& o, int w
   const auto learner = learners::make_learner(train::learner_options(train::Plan(o), world_size, at::kCPU));
   const replay::Batch batch = replay::random_batch(learner->columns(), o.batch_size);
   std::vector<std::int64_t> calls;
-  for (std::int64_t i = 0; i < o.actor_interval; ++i)
-    learner->update(batch, [&](at::Tensor& gradient) { calls.push_back(gradient.numel()); });
+  learner->update(batch, [&](at::Tensor& gradient) { calls.push_back(gradient.numel()); });
   return calls;
 }
 
@@ -117,7 +116,6 @@ nlohmann::json allreduce_job(const nlohmann::json& settings, const dist::World& 
   };
   nlohmann::json result;
   result["update"] = measured(calls_of_an_update(options, world.size));
-  result["steps"] = options.actor_interval + 1;
   for (const std::int64_t floats : kFloats) result["sizes"].push_back(measured({floats}));
   context.barrier("the end of the bench", context.deadline());
   return result;
@@ -155,7 +153,6 @@ std::vector<Row> measure_allreduce(double seconds, int rounds, int ranks, const 
       sizes.push_back(row(fmt::format("allreduce_{}_{}", size_name(kFloats[k] * 4), way),
                           [k](const auto& result) { return result.at("sizes").at(k); }));
     calls = results.front().at("update").at("calls");
-    steps = results.front().at("steps");
   }
   updates.push_back({"allreduce_calls_of_an_update", calls, "calls", steps, calls / steps});
   updates.insert(updates.end(), sizes.begin(), sizes.end());

@@ -92,7 +92,7 @@ Call products_alone(const std::vector<Product>& products, at::Device device) {
 
 double recorded_seconds(double seconds, at::Device device, const Call& call) {
   train::Recorded recorded(device.is_cuda() ? train::cuda_graphs(device) : train::MakeRecording{});
-  return seconds_of(seconds, device, [&] { recorded.run(0, call); });
+  return seconds_of(seconds, device, [&] { recorded.run(call); });
 }
 
 }  // namespace

@@ -163,21 +163,6 @@ struct Lines {
   void sum_in_shared_memory(at::Tensor& tensor, int divisor, milliseconds limit);
 };
 
-// One mean at a time, computed by a separate thread over its own connections. The thread shares ownership of
-// this, because it may still be in a call that the group no longer waits for.
-struct Background {
-  Lines lines;
-  int size = 1;
-  std::mutex mutex;
-  std::condition_variable changed;
-  at::Tensor tensor;      // being averaged
-  milliseconds limit{0};  // of that
-  bool asked = false, leaving = false, gone = false;
-  std::exception_ptr failure;  // of the last one
-
-  void work();
-};
-
 struct DistContext::Group {
   World world;
   Options options;
@@ -186,7 +171,6 @@ struct DistContext::Group {
   Meeting meeting{};
   std::vector<std::string> hosts{base::host_name()};
   Lines lines{};
-  std::shared_ptr<Background> background{};  // with options.background
 #ifdef SD_HAVE_CUDA
   c10::intrusive_ptr<c10d::Backend> nccl{};
 #endif
@@ -207,8 +191,7 @@ struct DistContext::Group {
   c10::intrusive_ptr<c10d::ProcessGroupGloo> connect_members(const Meeting& of, const std::string& name,
                                                              int place, Deadline deadline);
   void connect(Deadline deadline);
-  void share_memory(Lines& through, const std::string& name, Deadline deadline);
-  void connect_background(Deadline deadline);
+  void share_memory(Deadline deadline);
   void leave() noexcept;
   void close_connections();
 
@@ -286,8 +269,7 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo> DistContext::Group::connect_members(c
 void DistContext::Group::connect(Deadline deadline) {
   lines.gloo = connect_members(meeting, "gloo", world.rank, deadline);
   if (placement.backend == "gloo") {
-    if (options.shared_memory) share_memory(lines, "", deadline);
-    if (options.background) connect_background(deadline);
+    if (options.shared_memory) share_memory(deadline);
   }
 #ifdef SD_HAVE_CUDA
   if (placement.backend != "nccl") return;
@@ -316,9 +298,9 @@ void DistContext::Group::connect(Deadline deadline) {
 // Sums go through shared memory if, on each machine, all ranks can open one segment and see each other's
 // processes; otherwise, silently, through Gloo. Containers may have the same host name but share neither
 // memory nor processes.
-void DistContext::Group::share_memory(Lines& through, const std::string& name, Deadline deadline) {
-  std::vector<Peer>& peers = through.peers;
-  std::unique_ptr<SharedSum>& shared = through.shared;
+void DistContext::Group::share_memory(Deadline deadline) {
+  std::vector<Peer>& peers = lines.peers;
+  std::unique_ptr<SharedSum>& shared = lines.shared;
   Meeting leaders = meeting;  // the first rank of each machine
   leaders.members.clear();
   for (const Hello& m : meeting.members) {
@@ -332,7 +314,7 @@ void DistContext::Group::share_memory(Lines& through, const std::string& name, D
     return static_cast<int>(std::find_if(ranks.begin(), ranks.end(), is_this) - ranks.begin());
   };
   const int size = static_cast<int>(peers.size()), leader = peers.front().rank;
-  const std::string prefix = kMemory + name, key = prefix + std::to_string(leader);
+  const std::string key = kMemory + std::to_string(leader);
   std::string address;
   if (world.rank == leader) {
     try {
@@ -343,7 +325,7 @@ void DistContext::Group::share_memory(Lines& through, const std::string& name, D
     }
     meeting.store->set(key, address);
   } else {
-    await_keys(*meeting.store, prefix, {leader}, deadline);
+    await_keys(*meeting.store, kMemory, {leader}, deadline);
     if (!deadline.passed()) address = meeting.store->get_to_str(key);
   }
   bool fine = !address.empty() && std::none_of(peers.begin(), peers.end(),
@@ -356,20 +338,9 @@ void DistContext::Group::share_memory(Lines& through, const std::string& name, D
   const std::vector<std::string> answers = gather(fine ? "yes" : "no", deadline);
   const bool all = std::find(answers.begin(), answers.end(), "no") == answers.end();
   if (broadcast_text(all ? "yes" : "no", deadline) != "yes") return shared.reset();
-  through.many_machines = leaders.members.size() > 1;
-  if (through.many_machines && world.rank == leader)
-    through.across = connect_members(leaders, "gloo.machines" + name, place_in(leaders.members), deadline);
-}
-
-void DistContext::Group::connect_background(Deadline deadline) {
-  const auto made = std::make_shared<Background>();
-  made->size = world.size;
-  made->lines.gloo = connect_members(meeting, "gloo.background", world.rank, deadline);
-  if (options.shared_memory) share_memory(made->lines, ".background/", deadline);
-  // The main thread computes meanwhile: a wait that spins would take a core from it.
-  if (made->lines.shared) made->lines.shared->sleep_at_once();
-  std::thread([made] { made->work(); }).detach();
-  background = made;
+  lines.many_machines = leaders.members.size() > 1;
+  if (lines.many_machines && world.rank == leader)
+    lines.across = connect_members(leaders, "gloo.machines", place_in(leaders.members), deadline);
 }
 
 // Ends the connections, so that peers that wait for this rank notice at once. On a thread of its own: the
@@ -389,16 +360,6 @@ void DistContext::Group::close_connections() {
     });
   }
 #endif
-  if (background) {
-    std::unique_lock lock(background->mutex);
-    background->leaving = true;
-    background->changed.notify_all();
-    if (background->lines.shared) background->lines.shared->give_up();
-    // Its thread closes the connections itself once it is not in a call.
-    background->changed.wait_for(lock, kMoment, [this] { return background->gone; });
-    lock.unlock();
-    background.reset();
-  }
   if (lines.shared) lines.shared->give_up();
   lines.sent.clear();
   for (auto* const group : {&lines.across, &lines.gloo}) {
@@ -706,40 +667,6 @@ void DistContext::Group::sum_in_shared_memory(at::Tensor& tensor, int divisor, D
           [&](milliseconds limit) { lines.sum_in_shared_memory(tensor, divisor, limit); });
 }
 
-void Background::work() {
-  const at::NoGradGuard no_grad;
-  std::unique_lock lock(mutex);
-  for (;;) {
-    base::wait_until(changed, lock, [this] { return asked || leaving; });
-    if (leaving) break;
-    lock.unlock();
-    std::exception_ptr why;
-    try {
-      if (lines.takes(tensor)) {
-        lines.sum_in_shared_memory(tensor, size, limit);
-      } else {
-        std::vector<at::Tensor> tensors{tensor};
-        lines.gloo->allreduce(tensors, all_reduce_options(limit))->wait(limit + kMoment);
-        tensor.div_(size);
-      }
-    } catch (...) {  // a thread's entry: finish_mean rethrows it
-      why = std::current_exception();
-    }
-    lock.lock();
-    failure = why;
-    asked = false;
-    changed.notify_all();
-  }
-  lock.unlock();
-  // Ends the connections, so that peers that wait for this rank notice.
-  lines.sent.clear();
-  lines.across.reset();
-  lines.gloo.reset();
-  lock.lock();
-  gone = true;
-  changed.notify_all();
-}
-
 void DistContext::all_reduce_sum(at::Tensor& tensor, Deadline deadline) {
   if (group_->alone()) return;
   if (group_->lines.takes(tensor)) return group_->sum_in_shared_memory(tensor, 1, deadline);
@@ -762,33 +689,6 @@ void DistContext::all_reduce_mean(at::Tensor& tensor, Deadline deadline) {
   all_reduce_sum(tensor, deadline);
   const at::NoGradGuard no_grad;
   tensor.div_(size());
-}
-
-void DistContext::start_mean(const at::Tensor& tensor) {
-  if (group_->alone()) return;
-  SD_CHECK(group_->background && tensor.is_cpu() && tensor.is_contiguous() && tensor.is_floating_point(),
-           "a mean in the background");
-  Background& background = *group_->background;
-  const std::lock_guard lock(background.mutex);
-  SD_CHECK(!background.asked && !background.tensor.defined(), "two means in the background");
-  background.tensor = tensor;
-  background.limit = usable(group_->options.timeout);
-  background.asked = true;
-  background.changed.notify_all();
-}
-
-void DistContext::finish_mean(Deadline deadline) {
-  if (group_->alone()) return;
-  SD_CHECK(group_->background && group_->background->tensor.defined(), "no mean was started");
-  Background& background = *group_->background;
-  const std::string what = fmt::format("all-reduce of {} in the background", describe(background.tensor));
-  group_->guarded(what, deadline, [&](milliseconds limit) {
-    std::unique_lock lock(background.mutex);
-    if (!background.changed.wait_for(lock, limit + kMoment, [&] { return !background.asked; }))
-      throw std::runtime_error("no result within the limit");
-    background.tensor.reset();
-    if (background.failure) std::rethrow_exception(background.failure);
-  });
 }
 
 void DistContext::broadcast(at::Tensor& tensor, int root, Deadline deadline) {

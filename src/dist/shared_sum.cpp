@@ -141,7 +141,7 @@ void SharedSum::await(int place, const std::vector<Peer>& peers, base::Deadline 
   const auto come = [&] { return there.value.load(std::memory_order_acquire) >= round_; };
   if (come()) return;
   const auto begun = Clock::now();
-  while (spins_) {
+  for (;;) {
     for (int i = 0; i < 64; ++i) {
       if (come()) {
         patience_ = std::min(kLongestSpin, patience_ + patience_ / 8);

@@ -54,9 +54,6 @@ class SharedSum {
   template <class Number>
   void broadcast(Number* values, std::size_t count, const std::vector<Peer>& peers, base::Deadline deadline);
 
-  /// From now on a wait here does not spin: for a thread beside one that computes.
-  void sleep_at_once() { spins_ = false; }
-
   /// Ends the others' waits for this process within moments: for a process whose own call failed elsewhere.
   void give_up() noexcept;
 
@@ -76,7 +73,7 @@ class SharedSum {
   int place_, size_;
   base::Descriptor descriptor_{-1};
   std::uint64_t round_ = 0;
-  bool posted_ = false, spins_ = true;
+  bool posted_ = false;
   std::chrono::nanoseconds patience_ =
       std::chrono::microseconds(100);  // how long the next wait spins before it sleeps
   Layout* layout_ = nullptr;

@@ -40,10 +40,9 @@ void Bicnet::Pair::refresh() {
   target_maps.refresh(target(), false);
 }
 
-void Bicnet::Pair::step(const Average& average, bool follow) {
-  Trainee::step(average, follow);
-  maps.refresh(net, true);
-  if (follow) target_maps.refresh(target(), false);
+void Bicnet::Pair::step(const Average& average) {
+  Trainee::step(average);
+  refresh();
 }
 
 Bicnet::Bicnet(const LearnerOptions& options)
@@ -54,7 +53,7 @@ Bicnet::Bicnet(const LearnerOptions& options)
       critic_loss_(at::zeros_like(critic_.norm)),
       q_mean_(at::zeros_like(critic_.norm)),
       actor_loss_(at::zeros_like(critic_.norm)),
-      updates_tensor_(at::zeros({}, critic_.norm.options().dtype(at::kLong))) {
+      updates_(at::zeros({}, critic_.norm.options().dtype(at::kLong))) {
   start_from_exported();
 }
 
@@ -62,7 +61,7 @@ void Bicnet::start_from_exported() {
   const c10::NoGradGuard no_grad;
   actor_.start();
   critic_.start();
-  updates_tensor_.zero_();
+  updates_.zero_();
   state_changed();
 }
 
@@ -70,14 +69,12 @@ std::vector<replay::Column> Bicnet::columns() const { return columns_up_to(kDisc
 
 void Bicnet::update(const replay::Batch& batch, const Average& average) {
   const c10::NoGradGuard no_grad;
-  ++updates_;
-  const bool with_actor = updates_ % options_.actor_interval == 0;
+  updates_.add_(1);
   const at::Tensor observation = by_snake(batch.columns.at(kObservation), options_.device);
   critic_gradient(batch, observation);
-  critic_.step(average, with_actor);
-  if (!with_actor) return;
+  critic_.step(average);
   actor_gradient(observation);
-  actor_.step(average, /*follow=*/true);
+  actor_.step(average);
 }
 
 // L = mean (Q(s, a) - (r + discount * Q'(s', mu'(s'))))^2, s and a of the whole team
@@ -123,19 +120,14 @@ nets::NamedTensors Bicnet::state() {
   nets::NamedTensors out;
   actor_.add_state(out, "actor.", "actor_target.", "actor_adam.");
   critic_.add_state(out, "critic.", "critic_target.", "critic_adam.");
-  updates_tensor_.fill_(updates_);
-  out.emplace_back("updates", updates_tensor_);
+  out.emplace_back("updates", updates_);
   return out;
 }
 
-std::vector<Trained> Bicnet::trained() {
-  updates_tensor_.fill_(updates_);  // state_changed reads it
-  return {actor_.trained(), critic_.trained()};
-}
+std::vector<Trained> Bicnet::trained() { return {actor_.trained(), critic_.trained()}; }
 
 void Bicnet::state_changed() {
   const c10::NoGradGuard no_grad;
-  updates_ = updates_tensor_.item<std::int64_t>();
   actor_.refresh();
   critic_.refresh();
 }

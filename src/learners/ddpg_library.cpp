@@ -10,7 +10,7 @@ struct DdpgWhole {
   // The critics' inputs: features and actions side by side, the last column 1.
   at::Tensor critic_input, next_critic_input;
   nets::Pass actor_pass, critic_pass, target_pass;
-  at::Tensor d_q, d_action, target_q, move_values, other_values;
+  at::Tensor d_q, d_action, target_q, move_values;
 };
 
 namespace {
@@ -31,23 +31,15 @@ at::Tensor Ddpg::next_values_by_library(const at::Tensor& next) {
   DdpgWhole& s = *whole_;
   const std::int64_t d = options_.features;
   nets::forward(actor_.target(), actor_.target_folded, next, s.target_pass);
-  if (own_.expected_value) {
-    for (std::size_t i = 0; i < critics_.size(); ++i) {
-      at::Tensor& values = i == 0 ? s.move_values : s.other_values;
-      nets::forward_moves(critics_[i].target(), critics_[i].target_folded, next, kActions, s.critic_pass,
-                          values);
-      if (i > 0) at::minimum_out(s.move_values, s.move_values, values);
-    }
+  if (options_.expected_value) {
+    nets::forward_moves(critic_.target(), critic_.target_folded, next, kActions, s.critic_pass,
+                        s.move_values);
     return s.move_values.mul_(s.target_pass.output).sum(1, /*keepdim=*/true);
   }
   s.next_critic_input.narrow(1, 0, d).copy_(next.narrow(1, 0, d));
   s.next_critic_input.narrow(1, d, kActions).copy_(s.target_pass.output);
-  at::Tensor least;
-  for (DdpgTrainee& c : critics_) {
-    nets::forward(c.target(), c.target_folded, s.next_critic_input, s.critic_pass);
-    least = least.defined() ? at::minimum(least, s.critic_pass.output) : s.critic_pass.output.clone();
-  }
-  return least;
+  nets::forward(critic_.target(), critic_.target_folded, s.next_critic_input, s.critic_pass);
+  return s.critic_pass.output;
 }
 
 // L = mean (Q(s, a) - (r + discount * Q'(s', mu'(s'))))^2
@@ -64,16 +56,13 @@ void Ddpg::critic_gradient_by_library(const replay::Batch& batch) {
   s.critic_input.narrow(1, 0, d).copy_(column(kObservation, d + 1).narrow(1, 0, d));
   s.critic_input.narrow(1, d, kActions).copy_(column(kAction, kActions));
   const double n = static_cast<double>(rows);
-  for (std::size_t i = critics_.size(); i-- > 0;) {  // the first critic last: the statistics are its own
-    DdpgTrainee& c = critics_[i];
-    nets::forward(c.net, c.folded, s.critic_input, s.critic_pass);
-    at::sub_out(s.d_q, s.critic_pass.output, s.target_q);
-    // Into the same tensors each time, because a recording has their addresses.
-    critic_loss_.copy_(at::dot(s.d_q.view(-1), s.d_q.view(-1)).div_(n));
-    q_mean_.copy_(s.critic_pass.output.mean());
-    s.d_q.mul_(2.0 / n);
-    nets::backward_parameters(c.net, s.critic_input, s.d_q, s.critic_pass, c.folded_gradient);
-  }
+  nets::forward(critic_.net, critic_.folded, s.critic_input, s.critic_pass);
+  at::sub_out(s.d_q, s.critic_pass.output, s.target_q);
+  // Into the same tensors each time, because a recording has their addresses.
+  critic_loss_.copy_(at::dot(s.d_q.view(-1), s.d_q.view(-1)).div_(n));
+  q_mean_.copy_(s.critic_pass.output.mean());
+  s.d_q.mul_(2.0 / n);
+  nets::backward_parameters(critic_.net, s.critic_input, s.d_q, s.critic_pass, critic_.folded_gradient);
 }
 
 // L = -mean Q(s, mu(s)); only the actor's gradient is computed.
@@ -82,19 +71,18 @@ void Ddpg::actor_gradient_by_library(const replay::Batch& batch) {
   const std::int64_t d = options_.features, rows = batch.columns.at(kObservation).size(0) * kTeam;
   const at::Tensor observation = batch.columns[kObservation].view({rows, d + 1}).to(options_.device);
   const double n = static_cast<double>(rows);
-  DdpgTrainee& critic = critics_[0];
   nets::forward(actor_.net, actor_.folded, observation, s.actor_pass);
-  if (own_.expected_value) {
+  if (options_.expected_value) {
     // dL/da_i = -Q(s, e_i) / n: the critic is not differentiated at all.
-    nets::forward_moves(critic.net, critic.folded, observation, kActions, s.critic_pass, s.d_action);
+    nets::forward_moves(critic_.net, critic_.folded, observation, kActions, s.critic_pass, s.d_action);
     s.d_action.mul_(-1.0 / n);
     actor_loss_.copy_(at::dot(s.d_action.view(-1), s.actor_pass.output.view(-1)));
   } else {
     s.critic_input.narrow(1, d, kActions).copy_(s.actor_pass.output);
-    nets::forward(critic.net, critic.folded, s.critic_input, s.critic_pass);
+    nets::forward(critic_.net, critic_.folded, s.critic_input, s.critic_pass);
     actor_loss_.copy_(s.critic_pass.output.mean().neg_());
     s.d_q.fill_(-1.0 / n);
-    nets::backward_input(critic.net, critic.folded, s.d_q, s.critic_pass, d, kActions, s.d_action);
+    nets::backward_input(critic_.net, critic_.folded, s.d_q, s.critic_pass, d, kActions, s.d_action);
   }
   nets::backward_parameters(actor_.net, observation, s.d_action, s.actor_pass, actor_.folded_gradient);
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/learners/ddpg.hpp"
@@ -31,12 +30,6 @@ const float* data(const replay::Batch& batch, Column column) {
   return t.data_ptr<float>();
 }
 
-template <std::int64_t kCount>
-void lesser(std::int64_t rows, const float* other, float* values) {
-  for (std::int64_t i = 0; i < rows * kCount; ++i)
-    values[i] = values[i] < other[i] || std::isnan(values[i]) ? values[i] : other[i];  // a NaN of either
-}
-
 }  // namespace
 
 struct DdpgRows {
@@ -47,7 +40,7 @@ struct DdpgRows {
   using Column = std::array<float, kChunk>;
   using Moves = std::array<float, kChunk * kActions>;
   alignas(64) Column target, q, d_q;
-  alignas(64) Moves action, move_values, other_values, d_action;
+  alignas(64) Moves action, move_values, d_action;
 };
 
 void Ddpg::prepare_rows() {
@@ -68,50 +61,37 @@ void Ddpg::critic_gradient_in_rows(const replay::Batch& batch) {
   const float *observation = data(batch, kObservation), *action = data(batch, kAction),
               *reward = data(batch, kReward), *next = data(batch, kNextObservation),
               *discount = data(batch, kDiscount);
-  for (DdpgTrainee& c : critics_) c.folded_gradient.flat.zero_();
+  critic_.folded_gradient.flat.zero_();
   double squares = 0, q_sum = 0;
   for (std::int64_t first = 0; first < total; first += kChunk) {
     const std::int64_t rows = std::min(kChunk, total - first);
     const float* next_rows = next + first * (d + 1);
     nets::forward(actor_.target_rows, rows, next_rows, d + 1, s.actor, s.action.data());
-    if (own_.expected_value) {
-      nets::forward_moves(critics_[0].target_rows, rows, next_rows, kActions, s.critic, s.move_values.data());
-      if (critics_.size() > 1) {
-        nets::forward_moves(critics_[1].target_rows, rows, next_rows, kActions, s.critic,
-                            s.other_values.data());
-        lesser<kActions>(rows, s.other_values.data(), s.move_values.data());
-      }
+    if (options_.expected_value) {
+      nets::forward_moves(critic_.target_rows, rows, next_rows, kActions, s.critic, s.move_values.data());
       for (std::int64_t r = 0; r < rows; ++r) {
         const float *p = s.action.data() + r * kActions, *v = s.move_values.data() + r * kActions;
         s.target[static_cast<std::size_t>(r)] = (p[0] * v[0] + p[1] * v[1]) + (p[2] * v[2] + p[3] * v[3]);
       }
     } else {
       join(rows, d, next_rows, s.action.data(), s.joined.data());
-      nets::forward(critics_[0].target_rows, rows, s.joined.data(), d + kActions + 1, s.critic,
-                    s.target.data());
-      if (critics_.size() > 1) {
-        nets::forward(critics_[1].target_rows, rows, s.joined.data(), d + kActions + 1, s.critic, s.q.data());
-        lesser<1>(rows, s.q.data(), s.target.data());
-      }
+      nets::forward(critic_.target_rows, rows, s.joined.data(), d + kActions + 1, s.critic, s.target.data());
     }
     for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
       const auto row = static_cast<std::size_t>(first) + r;
       s.target[r] = reward[row] + discount[row] * s.target[r];
     }
     join(rows, d, observation + first * (d + 1), action + first * kActions, s.joined.data());
-    for (std::size_t i = 0; i < critics_.size(); ++i) {
-      DdpgTrainee& c = critics_[i];
-      nets::forward(c.rows, rows, s.joined.data(), d + kActions + 1, s.critic, s.q.data());
-      const auto scale = static_cast<float>(2.0 / static_cast<double>(total));
-      for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
-        const float error = s.q[r] - s.target[r];
-        s.d_q[r] = scale * error;
-        if (i == 0) squares += static_cast<double>(error) * static_cast<double>(error);
-        if (i == 0) q_sum += static_cast<double>(s.q[r]);
-      }
-      nets::backward(c.rows, rows, s.joined.data(), d + kActions + 1, s.q.data(), s.d_q.data(), s.critic,
-                     c.folded_gradient.blocks());
+    nets::forward(critic_.rows, rows, s.joined.data(), d + kActions + 1, s.critic, s.q.data());
+    const auto scale = static_cast<float>(2.0 / static_cast<double>(total));
+    for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+      const float error = s.q[r] - s.target[r];
+      s.d_q[r] = scale * error;
+      squares += static_cast<double>(error) * static_cast<double>(error);
+      q_sum += static_cast<double>(s.q[r]);
     }
+    nets::backward(critic_.rows, rows, s.joined.data(), d + kActions + 1, s.q.data(), s.d_q.data(), s.critic,
+                   critic_.folded_gradient.blocks());
   }
   critic_loss_.fill_(squares / static_cast<double>(total));
   q_mean_.fill_(q_sum / static_cast<double>(total));
@@ -122,7 +102,7 @@ void Ddpg::actor_gradient_in_rows(const replay::Batch& batch) {
   DdpgRows& s = *rows_;
   const std::int64_t d = options_.features, total = batch.columns.at(kObservation).size(0) * kTeam;
   const float* observation = data(batch, kObservation);
-  const nets::DenseRows& critic = critics_[0].rows;
+  const nets::DenseRows& critic = critic_.rows;
   actor_.folded_gradient.flat.zero_();
   double q_sum = 0;
   const auto scale = static_cast<float>(-1.0 / static_cast<double>(total));
@@ -130,7 +110,7 @@ void Ddpg::actor_gradient_in_rows(const replay::Batch& batch) {
     const std::int64_t rows = std::min(kChunk, total - first);
     const float* observed = observation + first * (d + 1);
     nets::forward(actor_.rows, rows, observed, d + 1, s.actor, s.action.data());
-    if (own_.expected_value) {
+    if (options_.expected_value) {
       // dL/da_i = -Q(s, e_i) / n: the critic is not differentiated at all.
       nets::forward_moves(critic, rows, observed, kActions, s.critic, s.d_action.data());
       for (std::size_t i = 0; i < static_cast<std::size_t>(rows * kActions); ++i) {

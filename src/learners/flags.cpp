@@ -31,16 +31,16 @@ config::Fields MirrorFlags::fields() {
 }
 
 config::Fields ActorFlags::fields() {
-  return config::joined(
-      {under(kPython,
-             {text("output_activation", &output_activation, "last layer of the actor", {"softmax", "tanh"}),
-              number("a_lr", &a_lr, "learning rate of the actor", 0, 1)}),
-       under(kLearning,
-             {text("stored_action", &stored_action,
-                   "action kept in replay: the actor's output, or the move that was played, one-hot",
-                   {"output", "played"}),
-              number("actor_interval", &actor_interval, "critic updates per update of actor and targets", 1,
-                     1000)})});
+  return under(kPython,
+               {text("output_activation", &output_activation, "last layer of the actor", {"softmax", "tanh"}),
+                number("a_lr", &a_lr, "learning rate of the actor", 0, 1)});
+}
+
+config::Fields ExpectedValueFlags::fields() {
+  return under(kLearning,
+               {flag("expected_value", &expected_value,
+                     "keep the moves that were played in replay, one-hot, instead of the actor's outputs; an "
+                     "output's value is the expectation over its moves")});
 }
 
 config::Fields WindowFlags::fields() {
@@ -50,9 +50,16 @@ config::Fields WindowFlags::fields() {
                        "transitions at the start of each window that only warm up the memory", 0, 199)});
 }
 
-config::Fields SharedFlags::shared_fields() {
+config::Fields RolloutFlags::fields() {
+  return under(kLearning,
+               {number("td_lambda", &td_lambda,
+                       "lambda of the returns; 0: one step, 1: up to the end of the rollout", 0, 1)});
+}
+
+config::Fields LearnerFlags::all_fields() {
   return config::joined({NetFlags::fields(), TargetFlags::fields(), LayerNormFlags::fields(),
-                         MirrorFlags::fields(), ActorFlags::fields(), WindowFlags::fields()});
+                         MirrorFlags::fields(), ActorFlags::fields(), ExpectedValueFlags::fields(),
+                         WindowFlags::fields(), RolloutFlags::fields()});
 }
 
 }  // namespace snake_ddp::learners

@@ -51,16 +51,6 @@ at::Tensor lambda_returns(const at::Tensor& reward, const at::Tensor& discount, 
 
 namespace {
 
-struct PqnFlags {
-  double td_lambda = 0.65;
-  config::Fields fields() {
-    return config::under(
-        "Learning",
-        {config::number("td_lambda", &td_lambda,
-                        "lambda of the returns; 0: one step, 1: up to the end of the rollout", 0, 1)});
-  }
-};
-
 class Pqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
  public:
   explicit Pqn(const LearnerOptions& o)
@@ -77,7 +67,7 @@ class Pqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
     const at::Tensor back = gathered(played, kBack, order);
     rows.columns[kReward] =
         lambda_returns(gathered(played, kReward, order), gathered(played, kDiscount, order),
-                       next_values(played, order, back), back, options_.read<PqnFlags>().td_lambda);
+                       next_values(played, order, back), back, options_.td_lambda);
   }
 
   // L = mean e^2 / 2, e = Q(s, a) - G, over snakes or over teams.
@@ -138,7 +128,7 @@ class Pqn final : public QLearnerWith<nets::Mlp, nets::MlpPolicy> {
 std::vector<LearnerEntry> pqn_entries() {
   const LearnerEntry pqn = {.name = "pqn",
                             .make = make<Pqn>,
-                            .flags = flags_of<NetFlags, MirrorFlags, PqnFlags>,
+                            .flags = flags_of<NetFlags, MirrorFlags, RolloutFlags>,
                             .feed = Feed::kRollout,
                             .low_precision = true,
                             .searches = true,

@@ -131,20 +131,14 @@ void Folded::refresh(const DenseNet& net) {
 
 FoldedGradient::FoldedGradient(const DenseShape& shape_, std::int64_t width_, at::Device device)
     : shape(shape_), width(width_) {
-  const std::int64_t rows = shape.in + 1 + shape.out + (shape.layer_norm ? 2 : 0);
+  const std::int64_t count = shape.in + 1 + shape.out + (shape.layer_norm ? 2 : 0);
   // The last layer's few biases take a whole vector of 64 bytes or more, so that all parts stay aligned.
   const std::int64_t biases = (shape.out + 15) / 16 * 16;
-  lie_over(at::zeros({rows * width + biases}, at::TensorOptions().dtype(at::kFloat).device(device)));
-}
-
-void FoldedGradient::lie_over(at::Tensor storage) {
-  SD_CHECK(!flat.defined() || (storage.sizes() == flat.sizes() && storage.is_contiguous()),
-           "as much storage");
-  flat = std::move(storage);
+  flat = at::zeros({count * width + biases}, at::TensorOptions().dtype(at::kFloat).device(device));
   std::int64_t row = 0;
-  const auto rows = [&](std::int64_t count) {
-    row += count;
-    return flat.narrow(0, (row - count) * width, count * width).view({count, width});
+  const auto rows = [&](std::int64_t n) {
+    row += n;
+    return flat.narrow(0, (row - n) * width, n * width).view({n, width});
   };
   map = rows(shape.in + 1);
   last_weight = rows(shape.out);

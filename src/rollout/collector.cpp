@@ -67,7 +67,6 @@ Collector::Collector(CollectorOptions options, replay::Buffer& replay)
       last_row_(boards_.size() * sides_, kNoRow),
       epsilon_(options_.epsilon) {
   SD_CHECK(options_.num_envs > 0 && options_.n_step > 0 && options_.opponent, "collector options");
-  SD_CHECK(options_.search_share == 0.0 || options_.search, "a share of boards to search on, but no search");
   for (const replay::Column& column : replay_.columns()) {
     const auto found = std::find(std::begin(play::kSourceNames), std::end(play::kSourceNames), column.name);
     SD_CHECK(found != std::end(play::kSourceNames),
@@ -103,11 +102,6 @@ double ladder_epsilon(const CollectorOptions& o, std::int64_t board) {
   if (o.num_envs == 1) return o.epsilon;
   const double place = static_cast<double>(board) / static_cast<double>(o.num_envs - 1);
   return o.epsilon_min * std::pow(o.epsilon / o.epsilon_min, place);
-}
-
-bool searches_on(double share, std::int64_t board) {
-  const auto until = [share](std::int64_t boards) { return std::floor(share * static_cast<double>(boards)); };
-  return until(board + 1) > until(board);
 }
 
 double Collector::board_epsilon(std::size_t board) const {
@@ -219,52 +213,23 @@ void Collector::expect() {
   }
 }
 
-// Replaces the policy's values of a searched team: 1 for the moves that its search chose, 0 for the others.
-void Collector::look_ahead() {
-  searched_.clear();
-  searched_boards_.clear();
-  searched_teams_.clear();
-  searched_games_.clear();
-  for (std::size_t k = 0; k < seats_.size(); ++k) {
-    const Seat& seat = seats_[k];
-    if (!searches_on(options_.search_share, static_cast<std::int64_t>(seat.board))) continue;
-    searched_.push_back(k);
-    searched_boards_.push_back(boards_[seat.board]);
-    searched_teams_.push_back(static_cast<std::uint8_t>(seat.team));
-    searched_games_.push_back(stream(seat.board));
-  }
-  if (searched_.empty()) return;
-  searched_moves_.resize(searched_.size());
-  options_.search(searched_boards_, searched_teams_, searched_games_, searched_moves_);
-  for (std::size_t k = 0; k < searched_.size(); ++k) {
-    float* values = values_.data() + searched_[k] * static_cast<std::size_t>(play::kActionFloats);
-    std::fill_n(values, play::kActionFloats, 0.0F);
-    for (int snake = 0; snake < game::kTeamSize; ++snake) {
-      const int index = searched_teams_[k] * game::kTeamSize + snake;
-      const int up = options_.sight.up(searched_boards_[k], index);
-      values[snake * play::kActions + encode::move_of(up, searched_moves_[k].of[index])] = 1.0F;
-    }
-  }
-}
-
 void Collector::step(nets::Policy& policy, std::vector<Episode>& episodes) {
   decide(policy);
   move(episodes);
 }
 
+// Chooses for both teams of all boards, except for scripted opponents.
 void Collector::decide(nets::Policy& policy) {
   SD_CHECK(policy.memory() == options_.memory, "a policy whose memory differs from its description");
   look();
   asked_.clear();
   for (const Seat& seat : seats_) asked_.push_back(static_cast<std::int64_t>(seat.board) * 2 + seat.team);
-  // Copied: updates and further calls of the policy may come before the move.
+  // Copied: a frozen team's network may be of the same kind and overwrite what this one returned.
   const at::Tensor& values =
       ask(policy, observations_.narrow(0, 0, static_cast<std::int64_t>(seats_.size())));
   values_.assign(values.const_data_ptr<float>(), values.const_data_ptr<float>() + values.numel());
   best_ = policy.answer() == nets::Policy::Answer::kValues;
-  SD_CHECK(best_ || options_.search_share == 0.0, "a search with a policy that has no values");
   if (!expected_.empty()) expect();
-  if (options_.search_share > 0.0) look_ahead();
   ask_frozen();
 }
 

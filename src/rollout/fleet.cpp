@@ -182,16 +182,8 @@ void Fleet::look() {
 }
 
 void Fleet::step(nets::Policy& policy) {
-  decide(policy);
-  move();
-}
-
-void Fleet::decide(nets::Policy& policy) {
   values_.copy_(policy.action_values(observations_), /*non_blocking=*/true);
   best_ = policy.answer() == nets::Policy::Answer::kValues;
-}
-
-void Fleet::move() {
   if (territory_) run<TerritoryMoves>(options_.num_envs);
   run<PlayBoard>(options_.num_envs);
   at::cumsum_out(sums_, counts_, 0);

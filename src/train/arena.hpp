@@ -30,10 +30,8 @@ class Arena {
  public:
   virtual ~Arena() = default;
 
-  /// One move on every board: the decisions of both teams, then the move. The learner may learn in between; with
-  /// --overlap a GPU does both at once. Appends the games that ended, if they are known at once.
-  virtual void decide() = 0;
-  virtual void move(std::vector<rollout::Episode>& ended) = 0;
+  /// One move on every board. Appends the games that ended, if they are known at once.
+  virtual void step(std::vector<rollout::Episode>& ended) = 0;
   /// Appends ended games that a device has not reported yet. Waits for it.
   virtual void fetch(std::vector<rollout::Episode>& /*ended*/) {}
 
@@ -41,8 +39,6 @@ class Arena {
   virtual void draw(std::int64_t update) = 0;
   virtual void learn(const learners::Average& average) = 0;
 
-  /// Work queued after this waits for all moves so far.
-  virtual void settle() {}
   /// What the updates that are still due of a rollout learn from; empty where they learn from replay, and between rollouts.
   [[nodiscard]] virtual nets::NamedTensors rest() const { return {}; }
   /// Updates the collector and the replay that it was made with: checkpoints store these. Waits for the device.

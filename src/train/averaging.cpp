@@ -4,12 +4,9 @@
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
 #include <utility>
 #include <vector>
 
-#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/learner.hpp"
 
@@ -25,73 +22,6 @@ class EveryUpdate final : public Averaging {
 
  private:
   learners::Average lent_;
-};
-
-class Late final : public Averaging {
- public:
-  explicit Late(Means means)
-      : means_(std::move(means)), lent_([this](at::Tensor& gradient) { exchange(gradient); }) {}
-
-  [[nodiscard]] const learners::Average& lent() const override { return lent_; }
-
-  void updated() override {
-    const c10::NoGradGuard no_grad;
-    std::vector<at::Tensor> parts;
-    for (const std::string& name : given_) parts.push_back(held_.at(name));
-    sent_ = std::exchange(given_, {});
-    if (sent_.empty()) return;
-    message_ = at::cat(parts);
-    means_.start(message_);
-    under_way_ = true;
-  }
-
-  void settle() override {
-    if (!under_way_) return;
-    means_.finish();
-    under_way_ = false;
-    const c10::NoGradGuard no_grad;
-    std::int64_t first = 0;
-    for (const std::string& name : sent_) {
-      at::Tensor& held = held_.at(name);
-      held.copy_(message_.narrow(0, first, held.numel()));
-      first += held.numel();
-    }
-  }
-
-  [[nodiscard]] nets::NamedTensors state() override {
-    SD_CHECK(!under_way_, "a gradient is on its way");
-    return {held_.begin(), held_.end()};
-  }
-
-  void restore(const nets::NamedTensors& state, const std::string& what) override {
-    for (const auto& [name, tensor] : state) {
-      if (name == kVelocity) continue;  // the run averaged weights before
-      if (tensor.scalar_type() != at::kFloat || tensor.dim() != 1 ||
-          !name.ends_with(fmt::format(".{}", tensor.numel())))
-        throw base::FileError(fmt::format("{}: \"{}\" is no gradient", what, name));
-      held_[name] = tensor.clone();
-    }
-  }
-
- private:
-  // Exchanges this update's gradient for the mean of the last one.
-  void exchange(at::Tensor& gradient) {
-    settle();
-    const std::string name = fmt::format("{}.{}", given_.size(), gradient.numel());
-    at::Tensor& held = held_[name];
-    if (!held.defined()) held = at::zeros_like(gradient);
-    auto* values = gradient.data_ptr<float>();
-    std::swap_ranges(values, values + gradient.numel(), held.data_ptr<float>());
-    given_.push_back(name);
-  }
-
-  Means means_;
-  learners::Average lent_;
-  // By place in the update and length: between updates the last mean, or the gradient being averaged.
-  std::map<std::string, at::Tensor> held_;
-  std::vector<std::string> given_, sent_;  // of this update; of the message
-  at::Tensor message_;
-  bool under_way_ = false;
 };
 
 class Weights final : public Averaging {
@@ -177,8 +107,6 @@ class Weights final : public Averaging {
 std::unique_ptr<Averaging> average_every_update(const Means& means) {
   return std::make_unique<EveryUpdate>(means);
 }
-
-std::unique_ptr<Averaging> average_late(const Means& means) { return std::make_unique<Late>(means); }
 
 std::unique_ptr<Averaging> average_weights(learners::Learner& learner, const OuterStep& step,
                                            const Means& means) {

@@ -1,12 +1,3 @@
-#ifdef SD_HAVE_CUDA
-#include <ATen/cuda/CUDAEvent.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
-#endif
-
-#include <functional>
-#include <optional>
-
 #include "arena.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/learners/learner.hpp"
@@ -15,45 +6,6 @@
 
 namespace snake_ddp::train {
 namespace {
-
-// A second stream of a GPU, for work beside the current stream. Without one, all work runs in the order in which it
-// is queued, with the same results.
-class SideStream {
- public:
-#ifdef SD_HAVE_CUDA
-  SideStream(at::Device device, bool wanted) {
-    if (wanted && device.is_cuda()) stream_ = c10::cuda::getStreamFromPool(false, device.index());
-  }
-
-  // Work queued here from now on waits for everything queued on the current stream so far.
-  void follow() {
-    if (!stream_) return;
-    there_.record();
-    there_.block(*stream_);
-  }
-
-  void run(const std::function<void()>& work) const {
-    const c10::cuda::OptionalCUDAStreamGuard here(stream_);
-    work();
-  }
-
-  // Work queued on the current stream from now on waits for everything queued here so far.
-  void join() {
-    if (!stream_) return;
-    here_.record(*stream_);
-    here_.block(c10::cuda::getCurrentCUDAStream(stream_->device_index()));
-  }
-
- private:
-  std::optional<c10::cuda::CUDAStream> stream_;
-  at::cuda::CUDAEvent here_, there_;
-#else
-  SideStream(at::Device, bool) {}
-  void follow() {}
-  void run(const std::function<void()>& work) { work(); }
-  void join() {}
-#endif
-};
 
 class DeviceArena final : public Arena {
  public:
@@ -66,46 +18,29 @@ class DeviceArena final : public Arena {
         replay_(rollout::with_boards(learner_.columns(), parts.collector_options.sight),
                 parts.options.buffer_size, parts.device),
         fleet_(parts.collector_options, opponent_plan(parts.options, seed_), replay_, fetch_interval),
-        side_(parts.device, parts.options.overlaps),
-        decided_(parts.record),
-        moved_(parts.record),
+        stepped_(parts.record),
         drawn_(parts.record),
         learned_(parts.record) {
     fleet_.copy_from(collector_);
     replay_.copy_from(host_replay_, static_cast<std::uint64_t>(updates));
   }
 
-  void decide() override {
-    side_.follow();
-    side_.run([&] { decided_.run(0, [&] { fleet_.decide(learner_.policy()); }); });
+  void step(std::vector<rollout::Episode>& /*ended*/) override {
+    stepped_.run([&] { fleet_.step(learner_.policy()); });
   }
 
-  // After the decision, and beside what was queued for the learner since.
-  void move(std::vector<rollout::Episode>& /*ended*/) override {
-    side_.run([&] { moved_.run(0, [&] { fleet_.move(); }); });
-  }
-
-  void fetch(std::vector<rollout::Episode>& ended) override {
-    settle();
-    fleet_.fetch(ended);
-  }
+  void fetch(std::vector<rollout::Episode>& ended) override { fleet_.fetch(ended); }
 
   // The device counts its draws itself.
   void draw(std::int64_t /*update*/) override {
-    side_.join();
-    drawn_.run(0, [&] { replay_.sample(batch_size_, seed_, batch_); });
+    drawn_.run([&] { replay_.sample(batch_size_, seed_, batch_); });
   }
 
   void learn(const learners::Average& average) override {
-    side_.join();  // a decision needs the current weights
-    if (!learned_.run(learner_.next_kind(), [&] { learner_.update(batch_, average); }))
-      learner_.count_update();
+    learned_.run([&] { learner_.update(batch_, average); });
   }
 
-  void settle() override { side_.join(); }
-
   void save() override {
-    settle();
     fleet_.copy_to(collector_);
     replay_.copy_to(host_replay_);
   }
@@ -124,8 +59,7 @@ class DeviceArena final : public Arena {
   replay::DeviceBuffer replay_;
   rollout::Fleet fleet_;
   replay::Batch batch_;
-  SideStream side_;  // for the boards
-  Recorded decided_, moved_, drawn_, learned_;
+  Recorded stepped_, drawn_, learned_;
 };
 
 }  // namespace

@@ -149,8 +149,7 @@ class HostArena final : public Arena {
     if (!parts.rest.empty()) rollout_.restore(parts.rest, learner_.columns());
   }
 
-  void decide() override { collector_.decide(learner_.policy()); }
-  void move(std::vector<rollout::Episode>& ended) override { collector_.move(ended); }
+  void step(std::vector<rollout::Episode>& ended) override { collector_.step(learner_.policy(), ended); }
 
   void draw(std::int64_t update) override {
     const auto number = static_cast<std::uint64_t>(update);
@@ -168,8 +167,7 @@ class HostArena final : public Arena {
 
   void learn(const learners::Average& average) override {
     const replay::Batch& batch = upload_ ? upload_->send() : plain_;
-    if (!learned_.run(learner_.next_kind(), [&] { learner_.update(batch, average); }))
-      learner_.count_update();
+    learned_.run([&] { learner_.update(batch, average); });
   }
 
   [[nodiscard]] nets::NamedTensors rest() const override { return rollout_.state(); }

@@ -6,7 +6,6 @@
 #include "session.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/play/match.hpp"
 #include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/plan.hpp"
@@ -31,21 +30,6 @@ struct Pause {
   std::int64_t stop = 0;  // got a stop request
 };
 
-// Whether all ranks have chosen their moves. Searches end when a stop is requested; then no rank makes this move.
-bool decide(Session& s) {
-  if (!s.o.act_how) {
-    s.arena->decide();
-    return true;
-  }
-  Pause mine;
-  try {
-    s.arena->decide();
-  } catch (const play::Cut&) {
-    mine.stop = 1;
-  }
-  return (s.agreed.stop = running::vote(mine, s.context).stop) == 0;
-}
-
 // Whether the ranks stop between two updates of a step, as they do between steps after a vote. They vote by the number of updates,
 // which is equal on all ranks, and only where their weights are.
 bool pauses(Session& s, std::int64_t& voted_at) {
@@ -65,42 +49,19 @@ void train(Session& s) {
   Counters& n = s.counters;
   Arena& arena = *s.arena;
   std::vector<rollout::Episode> ended;
-  const auto learn = [&] {
-    s.watchdog.tick("learning");
-    arena.learn(s.averaging->lent());
-    s.averaging->updated();
-    ++n.updates;
-    n.updates_due -= 1.0;
-  };
-  // Returns whether the boards have moved.
-  const auto play = [&] {
-    s.watchdog.tick("playing");
-    const Clock::time_point begin = Clock::now();
-    const double due = n.updates_due;
-    if (o.overlaps) n.updates_due += updates_of_step(o, n);
-    const bool is_ahead = o.overlaps && n.updates_due >= 1.0;
-    if (is_ahead) arena.draw(n.updates);
-    if (!decide(s)) {
-      n.updates_due = due;
-      return false;
-    }
-    if (is_ahead) learn();
-    arena.move(ended);
-    ++n.steps;
-    n.board_steps += o.num_envs * s.context.size();
-    if (n.steps % s.votes_every == 0) arena.fetch(ended);
-    s.collected.add(ended, Clock::now() - begin);
-    return true;
-  };
-
   for (bool go_on = begin_periodic(s); go_on;) {
     ended.clear();
     // After a stop within a step, its updates come first.
     if (n.updates_due < 1.0) {
-      // 1. Play: one move on every board; transitions go to replay. With --overlap the step's first update comes between the
-      // choice of the moves and the moves, so its batch is drawn before.
-      if (!play()) break;
-      if (!o.overlaps) n.updates_due += updates_of_step(o, n);
+      // 1. Play: one move on every board; transitions go to replay.
+      s.watchdog.tick("playing");
+      const Clock::time_point begin = Clock::now();
+      arena.step(ended);
+      ++n.steps;
+      n.board_steps += o.num_envs * s.context.size();
+      if (n.steps % s.votes_every == 0) arena.fetch(ended);
+      s.collected.add(ended, Clock::now() - begin);
+      n.updates_due += updates_of_step(o, n);
     }
 
     // 2. Sample a batch, as often as updates are due.
@@ -108,7 +69,11 @@ void train(Session& s) {
     for (std::int64_t voted_at = n.updates; go_on && n.updates_due >= 1.0;) {
       arena.draw(n.updates);
       // 3. Learn from it: gradients are averaged over the ranks.
-      learn();
+      s.watchdog.tick("learning");
+      arena.learn(s.averaging->lent());
+      s.averaging->updated();
+      ++n.updates;
+      n.updates_due -= 1.0;
       go_on = !pauses(s, voted_at);
     }
     if (!go_on) arena.fetch(ended);

@@ -39,19 +39,12 @@ config::Field only(const std::function<bool(const LearnerEntry&)>& chosen, confi
   return field;
 }
 
-// The flags that learners list, those shared by several of them first.
+// The learners' flags, with the learners that use each.
 config::Fields learner_fields(TrainOptions& o) {
-  config::Fields all = o.shared_fields(), own;
   std::map<std::string, Names> users;
-  for (const LearnerEntry& entry : learners::registry()) {
-    for (const config::Field& field : entry.flags()) {
-      const auto known = [&](const config::Field& other) { return other.name == field.name; };
-      users[field.name].push_back(entry.name);
-      if (std::none_of(all.begin(), all.end(), known) && std::none_of(own.begin(), own.end(), known))
-        own.push_back(field);
-    }
-  }
-  all = config::joined({all, config::over(own, o.learners_own)});
+  for (const LearnerEntry& entry : learners::registry())
+    for (const config::Field& field : entry.flags()) users[field.name].push_back(entry.name);
+  config::Fields all = o.all_fields();
   for (config::Field& field : all)
     if (users[field.name].size() < learners::registry().size()) field.used_by = users[field.name];
   return all;
@@ -141,10 +134,6 @@ config::Fields fields(TrainOptions& o) {
                               "learner updates per step of one board; may be below 1", 0, 1000)),
           text("lr_scaling", &o.lr_scaling, "how learning rates grow with the world size",
                {"none", "linear", "sqrt"}),
-          number("average_delay", &o.average_delay,
-                 "1: an update applies the averaged gradients of the previous update, which ranks on CPUs "
-                 "exchange in the background; 0: its own",
-                 0, 1),
           number("local_updates", &o.local_updates,
                  "updates that each rank makes by itself between averages of the ranks' weights; 0: "
                  "gradients are averaged in each update",
@@ -162,12 +151,6 @@ config::Fields fields(TrainOptions& o) {
           flag("mask_fatal", &o.mask_fatal, "exclude moves that are certain death, and reversals"),
           only(&LearnerEntry::n_step,
                number("n_step", &o.n_step, "rewards summed before bootstrapping", 1, 200)),
-          only(&LearnerEntry::searches,
-               text("act_search", &o.act_search,
-                    "how the network looks ahead in training games, such as look1; empty: not at all")),
-          only(&LearnerEntry::searches,
-               number("act_search_share", &o.act_search_share,
-                      "with --act_search: share of the boards on which it looks ahead", 0, 1)),
           only(rollouts,
                number("rollout_steps", &o.rollout_steps, "steps of each board in a rollout", 1, 1e6)),
           only(rollouts, number("rollout_epochs", &o.rollout_epochs, "passes over each rollout", 1, 1000)),
@@ -213,10 +196,6 @@ config::Fields fields(TrainOptions& o) {
                     {"host", "device"})),
           only(&LearnerEntry::cuda_graphs,
                text("cuda_graph", &o.cuda_graph, "record updates on a GPU as CUDA graphs", {"on", "off"})),
-          only(replay, text("overlap", &o.overlap,
-                            "draw a step's first batch before the boards move, and learn from it "
-                            "meanwhile",
-                            {"on", "off"})),
           only(&LearnerEntry::low_precision, text("products", &o.products,
                                                   "precision of matrix products; on the CPU bf16 needs AMX "
                                                   "or AVX512-BF16, and a Q-network without memory",
@@ -305,13 +284,9 @@ void check_together(const TrainOptions& options) {
        fmt::format("--boards device: --buffer_size {} must hold the transitions of one step, --num_envs {} x "
                    "--n_step {}",
                    o.buffer_size, o.num_envs, o.n_step)},
-      {o.average_delay > 0 && o.local_updates > 0,
-       "--average_delay and --local_updates: two ways to hide the network's latency; leave one out"},
-      {(o.average_delay > 0 || o.local_updates > 0) && o.records_updates,
+      {o.local_updates > 0 && o.records_updates,
        "--cuda_graph on is for gradients that are averaged in each update: leave out either it, or "
-       "--average_delay and --local_updates"},
-      {o.average_delay > 0 && (o.device == "cuda" || o.dist_backend == "nccl"),
-       "--average_delay is for ranks on CPUs, with --dist_backend gloo"},
+       "--local_updates"},
       {o.local_updates == 0 && (o.outer_momentum != 0 || o.outer_rate != 1),
        "--outer_momentum and --outer_rate are for averages of weights: set --local_updates too"},
       {o.device == "cpu" && (o.products == "tf32" || (o.products == "bf16" && o.learner.actor)),
@@ -333,28 +308,18 @@ void check_together(const TrainOptions& options) {
        fmt::format("--epsilon_min {} is above --epsilon {}", o.epsilon_min, o.epsilon)},
       {o.eval_how && o.eval_interval == 0 && !o.league,
        "--eval_search needs evaluations or a league: set --eval_interval too"},
+      {o.eval_how && o.sight.tokens,
+       "--eval_search is for networks that see features only: leave --tokens out"},
+      {o.eval_how && o.reward_rule != encode::RewardRule::kScore,
+       fmt::format("--eval_search adds points to the network's values: it needs --reward score, not {}",
+                   o.reward)},
+      {o.eval_how && o.eval_how->limit_ms > 0,
+       fmt::format("--eval_search {}: with a time limit, results would depend on the machine; give a number "
+                   "of simulations, such as puct100",
+                   o.eval_search)},
       {o.target_win_rate > 0 && o.eval_interval == 0,
        "--target_win_rate needs evaluations: set --eval_interval too"},
-      {!o.act_how && o.act_search_share != TrainOptions{}.act_search_share,
-       "--act_search_share is for --act_search: set it too"},
-      {o.act_how && o.on_device, "--act_search is for --boards host: games on a device do not look ahead"},
   };
-  const auto add_search = [&](const char* flag, const std::string& value,
-                              const std::optional<search::Spec>& how) {
-    rules.insert(
-        rules.end(),
-        {{how && o.sight.tokens,
-          fmt::format("--{} is for networks that see features only: leave --tokens out", flag)},
-         {how && o.reward_rule != encode::RewardRule::kScore,
-          fmt::format("--{} adds points to the network's values: it needs --reward score, not {}", flag,
-                      o.reward)},
-         {how && how->limit_ms > 0,
-          fmt::format("--{} {}: with a time limit, results would depend on the machine; give a number of "
-                      "simulations, such as puct100",
-                      flag, value)}});
-  };
-  add_search("eval_search", o.eval_search, o.eval_how);
-  add_search("act_search", o.act_search, o.act_how);
   for (const Rule& rule : rules)
     if (rule.broken) throw base::UsageError(rule.message);
   if (o.on_device) opponent_plan(o, 0);

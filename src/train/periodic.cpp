@@ -70,7 +70,6 @@ void keep_games(Session& s, const EvaluationGames& games) {
 }
 
 void evaluate(Session& s, Scheduled& j) {
-  s.arena->settle();
   s.watchdog.tick("evaluating");
   const auto alive = [&](std::chrono::milliseconds longer) { s.watchdog.tick("evaluating", longer); };
   const rollout::Player self =
@@ -140,7 +139,6 @@ void begin_checkpoint(Session& s) {
     }
   }
   s.arena->save();
-  s.averaging->settle();
   s.rest = s.arena->rest();
   s.checkpoints->begin(s.state());
   s.rest.clear();

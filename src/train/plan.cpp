@@ -36,10 +36,10 @@ play::Sight sight_from(const TrainOptions& o) {
           .tokens = !o.tokens.empty()};
 }
 
-std::optional<search::Spec> search_from(const char* flag, const std::string& text) {
+std::optional<search::Spec> search_from(const std::string& text) {
   if (text.empty()) return {};
   const std::optional<search::Spec> how = search::try_spec(text);
-  if (!how) throw base::UsageError(fmt::format("--{} {}: not one of {}", flag, text, search::kSpecForms));
+  if (!how) throw base::UsageError(fmt::format("--eval_search {}: not one of {}", text, search::kSpecForms));
   return how;
 }
 
@@ -64,14 +64,12 @@ Plan::Plan(const TrainOptions& options)
       curriculum(agents::parse_curriculum(opponent_difficulty_strategy)),
       mix(agents::parse_mix(opponent_mix)),
       eval_rival(agents::try_opponent(eval_opponent).value()),
-      eval_how(search_from("eval_search", eval_search)),
-      act_how(search_from("act_search", act_search)),
+      eval_how(search_from(eval_search)),
       training{rival_reward, reward_scale, gamma},
       self_play(has_self(mix)),
       league(has_league(mix)),
       on_device(boards == "device"),
       records_updates(cuda_graph == "on"),
-      overlaps(overlap == "on"),
       keeps_replay(checkpoint_replay == "on") {}
 
 std::int64_t vote_interval(const Plan& o) {
@@ -116,8 +114,6 @@ void check_start(const Plan& o, const dist::World& world, int gpus) {
   asked.device = o.device;
   const dist::Placement placement = dist::choose_placement(world, asked, gpus);
   check_products(o, placement.device);
-  if (o.average_delay > 0 && placement.device.is_cuda())
-    throw base::UsageError("--average_delay is for ranks on CPUs: add --device cpu");
   if (o.records_updates && placement.device.is_cuda() && placement.backend == "gloo")
     throw base::UsageError(
         "--cuda_graph on: gradients averaged through Gloo cannot be recorded; use --dist_backend nccl, "
@@ -132,15 +128,12 @@ void check_start(const Plan& o, const dist::World& world, int gpus) {
 learners::LearnerOptions learner_options(const Plan& o, int world_size, at::Device device) {
   const double growth = running::scaled_rate(1.0, o.lr_scaling, world_size);
   learners::LearnerOptions l;
-  static_cast<learners::SharedFlags&>(l) = o;
+  static_cast<learners::LearnerFlags&>(l) = o;
   l.algo = o.algo;
   l.features = encode::obs_size(o.sight.kind);  // --tokens adds its own
   if (o.mirror_symmetric) l.mirror = encode::mirror_of(o.sight.kind);
   l.a_lr = o.a_lr * growth;
   l.c_lr = o.c_lr * growth;
-  l.own = o.learners_own;
-  for (auto& [name, value] : l.own)
-    if (name.ends_with("_lr")) std::get<double>(value) *= growth;
   l.seed = static_cast<std::uint64_t>(o.seed);
   l.device = device;
   return l;
@@ -188,7 +181,7 @@ rollout::CollectorOptions collector_options(const Plan& o, int rank, const Leagu
           .own_reward = o.own_reward,
           .rival_reward = o.rival_reward,
           .random_low = o.head == nets::Head::kTanh ? -1.0 : 0.0,
-          .store_played = o.stored_action == "played",
+          .store_played = o.expected_value,
           .n_step = o.n_step,
           .gamma = o.gamma,
           .seed = seed,
@@ -198,8 +191,7 @@ rollout::CollectorOptions collector_options(const Plan& o, int rank, const Leagu
               [&league, &files](int place) {
                 return place < agents::Rival::kFirstFile ? league.frozen(place) : files.frozen(place);
               },
-          .memory = memory,
-          .search_share = o.act_how ? o.act_search_share : 0.0};
+          .memory = memory};
 }
 
 }  // namespace snake_ddp::train

@@ -10,23 +10,19 @@ MakeRecording cuda_graphs(at::Device device) {
   return [device] { return cuda::library().make_graph(device); };
 }
 
-bool Recorded::run(int kind, const std::function<void()>& work) {
-  Kind& k = kinds_[kind];
-  if (!make_ || k.calls < warm_up_) {
-    ++k.calls;
-    work();
-    return true;
+void Recorded::run(const std::function<void()>& work) {
+  if (!make_ || calls_ < warm_up_) {
+    ++calls_;
+    return work();
   }
-  const bool first = k.recording == nullptr;
-  if (first) {
+  if (recording_ == nullptr) {
     std::unique_ptr<Recording> recording = make_();
     recording->begin();
     work();
     recording->end();
-    k.recording = std::move(recording);
+    recording_ = std::move(recording);
   }
-  k.recording->replay();
-  return first;
+  recording_->replay();
 }
 
 }  // namespace snake_ddp::train

@@ -56,40 +56,15 @@ rollout::CollectorOptions watched(rollout::CollectorOptions options, std::option
   return options;
 }
 
-// With --act_search: the learner's network as it is at each step looks ahead on a share of the boards.
-rollout::CollectorOptions searching(rollout::CollectorOptions options, const Plan& o,
-                                    learners::Learner& learner, dist::DistContext& context) {
-  if (!o.act_how) return options;
-  const std::shared_ptr<const dist::StopWatch> stop(
-      new dist::StopWatch(context.watch_for_stop(running::stop_requested)));
-  const std::vector<base::MirrorImage> inputs =
-      o.mirror_symmetric ? encode::mirror_of(o.sight.kind).inputs : std::vector<base::MirrorImage>();
-  options.search = [&o, &learner, inputs, stop, seed = options.seed](
-                       std::span<const game::State> boards, std::span<const std::uint8_t> team,
-                       std::span<const std::uint64_t> games, std::span<game::Actions> moves) {
-    const search::Player player{rollout::search_weights(learner.exported_actor(), "this run", inputs),
-                                o.training, *o.act_how};
-    search::Evaluator evaluate(player.net, o.sight, o.training);
-    evaluate.stop_when([&stop] { return stop->stops(); });
-    search::choose(player, std::ref(evaluate), boards, team, seed, games, moves);
-  };
-  return options;
-}
-
 std::unique_ptr<Averaging> new_averaging(const Plan& o, learners::Learner& learner,
                                          dist::DistContext& context, SpanTimer& all_reduce) {
-  const auto timed = [&context, &all_reduce](const auto& wait) {
-    if (context.backend() == "none") return;
-    all_reduce.start();
-    wait();
-    all_reduce.stop();
-  };
-  const Means means{
-      [&context](const at::Tensor& gradient) { context.post_mean(gradient); },
-      [&context, timed](at::Tensor& t) { timed([&] { context.all_reduce_mean(t, context.deadline()); }); },
-      [&context](const at::Tensor& t) { context.start_mean(t); },
-      [&context, timed] { timed([&] { context.finish_mean(context.deadline()); }); }};
-  if (o.average_delay > 0) return average_late(means);
+  const Means means{[&context](const at::Tensor& gradient) { context.post_mean(gradient); },
+                    [&context, &all_reduce](at::Tensor& t) {
+                      if (context.backend() == "none") return;
+                      all_reduce.start();
+                      context.all_reduce_mean(t, context.deadline());
+                      all_reduce.stop();
+                    }};
   if (o.local_updates > 0)
     return average_weights(learner, {o.local_updates, o.outer_momentum, o.outer_rate}, means);
   return average_every_update(means);
@@ -243,7 +218,7 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
       world(world_of),
       watch(watch_of),
       ranks(world, {o.dist_backend, o.device, o.shared_memory, o.join_timeout, o.dist_timeout,
-                    running::build_text(), patience, o.average_delay > 0}),
+                    running::build_text(), patience}),
       settings(agreed_settings(options, context)),
       votes_every(vote_interval(o)),
 #ifdef SD_HAVE_CUDA
@@ -254,9 +229,7 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
       files(o),
       league(league_options(o, &files)),
       collector(
-          watched(searching(collector_options(o, context.rank(), league, files, learner->policy().memory()),
-                            o, *learner, context),
-                  recorder),
+          watched(collector_options(o, context.rank(), league, files, learner->policy().memory()), recorder),
           replay),
       all_reduce(context.device()),
       averaging(new_averaging(o, *learner, context, all_reduce)),
@@ -306,7 +279,6 @@ void Session::note(const std::string& line) {
 }
 
 base::ExitCode end(Session& s) {
-  s.averaging->settle();
   const bool stopped = s.agreed.stop > 0 && !s.agreed.is_finished;
   const std::int64_t episode = s.arena->count().episodes_ended;
   if (s.o.check_consistency > 0)

@@ -119,12 +119,7 @@ USAGE = {
     "unknown choice": (["--output_activation", "relu"], ["--output_activation relu", "softmax, tanh"]),
     "unknown learner": (["--algo", "ppo"], ["--algo ppo", "ddpg, bicnet"]),
     "layer norm with bicnet": (["--algo", "bicnet", "--layer_norm", "--check_settings"], ["--layer_norm", "not apply to --algo bicnet"]),
-    "expected value with bicnet": (["--algo", "bicnet", "--expected_value", "--stored_action", "played"],
-                                   ["--expected_value", "not apply to --algo bicnet"]),
-    "two critics with bicnet": (["--algo", "bicnet", "--clipped_double_critics"],
-                                ["--clipped_double_critics", "not apply to --algo bicnet"]),
-    "a coalesced update with bicnet": (["--algo", "bicnet", "--coalesced_update"],
-                                       ["--coalesced_update", "not apply to --algo bicnet"]),
+    "expected value with bicnet": (["--algo", "bicnet", "--expected_value"], ["--expected_value", "not apply to --algo bicnet"]),
     "odd word for on or off": (["--load_model=maybe"], ["--load_model maybe", "on or off"]),
     "odd word for a switch of eval": (["eval", "--swap_sides=maybe"], ["swap_sides", "maybe"]),
     "odd word for its opposite": (["eval", "--no_swap_sides=maybe"], ["swap_sides", "maybe"]),
@@ -139,15 +134,9 @@ USAGE = {
     "search over another reward": (["--algo", "dqn", "--eval_search", "look4", "--eval_interval", "9"],
                                    ["--eval_search", "--reward score", "v1_2"]),
     "search of an actor": (["--eval_search", "look4", "--eval_interval", "9"], ["--eval_search look4", "not apply to --algo ddpg", "pqn"]),
-    "search in play by the clock": (["--algo", "dqn", "--reward", "score", "--act_search", "puct@5ms"],
-                                    ["--act_search puct@5ms", "depend on the machine"]),
-    "search in play of no kind": (["--algo", "dqn", "--act_search", "look"], ["--act_search look", "look<samples>"]),
-    "search in play on a device": (["--algo", "dqn", "--reward", "score", "--act_search", "look1", "--boards", "device"],
-                                   ["--act_search", "--boards host"]),
-    "a share of no search": (["--algo", "dqn", "--act_search_share", "0.25"], ["--act_search_share", "--act_search"]),
     "mix with nobody": (["--opponent_mix", "level2:0.7,levle1"], ["levle1", "level2:0.7,self:0.3"]),
     "view scaled again": (["--obs", "view", "--scale_features"], ["--scale_features", "--obs 26 and 30"]),
-    "values of no actor": (["--algo", "dqn", "--expected_value", "--stored_action", "played"], ["--expected_value", "dqn"]),
+    "values of no actor": (["--algo", "dqn", "--expected_value"], ["--expected_value", "dqn"]),
     "n-step returns with pqn": (["--algo", "pqn", "--n_step", "3"], ["--n_step 3", "not apply to --algo pqn", "ddpg, bicnet, dqn"]),
     "a rollout below a batch": (["--algo", "pqn_vdn", "--rollout_steps", "2", "--num_envs", "3", "--batch_size", "7"],
                                 ["--rollout_steps 2", "--num_envs 3", "6 transitions", "--batch_size 7"]),
@@ -155,8 +144,8 @@ USAGE = {
     "windows above a batch": (["--algo", "rqmix", "--batch_size", "15"], ["--batch_size 15", "--sequence_length 16"]),
     "windows of a burn-in alone": (["--algo", "rqmix", "--burn_in", "16"], ["--burn_in 16", "--sequence_length 16"]),
     "layer norm in a recurrent network": (["--algo", "rqmix", "--layer_norm"], ["--layer_norm", "rqmix"]),
-    "several flags of other learners": (["--algo", "dqn", "--coalesced_update", "--td_lambda", "0.5"],
-                                        ["--coalesced_update on does not apply to --algo dqn, only to ddpg",
+    "several flags of other learners": (["--algo", "dqn", "--expected_value", "--td_lambda", "0.5"],
+                                        ["--expected_value on does not apply to --algo dqn, only to ddpg",
                                          "--td_lambda 0.5 does not apply to --algo dqn, only to pqn, pqn_vdn"]),
     "low precision on the CPU": (["--products", "bf16", "--device", "cpu", "--check_settings"], ["--products bf16", "--device cpu"]),
     "tf32 on the CPU": (["--algo", "dqn", "--products", "tf32", "--device", "cpu", "--check_settings"], ["--products tf32", "--device cpu"]),
@@ -366,8 +355,7 @@ def test_help_and_the_readme_have_the_same_flags_under_the_same_headings():
 def test_help_of_a_learner_shows_only_what_it_uses(tmp_path):
     every = {name for group in help_groups().values() for name in group}
     dqn = {name for group in help_groups("--algo", "dqn").values() for name in group}
-    assert every - dqn == {"output_activation", "a_lr", "scale_features", "stored_action", "expected_value", "actor_interval",
-                           "clipped_double_critics", "coalesced_update", "rollout_steps", "rollout_epochs", "td_lambda",
+    assert every - dqn == {"output_activation", "a_lr", "scale_features", "expected_value", "rollout_steps", "rollout_epochs", "td_lambda",
                            "sequence_length", "burn_in"}
     config = write(tmp_path / "c.json", '{"algo": "pqn"}')
     pqn = {name for group in help_groups("--config", config).values() for name in group}

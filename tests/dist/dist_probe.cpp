@@ -72,7 +72,6 @@ Arguments parse(int argc, char** argv) {
     else if (++i < argc)
       flag->second(argv[i]);
   }
-  a.options.background = a.scenario.starts_with("background");
   return a;
 }
 
@@ -122,39 +121,6 @@ void run_collectives(dist::DistContext& group) {
               group.local_rank(), group.local_size());
 }
 
-// Means in the background, beside other calls.
-void run_in_background(dist::DistContext& group) {
-  const int n = group.size();
-  for (int round = 0; round < 20; ++round) {
-    const at::Tensor mean =
-        at::full({1000 + 7 * round}, static_cast<double>(group.rank() + round), at::kFloat);
-    group.start_mean(mean);
-    at::Tensor sum = at::full({5}, group.rank(), at::kLong);
-    group.all_reduce_sum(sum, group.deadline());
-    SD_CHECK(at::equal(sum, at::full({5}, n * (n - 1) / 2, at::kLong)), "sum beside a mean");
-    if (round % 5 == 0) group.barrier("beside a mean", group.deadline());
-    group.finish_mean(group.deadline());
-    SD_CHECK(at::allclose(mean, at::full_like(mean, (n - 1) / 2.0 + round)), "mean in the background");
-    const at::Tensor noise = at::sin(at::arange(100'003, at::kFloat) * (group.rank() + 1.7)) * 1e3;
-    at::Tensor now = noise.clone();
-    group.start_mean(noise);
-    group.all_reduce_mean(now, group.deadline());
-    group.finish_mean(group.deadline());
-    SD_CHECK(at::equal(now, noise), "a mean has the same bits in the background");
-  }
-  std::printf("rank %d of %d fine in the background\n", group.rank(), n);
-}
-
-void run_in_background_for_ever(dist::DistContext& group, const Arguments& a) {
-  const at::Tensor t = at::ones({1000}, at::kFloat);
-  for (long step = 0;; ++step) {
-    group.start_mean(t);
-    std::this_thread::sleep_for(2ms);
-    group.finish_mean(group.deadline());
-    if (step == 20) write_pid(a, group.rank(), "busy");
-  }
-}
-
 // All-reduces until something happens to a rank.
 void run_for_ever(dist::DistContext& group, const Arguments& a) {
   at::Tensor t = at::ones({a.values}, at::kFloat);
@@ -201,8 +167,6 @@ int run(const Arguments& a, int argc, char** argv) {
   }
   dist::DistContext group(world, a.options);
   if (a.scenario == "collectives") run_collectives(group);
-  if (a.scenario == "background") run_in_background(group);
-  if (a.scenario == "background-for-ever") run_in_background_for_ever(group, a);
   if (a.scenario == "for-ever") run_for_ever(group, a);
   if (a.scenario == "stop") return stopped_early(group, a);
   if (a.scenario == "throws") {

@@ -165,33 +165,6 @@ def test_a_rank_stopped_on_another_machine_is_named_within_the_timeout(start, tm
             assert f"no word from rank {victim} on node-{'aabb'[victim]} (pid {pids[victim]})" in ranks[r].text()
 
 
-@needs_host_names
-@pytest.mark.parametrize("machines", ["aa", "ab", "aabb", "abacb"])
-@pytest.mark.parametrize("shared", ["on", "off"])
-def test_means_in_the_background_are_right_beside_other_calls(start, machines, shared):
-    for r, rank in enumerate(start_on_machines(start, machines, "background", "--shared_memory", shared)):
-        assert rank.wait() == 0, rank.text()
-        assert f"rank {r} of {len(machines)} fine in the background" in rank.text()
-
-
-@needs_host_names
-@pytest.mark.parametrize("machines, victim", [("aa", 0), ("aa", 1), ("aabb", 0), ("aabb", 3)])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_rank_lost_in_the_background_is_named_by_all(start, tmp_path, machines, victim, number):
-    limit_ms = 300000 if number == signal.SIGKILL else 2000
-    ranks = start_on_machines(start, machines, "background-for-ever", "--folder", str(tmp_path), timeout_ms=limit_ms)
-    pids = [process_number(tmp_path / f"busy.{r}") for r in range(len(machines))]
-    begun = time.monotonic()
-    os.kill(pids[victim], number)
-    for r, rank in enumerate(ranks):
-        if r == victim:
-            continue
-        assert rank.wait() == 3, rank.text()
-        assert f"rank {r} on node-{machines[r]}: all-reduce of 1000 Float values in the background" in rank.text()
-        assert f"no word from rank {victim} on node-{machines[victim]} (pid {pids[victim]})" in rank.text()
-    assert time.monotonic() - begun < 60
-
-
 # Lost ranks
 
 

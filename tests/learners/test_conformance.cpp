@@ -226,30 +226,6 @@ TEST_CASE("ranks call the same averages in the same order, whatever their batche
 }
 #endif
 
-TEST_CASE("a flag that several learners have is the same flag in all of them", "[unit]") {
-  std::map<std::string, config::Field> known;
-  for (const learners::LearnerEntry& entry : learners::registry()) {
-    for (const config::Field& flag : entry.flags()) {
-      CAPTURE(entry.name, flag.name);
-      const auto [first, added] = known.insert({flag.name, flag});
-      if (added) continue;
-      CHECK(config::value_of(flag) == config::value_of(first->second));
-      CHECK(flag.help == first->second.help);
-      CHECK(flag.group == first->second.group);
-    }
-  }
-  CHECK(known.count("burn_in") == 1);
-}
-
-TEST_CASE("a learner's own flags reach it by their names", "[unit]") {
-  learners::LearnerOptions options;
-  options.own = {{"coalesced_update", true}, {"td_lambda", 0.5}};
-  const auto flags = options.read<learners::DdpgFlags>();
-  CHECK((flags.coalesced_update && !flags.expected_value && !flags.clipped_double_critics));
-  options.own["expected_value"] = 1.0;
-  CHECK_THROWS_AS(options.read<learners::DdpgFlags>(), base::Bug);
-}
-
 TEST_CASE("an unknown learner is a usage error that lists the known ones", "[unit]") {
   learners::LearnerOptions options;
   options.algo = "ddgp";
@@ -269,7 +245,6 @@ TEST_CASE("an update with learning rate 0 changes no weight, and a scaled rate g
     learners::LearnerOptions options = small(entry.name);
     options.a_lr = 1e-3;
     options.c_lr = 2e-4;
-    options.own["clipped_double_critics"] = entry.name == "ddpg";
     const auto full = entry.make(options), none = entry.make(options), again = entry.make(options),
                half = entry.make(options);
     const nets::NamedTensors before = of_networks(*full);
@@ -303,7 +278,6 @@ TEST_CASE("from exported weights each target starts as its network, and the opti
   for (const learners::LearnerEntry& entry : learners::registry()) {
     CAPTURE(entry.name);
     learners::LearnerOptions options = small(entry.name);
-    options.own["clipped_double_critics"] = entry.name == "ddpg";
     const auto learner = entry.make(options);
     for (std::uint64_t u = 0; u < 3; ++u) learner->update(random_batch(*learner, 16, u), kAlone);
     at::manual_seed(5);

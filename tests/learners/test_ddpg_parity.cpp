@@ -24,14 +24,8 @@ struct PlainDense : tests::PlainParameters {  // prev w, b; post0 w, b; post2 w,
 };
 
 void check_ddpg(const learners::LearnerOptions& options) {
-  const auto own = options.read<learners::DdpgFlags>();
   learners::Ddpg learner(options);
-  PlainDense actor(learner.actor()), actor_target(actor);
-  std::vector<PlainDense> critics, critic_targets;
-  for (std::size_t i = 0; i < (own.clipped_double_critics ? 2U : 1U); ++i) {
-    critics.emplace_back(learner.critic(i));
-    critic_targets.emplace_back(learner.critic(i));
-  }
+  PlainDense actor(learner.actor()), actor_target(actor), critic(learner.critic()), critic_target(critic);
   at::manual_seed(3);
   const std::int64_t batch_size = 37, d = options.features;
   for (int u = 1; u <= 20; ++u) {
@@ -44,50 +38,31 @@ void check_ddpg(const learners::LearnerOptions& options) {
 
     const auto rows = [](const at::Tensor& t) { return t.reshape({-1, t.size(-1)}); };
     const at::Tensor x = rows(s), x2 = rows(s2);
-    // The value of an action vector: the critic at that vector, or the expectation over its moves. Of two critics the
-    // lesser value counts.
-    const auto value = [&](const std::vector<PlainDense>& all, const at::Tensor& states,
-                           const at::Tensor& actions) {
-      const auto lesser = [&](const at::Tensor& input) {
-        at::Tensor least = all[0](input);
-        for (std::size_t i = 1; i < all.size(); ++i) least = at::minimum(least, all[i](input));
-        return least;
-      };
-      if (!own.expected_value) return lesser(at::cat({states, actions}, 1));
+    // The value of an action vector: the critic at that vector, or the expectation over its moves.
+    const auto value = [&](const PlainDense& of, const at::Tensor& states, const at::Tensor& actions) {
+      if (!options.expected_value) return of(at::cat({states, actions}, 1));
       at::Tensor sum = at::zeros({states.size(0), 1});
       for (std::int64_t i = 0; i < 4; ++i) {
         const at::Tensor move = at::one_hot(at::full({states.size(0)}, i, at::kLong), 4).to(at::kFloat);
-        sum = sum + actions.narrow(1, i, 1) * lesser(at::cat({states, move}, 1));
+        sum = sum + actions.narrow(1, i, 1) * of(at::cat({states, move}, 1));
       }
       return sum;
     };
-    const at::Tensor q2 = value(critic_targets, x2, actor_target(x2)).detach();
+    const at::Tensor q2 = value(critic_target, x2, actor_target(x2)).detach();
     const at::Tensor y = r.reshape({-1, 1}) + discount.reshape({-1, 1}) * q2;
-    const bool with_actor = u % options.actor_interval == 0;
-    const auto learn_critics = [&] {
-      for (PlainDense& critic : critics) {
-        critic.clear();
-        (critic(at::cat({x, rows(a)}, 1)) - y).pow(2).mean().backward();
-        critic.step(options.c_lr, u);
-      }
-    };
-    if (!own.coalesced_update) learn_critics();
-    if (with_actor) {
-      actor.clear();
-      (-value({critics[0]}, x, actor(x)).mean()).backward();
-    }
-    if (own.coalesced_update) learn_critics();
-    if (!with_actor) continue;
-    actor.step(options.a_lr, u / static_cast<int>(options.actor_interval));
+    critic.clear();
+    (critic(at::cat({x, rows(a)}, 1)) - y).pow(2).mean().backward();
+    critic.step(options.c_lr, u);
+    actor.clear();
+    (-value(critic, x, actor(x)).mean()).backward();
+    actor.step(options.a_lr, u);
     actor_target.follow(actor, options.tau);
-    for (std::size_t i = 0; i < critics.size(); ++i) critic_targets[i].follow(critics[i], options.tau);
+    critic_target.follow(critic, options.tau);
   }
   actor.compare(learner.actor().named());
   actor_target.compare(learner.actor_target().named());
-  for (std::size_t i = 0; i < critics.size(); ++i) {
-    critics[i].compare(learner.critic(i).named());
-    critic_targets[i].compare(learner.critic_target(i).named());
-  }
+  critic.compare(learner.critic().named());
+  critic_target.compare(learner.critic_target().named());
 }
 
 }  // namespace
@@ -96,45 +71,35 @@ TEST_CASE("twenty updates equal DDPG written with automatic differentiation", "[
   for (const bool by_library : {false, true}) {
     for (const std::string activation : {"softmax", "tanh"}) {
       for (const bool layer_norm : {false, true}) {
-        for (const std::int64_t interval : {1, 2}) {
-          for (const bool expected_value : {false, true}) {
-            for (const bool two_critics : {false, true}) {
-              CAPTURE(by_library, activation, layer_norm, interval, expected_value, two_critics);
-              learners::LearnerOptions options;
-              options.features = 12;
-              options.hidden_size = 20;
-              options.output_activation = activation;
-              options.layer_norm = layer_norm;
-              options.actor_interval = interval;
-              options.own["expected_value"] = expected_value;
-              options.own["clipped_double_critics"] = two_critics;
-              options.own["coalesced_update"] = layer_norm == two_critics;
-              options.library_products = by_library;
-              check_ddpg(options);
-            }
-          }
+        for (const bool expected_value : {false, true}) {
+          CAPTURE(by_library, activation, layer_norm, expected_value);
+          learners::LearnerOptions options;
+          options.features = 12;
+          options.hidden_size = 20;
+          options.output_activation = activation;
+          options.layer_norm = layer_norm;
+          options.expected_value = expected_value;
+          options.library_products = by_library;
+          check_ddpg(options);
         }
       }
     }
   }
 }
 
-TEST_CASE("a coalesced update averages all gradients in one call, the usual one in two", "[unit]") {
-  for (const bool coalesced : {false, true}) {
-    learners::LearnerOptions options;
-    options.features = 12;
-    options.hidden_size = 64;
-    options.own["coalesced_update"] = coalesced;
-    options.own["clipped_double_critics"] = true;
-    learners::Ddpg learner(options);
-    const at::Tensor observation = at::ones({4, 3, 13});
-    std::vector<std::int64_t> lengths;
-    learner.update({{observation, at::rand({4, 3, 4}), at::rand({4, 3}), observation, at::rand({4, 3})}},
-                   [&](at::Tensor& flat) { lengths.push_back(flat.numel()); });
-    // What is averaged is shorter than the parameters: their gradient is linear in it.
-    REQUIRE(lengths.size() == (coalesced ? 1 : 2));
-    const std::int64_t actor = (12 + 1 + 4) * 64, critics = 2 * (12 + 4 + 1 + 1) * 64;
-    CHECK(lengths.front() >= (coalesced ? critics + actor : critics));
-    CHECK(lengths.front() < learner.actor().parameters().flat().numel());
-  }
+TEST_CASE("an update averages two gradients, each shorter than its network's parameters", "[unit]") {
+  learners::LearnerOptions options;
+  options.features = 12;
+  options.hidden_size = 64;
+  learners::Ddpg learner(options);
+  const at::Tensor observation = at::ones({4, 3, 13});
+  std::vector<std::int64_t> lengths;
+  learner.update({{observation, at::rand({4, 3, 4}), at::rand({4, 3}), observation, at::rand({4, 3})}},
+                 [&](at::Tensor& flat) { lengths.push_back(flat.numel()); });
+  REQUIRE(lengths.size() == 2);
+  // Parameters' gradients are linear in what is averaged.
+  CHECK(lengths[0] >= (12 + 4 + 1 + 1) * 64);
+  CHECK(lengths[0] < learner.critic().parameters().flat().numel());
+  CHECK(lengths[1] >= (12 + 1 + 4) * 64);
+  CHECK(lengths[1] < learner.actor().parameters().flat().numel());
 }

@@ -34,7 +34,7 @@ TEST_CASE("returns and updates of PQN and PQN-VDN equal those of a plain impleme
   options.hidden_size = 32;
   options.c_lr = 4e-4;
   options.max_grad_norm = 0.5;
-  options.own["td_lambda"] = 0.65;
+  options.td_lambda = 0.65;
   const auto learner = learners::make_learner(options);
   nets::copy_state(part(recording, "net0."), learner->exported_actor(), "net0");
 

@@ -61,7 +61,7 @@ def test_values_of_boards_become_those_of_games_with_a_search(tmp_path, monkeypa
     expert_iteration = importlib.import_module("expert_iteration")
     expert = tmp_path / "expert.pth"
     results = expert_iteration.improve(
-        SOURCE / "models" / "searcher.pth", expert, "look1", rounds=1, games=96, processes=1, report=quiet
+        SOURCE / "models" / "champion.pth", expert, "look1", rounds=1, games=96, processes=1, report=quiet
     )
     [((explained, foreseen), (explained_now, foreseen_now))] = results
     assert explained_now > explained and foreseen_now > foreseen - 0.1

@@ -27,7 +27,6 @@ def drawn(dice):
         s |= {"obs": "view", "mask_fatal": True, "reward": "score"}
         if algo != "rqmix":
             mixes += [f"level2:0.2,self:0.3,file:{CHAMPION}:0.5", f"league:0.6,file:{CHAMPION}:0.4"]
-            s |= {"act_search": "look1"} if dice.random() < 0.2 else {}
     if dice.random() < 0.3:
         s["epsilon_min"] = 0.02
     if algo in ROLLOUTS:
@@ -42,7 +41,7 @@ def drawn(dice):
         s["opponent_mix"] = mix
     if "league" in mix:
         s |= {"league_interval": 3, "league_games": 100, "league_win_rate": 0}
-    averaging = dice.choice(({}, {}, {"average_delay": 1}, {"local_updates": 4},
+    averaging = dice.choice(({}, {}, {"local_updates": 4},
                              {"local_updates": 6, "outer_momentum": 0.5, "outer_rate": 0.7}))
     return ranks, s | averaging
 

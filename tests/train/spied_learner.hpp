@@ -51,8 +51,6 @@ class SpiedLearner final : public learners::Learner {
     notes_.batches.push_back(copy_of(batch));
     inner_->update(batch, average);
   }
-  int next_kind() const override { return inner_->next_kind(); }
-  void count_update() override { inner_->count_update(); }
   void scale_rates(double factor) override {
     notes_.rates.push_back(factor);
     inner_->scale_rates(factor);

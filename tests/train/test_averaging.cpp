@@ -32,14 +32,12 @@ using train::OuterStep;
 constexpr int kRanks = 2;
 const learners::Average kAlone = [](at::Tensor&) {};
 
-learners::LearnerOptions options_of(const std::string& algo, std::int64_t actor_interval = 1) {
+learners::LearnerOptions options_of(const std::string& algo) {
   learners::LearnerOptions o;
   o.algo = algo;
   o.hidden_size = 24;
   o.sequence_length = 4;
   o.burn_in = 1;
-  o.actor_interval = actor_interval;
-  o.own["clipped_double_critics"] = algo == "ddpg";
   return o;
 }
 
@@ -117,7 +115,7 @@ std::array<Rank, kRanks> ranks_of(const learners::LearnerOptions& options, Table
 
 // Each rank on a thread of its own.
 void update(std::array<Rank, kRanks>& ranks, const std::array<std::vector<replay::Batch>, kRanks>& batches,
-            bool settled = false) {
+            bool met = false) {
   std::vector<std::thread> threads;
   for (std::size_t r = 0; r < kRanks; ++r) {
     threads.emplace_back([&, r] {
@@ -125,18 +123,12 @@ void update(std::array<Rank, kRanks>& ranks, const std::array<std::vector<replay
         ranks[r].learner->update(batch, ranks[r].averaging->lent());
         ranks[r].averaging->updated();
       }
-      if (settled) {
-        ranks[r].averaging->meet();
-        ranks[r].averaging->settle();
-      }
+      if (met) ranks[r].averaging->meet();
     });
   }
   for (std::thread& thread : threads) thread.join();
 }
 
-Make late() {
-  return [](Learner&, const Means& means) { return train::average_late(means); };
-}
 Make weights(const OuterStep& step) {
   return
       [step](Learner& learner, const Means& means) { return train::average_weights(learner, step, means); };
@@ -149,70 +141,6 @@ bool is_weight(const std::string& name) {
 }
 
 }  // namespace
-
-TEST_CASE("averaged late, ranks stay equal, and each update applies the mean gradient of the one before",
-          "[conformance]") {
-  for (const auto& entry : learners::registry()) {
-    for (const std::int64_t actor_interval : {1, 2}) {
-      if (actor_interval == 2 && !entry.actor) continue;
-      CAPTURE(entry.name, actor_interval);
-      const learners::LearnerOptions options = options_of(entry.name, actor_interval);
-      Table table;
-      auto ranks = ranks_of(options, table, late());
-      const std::array batches = {batches_of(*ranks[0].learner, 6, 10), batches_of(*ranks[0].learner, 6, 20)};
-
-      // The plain equation: two learners, each given what both brought to the same call last time, zeros at first.
-      const std::array plain = {learners::make_learner(options), learners::make_learner(options)};
-      const nets::NamedTensors begun = copy_of(plain[0]->state());
-      std::map<std::size_t, at::Tensor> mean;
-      for (std::size_t u = 0; u < 6; ++u) {
-        std::array<std::vector<at::Tensor>, kRanks> brought;
-        for (std::size_t r = 0; r < kRanks; ++r) {
-          plain[r]->update(batches[r][u], [&](at::Tensor& gradient) {
-            const std::size_t call = brought[r].size();
-            brought[r].push_back(gradient.clone());
-            gradient.copy_(mean.count(call) == 1 ? mean[call] : at::zeros_like(gradient));
-          });
-        }
-        for (std::size_t call = 0; call < brought[0].size(); ++call)
-          mean[call] = (brought[0][call] + brought[1][call]) / kRanks;
-        if (u > 0) continue;
-        for (const auto& [name, tensor] : plain[0]->state())
-          for (const auto& [old_name, old] : begun)
-            if (name == old_name && is_weight(name)) CHECK(at::equal(tensor, old));  // nothing to apply yet
-      }
-      update(ranks, batches);
-      require_same(ranks[0].learner->state(), ranks[1].learner->state());
-      require_same(ranks[0].learner->state(), plain[0]->state());
-      CHECK(differ(begun, plain[0]->state()));
-    }
-  }
-}
-
-TEST_CASE("late averages go on from their state with the same bits", "[conformance]") {
-  for (const auto& entry : learners::registry()) {
-    CAPTURE(entry.name);
-    const learners::LearnerOptions options = options_of(entry.name, entry.actor ? 2 : 1);
-    Table table, other_table;
-    auto ranks = ranks_of(options, table, late());
-    const auto batches = [&](std::uint64_t seed) {
-      return std::array{batches_of(*ranks[0].learner, 3, seed), batches_of(*ranks[0].learner, 3, seed + 10)};
-    };
-    update(ranks, batches(10), /*settled=*/true);
-    auto again = ranks_of(options, other_table, late());
-    for (const Rank& rank : again) {
-      nets::copy_state(copy_of(ranks[0].learner->state()), rank.learner->state(), "saved");
-      rank.learner->state_changed();
-      rank.averaging->restore(copy_of(ranks[0].averaging->state()), "saved");
-    }
-    CHECK(!ranks[0].averaging->state().empty());
-    require_same(ranks[0].averaging->state(), ranks[1].averaging->state());
-    update(ranks, batches(40), true);
-    update(again, batches(40), true);
-    require_same(ranks[0].learner->state(), again[1].learner->state());
-    require_same(ranks[0].averaging->state(), again[1].averaging->state());
-  }
-}
 
 TEST_CASE("equal ranks that average their weights are one rank that does not, bit for bit", "[conformance]") {
   for (const auto& entry : learners::registry()) {

@@ -1,18 +1,17 @@
 """Boards, replay and updates beside the learner: the run that a collector and main memory make."""
 
-import re
 import signal
 
 import pytest
 
 from processes import BINARY, TINY, call, fingerprint, flags, run_folder, starter, torchrun
 
-RUN = TINY | {"max_episodes": 12, "n_step": 3, "actor_interval": 2, "buffer_size": 600, "checkpoint_interval": 4,
+RUN = TINY | {"max_episodes": 12, "n_step": 3, "buffer_size": 600, "checkpoint_interval": 4,
               "opponent_difficulty_strategy": "linear", "epsilon_min": 0.05, "eval_interval": 8, "eval_games": 8,
               "updates_per_step": 0.25}
 GAMES = {
     "ddpg": {},
-    "dqn on the view": {"algo": "dqn", "actor_interval": 1, "obs": "view", "mask_fatal": True, "opponent_mix": "level2:0.6,territory:0.4"},
+    "dqn on the view": {"algo": "dqn", "obs": "view", "mask_fatal": True, "opponent_mix": "level2:0.6,territory:0.4"},
 }
 
 
@@ -28,11 +27,10 @@ def trained(folder, *more, **settings):
     return done.stdout
 
 
-@pytest.mark.parametrize("overlap", ["off", "on"])
 @pytest.mark.parametrize("game", GAMES)
-def test_boards_on_the_device_make_the_same_run(tmp_path, game, overlap):
-    host = trained(tmp_path / "host", overlap=overlap, **GAMES[game])
-    device = trained(tmp_path / "device", boards="device", overlap=overlap, **GAMES[game])
+def test_boards_on_the_device_make_the_same_run(tmp_path, game):
+    host = trained(tmp_path / "host", **GAMES[game])
+    device = trained(tmp_path / "device", boards="device", **GAMES[game])
     assert fingerprint(device)["line"] == fingerprint(host)["line"]
     assert "Training completed! 12 episodes" in device
 
@@ -47,17 +45,9 @@ def test_two_ranks_with_boards_on_their_devices_make_the_same_run(start, tmp_pat
     assert reported[0] == reported[1]
 
 
-def test_a_batch_drawn_ahead_lacks_what_its_step_stores(tmp_path):
-    runs = {overlap: trained(tmp_path / overlap, overlap=overlap) for overlap in ("off", "on")}
-    updates = {overlap: int(re.search(r"(\d+) updates", reported).group(1)) for overlap, reported in runs.items()}
-    # Replay holds a batch one step later.
-    assert updates["off"] - updates["on"] == RUN["updates_per_step"] * RUN["num_envs"] == 1
-    assert fingerprint(runs["on"])["weights"] != fingerprint(runs["off"])["weights"]
-
-
-@pytest.mark.parametrize("overlap, later", [("off", "host"), ("off", "device"), ("on", "host"), ("on", "device")])
-def test_a_stopped_run_on_the_device_continues_anywhere(start, tmp_path, overlap, later):
-    endless = RUN | {"boards": "device", "overlap": overlap, "max_episodes": 10**9, "opponent_difficulty_strategy": "fixed:2", "eval_interval": 0}
+@pytest.mark.parametrize("later", ["host", "device"])
+def test_a_stopped_run_on_the_device_continues_anywhere(start, tmp_path, later):
+    endless = RUN | {"boards": "device", "max_episodes": 10**9, "opponent_difficulty_strategy": "fixed:2", "eval_interval": 0}
     process = start([BINARY, *flags(endless | {"runs_dir": tmp_path / "parts"})])
     process.wait_for(r"\[Episode \d+\]")
     process.popen.send_signal(signal.SIGTERM)
@@ -74,6 +64,6 @@ def test_what_a_device_cannot_play_is_rejected(tmp_path):
                          ({"record_interval": 5}, ["--record_interval"]),
                          ({"buffer_size": 16, "num_envs": 10}, ["--buffer_size 16", "--n_step 3"]),
                          ({"algo": "bicnet", "cuda_graph": "on"}, ["--cuda_graph", "ddpg"]),
-                         ({"algo": "pqn", "n_step": 1, "overlap": "on"}, ["--overlap on does not apply to --algo pqn", "--boards device"])):
+                         ({"algo": "pqn", "n_step": 1}, ["--boards device does not apply to --algo pqn"])):
         done = call(*flags(RUN | {"runs_dir": tmp_path, "boards": "device"} | wrong))
         assert done.returncode == 2 and all(word in done.stderr for word in words), done.stderr

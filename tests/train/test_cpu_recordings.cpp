@@ -25,32 +25,26 @@ struct Case {
   std::string what, algo;
   const char* obs;
   bool layer_norm;
-  config::Values own;
-  std::int64_t actor_interval = 1;
+  bool expected_value = false;
   const char* products = "float32";
 };
 
 // What a recording could get wrong, and each learner whose updates may be recorded.
 std::vector<Case> cases() {
   std::vector<Case> all = {
-      {"ddpg", "ddpg", "30", false, {}},
-      {"ddpg, another work at each second update", "ddpg", "30", true, {}, 2},
-      {"ddpg, expectations of two critics",
-       "ddpg",
-       "26",
-       true,
-       {{"expected_value", true}, {"clipped_double_critics", true}, {"coalesced_update", true}}},
-      {"dqn", "dqn", "window", true, {}},
-      {"dqn without layer norm", "dqn", "30", false, {}},
-      {"vdn", "vdn", "30", true, {}},
-      {"qmix", "qmix", "view", true, {}},
-      {"ddpg in tf32", "ddpg", "30", true, {}, 1, "tf32"},
-      {"dqn in bf16", "dqn", "view", true, {}, 1, "bf16"},
+      {"ddpg", "ddpg", "30", false},
+      {"ddpg, expectations", "ddpg", "26", true, true},
+      {"dqn", "dqn", "window", true},
+      {"dqn without layer norm", "dqn", "30", false},
+      {"vdn", "vdn", "30", true},
+      {"qmix", "qmix", "view", true},
+      {"ddpg in tf32", "ddpg", "30", true, false, "tf32"},
+      {"dqn in bf16", "dqn", "view", true, false, "bf16"},
   };
   for (const learners::LearnerEntry& entry : learners::registry()) {
     const bool listed =
         std::any_of(all.begin(), all.end(), [&](const Case& c) { return c.algo == entry.name; });
-    if (entry.cuda_graphs && !listed) all.push_back({entry.name, entry.name, "view", true, {}});
+    if (entry.cuda_graphs && !listed) all.push_back({entry.name, entry.name, "view", true});
   }
   return all;
 }
@@ -60,8 +54,7 @@ train::TrainOptions options_of(const Case& c) {
   o.algo = c.algo;
   o.obs = c.obs;
   o.layer_norm = c.layer_norm;
-  o.learners_own = c.own;
-  o.actor_interval = c.actor_interval;
+  o.expected_value = c.expected_value;
   o.products = c.products;
   o.boards = "device";
   o.hidden_size = 8;
@@ -110,8 +103,7 @@ Outcome played(const Case& c, const train::MakeRecording& record) {
   Outcome out;
   const learners::Average average = [](at::Tensor& gradient) { gradient.mul_(0.5); };
   for (std::int64_t step = 0, update = 0; step < 46; ++step) {
-    arena->decide();
-    arena->move(out.ended);
+    arena->step(out.ended);
     if (step % 7 == 6) arena->fetch(out.ended);
     learner->scale_rates(1.0 - 0.02 * static_cast<double>(step));
     if (step < 5) continue;

@@ -1,5 +1,4 @@
-"""What hides the network's latency: gradients that are averaged one update late, and local updates between averages of
-weights, in runs of several processes."""
+"""What hides the network's latency: local updates between averages of weights, in runs of several processes."""
 
 import os
 import re
@@ -12,10 +11,10 @@ import torch
 
 from processes import TINY, call, fingerprint, flags, ranks_by_hand, run_folder, starter
 
-WAYS = {"late": {"average_delay": 1}, "local": {"local_updates": 6},
+WAYS = {"local": {"local_updates": 6},
         "outer": {"local_updates": 25, "outer_momentum": 0.8, "outer_rate": 0.7}}
-# As in test_resume.py: an actor that is not in every update, evaluations, votes between which nothing is equal.
-RUN = TINY | {"max_episodes": 12, "n_step": 3, "actor_interval": 2, "buffer_size": 600, "checkpoint_interval": 2,
+# As in test_resume.py: evaluations, votes between which nothing is equal.
+RUN = TINY | {"max_episodes": 12, "n_step": 3, "buffer_size": 600, "checkpoint_interval": 2,
               "eval_interval": 8, "eval_games": 8, "opponent_difficulty_strategy": "fixed:2", "updates_per_step": 0.25}
 
 
@@ -36,7 +35,7 @@ def run_ranks(start, *more, count=2, code=0, stop=False, **settings):
 
 @pytest.mark.parametrize("algo", ["ddpg", "qmix", "pqn"])
 def test_ranks_end_with_equal_weights_and_each_way_is_another(start, tmp_path, algo):
-    other = {"algo": algo} if algo == "ddpg" else {"algo": algo, "actor_interval": 1, "n_step": 1}
+    other = {"algo": algo} if algo == "ddpg" else {"algo": algo, "n_step": 1}
     if algo == "pqn":
         other |= {"updates_per_step": 1}
     weights = {fingerprint(run_ranks(start, runs_dir=tmp_path, **(other | way)))["weights"] for way in [{}, *WAYS.values()]}
@@ -53,26 +52,17 @@ def test_two_ranks_that_are_stopped_go_on_to_the_same_bits(start, tmp_path, way)
     assert fingerprint(again)["line"] == fingerprint(run_ranks(start, runs_dir=tmp_path / "whole", **(settings | total)))["line"]
 
 
-@pytest.mark.parametrize("way", ["late", "local"])
-def test_a_resumed_run_may_switch_on_and_off_what_hides_latency(start, tmp_path, way):
+def test_a_resumed_run_may_switch_on_and_off_what_hides_latency(start, tmp_path):
     run = run_folder(run_ranks(start, runs_dir=tmp_path, max_episodes=4))
-    with_it = run_ranks(start, "--resume", run, max_episodes=8, **WAYS[way])
+    with_it = run_ranks(start, "--resume", run, max_episodes=8, **WAYS["outer"])
     assert "Changed: " in with_it
     run_ranks(start, "--resume", run, max_episodes=12)
 
 
-def test_a_run_changes_from_averages_of_weights_to_late_gradients_and_back(start, tmp_path):
-    momentum = {"local_updates": 5, "outer_momentum": 0.5}
-    run = run_folder(run_ranks(start, runs_dir=tmp_path, max_episodes=4, **momentum))
-    off = {"local_updates": 0, "outer_momentum": 0}
-    assert "Changed: " in run_ranks(start, "--resume", run, max_episodes=8, average_delay=1, **off)
-    assert "Changed: " in run_ranks(start, "--resume", run, max_episodes=12, average_delay=0, **momentum)
-
-
-@pytest.mark.parametrize("way", [{}, WAYS["late"], WAYS["local"]], ids=["now", "late", "local"])
+@pytest.mark.parametrize("way", [{}, WAYS["local"]], ids=["now", "local"])
 def test_a_symmetric_network_stays_so_however_ranks_round_their_means(start, tmp_path, way):
     # Gloo's ring adds an element and its image in different orders.
-    settings = {"runs_dir": tmp_path, "algo": "dqn", "actor_interval": 1, "obs": "view", "mirror_symmetric": True,
+    settings = {"runs_dir": tmp_path, "algo": "dqn", "obs": "view", "mirror_symmetric": True,
                 "shared_memory=false": True, "check_consistency": 1} | way
     run = run_folder(run_ranks(start, count=3, max_episodes=6, **settings))
     assert "Resumed from" in run_ranks(start, "--resume", run, count=3, max_episodes=12, **settings)
@@ -97,11 +87,10 @@ def test_weights_are_saved_at_averages_only(start, tmp_path):
         assert all(torch.equal(actor[name], saved[0][name]) for name in saved[0])
 
 
-@pytest.mark.parametrize("way", ["late", "local"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_lost_rank_is_named_by_the_other(start, tmp_path, way, number):
+def test_a_lost_rank_is_named_by_the_other(start, tmp_path, number):
     limit = 3 if number == signal.SIGSTOP else 300
-    ranks = ranks_by_hand(start, 2, *flags(RUN | WAYS[way] | {"runs_dir": tmp_path, "max_episodes": 10**9, "dist_timeout": limit}))
+    ranks = ranks_by_hand(start, 2, *flags(RUN | WAYS["local"] | {"runs_dir": tmp_path, "max_episodes": 10**9, "dist_timeout": limit}))
     ranks[0].wait_for(r"\[Episode \d+\]")
     begun = time.monotonic()
     os.kill(ranks[1].popen.pid, number)
@@ -112,14 +101,9 @@ def test_a_lost_rank_is_named_by_the_other(start, tmp_path, way, number):
 
 
 @pytest.mark.parametrize("given, message", [
-    ({"average_delay": 1, "local_updates": 4}, "leave one out"),
-    ({"average_delay": 1, "cuda_graph": "on"}, "--cuda_graph on is for gradients that are averaged in each update"),
     ({"local_updates": 4, "cuda_graph": "on"}, "--cuda_graph on is for gradients that are averaged in each update"),
-    ({"average_delay": 1, "device": "cuda"}, "--average_delay is for ranks on CPUs"),
-    ({"average_delay": 1, "dist_backend": "nccl"}, "--average_delay is for ranks on CPUs"),
     ({"outer_momentum": 0.5}, "set --local_updates too"),
     ({"outer_rate": 0.5}, "set --local_updates too"),
-    ({"average_delay": 2}, "--average_delay"),
 ])
 def test_what_does_not_go_together_is_refused(tmp_path, given, message):
     done = call(*flags(TINY | given | {"runs_dir": tmp_path / "runs"}))

@@ -46,7 +46,7 @@ TEST_CASE("one rank's NCCL averages within a recording, leaves in order, and joi
     {
       train::Recorded recorded(train::cuda_graphs(group.device()));
       for (int call = 0; call < 15; ++call) {
-        recorded.run(0, [&] {
+        recorded.run([&] {
           gradient.add_(1);
           group.all_reduce_mean(gradient, group.deadline());
         });

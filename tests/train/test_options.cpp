@@ -115,9 +115,6 @@ const std::vector<Change> kFelt = {{"buffer_size", "16"},
                                    {"rollout_steps", "10"},
                                    {"rollout_epochs", "3"},
                                    {"scale_features", "on"},
-                                   {"overlap", "on"},
-                                   {"act_search", "look1", {{"reward", "score"}}},
-                                   {"act_search_share", "1", {{"reward", "score"}, {"act_search", "look1"}}},
                                    // of all learners
                                    {"gamma", "0.5"},
                                    {"batch_size", "8"},
@@ -127,8 +124,7 @@ const std::vector<Change> kFelt = {{"buffer_size", "16"},
                                    {"epsilon_min", "0.1"}};
 
 // Settings that the others need to have an effect.
-const std::map<std::string, Settings> kBefore = {{"expected_value", {{"stored_action", "played"}}},
-                                                 {"mirror_symmetric", {{"obs", "window"}}}};
+const std::map<std::string, Settings> kBefore = {{"mirror_symmetric", {{"obs", "window"}}}};
 
 // kFelt, and the flags that learners list.
 std::vector<Change> felt() {

@@ -26,7 +26,7 @@ from processes import (BINARY, BUILD, SOURCE, TINY, call, fingerprint, flags, fr
 CHAMPION = SOURCE / "models" / "champion_view.pth"
 LEARNERS = only_json(call("info", "--json").stdout)["learners"]
 # Every part of the state matters here: windows of n steps, decaying epsilon, a slower actor, a full replay.
-RUN = TINY | {"max_episodes": 12, "n_step": 3, "actor_interval": 2, "buffer_size": 600, "checkpoint_interval": 2,
+RUN = TINY | {"max_episodes": 12, "n_step": 3, "buffer_size": 600, "checkpoint_interval": 2,
               "opponent_difficulty_strategy": "linear", "eval_interval": 8, "eval_games": 8}
 # Until it is stopped; not all of its settings may depend on when that is.
 ENDLESS = RUN | {"max_episodes": 10**9, "opponent_difficulty_strategy": "fixed:2", "updates_per_step": 0.25}
@@ -64,19 +64,16 @@ def is_whole(run):
 
 
 # PQN's own returns take the place of n-step ones; a rollout is cut off in the middle.
-NO_ACTOR = {"actor_interval": 1}
-ROLLOUT = NO_ACTOR | {"n_step": 1, "updates_per_step": 1, "rollout_steps": 12, "td_lambda": 0.8}
-WINDOWS = NO_ACTOR | {"n_step": 1, "sequence_length": 6, "burn_in": 2}
+ROLLOUT = {"n_step": 1, "updates_per_step": 1, "rollout_steps": 12, "td_lambda": 0.8}
+WINDOWS = {"n_step": 1, "sequence_length": 6, "burn_in": 2}
 OWN = {"ddpg": {}, "bicnet": {}, "pqn": ROLLOUT, "pqn_vdn": ROLLOUT, "rqmix": WINDOWS}
-GAMES = {algo: {"algo": algo} | OWN.get(algo, NO_ACTOR) for algo in LEARNERS} | {
+GAMES = {algo: {"algo": algo} | OWN.get(algo, {}) for algo in LEARNERS} | {
     "rqmix in a league": WINDOWS | {"algo": "rqmix", "opponent_mix": "level2:0.2,self:0.3,league:0.5", "league_interval": 3,
                                     "league_games": 100, "league_win_rate": 0},
-    "a team from a file": NO_ACTOR | {"algo": "dqn", "obs": "view", "mask_fatal": True,
+    "a team from a file": {"algo": "dqn", "obs": "view", "mask_fatal": True,
                                       "opponent_mix": f"level2:0.2,self:0.3,file:{CHAMPION}:0.5"},
-    "search in play": NO_ACTOR | {"algo": "vdn", "obs": "view", "mask_fatal": True, "reward": "score", "act_search": "look1",
-                                  "opponent_mix": "level2:0.5,self:0.5"},
     "pqn against itself": ROLLOUT | {"algo": "pqn", "opponent_mix": "level2:0.5,self:0.5"},
-    "league": NO_ACTOR | {"algo": "dqn", "obs": "view", "mask_fatal": True, "opponent_mix": "territory:0.3,self:0.3,league:0.4",
+    "league": {"algo": "dqn", "obs": "view", "mask_fatal": True, "opponent_mix": "territory:0.3,self:0.3,league:0.4",
                "league_interval": 3, "league_games": 100, "league_win_rate": 0}}
 
 
@@ -189,7 +186,7 @@ def test_another_epsilon_starts_its_decay_again(tmp_path):
 
 
 def test_a_symmetric_run_may_go_on_without_but_not_the_other_way_round(tmp_path):
-    settings = NO_ACTOR | {"algo": "dqn", "obs": "view", "runs_dir": tmp_path}
+    settings = {"algo": "dqn", "obs": "view", "runs_dir": tmp_path}
     run = run_folder(train("--mirror_symmetric", max_episodes=5, **settings))
     assert "--mirror_symmetric true -> false" in train("--resume", run, "--mirror_symmetric=off", max_episodes=10, **settings)
     refused = call(*flags(RUN | settings | {"max_episodes": 15}), "--resume", run, "--mirror_symmetric")

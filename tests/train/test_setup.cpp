@@ -47,9 +47,7 @@ void put_learner(Places& out, learners::LearnerOptions options) {
   const auto put = [&](const std::string& name, const auto& value) {
     out["learner." + name] = fmt::format("{}", value);
   };
-  for (const config::Field& field : options.shared_fields()) put(field.name, config::value_text(field));
-  for (const auto& [name, value] : options.own)
-    std::visit([&, &name = name](const auto& v) { put(name, v); }, value);
+  for (const config::Field& field : options.all_fields()) put(field.name, config::value_text(field));
   put("algo", options.algo);
   put("features", options.features);
   put("library_products", options.library_products);
@@ -84,7 +82,7 @@ std::string text_of(const agents::Rival& rival) {
 void put_collector(Places& out, const rollout::CollectorOptions& options) {
   const auto& [num_envs, episode_length, sight, reward, reward_scale, epsilon, epsilon_speed, epsilon_min,
                mask_fatal, own_reward, rival_reward, random_low, store_played, n_step, gamma, seed, opponent,
-               watch, self_play, frozen, memory, search, search_share] = options;
+               watch, self_play, frozen, memory] = options;
   const auto put = [&](const char* name, const auto& value) {
     out[std::string("collector.") + name] = fmt::format("{}", value);
   };
@@ -109,7 +107,6 @@ void put_collector(Places& out, const rollout::CollectorOptions& options) {
   put("watch", watch != nullptr);
   put("frozen", frozen != nullptr);
   put("search", search != nullptr);
-  put("search_share", search_share);
   std::string met;
   for (const std::int64_t game : kGames) met += text_of(opponent(game)) + " ";
   put("opponents", met);
@@ -232,17 +229,10 @@ const std::vector<Row>& rows() {
       {SD_SET(epsilon, 0.125), {{"collector.epsilon", "0.125"}}},
       {SD_SET(epsilon_speed, 0.75), {{"collector.epsilon_speed", "0.75"}}},
       {SD_SET(epsilon_min, 0.0625), {{"collector.epsilon_min", "0.0625"}}},
-      {SD_SET(stored_action, "played"),
-       {{"played.store_played", "true"}, {"learner.stored_action", "played"}}},
+      {SD_SET(expected_value, true), {{"played.store_played", "true"}, {"learner.expected_value", "on"}}},
       {SD_SET(mask_fatal, true), {{"played.mask_fatal", "true"}, {"league.mask_fatal", "true"}}},
       {SD_SET(num_envs, 8), {{"collector.num_envs", "8"}, {"vote_interval", "2"}, {"rollout_batches", "2"}}},
       {SD_SET(seed, 41), {{"learner.seed", "41"}, {"played.seed", "46"}, {"league.seed", "41"}}},
-      {SD_SET(act_search, "look1"),
-       {{"collector.search_share", "0.25"}},
-       [](TrainOptions& o) { o.algo = "vdn", o.act_search_share = 0.25; }},
-      {SD_SET(act_search_share, 0.75),
-       {{"collector.search_share", "0.75"}},
-       [](TrainOptions& o) { o.algo = "pqn", o.act_search = "puct9"; }},
       // What is seen.
       {SD_SET(obs, "26"), {{"seen.kind", "0"}, {"learner.features", "26"}}},
       {SD_SET(scale_features, true), {{"seen.scaling", "*"}}},
@@ -291,7 +281,6 @@ const std::vector<Row>& rows() {
       {SD_SET(device, "cuda"), {}},
       {SD_SET(boards, "device"), {}},
       {SD_SET(cuda_graph, "on"), {}},
-      {SD_SET(overlap, "on"), {}},
       {SD_SET(products, "bf16"), {}},
       {SD_SET(dist_backend, "nccl"), {}},
       {SD_SET(shared_memory, false), {}},
@@ -314,7 +303,6 @@ const std::vector<Row>& rows() {
       {SD_SET(resume, "never"), {}},
       {SD_SET(max_minutes, 9), {}},
       {SD_SET(lr_end, 0.25), {}},
-      {SD_SET(average_delay, 1), {}},
       {SD_SET(local_updates, 50), {{"vote_interval", "50"}}},
       {SD_SET(local_updates, 50),  // a stop does not wait for rare updates
        {{"vote_interval", "200"}},
@@ -385,8 +373,7 @@ TEST_CASE("a flag that the learner does not use is at its default in what is mad
     std::vector<std::string> unused;
     for (const config::Field& field : train::fields(after)) {
       if (train::uses(entry.name, field)) continue;
-      const std::map<std::string, std::string> words = {
-          {"tokens", "a folder"}, {"eval_search", "look3"}, {"act_search", "look3"}};
+      const std::map<std::string, std::string> words = {{"tokens", "a folder"}, {"eval_search", "look3"}};
       const auto word = words.find(field.name);
       config::set(field, word != words.end() ? config::Value(word->second) : other_value(field));
       unused.push_back(field.name);
@@ -598,22 +585,6 @@ TEST_CASE("settings that just fit together are accepted, the next ones refused",
          o.algo = "dqn", o.reward = "score", o.eval_search = "look1", o.eval_interval = 1;
        },
        [](TrainOptions& o) { o.algo = "dqn", o.eval_search = "look1", o.eval_interval = 1; }},
-      {"search in play without a clock",
-       [](TrainOptions& o) { o.algo = "vdn", o.reward = "score", o.act_search = "look1"; },
-       [](TrainOptions& o) { o.algo = "vdn", o.reward = "score", o.act_search = "puct@9ms"; }},
-      {"search in play with values in points",
-       [](TrainOptions& o) { o.algo = "dqn", o.reward = "score", o.act_search = "look1"; },
-       [](TrainOptions& o) { o.algo = "dqn", o.reward = "2021", o.act_search = "look1"; }},
-      {"search in play on the host's boards",
-       [](TrainOptions& o) { o.algo = "dqn", o.reward = "score", o.act_search = "look1"; },
-       [](TrainOptions& o) {
-         o.algo = "dqn", o.reward = "score", o.act_search = "look1", o.boards = "device";
-       }},
-      {"a share of boards for a search",
-       [](TrainOptions& o) {
-         o.algo = "dqn", o.reward = "score", o.act_search = "look1", o.act_search_share = 0.25;
-       },
-       [](TrainOptions& o) { o.algo = "dqn", o.reward = "score", o.act_search_share = 0.25; }},
       {"a target with evaluations", [](TrainOptions& o) { o.target_win_rate = 0.5, o.eval_interval = 1; },
        [](TrainOptions& o) { o.target_win_rate = 0.5; }},
   };

@@ -78,7 +78,7 @@ def test_ranks_that_learn_with_bicnet_hold_the_same_weights(run_once):
 def test_no_moment_of_an_adam_ends_among_the_subnormal_numbers(start, tmp_path):
     # At 20 episodes of the reference's schedule a thousand would be there, in hidden units whose gradient has become zero.
     run = start([BINARY, "--ddp", "--world_size", "2", *flags({
-        "runs_dir": tmp_path, "hidden_size": 64, "max_episodes": 20, "checkpoint_interval": 20, "threads": 2, "average_delay": 1})])
+        "runs_dir": tmp_path, "hidden_size": 64, "max_episodes": 20, "checkpoint_interval": 20, "threads": 2})])
     assert run.wait() == 0, run.text()
     state = torch.load(run_folder(run.text()) / "checkpoints" / "step_000000004000" / "shared.pth", weights_only=True)
     smallest = torch.finfo(torch.float32).smallest_normal
@@ -392,7 +392,7 @@ def test_a_loss_that_is_not_finite_on_one_rank_ends_all_with_one_message(start, 
 
 @pytest.mark.parametrize("algo, more, layer", [
     ("ddpg", {}, "prev_dense.0.weight"),
-    ("ddpg", {"layer_norm": True, "expected_value": True, "stored_action": "played"}, "prev_dense.0.weight"),
+    ("ddpg", {"layer_norm": True, "expected_value": True}, "prev_dense.0.weight"),
     ("dqn", {"obs": "view"}, "q_net.0.weight"),
     ("dqn", {"obs": "view", "layer_norm": True}, "q_net.0.weight"),
     ("pqn", {"obs": "view", "num_envs": 8}, "q_net.0.weight"),

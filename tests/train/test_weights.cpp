@@ -24,7 +24,6 @@ learners::LearnerOptions small(const std::string& algo, std::uint64_t seed = 1) 
   o.hidden_size = 8;
   o.sequence_length = 4;
   o.burn_in = 1;
-  o.own["clipped_double_critics"] = algo == "ddpg";
   o.seed = seed;
   return o;
 }

@@ -25,7 +25,6 @@ struct Options {
   std::chrono::milliseconds timeout{600'000};
   std::string fingerprint;           // of the build; ranks with different builds are rejected
   bool shared_memory = true;         // with Gloo, ranks of one machine sum floats through it
-  bool background = false;           // for start_mean, with Gloo
   std::function<bool()> stopping{};  // whether a stop was requested; joining then ends soon
 };
 
@@ -106,14 +105,6 @@ class DistContext {
   /// Announces `tensor` to the other ranks before its all_reduce_mean, which must be the next collective: work
   /// between the two overlaps with the wait for slower ranks. Has an effect only in shared memory.
   void post_mean(const at::Tensor& tensor);
-
-  /// Starts an all_reduce_mean in a separate thread, alongside this thread's work and calls. Needs `options.background`,
-  /// and Gloo. One at a time.
-  /// Shapes   as all_reduce_mean, floats in main memory; not to be touched before finish_mean returns.
-  void start_mean(const at::Tensor& tensor);
-
-  /// Waits for the mean that was started. The mean's own limit, `options.timeout`, counts from start_mean.
-  void finish_mean(base::Deadline deadline);
 
   /// Replaces `tensor` by rank `root`'s. Otherwise like all_reduce_sum.
   void broadcast(at::Tensor& tensor, int root, base::Deadline deadline);

@@ -44,7 +44,7 @@ class Bicnet final : public Learner {
     Pair(const LearnerOptions& options, const nets::BicnetShape& shape, double learning_rate,
          std::uint64_t seed);
     void refresh();
-    void step(const Average& average, bool follow);
+    void step(const Average& average);
 
     nets::BicnetMaps maps, target_maps;
     nets::BicnetPass pass;
@@ -58,8 +58,7 @@ class Bicnet final : public Learner {
   nets::BicnetPolicy policy_;
   at::Tensor critic_input_, d_q_, d_action_;  // [3, B, D + 5], [3, B, 1], [3, B, 4]
   at::Tensor critic_loss_, q_mean_, actor_loss_;
-  std::int64_t updates_ = 0;
-  at::Tensor updates_tensor_;  // the same as part of the state
+  at::Tensor updates_;  // 0-dim, their number
 };
 
 }  // namespace snake_ddp::learners

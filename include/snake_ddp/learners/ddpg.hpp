@@ -36,14 +36,6 @@ struct DdpgTrainee : Trainee<nets::DenseNet> {
 struct DdpgRows;
 struct DdpgWhole;
 
-struct DdpgFlags {
-  bool expected_value = false;  // Q(s, a) = sum over moves of a_i Q(s, e_i) wherever a is an actor's output
-  bool clipped_double_critics =
-      false;                      // targets take the smaller value of two critics (TD3, arXiv:1802.09477)
-  bool coalesced_update = false;  // the actor's gradient uses the critic before its step: one average
-  config::Fields fields();
-};
-
 class Ddpg final : public Learner {
  public:
   explicit Ddpg(const LearnerOptions& options);
@@ -51,28 +43,23 @@ class Ddpg final : public Learner {
   [[nodiscard]] std::vector<replay::Column> columns() const override;
   [[nodiscard]] nets::Policy& policy() override { return *policy_; }
   void update(const replay::Batch& batch, const Average& average) override;
-  /// 1 if this update is also one of the actor, else 0.
-  [[nodiscard]] int next_kind() const override {
-    return (updates_ + 1) % options_.actor_interval == 0 ? 1 : 0;
-  }
-  void count_update() override { ++updates_; }
   void scale_rates(double factor) override;
   [[nodiscard]] at::Tensor measured() const override;
   [[nodiscard]] nets::NamedTensors state() override;
   void state_changed() override;
   [[nodiscard]] std::vector<Trained> trained() override;
   [[nodiscard]] nets::NamedTensors exported_actor() override { return actor_.net.named(); }
-  [[nodiscard]] nets::NamedTensors exported_critic() override { return critics_.front().net.named(); }
+  [[nodiscard]] nets::NamedTensors exported_critic() override { return critic_.net.named(); }
   void start_from_exported() override;
 
   /// The four networks, for tests: actor, critic, actor target, critic target.
   [[nodiscard]] nets::DenseNet& actor() { return actor_.net; }
-  [[nodiscard]] nets::DenseNet& critic(std::size_t i = 0) { return critics_.at(i).net; }
+  [[nodiscard]] nets::DenseNet& critic() { return critic_.net; }
   [[nodiscard]] nets::DenseNet& actor_target() { return actor_.target(); }
-  [[nodiscard]] nets::DenseNet& critic_target(std::size_t i = 0) { return critics_.at(i).target(); }
+  [[nodiscard]] nets::DenseNet& critic_target() { return critic_.target(); }
 
  private:
-  void step(DdpgTrainee& trainee, bool follow);
+  void step(DdpgTrainee& trainee);
 
   // ddpg_rows.cpp: chunks of rows through our own products.
   void prepare_rows();
@@ -86,18 +73,13 @@ class Ddpg final : public Learner {
   [[nodiscard]] at::Tensor next_values_by_library(const at::Tensor& next);
 
   LearnerOptions options_;
-  DdpgFlags own_;
   bool by_library_;
-  DdpgTrainee actor_;
-  std::vector<DdpgTrainee> critics_;  // one, or two with clipped double critics
-  // All folded gradients in one tensor, the critics' first, so that any of them need one average.
-  at::Tensor gradients_, critic_gradients_, actor_gradient_;
+  DdpgTrainee actor_, critic_;
   std::shared_ptr<DdpgRows> rows_;    // scratch of one path
   std::shared_ptr<DdpgWhole> whole_;  // of the other
   std::optional<nets::DensePolicy> policy_;
   at::Tensor critic_loss_, q_mean_, actor_loss_;  // 0-dim
-  std::int64_t updates_ = 0;
-  at::Tensor updates_tensor_;  // the same as part of the state
+  at::Tensor updates_;                            // 0-dim, their number
 };
 
 }  // namespace snake_ddp::learners

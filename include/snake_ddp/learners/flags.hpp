@@ -1,4 +1,4 @@
-// Flags that several learners share, in groups. A flag of a single learner is in that learner's own file.
+// The learners' flags, in groups: each learner lists the groups that it uses.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,11 @@ struct MirrorFlags {
 struct ActorFlags {
   std::string output_activation = "softmax";
   double a_lr = 3e-4;
-  std::string stored_action = "output";
-  std::int64_t actor_interval = 1;  // critic updates for each update of the actor and the targets
+  config::Fields fields();
+};
+
+struct ExpectedValueFlags {
+  bool expected_value = false;  // Q(s, a) = sum over moves of a_i Q(s, e_i) wherever a is an actor's output
   config::Fields fields();
 };
 
@@ -45,8 +48,22 @@ struct WindowFlags {
   config::Fields fields();
 };
 
-struct SharedFlags : NetFlags, TargetFlags, LayerNormFlags, MirrorFlags, ActorFlags, WindowFlags {
-  config::Fields shared_fields();
+/// Of learners with Feed::kRollout.
+struct RolloutFlags {
+  double td_lambda = 0.65;
+  config::Fields fields();
+};
+
+/// All of them.
+struct LearnerFlags : NetFlags,
+                      TargetFlags,
+                      LayerNormFlags,
+                      MirrorFlags,
+                      ActorFlags,
+                      ExpectedValueFlags,
+                      WindowFlags,
+                      RolloutFlags {
+  config::Fields all_fields();
 };
 
 }  // namespace snake_ddp::learners

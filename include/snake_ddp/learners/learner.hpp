@@ -39,12 +39,6 @@ class Learner {
   /// Collective  calls `average` the same number of times on every rank.
   virtual void update(const replay::Batch& batch, const Average& average) = 0;
 
-  /// The kind of the next update: updates of the same kind queue the same work on a device, so their recordings are
-  /// interchangeable.
-  [[nodiscard]] virtual int next_kind() const { return 0; }
-  /// A recording was replayed in place of `update`.
-  virtual void count_update() {}
-
   /// Learning rates of the following updates become `factor` x those of the options.
   virtual void scale_rates(double factor) = 0;
 

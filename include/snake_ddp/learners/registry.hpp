@@ -16,7 +16,7 @@ namespace snake_ddp::learners {
 class Learner;
 
 /// What a learner is constructed from. The loop fills it from the settings.
-struct LearnerOptions : SharedFlags {
+struct LearnerOptions : LearnerFlags {
   std::string algo = "ddpg";
   std::int64_t features = 30;
   bool library_products =
@@ -24,15 +24,6 @@ struct LearnerOptions : SharedFlags {
   std::uint64_t seed = 1;  // of the initial weights; the same on every rank
   at::Device device = at::kCPU;
   base::Mirror mirror = {};  // of features and moves, with `mirror_symmetric`
-  config::Values own = {};   // flags of a single learner, by name; those missing have their defaults
-
-  /// The own flags of a learner: a struct whose `fields()` lists its members.
-  template <class Flags>
-  [[nodiscard]] Flags read() const {
-    Flags flags;
-    config::set_from_values(flags.fields(), own);
-    return flags;
-  }
 };
 
 /// The source of the loop's batches.
@@ -47,7 +38,7 @@ enum class Feed {
 struct LearnerEntry {
   std::string name;
   std::unique_ptr<Learner> (*make)(const LearnerOptions&);
-  config::Fields (*flags)();  // shared and own ones, over their defaults
+  config::Fields (*flags)();  // the groups that it uses
   Feed feed = Feed::kReplay;
   bool actor = false;            // a policy that samples its moves; also learns from scaled features
   bool n_step = false;           // takes rewards of several steps in one transition

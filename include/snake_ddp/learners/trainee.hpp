@@ -50,17 +50,17 @@ class Trainee {
     adam.publish_rate();
   }
 
-  /// Adam's step with the clipped gradient; then the target's, if `follow` is set.
-  void descend(bool follow = true) {
+  /// Adam's step with the clipped gradient; then the target's.
+  void descend() {
     at::Tensor none;
     norm = adam.step(net.parameters().flat(), gradient.flat(), max_norm_,
-                     follow && target_ ? target_->parameters().flat() : none, tau_);
+                     target_ ? target_->parameters().flat() : none, tau_);
   }
 
   /// The same with the gradient's mean over all ranks.
-  void step(const Average& average, bool follow = true) {
+  void step(const Average& average) {
     average(gradient.flat());
-    descend(follow);
+    descend();
   }
 
   /// Appends what a bit-exact continuation needs, under these prefixes.

@@ -58,9 +58,6 @@ class Folded {
 struct FoldedGradient {
   /// Shapes  rows are `width` >= hidden floats long; floats beyond `hidden` are unused.
   FoldedGradient(const DenseShape& shape, std::int64_t width, at::Device device);
-  /// Places it on `storage`, so that several networks' gradients are adjacent.
-  /// Shapes  storage [flat.numel()] float32 contiguous; the caller keeps it too.
-  void lie_over(at::Tensor storage);
   /// In main memory. Owner: this.
   [[nodiscard]] FoldedBlocks blocks() const;
 

@@ -61,18 +61,7 @@ struct CollectorOptions {
   /// and does not explore.
   std::function<nets::Policy*(int place)> frozen = {};
   std::int64_t memory = 0;  // floats of memory per snake, of the policy and of each frozen one that has any
-  /// Writes the moves of team `team[k]` on board k, whose game has the number games[k], where the policy
-  /// looks ahead. They depend on these three alone. They are explored and stored like the best moves by
-  /// values.
-  std::function<void(std::span<const game::State> boards, std::span<const std::uint8_t> team,
-                     std::span<const std::uint64_t> games, std::span<game::Actions> moves)>
-      search = {};
-  double search_share = 0.0;  // of the boards, evenly spread over them; needs `search` and a policy of values
 };
-
-/// Whether the policy looks ahead on a board: on the first n boards it does so floor(share * n) times, for
-/// any n.
-bool searches_on(double share, std::int64_t board);
 
 /// The part of the options that boards are played by.
 play::TurnRules rules_of(const CollectorOptions& options);
@@ -103,9 +92,6 @@ class Collector {
   /// Shapes  appends a transition for each team that the policy plays, except those still waiting for their n-th
   ///         reward; finished games are appended to `episodes`.
   void step(nets::Policy& policy, std::vector<Episode>& episodes);
-  /// The two halves of `step`: the decisions of both teams, and the moves. `policy` may learn in between.
-  void decide(nets::Policy& policy);
-  void move(std::vector<Episode>& episodes);
 
   [[nodiscard]] double epsilon() const { return epsilon_; }
   [[nodiscard]] std::int64_t episodes_ended() const { return ended_; }
@@ -134,8 +120,9 @@ class Collector {
   void start_game(std::size_t board);
   void look();
   const at::Tensor& ask(nets::Policy& policy, const at::Tensor& observations);
+  void decide(nets::Policy& policy);
+  void move(std::vector<Episode>& episodes);
   void ask_frozen();
-  void look_ahead();
   void expect();
   void choose(std::size_t board, int team, bool best, const float* values, game::Actions& actions,
               float* stored);
@@ -173,12 +160,6 @@ class Collector {
   std::vector<float>
       expected_;       // column `value` of this step, [board * sides_ + team, 3]; empty without the column
   bool best_ = false;  // play the move with the highest output
-  // Seats where the policy looks ahead in this step: their places in `seats_`, and the arguments of `search`.
-  std::vector<std::size_t> searched_;
-  std::vector<game::State> searched_boards_;
-  std::vector<std::uint8_t> searched_teams_;
-  std::vector<std::uint64_t> searched_games_;
-  std::vector<game::Actions> searched_moves_;
   at::Tensor
       memory_;  // [boards, 2, 3, memory], of a policy with memory that plays the team; zeros at a game's start
   // By seat: replay's count of appended rows at its game's last row; kNoRow before the first.

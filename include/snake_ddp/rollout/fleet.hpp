@@ -28,9 +28,6 @@ class Fleet {
   /// Queues one move on every board; finished boards start a new game. The policy's outputs are copied to the
   /// device if necessary.
   void step(nets::Policy& policy);
-  /// The two halves of `step`: the outputs of `policy`, and the move. `policy` may learn in between.
-  void decide(nets::Policy& policy);
-  void move();
 
   /// Appends the games that ended since the last call to `episodes`, in order. Waits for the device.
   void fetch(std::vector<Episode>& episodes);

@@ -26,7 +26,6 @@ struct RanksOptions {
   double join_timeout_s = 300, timeout_s = 600;
   std::string build;                                             // ranks with another build are rejected
   std::chrono::milliseconds patience = std::chrono::minutes(1);  // of the watchdog, beyond timeout_s
-  bool background = false;                                       // for DistContext::start_mean
 };
 
 /// This rank among the others, and the watchdog that ends it when it makes no progress. Both react to

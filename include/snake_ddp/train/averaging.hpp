@@ -1,4 +1,4 @@
-// How the ranks' updates are combined: in every update, one update late, or once in several updates.
+// How the ranks' updates are combined: in every update, or once in several updates.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,10 +32,8 @@ class Averaging {
   virtual void meet() {}
   /// Whether the weights are equal on all ranks without it.
   [[nodiscard]] virtual bool have_met() const { return true; }
-  /// Waits for what is under way in the background.
-  virtual void settle() {}
 
-  /// What a bit-exact continuation needs, equal on all ranks. After `meet` and `settle`. Views; Owner: this.
+  /// What a bit-exact continuation needs, equal on all ranks. After `meet`. Views; Owner: this.
   [[nodiscard]] virtual nets::NamedTensors state() { return {}; }
   /// Takes up the state of a run that averaged alike, and leaves that of another kind aside.
   /// Throws  FileError that starts with `what` for what cannot have been such a state.
@@ -44,22 +42,12 @@ class Averaging {
 
 /// Means over all ranks, as the group makes them.
 struct Means {
-  std::function<void(const at::Tensor&)> post;   // announces the tensor of the `now` that follows
-  std::function<void(at::Tensor&)> now;          // in place
-  std::function<void(const at::Tensor&)> start;  // in place, in the background; one at a time
-  std::function<void()> finish;                  // waits for it
+  std::function<void(const at::Tensor&)> post;  // announces the tensor of the `now` that follows
+  std::function<void(at::Tensor&)> now;         // in place
 };
 
 /// Averages the learner's gradients at once.
 std::unique_ptr<Averaging> average_every_update(const Means& means);
-
-/// Each update steps by the mean of the previous one's gradient:
-///   theta(t + 1) = theta(t) - rate * Adam(mean g(t - 1)), with zeros before the first one.
-/// The gradients of one update travel in one message while the next update is computed. A gradient is
-/// identified by its place among the update's calls and its length, so a network that is not in every update
-/// gets the mean from the last update that it was in.
-/// Follows  Zinkevich et al., "Slow learners are fast", arXiv:0911.0491, with a delay of one.
-std::unique_ptr<Averaging> average_late(const Means& means);
 
 struct OuterStep {
   std::int64_t interval = 1;  // updates between two averages

@@ -13,9 +13,8 @@
 namespace snake_ddp::train {
 
 /// Flags as they are given. Defaults are those of the Python trainer where it has the flag.
-struct TrainOptions : learners::SharedFlags {
-  config::Values learners_own;  // flags of a single learner, by name; filled by `fields`
-  config::Values jobs_own;      // intervals that only a periodic job reads, likewise
+struct TrainOptions : learners::LearnerFlags {
+  config::Values jobs_own;  // intervals that only a periodic job reads, by name; filled by `fields`
 
   std::string game_name = "snakes_3v3";
   std::string algo = "ddpg";
@@ -47,11 +46,9 @@ struct TrainOptions : learners::SharedFlags {
   std::string device = "auto";
   std::string boards = "host";
   std::string cuda_graph = "off";
-  std::string overlap = "off";
   std::string products = "float32";
   std::string dist_backend = "auto";
   bool shared_memory = true;
-  std::int64_t average_delay = 0;
   std::int64_t local_updates = 0;
   double outer_momentum = 0.0;
   double outer_rate = 1.0;
@@ -82,8 +79,6 @@ struct TrainOptions : learners::SharedFlags {
   double max_minutes = 0;
   std::string opponent_mix;
   std::int64_t league_games = 2000;
-  std::string act_search;
-  double act_search_share = 0.5;
   double league_win_rate = 0.7;
   bool mask_fatal = false;
   double lr_end = 1.0;

@@ -33,12 +33,10 @@ struct Plan : TrainOptions {
   agents::Mix mix;  // empty: the curriculum decides
   agents::Opponent eval_rival;
   std::optional<search::Spec> eval_how;  // if evaluation games look ahead
-  std::optional<search::Spec> act_how;   // if the network looks ahead when it plays to learn
   search::Training training;             // what the network's values mean
   bool self_play, league;                // what the mix contains
   bool on_device;                        // boards and replay
   bool records_updates;                  // as CUDA graphs, if the learner is on a GPU
-  bool overlaps;                         // moves and updates
   bool keeps_replay;                     // in checkpoints
 };
 
