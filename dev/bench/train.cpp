@@ -84,8 +84,7 @@ Parts time_parts(const train::TrainOptions& options, const dist::World& world, d
   std::vector<rollout::Episode> ended;
   const auto play = [&] {
     ended.clear();
-    arena.decide();
-    arena.move(ended);
+    arena.step(ended);
   };
   const auto draw = [&] { arena.draw(s.counters.updates++); };
   const auto learn = [&] { arena.learn(s.averaging->lent()); };

@@ -431,9 +431,6 @@ TEST_CASE("each transition has the values that its moves were chosen by, also wh
   o.opponent = [](std::int64_t game) {
     return game % 2 == 1 ? agents::Rival{} : agents::Rival{agents::Opponent::kLevel2};
   };
-  o.search_share = 0.5;
-  o.search = [](std::span<const game::State>, std::span<const std::uint8_t>, std::span<const std::uint64_t>,
-                std::span<game::Actions> moves) { std::fill(moves.begin(), moves.end(), game::Actions{}); };
   replay::Buffer buffer(
       rollout::with_boards(learners::columns_up_to(learners::kValue, o.sight.features()), o.sight), 10000);
   rollout::Collector collector(o, buffer);
@@ -842,64 +839,6 @@ TEST_CASE("a policy with memory starts each game with an empty one", "[property]
   CHECK_THROWS_AS(again.step(forgetful, episodes), base::Bug);
 }
 
-TEST_CASE("of any number of boards from the first, the share is searched", "[property]") {
-  for (const double share : {0.0, 0.125, 0.3, 0.5, 0.75, 1.0}) {
-    CAPTURE(share);
-    std::int64_t searched = 0;
-    for (std::int64_t board = 0; board < 100; ++board) {
-      searched += rollout::searches_on(share, board) ? 1 : 0;
-      CHECK(searched == static_cast<std::int64_t>(std::floor(share * static_cast<double>(board + 1))));
-    }
-  }
-}
-
-TEST_CASE("on its share of the boards a policy makes its search's moves, for both teams of self-play",
-          "[unit]") {
-  rollout::CollectorOptions o = options_for(4);
-  o.self_play = true;
-  o.opponent = [](std::int64_t game) {
-    return game % 2 == 0 ? agents::Rival{} : agents::Rival{agents::Opponent::kLevel1};
-  };
-  o.epsilon = 0.0;
-  o.search_share = 0.5;  // boards 1 and 3, whose first games, 2 and 4, are against itself
-  struct Call {
-    std::vector<game::State> boards;
-    std::vector<std::uint8_t> team;
-    std::vector<std::uint64_t> games;
-  };
-  std::vector<Call> calls;
-  const auto chosen = [](std::uint64_t game, unsigned team, int snake) {
-    return static_cast<std::uint8_t>((game + team + static_cast<unsigned>(snake)) % 3 + 1);
-  };
-  o.search = [&](std::span<const game::State> boards, std::span<const std::uint8_t> team,
-                 std::span<const std::uint64_t> games, std::span<game::Actions> moves) {
-    calls.push_back(
-        {{boards.begin(), boards.end()}, {team.begin(), team.end()}, {games.begin(), games.end()}});
-    for (std::size_t k = 0; k < boards.size(); ++k)
-      for (int snake = 0; snake < 3; ++snake)
-        moves[k].of[team[k] * 3 + snake] = chosen(games[k], team[k], snake);
-  };
-  replay::Buffer buffer(dqn_columns({}), 1000);
-  rollout::Collector collector(o, buffer);
-  const std::vector<game::State> before = collector.boards();
-  Fixed policy({0.1F, 0.0F, 0.0F, 0.0F}, nets::Policy::Answer::kValues);
-  std::vector<rollout::Episode> episodes;
-  collector.step(policy, episodes);
-  REQUIRE(calls.size() == 1);
-  CHECK((calls[0].boards == std::vector<game::State>{before[1], before[3], before[1], before[3]}));
-  CHECK((calls[0].team == std::vector<std::uint8_t>{0, 0, 1, 1}));
-  CHECK((calls[0].games ==
-         std::vector<std::uint64_t>{1ULL << 32 | 1, 3ULL << 32 | 1, 1ULL << 32 | 1, 3ULL << 32 | 1}));
-  // Rows of replay: board 0; board 1, both teams; board 2; board 3, both teams.
-  const at::Tensor played = buffer.column(learners::kAction).narrow(0, 0, buffer.size()).view({-1, 3, 4});
-  REQUIRE(played.size(0) == 6);
-  const std::vector<std::pair<std::int64_t, unsigned>> searched = {{1, 0}, {2, 1}, {4, 0}, {5, 1}};
-  for (const auto& [row, team] : searched)
-    for (int snake = 0; snake < 3; ++snake)
-      CHECK(played[row][snake][chosen(calls[0].games[row < 3 ? 0 : 1], team, snake)].item<float>() == 1.0F);
-  for (const std::int64_t row : {0, 3}) CHECK(played[row].select(1, 0).eq(1).all().item<bool>());
-}
-
 TEST_CASE("with the heading up, outputs are for moves ahead, back, left and right, and so is what is stored",
           "[property]") {
   // Of the moves ahead, back, left and right, in turn.
@@ -918,76 +857,50 @@ TEST_CASE("with the heading up, outputs are for moves ahead, back, left and righ
       if (worth(move) > worth(best)) best = move;
     return std::pair{best, directions[best]};
   };
-  for (const bool searches : {false, true}) {
-    for (const int frozen : {agents::Rival::kNobody, 0}) {  // against itself, a frozen copy
-      std::optional<Fixed> policy;
-      rollout::CollectorOptions o = options_for(1);
-      o.sight = {encode::ObsKind::kAhead};
-      o.mask_fatal = true;
-      o.epsilon = o.epsilon_min = 1e-12;
-      o.self_play = frozen == agents::Rival::kNobody;
-      o.opponent = [frozen](std::int64_t) { return agents::Rival{std::nullopt, frozen}; };
-      o.frozen = [&](int) { return &*policy; };
-      if (searches) {
-        o.search_share = 1.0;
-        o.search = [&](auto boards, auto team, auto, std::span<game::Actions> moves) {
-          for (std::size_t k = 0; k < boards.size(); ++k) {
-            for (int i = team[k] * 3; i < team[k] * 3 + 3; ++i)
-              moves[k].of[i] = static_cast<std::uint8_t>(liked(boards[k], i).second);
-          }
-        };
-      }
-      std::vector<game::State> before;
-      std::vector<game::Actions> made;
-      o.watch = [&](const rollout::Episode&, const game::State& state, const game::Actions* actions,
-                    const game::StepResult*) {
-        if (actions != nullptr) made.push_back(*actions);
-        before.push_back(state);
-      };
-      replay::Buffer buffer(dqn_columns(o.sight), 1000);
-      rollout::Collector collector(o, buffer);
-      std::vector<rollout::Episode> episodes;
-      for (std::size_t t = 0; t < 150; ++t) {
-        policy.emplace(searches ? kWorth[0] : kWorth[before[t].step() % 3], nets::Policy::Answer::kValues);
-        collector.step(*policy, episodes);
-      }
-      REQUIRE(made.size() == 150);
-      const std::int64_t teams = o.self_play ? 2 : 1;
-      REQUIRE(buffer.size() == 150 * teams);
-      const at::Tensor action = shown(buffer, learners::kAction), next = shown(buffer, learners::kNextMoves);
-      std::array<int, 4> moves{};
-      for (std::size_t t = 0; t < made.size(); ++t) {
-        for (int i = 0; i < (searches && !o.self_play ? 3 : 6); ++i) {
-          const auto [move, direction] = liked(before[t], i);
-          REQUIRE(int{made[t].of[i]} == direction);
-          if (i / 3 >= teams) continue;
-          const std::int64_t row = static_cast<std::int64_t>(t) * teams + i / 3;
-          const auto of_snake = [&](const at::Tensor& column) {
-            return column[row].flatten().narrow(0, i % 3 * 4, 4);
-          };
-          ++moves[static_cast<std::size_t>(move)];
-          REQUIRE(of_snake(action).argmax().item<int>() == move);
-          const game::State& after = before[t + 1];
-          const at::Tensor worth = at::tensor(at::ArrayRef<float>(kWorth[after.step() % 3]));
-          REQUIRE((of_snake(next) * worth).argmax().item<int>() == liked(after, i).first);
-        }
-      }
-      for (const int move : {0, 2, 3}) CHECK(moves[static_cast<std::size_t>(move)] > 50);
+  for (const int frozen : {agents::Rival::kNobody, 0}) {  // against itself, a frozen copy
+    std::optional<Fixed> policy;
+    rollout::CollectorOptions o = options_for(1);
+    o.sight = {encode::ObsKind::kAhead};
+    o.mask_fatal = true;
+    o.epsilon = o.epsilon_min = 1e-12;
+    o.self_play = frozen == agents::Rival::kNobody;
+    o.opponent = [frozen](std::int64_t) { return agents::Rival{std::nullopt, frozen}; };
+    o.frozen = [&](int) { return &*policy; };
+    std::vector<game::State> before;
+    std::vector<game::Actions> made;
+    o.watch = [&](const rollout::Episode&, const game::State& state, const game::Actions* actions,
+                  const game::StepResult*) {
+      if (actions != nullptr) made.push_back(*actions);
+      before.push_back(state);
+    };
+    replay::Buffer buffer(dqn_columns(o.sight), 1000);
+    rollout::Collector collector(o, buffer);
+    std::vector<rollout::Episode> episodes;
+    for (std::size_t t = 0; t < 150; ++t) {
+      policy.emplace(kWorth[before[t].step() % 3], nets::Policy::Answer::kValues);
+      collector.step(*policy, episodes);
     }
+    REQUIRE(made.size() == 150);
+    const std::int64_t teams = o.self_play ? 2 : 1;
+    REQUIRE(buffer.size() == 150 * teams);
+    const at::Tensor action = shown(buffer, learners::kAction), next = shown(buffer, learners::kNextMoves);
+    std::array<int, 4> moves{};
+    for (std::size_t t = 0; t < made.size(); ++t) {
+      for (int i = 0; i < 6; ++i) {
+        const auto [move, direction] = liked(before[t], i);
+        REQUIRE(int{made[t].of[i]} == direction);
+        if (i / 3 >= teams) continue;
+        const std::int64_t row = static_cast<std::int64_t>(t) * teams + i / 3;
+        const auto of_snake = [&](const at::Tensor& column) {
+          return column[row].flatten().narrow(0, i % 3 * 4, 4);
+        };
+        ++moves[static_cast<std::size_t>(move)];
+        REQUIRE(of_snake(action).argmax().item<int>() == move);
+        const game::State& after = before[t + 1];
+        const at::Tensor worth = at::tensor(at::ArrayRef<float>(kWorth[after.step() % 3]));
+        REQUIRE((of_snake(next) * worth).argmax().item<int>() == liked(after, i).first);
+      }
+    }
+    for (const int move : {0, 2, 3}) CHECK(moves[static_cast<std::size_t>(move)] > 50);
   }
-}
-
-TEST_CASE("boards that are not searched play the same games whatever the others do", "[unit]") {
-  rollout::CollectorOptions plain = options_for(4), searching = options_for(4);
-  searching.search_share = 0.5;
-  searching.search = [](auto, auto, auto, std::span<game::Actions> moves) {
-    for (game::Actions& m : moves) std::fill(std::begin(m.of), std::end(m.of), game::kUp);
-  };
-  replay::Buffer buffer(dqn_columns({}), 1000), other(dqn_columns({}), 1000);
-  rollout::Collector a(plain, buffer), b(searching, other);
-  Fixed policy({0.1F, 0.2F, 0.3F, 0.4F}, nets::Policy::Answer::kValues);
-  std::vector<rollout::Episode> episodes;
-  for (int step = 0; step < 20; ++step) a.step(policy, episodes), b.step(policy, episodes);
-  for (const std::size_t board : {0, 2}) CHECK((a.boards()[board] == b.boards()[board]));
-  for (const std::size_t board : {1, 3}) CHECK_FALSE((a.boards()[board] == b.boards()[board]));
 }

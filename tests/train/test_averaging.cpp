@@ -60,11 +60,7 @@ bool differ(const nets::NamedTensors& a, const nets::NamedTensors& b) {
 class Table {
  public:
   Means means_of(int rank) {
-    const auto begun = std::make_shared<at::Tensor>();
-    return {.post = {},
-            .now = [this, rank](at::Tensor& t) { average(rank, t); },
-            .start = [begun](const at::Tensor& t) { *begun = t; },
-            .finish = [this, rank, begun] { average(rank, *begun); }};
+    return {.post = {}, .now = [this, rank](at::Tensor& t) { average(rank, t); }};
   }
 
  private:
@@ -240,9 +236,6 @@ TEST_CASE("an outer step's momentum goes on from its state with the same bits", 
 }
 
 TEST_CASE("a damaged state of averages is a file error", "[unit]") {
-  const std::unique_ptr<Averaging> late_one = train::average_late({});
-  CHECK_THROWS_AS(late_one->restore({{"0.3", at::zeros({4})}}, "the file"), base::FileError);
-  CHECK_THROWS_AS(late_one->restore({{"0.3", at::zeros({3}, at::kLong)}}, "the file"), base::FileError);
   const auto learner = learners::make_learner(options_of("dqn"));
   const std::unique_ptr<Averaging> local = train::average_weights(*learner, {2, 0.9, 1}, {});
   CHECK_THROWS_AS(local->restore({{"velocity", at::zeros({3}, at::kLong)}}, "the file"), base::FileError);

@@ -106,7 +106,6 @@ void put_collector(Places& out, const rollout::CollectorOptions& options) {
   put("memory", memory);
   put("watch", watch != nullptr);
   put("frozen", frozen != nullptr);
-  put("search", search != nullptr);
   std::string met;
   for (const std::int64_t game : kGames) met += text_of(opponent(game)) + " ";
   put("opponents", met);
