@@ -67,7 +67,7 @@ TESTS = [
            "== std::bit_cast<std::int64_t>(team.hash)", "!= 0")),
     catch("test_search", "trees side by side grow as they do alone",
           ("all trees wait for one leaf", "run", "expand(leaves[k])", "expand(leaves[0])")),
-    catch("test_search", "simulations under way together seldom meet on a board, however sure the network is",
+    catch("test_search", "simulations under way together meet less often on a board than if they cost each other nothing",
           ("simulations under way cost nothing", "select", "* under_way / (n + under_way)", "* 0")),
 
     catch("test_search", "a tree reports its simulations' values, for each team from its side, and their moves",

@@ -3,7 +3,7 @@
 //   BOARDS  a JSON object a line: snakes, directions, beans as in recorded games, and step
 //   OUT     .pth file: open [N, 6] (bit d: encode::open_moves has move d), outlook [N, 6, 4, 2] (game::look_ahead: room and
 //           territory of each move), and for the k-th SPEC answers{k} [N, 6, 4] (what
-//           its network answers) and moves{k} [N, 6] (the likeliest or best one that it may make)
+//           its network answers, by direction) and moves{k} [N, 6] (the likeliest or best one that it may make)
 #include <ATen/ATen.h>
 
 #include <cstdio>
@@ -68,14 +68,16 @@ void probe(const std::vector<std::string>& a) {
         player.sight.write(boards[static_cast<std::size_t>(b)], side, rows.data_ptr<float>() + b * width);
       sides.push_back(player.policy->action_values(rows).clone());
     }
-    const at::Tensor answers = at::cat(sides, 1).contiguous();
+    const at::Tensor by_move = at::cat(sides, 1).contiguous(), answers = at::empty_like(by_move);
     at::Tensor moves = at::empty({n, game::kSnakes}, at::kLong);
     for (std::int64_t b = 0; b < n; ++b) {
+      const game::State& board = boards[static_cast<std::size_t>(b)];
       for (int i = 0; i < game::kSnakes; ++i) {
-        const unsigned may =
-            player.mask_fatal ? encode::open_moves(boards[static_cast<std::size_t>(b)], i) : play::kAllMoves;
-        moves[b][i] = static_cast<std::int64_t>(
-            play::best_move(answers.data_ptr<float>() + (b * game::kSnakes + i) * 4, may));
+        const std::int64_t at = (b * game::kSnakes + i) * game::kMoves;
+        float* const values = answers.data_ptr<float>() + at;
+        encode::to_directions(player.sight.up(board, i), by_move.data_ptr<float>() + at, values);
+        const unsigned may = player.mask_fatal ? encode::open_moves(board, i) : play::kAllMoves;
+        moves[b][i] = static_cast<std::int64_t>(play::best_move(values, may));
       }
     }
     out.emplace_back("answers" + std::to_string(k - 2), answers);

@@ -18,7 +18,7 @@ from exports import (BOARDS, DIRECTIONS, RECORDED, UPSTREAM, Platform, coordinat
 from processes import BUILD, SOURCE
 
 PROBE = BUILD / "tests" / "app" / "app_probe"
-CHAMPION = SOURCE / "models" / "champion_view.pth"
+CHAMPION = SOURCE / "models" / "champion.pth"
 
 # name: weights (or a file), last layer, what is added to the SPEC, further flags
 KINDS = {

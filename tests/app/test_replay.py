@@ -95,7 +95,7 @@ def test_training_records_a_game_now_and_then(tmp_path):
 
 # Explanations
 
-CHAMPION = SOURCE / "models" / "champion_view.pth"
+CHAMPION = SOURCE / "models" / "champion.pth"
 MOVES = ("up", "down", "left", "right")
 
 

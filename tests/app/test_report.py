@@ -20,7 +20,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from browsers import browser, open_page
 from processes import BINARY, PATIENCE_S, SOURCE, TINY, call, clean_environment, flags, only_json, run_folder
 
-CHAMPION = SOURCE / "models" / "champion_view.pth"
+CHAMPION = SOURCE / "models" / "champion.pth"
 
 SETTINGS = TINY | {"max_episodes": 10**6, "max_minutes": 0.05, "eval_interval": 8, "eval_games": 20, "eval_opponent": "level2",
                    "checkpoint_interval": 12, "seed": 5, "opponent_mix": "level0:0.5,league:0.5", "league_interval": 16, "league_games": 100}

@@ -16,7 +16,7 @@ import torch
 from exports import BOARDS, RECORDED, Platform, coordinates, export, load_submission, q_network, save_in_run, shown, words
 from processes import DATA, SOURCE, call
 
-CHAMPION = SOURCE / "models" / "champion_view.pth"
+CHAMPION = SOURCE / "models" / "champion.pth"
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ GAMES = DATA / "games.jsonl.gz"
 ENCODINGS = DATA / "encodings.jsonl.gz"
 ACTOR = DATA / "upstream_actor_2000.pth"
 PLAYER = f"{ACTOR}:softmax"
-CHAMPION = SOURCE / "models" / "champion_view.pth"
+CHAMPION = SOURCE / "models" / "champion.pth"
 
 
 def write(path, text):
@@ -156,11 +156,11 @@ USAGE = {
     "a search without a number": (["eval", "--ladder", f"{CHAMPION}:puct", "random"], ['"puct"', "puct<simulations>"]),
     "a search of a script": (["eval", "--team_a", "level2:look4", "--team_b", "random"], ["level2", "Q-network"]),
     "a search of an actor": (["eval", "--team_a", f"{ACTOR}:softmax:look4", "--team_b", "random"], ["Q-network", "probabilities"]),
-    "a frozen team that is not masked": (["--algo", "dqn", "--obs", "view", "--opponent_mix", f"file:{CHAMPION}", "--check_settings"],
+    "a frozen team that is not masked": (["--algo", "dqn", "--obs", "ahead", "--opponent_mix", f"file:{CHAMPION}", "--check_settings"],
                                          [f"file:{CHAMPION}", "--mask_fatal"]),
     "a frozen team that sees something else": (["--algo", "dqn", "--mask_fatal", "--opponent_mix", f"file:{CHAMPION}",
                                                 "--check_settings"], [f"file:{CHAMPION}", "--obs 30"]),
-    "a frozen team that sees the board another way up": (["--algo", "dqn", "--obs", "ahead", "--mask_fatal", "--opponent_mix",
+    "a frozen team that sees the board another way up": (["--algo", "dqn", "--obs", "view", "--mask_fatal", "--opponent_mix",
                                                           f"file:{CHAMPION}", "--check_settings"], ["--obs view", "--obs ahead"]),
     "an export of a search": (["export", "--actor", f"{CHAMPION}:look4", "--format", "submission", "--output", "x"], ["without a search"]),
     "ladder of one": (["eval", "--ladder", "level2"], ["--ladder needs two teams"]),

@@ -11,8 +11,9 @@ import pytest
 import snake_ddp
 
 ROOT = pathlib.Path(os.environ.get("SD_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
-CHAMPION = str(ROOT / "models/champion_view.pth")
+CHAMPION = str(ROOT / "models/champion.pth")
 DATA = ROOT / "tests/data"
+VIEW_NET = str(DATA / "view_net.pth")
 
 
 def recorded(name):

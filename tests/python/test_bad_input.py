@@ -428,7 +428,7 @@ def test_damaged_weights_files(tmp_path, rng):
 
 
 def test_records_that_contradict_the_weights(tmp_path):
-    plain = {"format": 1, "version": "1", "learner": "dqn", "obs": "view", "view_radius": 0, "tokens": "", "head": "values",
+    plain = {"format": 1, "version": "1", "learner": "dqn", "obs": "ahead", "view_radius": 0, "tokens": "", "head": "values",
              "hidden_size": 256, "mask_fatal": True, "reward": "score", "rival_reward": 0.5, "reward_scale": 1, "gamma": 0.99}  # fmt: skip
 
     def same(name, data):
@@ -438,15 +438,15 @@ def test_records_that_contradict_the_weights(tmp_path):
         text = json.dumps({**plain, **changes}) if text is None else text
         return rewritten(CHAMPION, tmp_path / "record.pth", same, **{"snake_ddp.json": text})
 
-    assert Team(with_record()).obs == "view"
+    assert Team(with_record()).obs == "ahead"
     for changes, text in [
         (dict(format=2), "its record snake_ddp.json: format 2 is of a later version; this one reads 1"),
         (dict(obs="30"), 'it says observation "30", but the weights are for 309 features'),
         (dict(obs="all"), 'obs all: not a known value; allowed: 26, 30'),
         (dict(obs=[30]), '"obs": [30] is not a string'),
         (dict(head="softmax"), 'it says head "softmax", but the weights are a Q-network\'s'),
-        (dict(view_radius=4), 'view_radius 4 with observation "view"'),
-        (dict(tokens="tokens.pth"), 'it says observation "view" with tokens, but the weights are for 309 features'),
+        (dict(view_radius=4), 'view_radius 4 with observation "ahead"'),
+        (dict(tokens="tokens.pth"), 'it says observation "ahead" with tokens, but the weights are for 309 features'),
         (dict(gamma="much"), '"gamma": "much" is not a number'),
         (dict(text="{"), "its record snake_ddp.json"),
         (dict(text="[]"), "its record snake_ddp.json"),
@@ -454,7 +454,7 @@ def test_records_that_contradict_the_weights(tmp_path):
     ]:
         fails(lambda: Team(with_record(**changes)), ValueError, text)
     fails(lambda: Team(with_record(reward="2021") + ":look4"), ValueError, "trained for the reward 2021; it needs one trained for score")
-    assert Team(with_record(reward="2021")).obs == "view"
+    assert Team(with_record(reward="2021")).obs == "ahead"
 
 
 @pytest.mark.parametrize("level, text", [("v9", "SNAKE_DDP_CPU is 'v9', not one of: v2, v3, v4"), ("native", "not one of")])

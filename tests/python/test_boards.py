@@ -383,7 +383,7 @@ def test_a_batch_is_freed_with_its_last_reference():
 
 
 def test_steps_do_not_gather_memory():
-    batch = started(2, opponent=Team(CHAMPION), obs="view")
+    batch = started(2, opponent=Team(CHAMPION), obs="ahead")
     actions = np.zeros((2, 3), np.uint8)
     for _ in range(100):
         batch.step(actions)

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from conftest import CHAMPION, DATA, ROOT
+from conftest import CHAMPION, DATA, ROOT, VIEW_NET
 
 import snake_ddp
 from processes import call
@@ -69,7 +69,7 @@ def q_values(weights, observations):
 
 
 def test_a_q_network_makes_the_best_open_move():
-    team, weights = Team(CHAMPION), torch.load(CHAMPION, weights_only=True)
+    team, weights = Team(VIEW_NET), torch.load(VIEW_NET, weights_only=True)
     assert team.obs == "view"
     batch = snake_ddp.Boards(100, obs="view", opponent="territory")
     batch.reset(seed=1)

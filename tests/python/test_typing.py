@@ -42,7 +42,7 @@ rate: float = match.win_rate
 agents = multiagent.parallel_env()
 mine: npt.NDArray[np.float32] = agents.reset(seed=1)[0]["a_0"]
 
-network: networks.Network = networks.load("models/champion_view.pth")
+network: networks.Network = networks.load("models/champion.pth")
 page: str = snake_ddp.replay("game.json").page
 '''
 

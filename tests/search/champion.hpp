@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/rollout/player.hpp"
@@ -16,15 +17,19 @@ namespace champion {
 using namespace snake_ddp;
 
 inline const files::NamedTensors& weights() {
-  static const files::NamedTensors all = files::load_state_dict(test_data("../../models/champion_view.pth"));
+  static const files::NamedTensors all = files::load_state_dict(test_data("../../models/champion.pth"));
   return all;
 }
 
-inline constexpr encode::ObsKind kSees = encode::ObsKind::kView;
+inline constexpr encode::ObsKind kSees = encode::ObsKind::kAhead;
 inline play::Sight sight() { return {kSees, encode::no_scaling()}; }
 
 inline const search::QWeights& net() {
-  static const search::QWeights all = rollout::search_weights(weights(), "champion_view.pth");
+  static const search::QWeights all = [] {
+    search::QWeights read = rollout::search_weights(weights(), "champion.pth");
+    search::fold_if_symmetric(read, encode::mirror_of(kSees));
+    return read;
+  }();
   return all;
 }
 
@@ -37,7 +42,7 @@ inline play::MakeMover searching(const search::Spec& spec) {
 /// Its bare policy, as matches play it.
 inline play::MakeMover bare() {
   static const std::unique_ptr<nets::Policy> policy =
-      nets::make_policy(weights(), nets::Head::kIdentity, "champion_view.pth");
+      nets::make_policy(weights(), nets::Head::kIdentity, "champion.pth", encode::mirror_of(kSees));
   return rollout::mover({std::nullopt, policy.get(), sight(), false, true});
 }
 

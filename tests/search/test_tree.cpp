@@ -159,20 +159,22 @@ TEST_CASE("simulations under way together try different moves, and then count li
   CHECK(visits == 7);
 }
 
-TEST_CASE("simulations under way together seldom meet on a board, however sure the network is", "[unit]") {
+TEST_CASE("simulations under way together meet less often on a board than if they cost each other nothing",
+          "[unit]") {
   const std::vector<game::State> boards = champion::boards(1, 20);
   search::Evaluator evaluator = champion::evaluator();
-  std::size_t met = 0, all = 0;
-  const auto counted = [&](std::span<const game::State> reached, std::span<search::Leaf> leaves) {
-    evaluator(reached, leaves);
-    for (std::size_t k = 0; k < reached.size(); ++k, ++all) {
-      const auto before = reached.begin() + static_cast<std::ptrdiff_t>(k);
-      met += std::find(reached.begin(), before, reached[k]) != before ? 1 : 0;
-    }
+  const auto met = [&](float virtual_loss) {
+    std::size_t again = 0;
+    search::TreeOptions options;
+    options.leaves = 16;
+    options.virtual_loss = virtual_loss;
+    for (const game::State& board : boards)
+      grown(board, 64, options, [&](std::span<const game::State> reached, std::span<search::Leaf> leaves) {
+        evaluator(reached, leaves);
+        for (auto at = reached.begin(); at != reached.end(); ++at)
+          again += std::find(reached.begin(), at, *at) != at ? 1 : 0;
+      });
+    return again;
   };
-  search::TreeOptions options;
-  options.leaves = 16;
-  for (const game::State& board : boards) grown(board, 64, options, counted);
-  CHECK(all > 60 * boards.size());
-  CHECK(met < all / 16);
+  CHECK(4 * met(search::TreeOptions().virtual_loss) < 3 * met(0));
 }

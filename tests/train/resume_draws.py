@@ -8,7 +8,7 @@ import tempfile
 
 from processes import SOURCE, TINY, call, fingerprint, flags, run_folder
 
-CHAMPION = SOURCE / "models" / "champion_view.pth"
+CHAMPION = SOURCE / "models" / "champion.pth"
 ROLLOUTS, ACTORS = ("pqn", "pqn_vdn"), ("ddpg", "bicnet")
 LEARNERS = (*ACTORS, "dqn", "vdn", "qmix", "rqmix", *ROLLOUTS)
 
@@ -24,7 +24,7 @@ def drawn(dice):
                 "lr_end": dice.choice((1, 0.1)), "updates_per_step": dice.choice((0.1, 0.25, 0.5)),
                 "eval_interval": dice.choice((0, 5)), "eval_games": 8, "dist_timeout": 60}
     if algo not in ACTORS and dice.random() < 0.7:
-        s |= {"obs": "view", "mask_fatal": True, "reward": "score"}
+        s |= {"obs": "ahead", "mask_fatal": True, "reward": "score"}
         if algo != "rqmix":
             mixes += [f"level2:0.2,self:0.3,file:{CHAMPION}:0.5", f"league:0.6,file:{CHAMPION}:0.4"]
     if dice.random() < 0.3:

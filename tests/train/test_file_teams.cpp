@@ -9,6 +9,7 @@
 
 #include "../files/temporary_folder.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
@@ -21,12 +22,12 @@ namespace {
 
 using namespace snake_ddp;
 
-const std::string kChampion = test_data("../../models/champion_view.pth");
+const std::string kChampion = test_data("../../models/champion.pth");
 
 train::TrainOptions options_against(const std::string& mix) {
   train::TrainOptions o;
   o.algo = "dqn";
-  o.obs = "view";
+  o.obs = "ahead";
   o.mask_fatal = true;
   o.opponent_mix = mix;
   o.hidden_size = 16;
@@ -44,8 +45,8 @@ TEST_CASE("a team from a file makes the moves in training that it makes in eval"
   const auto learner = learners::make_learner(train::learner_options(plan, 1, at::kCPU));
   rollout::CollectorOptions o = train::collector_options(plan, 0, league, files, 0);
 
-  const auto policy =
-      nets::make_policy(files::load_weights(kChampion).weights, nets::Head::kIdentity, kChampion);
+  const auto policy = nets::make_policy(files::load_weights(kChampion).weights, nets::Head::kIdentity,
+                                        kChampion, encode::mirror_of(plan.sight.kind));
   const auto mover = rollout::mover(rollout::Player{std::nullopt, policy.get(), plan.sight, false, true})(99);
   game::State before;
   int seen = 0, others = 0;
@@ -187,7 +188,7 @@ TEST_CASE("a file whose team would play otherwise in training is refused", "[uni
   CHECK_THAT(refused(o), Catch::Contains("nothing says what this actor's last layer is") &&
                              Catch::Contains("type --opponent_mix " + actor + ":softmax or "));
   o = options_against(actor + ":softmax:0.5");
-  CHECK_THAT(refused(o), Catch::Contains("this run has --obs view"));
+  CHECK_THAT(refused(o), Catch::Contains("this run has --obs ahead"));
   o.obs = "26";
   CHECK(refused(o).empty());
   o = options_against("file:nobody.pth");

@@ -9,7 +9,7 @@ import torch
 
 from processes import BINARY, SOURCE, TINY, call, fingerprint, flags, run_folder, starter, torchrun
 
-LEAGUE = TINY | {"algo": "dqn", "obs": "view", "mask_fatal": True, "opponent_mix": "level0:0.2,level2:0.2,league:0.6",
+LEAGUE = TINY | {"algo": "dqn", "obs": "ahead", "mask_fatal": True, "opponent_mix": "level0:0.2,level2:0.2,league:0.6",
                  "num_envs": 4, "updates_per_step": 0.25, "episode_length": 50, "league_interval": 4, "league_games": 120,
                  "league_win_rate": 0, "max_episodes": 48, "check_consistency": 20, "threads": 1}
 LINE = re.compile(r"\[League at episode (\d+)\] Elo (-?\d+) \[(-?\d+), (-?\d+)\] above level0, won ([\d.]+) % of (\d+) games: "
@@ -78,7 +78,7 @@ def test_a_learner_that_does_not_win_enough_does_not_enter(tmp_path):
 
 
 def test_a_network_from_a_file_is_a_member_also_after_a_second_start(tmp_path):
-    exploiter = SOURCE / "models" / "champion_view.pth"
+    exploiter = SOURCE / "models" / "champion.pth"
     settings = LEAGUE | {"opponent_mix": f"level0:0.2,league:0.7,file:{exploiter}:0.1", "league_win_rate": 1, "max_episodes": 12,
                          "checkpoint_interval": 4, "runs_dir": tmp_path}
     first = call(*flags(settings))

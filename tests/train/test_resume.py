@@ -23,7 +23,7 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from processes import (BINARY, BUILD, SOURCE, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder, starter,
                        suspend, torchrun, wait_until_gone, wait_until_listening, worker_pids)
 
-CHAMPION = SOURCE / "models" / "champion_view.pth"
+CHAMPION = SOURCE / "models" / "champion.pth"
 LEARNERS = only_json(call("info", "--json").stdout)["learners"]
 # Every part of the state matters here: windows of n steps, decaying epsilon, a slower actor, a full replay.
 RUN = TINY | {"max_episodes": 12, "n_step": 3, "buffer_size": 600, "checkpoint_interval": 2,
@@ -70,7 +70,7 @@ OWN = {"ddpg": {}, "bicnet": {}, "pqn": ROLLOUT, "pqn_vdn": ROLLOUT, "rqmix": WI
 GAMES = {algo: {"algo": algo} | OWN.get(algo, {}) for algo in LEARNERS} | {
     "rqmix in a league": WINDOWS | {"algo": "rqmix", "opponent_mix": "level2:0.2,self:0.3,league:0.5", "league_interval": 3,
                                     "league_games": 100, "league_win_rate": 0},
-    "a team from a file": {"algo": "dqn", "obs": "view", "mask_fatal": True,
+    "a team from a file": {"algo": "dqn", "obs": "ahead", "mask_fatal": True,
                                       "opponent_mix": f"level2:0.2,self:0.3,file:{CHAMPION}:0.5"},
     "pqn against itself": ROLLOUT | {"algo": "pqn", "opponent_mix": "level2:0.5,self:0.5"},
     "league": {"algo": "dqn", "obs": "view", "mask_fatal": True, "opponent_mix": "territory:0.3,self:0.3,league:0.4",
