@@ -81,7 +81,7 @@ TEST_CASE("files have numbers of their own beside the league, and a hash that fo
   weights[0].second = weights[0].second.clone();
   weights[0].second.flatten()[0] += 1;
   files::save_state_dict(second, weights);
-  const train::Plan plan(options_against("file:" + first + ":view,league,file:" + second + ":view:2"));
+  const train::Plan plan(options_against("file:" + first + ":ahead,league,file:" + second + ":ahead:2"));
   const train::FileTeams files(plan);
   CHECK(files.frozen(0) == nullptr);
   REQUIRE(files.frozen(agents::Rival::kFirstFile) != nullptr);
@@ -111,7 +111,7 @@ TEST_CASE("files are members of a league: drawn, judged, never replaced, known a
     if (name.find(".2.") != std::string::npos) tensor = -tensor;
   files::save_state_dict(other, worst);
   const std::string mix = "level0:0.1,league:0.7,file:" + kChampion + ":0.1";
-  train::TrainOptions options = options_against(mix + ",file:" + other + ":view:0.1");
+  train::TrainOptions options = options_against(mix + ",file:" + other + ":ahead:0.1");
   options.league_games = 100;
   options.league_win_rate = 0;
   const train::Plan plan(options);
@@ -148,7 +148,7 @@ TEST_CASE("files are members of a league: drawn, judged, never replaced, known a
   CHECK(names(league) == std::vector<std::string>{"level0", "file:" + kChampion, "file:" + other, "#20"});
 
   // A mix with one of the files, under another number.
-  const train::Plan later(options_against("level0:0.1,league:0.7,file:" + other + ":view"));
+  const train::Plan later(options_against("level0:0.1,league:0.7,file:" + other + ":ahead"));
   const train::FileTeams later_files(later);
   train::League restored(train::league_options(later, &later_files));
   nets::NamedTensors state = league.state();
