@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Win rate over wall time of several runs, from their TensorBoard files, as CSV and SVG.
+"""Win rate over minutes of training of several runs, as CSV and SVG.
 
   dev/curve.py OUT LABEL=RUN_FOLDER [LABEL=RUN_FOLDER ...]      writes OUT.csv and OUT.svg
 
-Runs with the same label are drawn alike: seeds of one setting. Minutes count from the moment at which a run's config.json
-was written. Needs the package tensorboard, which is in .venv.
+Runs with the same label are drawn alike: seeds of one setting.
 """
 import argparse
 import csv
@@ -27,10 +26,7 @@ def points_of(run):
     rates = read_scalars(run, ["eval/win_rate"])["eval/win_rate"]
     if not rates:
         sys.exit(f"{run} has no evaluations: train with --eval_interval")
-    begin = config_file.stat().st_mtime
-    if begin > rates[0][0]:
-        sys.exit(f"{config_file} is younger than the run's first evaluation: copy runs with their times (cp -a)")
-    return [((when - begin) / 60, rate, *wilson(rate, config["eval_games"])) for when, rate in rates], config["eval_opponent"]
+    return [(minutes, rate, *wilson(rate, config["eval_games"])) for minutes, rate in rates], config["eval_opponent"]
 
 
 def draw(curves, opponent):

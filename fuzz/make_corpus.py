@@ -78,13 +78,6 @@ def checkpoint_and_boards(run):
     part = torch.load(step / "rank_0.pth", weights_only=True)
     for number, image in enumerate(part["collector.boards"]):
         seed("boards", f"board_{number}", image.numpy().tobytes() + bytes(range(40)))
-    events = next(run.glob("events.out.tfevents.*")).read_bytes()
-    ends = [0]  # of the records
-    while ends[-1] < len(events):
-        ends.append(ends[-1] + 16 + int.from_bytes(events[ends[-1]:ends[-1] + 8], "little"))
-    seed("events", "whole", events[:ends[9]])
-    seed("events", "torn", events[:ends[3] - 5])
-    seed("events", "one_record", events[ends[1] + 12:ends[2] - 4])
     settings = json.loads((run / "config.json").read_text())
     seed("config", "run.json", json.dumps(settings | {"run": {"hosts": ["host"], "world_size": 1}}, indent=2))
 

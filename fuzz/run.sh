@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=60
 if [[ ${1:-} =~ ^[0-9]+$ ]]; then seconds=$1; shift; fi
 targets=("$@")
-if [ ${#targets[@]} = 0 ]; then targets=(weights checkpoint events config games encodings boards greeting); fi
+if [ ${#targets[@]} = 0 ]; then targets=(weights checkpoint config games encodings boards greeting); fi
 
 python=${SNAKE_DDP_PYTHON:-$PWD/.venv/bin/python3}
 export PATH=$(dirname "$python"):$PATH

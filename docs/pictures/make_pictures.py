@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """Draws the pictures of the documentation as SVG.
 
-  make_pictures.py curve RUN_FOLDER OUT.svg   win rate and reward of a run over its wall-clock time
+  make_pictures.py curve RUN_FOLDER OUT.svg   win rate and reward of a run over its minutes
   make_pictures.py game  BOARD.txt  OUT.svg   a board as `./snake_ddp eval --show STEP` prints it
   make_pictures.py film  GAME.json  OUT.svg   a game as `./snake_ddp eval --record FOLDER` writes it, step by step
   make_pictures.py page  PAGE.html  OUT.png   a page that `./snake_ddp replay` or `report` made, in Chromium
 
-Needs nothing but Python, and for `curve` the package tensorboard (it is in .venv after ./train_ddp.sh), for `page` what
-the tests need. The SVG pictures follow the reader's light or dark setting. Teams and curves differ in shape as well as in colour.
+Needs nothing but Python, and for `page` what the tests need. The SVG pictures follow the reader's light or dark setting. Teams and curves differ in shape as well as in colour.
 """
 import argparse
 import io
@@ -55,15 +54,12 @@ def text(x, y, words, size=13, anchor="start", kind="fill-ink"):
 # ---- curve ---------------------------------------------------------------------------------------------------------
 
 def read_scalars(folder, tags):
-    """{tag: [(wall time, value)]} of all event files of a run, in the order of time."""
-    try:
-        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-    except ImportError:
-        sys.exit("the package tensorboard is missing: use .venv/bin/python, which ./train_ddp.sh makes")
-    events = EventAccumulator(str(folder), size_guidance={"scalars": 0})
-    events.Reload()
-    known = events.Tags()["scalars"]
-    return {tag: [(e.wall_time, e.value) for e in events.Scalars(tag)] if tag in known else [] for tag in tags}
+    """{tag: [(minutes, value)]} of a run's reports, in the order of time."""
+    path = folder / "metrics.jsonl"
+    if not path.is_file():
+        sys.exit(f"{folder} has no metrics.jsonl: is it a run's folder?")
+    reports = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return {tag: [(report["minutes"], report[tag]) for report in reports if report.get(tag) is not None] for tag in tags}
 
 
 def wilson(rate, games, z=1.96):
@@ -140,13 +136,11 @@ def draw_curve(run, out):
     tags = read_scalars(run, ["eval/win_rate", "reward/total"])
     if not tags["eval/win_rate"]:
         sys.exit(f"{run} has no evaluations: train with --eval_interval")
-    begin = min(points[0][0] for points in tags.values() if points)
-    end = max(points[-1][0] for points in tags.values() if points)
-    last = max((end - begin) / 60, 1e-3)
+    last = max(1e-3, *(points[-1][0] for points in tags.values() if points))
     games, opponent = config["eval_games"], config["eval_opponent"].replace("level", "level ")
-    win = [((when - begin) / 60, 100 * value) for when, value in tags["eval/win_rate"]]
+    win = [(minute, 100 * value) for minute, value in tags["eval/win_rate"]]
     ribbon = [(minute, *(100 * bound for bound in wilson(rate / 100, games))) for minute, rate in win]
-    reward = [((when - begin) / 60, value) for when, value in means_by_bin(tags["reward/total"], begin, end, 120)]
+    reward = means_by_bin(tags["reward/total"], 0, last, 120)
 
     first = Panel(98, 240, last, 0, 100)
     body = [text(24, 34, "Win rate and reward of one training run", 17, kind="fill-ink strong"),

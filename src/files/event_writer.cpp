@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <protozero/pbf_writer.hpp>
 
+#include "appended_file.hpp"
 #include "event_format.hpp"
-#include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
@@ -20,8 +20,6 @@
 namespace snake_ddp::files {
 namespace {
 
-constexpr std::size_t kBufferBytes = 64 * 1024;
-constexpr std::size_t kMostBytes = 16 << 20;  // while the disk is full
 constexpr std::string_view kFilePrefix = "events.out.tfevents.";
 constexpr std::int64_t kLatest = 10'000'000'000;  // seconds since 1970, in names as long as today's
 
@@ -87,12 +85,7 @@ std::int64_t newest_begin(const std::string& folder) {
 
 }  // namespace
 
-struct EventWriter::File {
-  std::string path;
-  base::Descriptor descriptor{-1};
-  std::string pending;
-  off_t written = 0;  // end of the last whole record
-  bool failing = false;
+struct EventWriter::File : AppendedFile {
   double begun = 0;  // seconds since 1970
   std::chrono::steady_clock::time_point begun_at = std::chrono::steady_clock::now();
 
@@ -101,17 +94,10 @@ struct EventWriter::File {
     return begun + std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_at).count();
   }
 
-  // Returns 0 or an errno value; after an error the file ends with a whole record and `pending` is as it was.
-  int write_pending() {
-    const int error = base::write_all(descriptor.get(), pending);
-    failing = error != 0;
-    if (failing) {
-      if (::ftruncate(descriptor.get(), written) == 0) ::lseek(descriptor.get(), written, SEEK_SET);
-      return error;
-    }
-    written += static_cast<off_t>(pending.size());
-    pending.clear();
-    return 0;
+  void add_event(const std::string& event) {
+    std::string record;
+    append_record(record, event);
+    add(record);
   }
 };
 
@@ -128,7 +114,7 @@ EventWriter::EventWriter(const std::string& folder) : file_(std::make_unique<Fil
         base::Descriptor(::open(file_->path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (!file_->descriptor.open() && errno != EEXIST) throw records::file_error("create", file_->path, errno);
   }
-  append_record(file_->pending, version_event(file_->time()));
+  file_->add_event(version_event(file_->time()));
   file_->write_pending();  // if the disk is full, the next flush() reports it
 }
 
@@ -140,19 +126,12 @@ EventWriter::~EventWriter() {
 }
 
 void EventWriter::scalar(std::string_view tag, double value, std::int64_t step) {
-  if (file_->pending.size() >= kMostBytes) return;
-  append_record(file_->pending, scalar_event(file_->time(), tag, static_cast<float>(value), step));
-  if (file_->pending.size() >= kBufferBytes && !file_->failing) file_->write_pending();
+  file_->add_event(scalar_event(file_->time(), tag, static_cast<float>(value), step));
 }
 
-void EventWriter::restart(std::int64_t step) {
-  append_record(file_->pending, start_event(file_->time(), step));
-}
+void EventWriter::restart(std::int64_t step) { file_->add_event(start_event(file_->time(), step)); }
 
-void EventWriter::flush() {
-  const int error = file_->write_pending();
-  if (error != 0) throw records::file_error("write", file_->path, error);
-}
+void EventWriter::flush() { file_->flush(); }
 
 const std::string& EventWriter::path() const { return file_->path; }
 

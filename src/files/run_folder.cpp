@@ -24,6 +24,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/text.hpp"
+#include "snake_ddp/files/metrics.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/folders.hpp"
@@ -135,7 +136,7 @@ bool is_of_a_start(const fs::path& entry) {
   if (fs::is_directory(entry, error)) return fs::is_empty(entry, error);
   const std::string name = entry.filename().string();
   return name == "config.json" || name == "train.log" || number_within(name, "train.rank", ".log") ||
-         name.starts_with("events.out.tfevents.");
+         name == kMetricsFile || name.starts_with("events.out.tfevents.");
 }
 
 }  // namespace

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
-#include <filesystem>
+#include <type_traits>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/text.hpp"
-#include "snake_ddp/files/event_reader.hpp"
+#include "snake_ddp/files/metrics.hpp"
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/folders.hpp"
@@ -19,11 +19,10 @@
 namespace snake_ddp::train {
 namespace {
 
-namespace fs = std::filesystem;
-
 // A folder may be a stranger's: what a page can show, and what can be meant.
-constexpr std::int64_t kMostEpisodes = 1'000'000'000'000;
-constexpr std::size_t kMostTags = 500, kMostTagBytes = 200, kMostStarts = 5000;
+constexpr std::int64_t kMostEpisodes = 1'000'000'000'000, kMostSteps = 1'000'000'000'000'000;
+constexpr double kMostMinutes = 1e8;
+constexpr std::size_t kMostTags = 500, kMostTagBytes = 200;
 
 // To the year 9999; 0 is a time that was not written.
 bool is_time(double seconds) { return seconds > 0 && seconds < 253'402'300'799; }
@@ -42,127 +41,99 @@ nlohmann::ordered_json read_settings(const std::string& folder) {
   }
 }
 
-// The names sort by start time.
-std::vector<std::string> event_files(const std::string& folder) {
-  std::vector<std::string> paths;
-  for (const std::string& name : records::names_in(folder))
-    if (name.starts_with("events.out.tfevents.")) paths.push_back(fs::path(folder) / name);
-  return paths;
+// A number of a report that can be meant.
+template <class Number>
+bool is_within(const nlohmann::ordered_json& report, const char* name, Number most) {
+  const auto found = report.find(name);
+  return found != report.end() &&
+         (std::is_floating_point_v<Number> ? found->is_number() : found->is_number_integer()) &&
+         *found >= Number{0} && *found <= most;
 }
 
-void drop_from(Curve& curve, std::int64_t episode) {
-  if (std::none_of(curve.episode.begin(), curve.episode.end(), [&](std::int64_t e) { return e >= episode; }))
-    return;
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < curve.time.size(); ++i) {
-    if (curve.episode[i] >= episode) continue;
-    curve.time[kept] = curve.time[i];
-    curve.episode[kept] = curve.episode[i];
-    curve.value[kept++] = curve.value[i];
-  }
-  curve.time.resize(kept);
-  curve.episode.resize(kept);
-  curve.value.resize(kept);
+// NaN if it is missing or none.
+double number_of(const nlohmann::ordered_json& report, const char* name) {
+  const auto found = report.find(name);
+  return found != report.end() && found->is_number() ? found->get<double>() : std::nan("");
 }
 
-double last_time(const History& history) {
-  double last = 0;
-  for (const auto& [tag, curve] : history.curves)
-    if (!curve.time.empty()) last = std::max(last, curve.time.back());
-  return last;
-}
-
-// Puts the points of all starts one after another.
-class Stretches {
+class Reports {
  public:
-  explicit Stretches(History& history) : history_(history), all_(history.stretches) {}
+  explicit Reports(History& history) : history_(history) {}
 
-  void begin(double time) {
-    end();
-    const double last = last_time(history_), begin = all_.empty() ? time : std::max(time, all_.back().end);
-    for (Stretch& s : all_) s.end = std::clamp(last, s.begin, s.end);
-    later_ = begin - time;
-    all_.push_back({begin, begin, 60 * history_.minutes(last)});
+  // False if the line is no report of this run at this place.
+  bool add(const std::string& line) {
+    nlohmann::ordered_json report;
+    try {
+      report = records::parse_ordered_json(line);
+    } catch (const base::FileError&) {
+      return false;
+    }
+    if (!report.is_object() || !is_within(report, "step", kMostSteps) ||
+        !is_within(report, "episode", kMostEpisodes) || !is_within(report, "minutes", kMostMinutes) ||
+        !is_time(number_of(report, "time")))
+      return false;
+    Moment at{report["minutes"], report["step"], report["episode"]};
+    double time = report["time"];
+    if (!history_.moments.empty()) {
+      if (at.steps < history_.moments.back().steps) return false;
+      at.minutes = std::max(at.minutes, history_.moments.back().minutes);
+      time = std::max(time, history_.times.back());
+    }
+    history_.moments.push_back(at);
+    history_.times.push_back(time);
+    for (const auto& [name, value] : report.items())
+      if (name.find('/') != name.npos && (value.is_number() || value.is_null())) add_point(name, at, value);
+    add_judgements(report, at);
+    return true;
   }
 
-  // Of a point in the current stretch.
-  [[nodiscard]] double time_of(double time) const { return std::max(time + later_, all_.back().begin); }
-
-  void set_earlier(std::string_view tag, double value) {
-    if (!(value >= 0 && std::isfinite(value))) return;
-    if (tag == kEarlierSteps) all_.back().steps = value;
-    if (tag != kEarlierSeconds) return;
-    all_.back().seconds = value;
-    for (std::size_t i = 0; i + 1 < all_.size(); ++i)
-      all_[i].end = all_[i].begin + std::clamp(value - all_[i].seconds, 0.0, all_[i].end - all_[i].begin);
-  }
-
-  void end() {
-    if (!all_.empty()) all_.back().end = std::max(all_.back().begin, last_time(history_));
-  }
+  [[nodiscard]] std::int64_t left_out() const { return left_out_; }
 
  private:
+  void add_point(const std::string& tag, const Moment& at, const nlohmann::ordered_json& value) {
+    const std::string name = base::as_utf8(std::string_view(tag).substr(0, kMostTagBytes));
+    if (history_.curves.size() == kMostTags && !history_.curves.contains(name)) {
+      ++left_out_;
+      return;
+    }
+    Curve& curve = history_.curves[name];
+    curve.at.push_back(at);
+    curve.value.push_back(value.is_number() ? value.get<double>() : std::nan(""));
+  }
+
+  void add_judgements(const nlohmann::ordered_json& report, const Moment& at) {
+    if (const double rate = number_of(report, "eval/win_rate"); report.contains("eval/win_rate")) {
+      const auto opponent = report.find("opponent");
+      history_.evaluations.push_back(
+          {at, rate, is_within(report, "games", kMostEpisodes) ? report["games"].get<std::int64_t>() : 0,
+           opponent != report.end() && opponent->is_string() ? opponent->get<std::string>() : ""});
+    }
+    if (report.contains("league/elo"))
+      history_.ratings.push_back(
+          {at, number_of(report, "league/elo"), number_of(report, "elo_low"), number_of(report, "elo_high")});
+  }
+
   History& history_;
-  std::vector<Stretch>& all_;
-  double later_ = 0;  // seconds that the current stretch's clock is behind the last one's end
+  std::int64_t left_out_ = 0;
 };
 
-void read_curves(const std::string& folder, History& history) {
-  Stretches stretches(history);
-  std::int64_t impossible = 0, too_many = 0;
-  const auto is_possible = [&](double time, std::int64_t episode) {
-    const bool possible = is_time(time) && episode >= 0 && episode <= kMostEpisodes;
-    impossible += possible ? 0 : 1;
-    return possible;
-  };
-  const std::vector<std::string> paths = event_files(folder);
-  if (paths.empty()) history.damage.emplace_back("There is no event file: no curves.");
-  for (const std::string& path : paths) {
-    bool first = true;
-    const files::EventVisitor visitor{
-        [&](double time, std::int64_t episode, std::string_view tag, float value) {
-          if (!is_possible(time, episode)) return;
-          if (first) stretches.begin(time);
-          first = false;
-          if (tag == kEarlierSteps || tag == kEarlierSeconds)
-            return stretches.set_earlier(tag, static_cast<double>(value));
-          const std::string name = base::as_utf8(tag.substr(0, kMostTagBytes));
-          if (history.curves.size() == kMostTags && !history.curves.contains(name)) {
-            ++too_many;
-            return;
-          }
-          Curve& curve = history.curves[name];
-          curve.time.push_back(stretches.time_of(time));
-          curve.episode.push_back(episode);
-          curve.value.push_back(value);
-        },
-        [&](double time, std::int64_t episode) {
-          if (!is_possible(time, episode)) return;
-          if (history.stretches.size() == kMostStarts) {
-            ++too_many;
-            return;
-          }
-          for (auto& [tag, curve] : history.curves) drop_from(curve, episode);
-          stretches.begin(time);
-          first = false;
-        }};
-    try {
-      if (!files::read_events(path, visitor))
-        history.damage.push_back(fs::path(path).filename().string() +
-                                 " ends within a record; all before it is shown.");
-    } catch (const base::FileError& e) {
-      history.damage.emplace_back(e.what());
-    }
+void read_reports(const std::string& folder, History& history) {
+  Reports reports(history);
+  std::int64_t wrong = 0;
+  try {
+    records::LineReader lines(fmt::format("{}/{}", folder, files::kMetricsFile));
+    for (std::string line; lines.next(line);)
+      if (!reports.add(line)) ++wrong;
+  } catch (const base::FileError& e) {
+    history.damage.emplace_back(e.what());
   }
-  stretches.end();
-  if (impossible > 0)
-    history.damage.push_back(fmt::format(
-        "{} points or starts of the event files have an impossible time or episode; they are left out.",
-        impossible));
-  if (too_many > 0)
+  if (wrong > 0)
+    history.damage.push_back(fmt::format("{} line{} of {} {} no report; {} left out.", wrong,
+                                         wrong == 1 ? "" : "s", files::kMetricsFile,
+                                         wrong == 1 ? "is" : "are", wrong == 1 ? "it is" : "they are"));
+  if (reports.left_out() > 0)
     history.damage.push_back(
-        fmt::format("{} points or starts are left out: there are more than {} curves or {} starts.", too_many,
-                    kMostTags, kMostStarts));
+        fmt::format("{} points are left out: there are more than {} curves.", reports.left_out(), kMostTags));
 }
 
 // "2026-01-31 12:00:00.123 text"; a line without a time continues the one before.
@@ -186,18 +157,24 @@ void read_log(const std::string& folder, History& history) {
 
 }  // namespace
 
-double History::minutes(double time) const {
-  double seconds = 0;
-  for (const Stretch& s : stretches)
-    if (time >= s.begin) seconds = s.seconds + std::min(time, s.end) - s.begin;
-  return seconds / 60;
+Moment History::moment_at(double time) const {
+  const auto after =
+      static_cast<std::size_t>(std::upper_bound(times.begin(), times.end(), time) - times.begin());
+  if (after == 0) return {};
+  Moment moment = moments[after - 1];
+  if (after == times.size()) return moment;
+  const Moment& next = moments[after];
+  const double passed = time - times[after - 1], share = passed / (times[after] - times[after - 1]);
+  moment.minutes = std::min(moment.minutes + passed / 60, next.minutes);
+  moment.steps += std::llround(share * static_cast<double>(next.steps - moment.steps));
+  return moment;
 }
 
 History read_history(const std::string& folder) {
   History history;
   history.settings = read_settings(folder);
   history.is_running = files::is_claimed(folder);
-  read_curves(folder, history);
+  read_reports(folder, history);
   read_log(folder, history);
   return history;
 }

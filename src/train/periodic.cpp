@@ -131,6 +131,7 @@ void begin_checkpoint(Session& s) {
   s.counters.jobs["checkpoints"] = s.agreed.episode / s.o.checkpoint_interval;
   s.counters.seconds = s.seconds();
   s.watchdog.tick("taking a checkpoint");
+  if (s.reporter) s.reporter->push_points();
   if (s.keeper) {
     try {
       mend_folder(s);

@@ -82,6 +82,7 @@ double gpu_memory_mb(const at::Device& device) {
 
 void report(Session& s, const std::vector<rollout::Episode>& ended) {
   if (!s.reporter) return;
+  s.reporter->steps(s.counters.board_steps);
   report_first_update(s);
   if (ended.empty() && !s.reporter->due()) return;
   if (s.recorder) {

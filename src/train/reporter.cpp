@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/train/history.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -15,23 +14,44 @@ constexpr double kRecentGames = 200;
 
 }  // namespace
 
+// Points at one episode, for TensorBoard and as a line of metrics.jsonl.
+class Reporter::Report {
+ public:
+  Report(Reporter& reporter, std::int64_t episode)
+      : reporter_(reporter),
+        episode_(episode),
+        line_(reporter.progress_.board_steps, episode, reporter.seconds() / 60,
+              std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()) {}
+  ~Report() { reporter_.metrics_.add(line_); }
+  Report(const Report&) = delete;
+  Report& operator=(const Report&) = delete;
+
+  void point(std::string_view tag, double value) {
+    reporter_.events_.scalar(tag, value, episode_);
+    line_.add(tag, value);
+  }
+  // What is no curve.
+  template <class Value>
+  void note(std::string_view name, const Value& value) {
+    line_.add(name, value);
+  }
+
+ private:
+  Reporter& reporter_;
+  std::int64_t episode_;
+  files::MetricsLine line_;
+};
+
 Reporter::Reporter(const std::string& folder, const RunProgress& begin, const ReporterOptions& options)
     : folder_(folder),
       log_(folder + "/train.log"),
       events_(folder),
+      metrics_(folder, begin.board_steps),
       progress_(begin),
       first_(begin),
       every_episode_(options.every_episode),
       view_(console_, options.live_view, options.doing) {
-  if (!first_.resumed) return;
-  events_.restart(first_.episode + 1);
-  note_earlier_starts();
-}
-
-// What is counted since this start follows on these.
-void Reporter::note_earlier_starts() {
-  events_.scalar(kEarlierSteps, static_cast<double>(first_.board_steps), first_.episode);
-  events_.scalar(kEarlierSeconds, seconds(), first_.episode);
+  if (first_.resumed) events_.restart(first_.episode + 1);
 }
 
 void Reporter::line(const std::string& text) {
@@ -52,27 +72,29 @@ void Reporter::try_to(bool& failing, const char* again, Write write) {
 
 void Reporter::push_points() {
   try_to(events_failing_, "the TensorBoard file can be written again", [this] { events_.flush(); });
+  try_to(metrics_failing_, "metrics.jsonl can be written again", [this] { metrics_.flush(); });
 }
 
 void Reporter::begin_files_anew() {
   log_.emplace(folder_ + "/train.log");
   events_ = files::EventWriter(folder_);
-  note_earlier_starts();
+  metrics_ = files::MetricsWriter(folder_, progress_.board_steps);
 }
 
 bool Reporter::due() const { return Clock::now() - last_pace_ >= std::chrono::seconds(1); }
 
 void Reporter::episode(const rollout::Episode& e, int difficulty, bool evasion,
                        const learners::UpdateStats* stats) {
+  Report report(*this, e.number);
   int total = 0;
   for (int snake = 0; snake < game::kTeamSize; ++snake) {
-    events_.scalar(fmt::format("reward/snake_{}", snake + 1), e.snake_return[snake], e.number);
+    report.point(fmt::format("reward/snake_{}", snake + 1), e.snake_return[snake]);
     total += e.snake_return[snake];
   }
-  events_.scalar("reward/total", total, e.number);
+  report.point("reward/total", total);
   if (stats != nullptr) {
-    events_.scalar("loss/actor", stats->actor_loss, e.number);
-    events_.scalar("loss/critic", stats->critic_loss, e.number);
+    report.point("loss/actor", stats->actor_loss);
+    report.point("loss/critic", stats->critic_loss);
   }
   const auto now = Clock::now();
   if (!every_episode_ && e.number > 1 && now - last_block_ < std::chrono::seconds(1)) return;
@@ -94,19 +116,22 @@ void Reporter::pace(std::int64_t episode, const Pace& pace, const learners::Upda
                     double epsilon, int difficulty, std::int64_t replay_size) {
   last_pace_ = Clock::now();
   progress_.steps_per_s = pace.env_steps_per_s;
-  events_.scalar("perf/env_steps_per_second", pace.env_steps_per_s, episode);
-  events_.scalar("perf/updates_per_second", pace.updates_per_s, episode);
-  if (pace.allreduce_ms) events_.scalar("perf/allreduce_ms", *pace.allreduce_ms, episode);
-  if (pace.allreduce_share) events_.scalar("perf/allreduce_share", *pace.allreduce_share, episode);
-  events_.scalar("perf/memory_mb", pace.memory_mb, episode);
-  events_.scalar("perf/gpu_memory_mb", pace.gpu_memory_mb, episode);
-  events_.scalar("train/epsilon", epsilon, episode);
-  events_.scalar("train/difficulty", difficulty, episode);
-  events_.scalar("train/buffer_size", static_cast<double>(replay_size), episode);
-  if (stats != nullptr) {
-    events_.scalar("train/actor_grad_norm", stats->actor_grad_norm, episode);
-    events_.scalar("train/critic_grad_norm", stats->critic_grad_norm, episode);
-    events_.scalar("train/q_mean", stats->q_mean, episode);
+  {
+    Report report(*this, episode);
+    report.point("perf/env_steps_per_second", pace.env_steps_per_s);
+    report.point("perf/updates_per_second", pace.updates_per_s);
+    if (pace.allreduce_ms) report.point("perf/allreduce_ms", *pace.allreduce_ms);
+    if (pace.allreduce_share) report.point("perf/allreduce_share", *pace.allreduce_share);
+    report.point("perf/memory_mb", pace.memory_mb);
+    report.point("perf/gpu_memory_mb", pace.gpu_memory_mb);
+    report.point("train/epsilon", epsilon);
+    report.point("train/difficulty", difficulty);
+    report.point("train/buffer_size", static_cast<double>(replay_size));
+    if (stats != nullptr) {
+      report.point("train/actor_grad_norm", stats->actor_grad_norm);
+      report.point("train/critic_grad_norm", stats->critic_grad_norm);
+      report.point("train/q_mean", stats->q_mean);
+    }
   }
   push_points();
   progress_.training = last_game_;
@@ -145,33 +170,39 @@ void Reporter::evaluation(std::int64_t episode, const std::string& opponent, con
                   "{:.1f} min since the start",
                   episode, opponent, 100 * r.win_rate(), 100 * ci.low, 100 * ci.high, r.games, r.mean_a(),
                   r.mean_b(), seconds() / 60));
-  events_.scalar("eval/win_rate", r.win_rate(), episode);
-  events_.scalar("eval/score", r.mean_a(), episode);
-  events_.scalar("eval/opponent_score", r.mean_b(), episode);
-  for (const play::DeathGroup& group : play::kDeathGroups) {
-    events_.scalar(fmt::format("deaths/{}", group.name),
-                   static_cast<double>(r.deaths_a.group(group.name).deaths) / games, episode);
-  }
-  for (const int late : {0, 1}) {
-    events_.scalar(late == 0 ? "deaths/length_lost_early" : "deaths/length_lost_late",
-                   static_cast<double>(r.deaths_a.total(late).length) / games, episode);
+  {
+    Report report(*this, episode);
+    report.note("opponent", opponent);
+    report.note("games", games);
+    report.point("eval/win_rate", r.win_rate());
+    report.point("eval/score", r.mean_a());
+    report.point("eval/opponent_score", r.mean_b());
+    for (const play::DeathGroup& group : play::kDeathGroups) {
+      report.point(fmt::format("deaths/{}", group.name),
+                   static_cast<double>(r.deaths_a.group(group.name).deaths) / games);
+    }
+    for (const int late : {0, 1}) {
+      report.point(late == 0 ? "deaths/length_lost_early" : "deaths/length_lost_late",
+                   static_cast<double>(r.deaths_a.total(late).length) / games);
+    }
   }
   push_points();
 }
 
 void Reporter::collected(std::int64_t episode, const Collected& all) {
-  events_.scalar("collect/episodes", static_cast<double>(all.episodes), episode);
-  events_.scalar("collect/env_steps", static_cast<double>(all.env_steps), episode);
-  events_.scalar("collect/transitions", static_cast<double>(all.transitions), episode);
-  events_.scalar("collect/play_seconds", 1e-6 * static_cast<double>(all.play_us), episode);
+  Report report(*this, episode);
+  report.point("collect/episodes", static_cast<double>(all.episodes));
+  report.point("collect/env_steps", static_cast<double>(all.env_steps));
+  report.point("collect/transitions", static_cast<double>(all.transitions));
+  report.point("collect/play_seconds", 1e-6 * static_cast<double>(all.play_us));
   if (const std::int64_t games = all.episodes - reported_.episodes; games > 0) {
     const auto mean = [&](std::int64_t Collected::*sum) {
       return static_cast<double>(all.*sum - reported_.*sum) / static_cast<double>(games);
     };
-    events_.scalar("collect/episode_steps", mean(&Collected::episode_steps), episode);
-    events_.scalar("collect/team_return", mean(&Collected::team_return), episode);
-    events_.scalar("collect/rival_return", mean(&Collected::rival_return), episode);
-    events_.scalar("collect/win_rate", mean(&Collected::wins), episode);
+    report.point("collect/episode_steps", mean(&Collected::episode_steps));
+    report.point("collect/team_return", mean(&Collected::team_return));
+    report.point("collect/rival_return", mean(&Collected::rival_return));
+    report.point("collect/win_rate", mean(&Collected::wins));
     // The bar shows a mean over the last few hundred games, which fluctuates less.
     const double kept = std::max(0.0, 1 - static_cast<double>(games) / kRecentGames);
     recent_games_ = kept * recent_games_ + static_cast<double>(games);
@@ -197,9 +228,14 @@ void Reporter::league(const std::vector<LeagueMember>& members, const Judgement&
   progress_.league =
       fmt::format("Elo {:.0f} [{:.0f}, {:.0f}], {} member{}", judgement.rating.elo, judgement.rating.low,
                   judgement.rating.high, judgement.members, judgement.members == 1 ? "" : "s");
-  events_.scalar("league/elo", judgement.rating.elo, judgement.episode);
-  events_.scalar("league/win_rate", judgement.total.win_rate(), judgement.episode);
-  events_.scalar("league/members", static_cast<double>(judgement.members), judgement.episode);
+  {
+    Report report(*this, judgement.episode);
+    report.note("elo_low", judgement.rating.low);
+    report.note("elo_high", judgement.rating.high);
+    report.point("league/elo", judgement.rating.elo);
+    report.point("league/win_rate", judgement.total.win_rate());
+    report.point("league/members", static_cast<double>(judgement.members));
+  }
   push_points();
 }
 
@@ -209,6 +245,7 @@ void Reporter::flush() {
     try_to(log_failing_, "train.log is written again",
            [&] { log_->line(fmt::format("{} console lines were dropped", dropped)); });
   events_.flush();
+  metrics_.flush();
 }
 
 double Reporter::seconds() const {

@@ -7,15 +7,13 @@ import shutil
 import signal
 import subprocess
 import time
+from types import SimpleNamespace
 
 import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from browsers import browser, open_page
 from processes import BINARY, PATIENCE_S, SOURCE, TINY, call, clean_environment, flags, only_json, run_folder
@@ -68,6 +66,11 @@ def scalars(run):
     return {tag: events.Scalars(tag) for tag in events.Tags()["scalars"]}
 
 
+def add_reports(run, *reports):
+    with open(run / "metrics.jsonl", "a", encoding="utf-8") as file:
+        file.writelines(json.dumps(report) + "\n" for report in reports)
+
+
 def means_of_neighbours(points, most=240):
     """[(value, step)] that the report shows of these points: all, or `most` means of neighbours."""
     places = min(len(points), most)
@@ -90,9 +93,7 @@ def expect_curve(curve, points):
 def test_curves_are_those_of_tensorboard(runs, which):
     shown = only_json(call("report", runs[which], "--json", "--ladder_games", "0").stdout)["runs"][0]
     points = scalars(runs[which])
-    follow_on = {"collect/earlier_steps", "collect/earlier_seconds"}  # a resumed start's counts begin there: no curves
-    assert set(points) & follow_on == (follow_on if which == 2 else set())
-    assert set(shown["curves"]) == set(points) - follow_on | {"time/playing"}
+    assert set(shown["curves"]) == set(points) | {"time/playing"}
     for tag, curve in shown["curves"].items():
         if tag == "time/playing":
             assert all(0 <= value <= 1 for value in curve["values"])
@@ -108,14 +109,12 @@ def test_curves_are_those_of_tensorboard(runs, which):
 def test_many_points_are_means_of_neighbours(runs, tmp_path):
     for name in ("config.json", "train.log"):
         shutil.copy(runs[0] / name, tmp_path / name)
-    writer = EventFileWriter(str(tmp_path))
-    for step in range(1, 1001):
-        scalar = Summary(value=[Summary.Value(tag="loss/critic", simple_value=(step % 7) ** 2)])
-        writer.add_event(Event(wall_time=1.7e9 + step, step=step, summary=scalar))
-    writer.close()
+    points = [SimpleNamespace(step=step, value=(step % 7) ** 2) for step in range(1, 1001)]
+    add_reports(tmp_path, *({"step": 10 * p.step, "episode": p.step, "minutes": p.step / 60, "time": 1.7e9 + p.step, "loss/critic": p.value}
+                            for p in points))
     curves = only_json(call("report", tmp_path, "--json", "--ladder_games", "0").stdout)["runs"][0]["curves"]
     assert len(curves["loss/critic"]["values"]) == 240
-    expect_curve(curves["loss/critic"], scalars(tmp_path)["loss/critic"])
+    expect_curve(curves["loss/critic"], points)
 
 
 def test_evaluations_have_wilsons_intervals_and_the_logs_words(runs):
@@ -233,7 +232,7 @@ def test_the_page_shows_everything_without_a_network(browser, page, scheme, widt
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def test_the_plots_numbers_are_the_events(browser, runs, page):
+def test_the_plots_numbers_are_those_of_tensorboard(browser, runs, page):
     open_page(browser, page)
     points = scalars(runs[0])
     for plot, tags in {"loss-critic": ["loss/critic"], "scores": ["eval/score", "eval/opponent_score"], "win-rate": ["eval/win_rate"],
@@ -359,11 +358,8 @@ def test_a_name_in_the_log_is_text_and_never_markup(browser, tmp_path):
 
 def test_values_beyond_all_are_drawn(browser, tmp_path):
     run = train(tmp_path / "runs", max_minutes=0.01)
-    writer = EventFileWriter(str(run))
-    for k in range(50):
-        for tag, value in (("league/elo", 1e38), ("collect/env_steps", 1e30 * (-1)**k), ("eval/win_rate", 5), ("loss/critic", float("nan"))):
-            writer.add_event(Event(wall_time=1.9e9 + k, step=10**12 - k % 2, summary=Summary(value=[Summary.Value(tag=tag, simple_value=value)])))
-    writer.close()
+    add_reports(run, *({"step": 10**15, "episode": 10**12 - k % 2, "minutes": 1e7, "time": 1.9e9 + k, "league/elo": 1e308, "elo_low": None, "elo_high": 1e308,
+                        "collect/env_steps": 1e30 * (-1)**k, "eval/win_rate": 5, "games": 10**12, "loss/critic": None} for k in range(50)))
     open_page(browser, report(tmp_path / "page.html", run))  # its script ends
     assert browser.find_elements(By.CSS_SELECTOR, "[data-plot] svg")
 
@@ -371,7 +367,7 @@ def test_values_beyond_all_are_drawn(browser, tmp_path):
 # Runs that are active, that died, that are none
 
 
-def test_a_run_that_was_killed_is_shown_up_to_its_last_whole_record(browser, tmp_path):
+def test_a_run_that_was_killed_is_shown_up_to_its_last_whole_report(browser, tmp_path):
     with open(tmp_path / "out", "w") as out:
         process = subprocess.Popen([BINARY, *flags(SETTINGS | {"runs_dir": tmp_path / "runs", "max_minutes": 5, "save_interval": 8})], stdout=out,
                                    env=clean_environment(), stdin=subprocess.DEVNULL)
@@ -385,15 +381,15 @@ def test_a_run_that_was_killed_is_shown_up_to_its_last_whole_record(browser, tmp
     assert "plays its ladder" in live["ladder"]["why"] and not (run / "ladder.json").exists()
     process.send_signal(signal.SIGKILL)
     process.wait(PATIENCE_S)
-    events = next(run.glob("events.out.tfevents.*"))
-    events.write_bytes(events.read_bytes()[:-7])
+    reports = run / "metrics.jsonl"
+    reports.write_bytes(reports.read_bytes()[:-7])
     page = report(tmp_path / "died.html", run)
     died = data_of(page)["runs"][0]
-    assert died["state"] == "died" and "ends within a record" in died["damage"][0] and len(died["evaluations"]) >= 1
+    assert died["state"] == "died" and "1 line of metrics.jsonl is no report" in died["damage"][0] and len(died["evaluations"]) >= 1
     assert died["ladder"]["rows"]
     open_page(browser, page)
     assert "killed or crashed" in browser.find_element(By.ID, "facts").text
-    assert "ends within a record" in browser.find_element(By.ID, "notes").text
+    assert "1 line of metrics.jsonl is no report" in browser.find_element(By.ID, "notes").text
 
 
 def test_watching_writes_the_page_until_the_run_ends(tmp_path):
@@ -442,8 +438,8 @@ def test_wrong_use_is_reported(runs, tmp_path):
     assert not out.exists()
 
 
-def test_a_run_without_events_or_log_says_so(runs, tmp_path):
+def test_a_run_without_reports_or_log_says_so(runs, tmp_path):
     (tmp_path / "config.json").write_text((runs[0] / "config.json").read_text())
     shown = only_json(call("report", tmp_path, "--json").stdout)["runs"][0]
-    assert shown["damage"][0].startswith("There is no event file") and "train.log" in shown["damage"][1]
+    assert "metrics.jsonl" in shown["damage"][0] and "train.log" in shown["damage"][1]
     assert shown["curves"] == {} and shown["ladder"] == {"why": "No weights are saved yet."} and shown["state"] == "died"

@@ -1,12 +1,13 @@
-// Reading a run's folder: curves across restarts, the log, and incomplete folders.
+// Reading a run's folder: its reports, the log, and incomplete folders.
 #include "snake_ddp/train/history.hpp"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <fstream>
 
 #include "../files/temporary_folder.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/files/event_writer.hpp"
+#include "snake_ddp/files/metrics.hpp"
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 
@@ -20,62 +21,59 @@ void put(const std::string& path, const std::string& text) { std::ofstream(path)
 
 }  // namespace
 
-TEST_CASE("a restart replaces the points from its episode on, and breaks do not count as training",
-          "[unit]") {
+TEST_CASE("curves have the points of all reports, and a restart replaces those after its step", "[unit]") {
   const TemporaryFolder folder;
   put(folder / "config.json", "{}");
-  {
-    files::EventWriter first(folder.path());
-    for (int episode = 1; episode <= 4; ++episode) first.scalar("tag", 10 * episode, episode);
-  }
-  {
-    files::EventWriter second(folder.path());
-    second.restart(3);
-    for (int episode = 3; episode <= 5; ++episode) second.scalar("tag", 20 * episode, episode);
+  for (const int start : {0, 1}) {
+    files::MetricsWriter writer(folder.path(), 30 * start);
+    for (int k = start == 0 ? 1 : 4; k <= 5; ++k) {
+      files::MetricsLine line(10 * k, k, k + 0.5 * start, 1000.0 * k + 7 * start);
+      line.add("a/tag", k + 100.0 * start);
+      writer.add(line);
+    }
   }
   const train::History history = train::read_history(folder.path());
   REQUIRE(history.damage.size() == 1);
   CHECK_THAT(history.damage[0], Contains("train.log") && Contains("No such file"));
-  const train::Curve& curve = history.curves.at("tag");
-  CHECK(curve.episode == std::vector<std::int64_t>{1, 2, 3, 4, 5});
-  CHECK(curve.value == std::vector<float>{10, 20, 60, 80, 100});
-  REQUIRE(history.stretches.size() == 2);
-  CHECK(history.stretches[0].end == curve.time[1]);
-  CHECK(history.stretches[1].end == curve.time[4]);
+  const train::Curve& curve = history.curves.at("a/tag");
+  CHECK(curve.value == std::vector<double>{1, 2, 3, 104, 105});
+  for (int k = 0; k < 5; ++k) {
+    const train::Moment& at = curve.at[static_cast<std::size_t>(k)];
+    CHECK((at.steps == 10 * (k + 1) && at.episode == k + 1 && at.minutes == (k < 3 ? k + 1 : k + 1.5)));
+  }
 }
 
-TEST_CASE("minutes are those of the stretches", "[unit]") {
+TEST_CASE("a moment between two reports has steps between theirs, and its minutes do not count a break",
+          "[unit]") {
   train::History history;
-  history.stretches = {{1000, 1060, 0}, {5000, 5120, 60}};
-  CHECK(history.minutes(900) == 0);
-  CHECK(history.minutes(1030) == Approx(0.5));
-  CHECK(history.minutes(3000) == Approx(1));
-  CHECK(history.minutes(5060) == Approx(2));
-  CHECK(history.minutes(9000) == Approx(3));
+  history.moments = {{1, 100, 3}, {2, 200, 4}, {2.5, 300, 5}};
+  history.times = {1000, 1060, 5000};
+  CHECK(history.moment_at(900).minutes == 0);
+  CHECK(history.moment_at(1030).minutes == Approx(1.5));
+  CHECK((history.moment_at(1030).steps == 150 && history.moment_at(1030).episode == 3));
+  CHECK(history.moment_at(3030).minutes == 2.5);
+  CHECK(history.moment_at(3030).steps == 250);
+  CHECK((history.moment_at(9000).minutes == 2.5 && history.moment_at(9000).episode == 5));
 }
 
-TEST_CASE("a start that continues a run says how far it was", "[unit]") {
+TEST_CASE("evaluations and ratings are read with what belongs to them", "[unit]") {
   const TemporaryFolder folder;
   put(folder / "config.json", "{}");
-  for (int start = 0; start < 3; ++start) {  // each begins again where the first one was after 40 seconds
-    files::EventWriter writer(folder.path());
-    if (start > 0) {
-      writer.restart(1);
-      writer.scalar(train::kEarlierSteps, 800, 0);
-      writer.scalar(train::kEarlierSeconds, 40, 0);
-    }
-    writer.scalar("tag", start, 0);
-    writer.scalar("tag", start, 5);
-  }
+  put(folder / files::kMetricsFile,
+      R"({"step":1,"episode":1,"minutes":1,"time":1e9,"opponent":"level2","games":40,"eval/win_rate":0.5})"
+      "\n"
+      R"({"step":2,"episode":2,"minutes":2,"time":1e9,"elo_low":-5,"elo_high":15,"league/elo":5})"
+      "\n"
+      R"({"step":3,"episode":3,"minutes":3,"time":1e9,"opponent":7,"games":"x","eval/win_rate":null})"
+      "\n");
   const train::History history = train::read_history(folder.path());
-  const train::Curve& curve = history.curves.at("tag");
-  CHECK(curve.episode == std::vector<std::int64_t>{0, 0, 0, 5});
-  REQUIRE(history.stretches.size() == 3);
-  CHECK(history.stretches[0].steps == -1);
-  CHECK(history.stretches[2].steps == 800);
-  CHECK(history.minutes(curve.time.back()) == Approx(40.0 / 60).margin(0.02));
-  CHECK(history.minutes(curve.time.front()) == Approx(0).margin(0.02));
-  CHECK(history.curves.count(train::kEarlierSteps) == 0);
+  REQUIRE(history.evaluations.size() == 2);
+  const train::Evaluated &first = history.evaluations[0], &odd = history.evaluations[1];
+  CHECK((first.opponent == "level2" && first.games == 40 && first.win_rate == 0.5 && first.at.steps == 1));
+  CHECK((odd.opponent.empty() && odd.games == 0 && std::isnan(odd.win_rate)));
+  REQUIRE(history.ratings.size() == 1);
+  CHECK((history.ratings[0].elo == 5 && history.ratings[0].low == -5 && history.ratings[0].high == 15));
+  CHECK(history.curves.size() == 2);  // names without a slash are no curves
 }
 
 TEST_CASE("lines of the log have their time, without the lines that continue them", "[unit]") {
@@ -89,7 +87,8 @@ TEST_CASE("lines of the log have their time, without the lines that continue the
   CHECK(history.log[0].text == "one");
   CHECK(history.log[1].text == "two: 2026-01-31");
   CHECK(history.log[1].time - history.log[0].time == Approx(0.75));
-  CHECK(history.damage == std::vector<std::string>{"There is no event file: no curves."});
+  REQUIRE(history.damage.size() == 1);
+  CHECK_THAT(history.damage[0], Contains("metrics.jsonl") && Contains("No such file"));
 }
 
 TEST_CASE("a run is running while a process locks its folder", "[unit]") {
@@ -112,21 +111,25 @@ TEST_CASE("a folder without complete settings is not a run's", "[unit]") {
   }
 }
 
-TEST_CASE("damaged event files are reported, and read up to the damage", "[unit]") {
+TEST_CASE("lines that are no reports are counted, and all others read", "[unit]") {
   const TemporaryFolder folder;
   put(folder / "config.json", "{}");
   put(folder / "train.log", "");
-  std::string path;
-  {
-    files::EventWriter writer(folder.path());
-    path = writer.path();
-    for (int i = 0; i < 3; ++i) writer.scalar("tag", i, i);
-  }
-  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 3);
-  put(folder / "events.out.tfevents.9999999999.x", "something else than events");
+  std::string text;
+  for (const char* line :
+       {R"({"step":10,"episode":1,"minutes":1,"time":1e9,"a/b":1})", "something else", "[1]", "{}",
+        R"({"step":-1,"episode":1,"minutes":1,"time":1e9,"a/b":2})",
+        R"({"step":1.5,"episode":1,"minutes":1,"time":1e9,"a/b":2})",
+        R"({"step":11,"episode":1e300,"minutes":1,"time":1e9,"a/b":2})",
+        R"({"step":11,"episode":1,"minutes":1,"time":-1e300,"a/b":2})",
+        R"({"step":9,"episode":1,"minutes":1,"time":1e9,"a/b":2})",
+        R"({"step":11,"episode":2,"minutes":0.5,"time":9e8,"a/b":3,"a/c":"x"})", R"({"step":12,"epis)"})
+    text += std::string(line) + "\n";
+  put(folder / files::kMetricsFile, text);
   const train::History history = train::read_history(folder.path());
-  CHECK(history.curves.at("tag").value == std::vector<float>{0, 1});
-  REQUIRE(history.damage.size() == 2);
-  CHECK_THAT(history.damage[0], Contains("ends within a record"));
-  CHECK_THAT(history.damage[1], Contains("is not an event file"));
+  CHECK(history.curves.at("a/b").value == std::vector<double>{1, 3});
+  CHECK(history.curves.size() == 1);
+  CHECK(history.moments.back().minutes == 1);  // time does not go back
+  REQUIRE(history.damage.size() == 1);
+  CHECK(history.damage[0] == "9 lines of metrics.jsonl are no report; they are left out.");
 }

@@ -247,6 +247,31 @@ def test_points_of_a_resumed_run_replace_later_ones(tmp_path):
     assert ended > 0 and began == [(SessionLog.START, ended + 1)]
 
 
+def test_a_run_that_was_killed_and_resumed_reports_each_step_once(start, tmp_path):
+    run = start([BINARY, *flags(ENDLESS | {"runs_dir": tmp_path})])
+    run.wait_for(r"(\nCheckpoint step [1-9](?s:.*)){3}\n\[Evaluation ")
+    run.popen.kill()
+    run.wait()
+    folder = run_folder(run.text())
+    shutil.rmtree(checkpoints(folder)[-1])  # so that some reports become void
+    void = (folder / "metrics.jsonl").read_text().splitlines()[-1]
+    with open(folder / "metrics.jsonl", "a", encoding="utf-8") as file:
+        file.write('{"step":')  # as a kill may leave it
+    more = json.loads(void)["episode"] + 40
+    text = train("--resume", folder, **(ENDLESS | {"runs_dir": tmp_path, "max_episodes": more}))
+    assert int(re.search(r"Resumed from checkpoint step (\d+)", text)[1]) * ENDLESS["num_envs"] < json.loads(void)["step"]
+    reports = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for column in ("step", "episode", "minutes"):
+        assert [report[column] for report in reports] == sorted(report[column] for report in reports)
+    points = [(report["episode"], tag) for report in reports for tag in report if tag.startswith("reward/")]
+    assert len(points) == len(set(points)) == 4 * reports[-1]["episode"]
+    assert reports[-1]["step"] == int(re.search(r"Training completed! \d+ episodes, (\d+) steps", text)[1])
+    shown = only_json(call("report", folder, "--json", "--ladder_games", "0").stdout)["runs"][0]
+    assert shown["damage"] == [] and shown["steps"] == reports[-1]["step"]
+    judged = [report["episode"] for report in reports if "eval/win_rate" in report]
+    assert [point["episodes"] for point in shown["evaluations"]] == judged and len(judged) == len(set(judged)) >= 2
+
+
 def test_the_best_actor_stays_until_a_better_one_comes(tmp_path):
     # Weights that stay win as often as before; against a stronger team they win less, and the same as before is no best then.
     still = {"runs_dir": tmp_path, "a_lr": 0, "c_lr": 0, "eval_interval": 4, "eval_games": 60, "checkpoint_interval": 4, "seed": 7}

@@ -1,4 +1,4 @@
-// What a run's folder records: its settings, curves and log. Reads only; the run may still be active.
+// What a run's folder records: its settings, reports and log. Reads only; the run may still be active.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,30 @@
 
 namespace snake_ddp::train {
 
-/// Points of one TensorBoard tag, oldest first.
-struct Curve {
-  std::vector<double>
-      time;  // seconds since 1970; where a clock was set back between two starts, later than it said
-  std::vector<std::int64_t> episode;
-  std::vector<float> value;
+/// Where in a run something was: breaks between two starts do not count.
+struct Moment {
+  double minutes = 0;      // of training
+  std::int64_t steps = 0;  // of the boards of all ranks
+  std::int64_t episode = 0;
 };
 
-/// Tags that a start of the program begins with if it continues a run: board steps of all ranks and seconds of training until then.
-inline constexpr const char *kEarlierSteps = "collect/earlier_steps",
-                            *kEarlierSeconds = "collect/earlier_seconds";
+/// Points of one TensorBoard tag, oldest first.
+struct Curve {
+  std::vector<Moment> at;
+  std::vector<double> value;
+};
 
-/// From a start of the program to its last valid point. Stretches follow each other.
-struct Stretch {
-  double begin = 0, end = 0;  // seconds since 1970
-  double seconds = 0;         // of training before it
-  double steps = -1;          // likewise, board steps of all ranks; -1: not recorded
+struct Evaluated {
+  Moment at;
+  double win_rate = 0;
+  std::int64_t games = 0;
+  std::string opponent;
+};
+
+/// The learner's Elo in the league, and its 95 % interval.
+struct Rated {
+  Moment at;
+  double elo = 0, low = 0, high = 0;
 };
 
 struct LogLine {
@@ -36,16 +43,20 @@ struct LogLine {
 struct History {
   nlohmann::ordered_json settings;  // config.json
   std::map<std::string, Curve> curves;
-  std::vector<Stretch> stretches;
+  std::vector<Evaluated> evaluations;
+  std::vector<Rated> ratings;
   std::vector<LogLine> log;
   std::vector<std::string> damage;  // what could not be read, and why
   bool is_running = false;          // a process holds the folder's lock
 
-  /// Minutes of training up to this time; breaks between two starts do not count.
-  [[nodiscard]] double minutes(double time) const;
+  // Of each report, and its time. A clock that was set back counts as one that stood still.
+  std::vector<Moment> moments;
+  std::vector<double> times;
+
+  /// Where the run was at this time: between two reports steps are interpolated.
+  [[nodiscard]] Moment moment_at(double time) const;
 };
 
-/// Points that a restart made void are left out, as in TensorBoard.
 /// Throws  FileError for a folder without a readable config.json. Other files may be missing or damaged.
 History read_history(const std::string& folder);
 

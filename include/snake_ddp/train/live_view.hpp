@@ -44,7 +44,7 @@ struct RunProgress {
   std::int64_t episode = 0, max_episodes = 1;  // of this rank
   double episodes_per_s = 0;                   // 0: not known yet
   double seconds = 0, max_seconds = 0;         // max 0: no limit
-  std::int64_t board_steps = 0;                // of all ranks, before this start
+  std::int64_t board_steps = 0;                // of all ranks
   bool resumed = false;                        // this start continues an earlier one
   std::optional<double> win_rate;
   bool evaluated = false;      // the win rate is the last evaluation's, otherwise that of training games

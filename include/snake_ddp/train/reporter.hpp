@@ -1,4 +1,4 @@
-// A run's reports: console, progress bar, train.log, TensorBoard. Rank 0 only.
+// A run's reports: console, progress bar, train.log, metrics.jsonl, TensorBoard. Rank 0 only.
 #pragma once
 
 #include <chrono>
@@ -10,6 +10,7 @@
 
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/files/event_writer.hpp"
+#include "snake_ddp/files/metrics.hpp"
 #include "snake_ddp/learners/update_stats.hpp"
 #include "snake_ddp/play/match.hpp"
 #include "snake_ddp/records/log_file.hpp"
@@ -45,13 +46,16 @@ class Reporter {
   /// Throws  FileError if the run folder cannot be written.
   Reporter(const std::string& folder, const RunProgress& begin, const ReporterOptions& options);
 
+  /// Steps of the boards of all ranks so far; those of the next reports.
+  void steps(std::int64_t steps) { progress_.board_steps = steps; }
+
   /// A line on the console and in train.log.
   void line(const std::string& text);
 
   /// Whether a report with rates is due (once a second).
   [[nodiscard]] bool due() const;
 
-  /// An episode that ended: its TensorBoard points, and a console block when one is due. `stats` is null
+  /// An episode that ended: its points, and a console block when one is due. `stats` is null
   /// before the first update.
   void episode(const rollout::Episode& episode, int difficulty, bool evasion,
                const learners::UpdateStats* stats);
@@ -65,12 +69,15 @@ class Reporter {
 
   void evaluation(std::int64_t episode, const std::string& opponent, const play::MatchResult& result);
 
-  /// What all ranks have collected, to TensorBoard: sums since the start, means over the games that ended since the last
+  /// What all ranks have collected: sums since the start, means over the games that ended since the last
   /// call.
   void collected(std::int64_t episode, const Collected& all);
 
   /// `members`: as they were before the judgement.
   void league(const std::vector<LeagueMember>& members, const Judgement& judgement);
+
+  /// Passes all points to the system; so no checkpoint is ahead of them.
+  void push_points();
 
   /// Throws  FileError if what is still buffered cannot be written.
   void flush();
@@ -81,18 +88,18 @@ class Reporter {
 
  private:
   using Clock = std::chrono::steady_clock;
+  class Report;
   template <class Write>
   void try_to(bool& failing, const char* again, Write write);
-  void push_points();
   [[nodiscard]] double seconds() const;
-  void note_earlier_starts();
   void draw(std::int64_t episode);
 
   std::string folder_;
   std::optional<records::LogFile> log_;
   files::EventWriter events_;
+  files::MetricsWriter metrics_;
   base::Console console_{1, "; all are in train.log"};
-  bool log_failing_ = false, events_failing_ = false;
+  bool log_failing_ = false, events_failing_ = false, metrics_failing_ = false;
   std::string last_game_;  // what the log's last one says of its difficulty
   RunProgress progress_;
   const RunProgress first_;  // at this start
