@@ -13,12 +13,11 @@ measured times of two ranks. Not in the model: ranks that wait for the slowest o
   dev/scaling_model.py predict --compute_us 750 [--gpu_compute_us 200]
 
 Ranks of one machine add in shared memory, which the model takes as free; one of each machine talks to the others: a ring of
-machines, or, between two, one message each way, alpha + bytes * beta. What hides latency (docs/latency.md), per update:
+machines, or, between two, one message each way, alpha + bytes * beta. With --local_updates K (docs/latency.md), per update:
 
-  late   max(compute, alpha + calls * bytes * beta) + alpha / 20                      one message, while the next update is computed
   local  compute + (alpha + 4 * calls * bytes * beta) / K + alpha / max(20, K)        weights, targets and both moments, once in K
 
-The last terms are the ranks' votes.
+The last term is the ranks' votes.
 
   dev/nodes.py --out nodes && dev/scaling_model.py compare nodes.json       beside what was measured between two machines
 """
@@ -68,11 +67,6 @@ def machines_us(machines, size, alpha_us, beta_us):
     return alpha_us + size * beta_us if machines == 2 else all_reduce_us(machines, size, alpha_us, beta_us)
 
 
-def late_us(compute_us, machines, size, calls, alpha_us, beta_us):
-    vote_us = machines_us(machines, 0, alpha_us, beta_us)
-    return max(compute_us, machines_us(machines, calls * size, alpha_us, beta_us)) + vote_us / VOTE
-
-
 def local_us(compute_us, machines, size, calls, alpha_us, beta_us, interval):
     vote_us = machines_us(machines, 0, alpha_us, beta_us)
     return compute_us + machines_us(machines, COPIES * calls * size, alpha_us, beta_us) / interval + vote_us / max(VOTE, interval)
@@ -89,7 +83,6 @@ def compared(rows, size, calls):
         line = (size, calls, alpha_us, beta_us)
         times_us = {"flat": update_us(ranks, compute_us, *line),
                     "nodes": compute_us + calls * machines_us(2, size, alpha_us, beta_us),
-                    "late": late_us(compute_us, 2, *line),
                     "local": local_us(compute_us, 2, *line, row.get("interval", 1))}
         found.append((row, {kind: compute_us / us for kind, us in times_us.items() if kind in row}))
     return found

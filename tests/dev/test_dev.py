@@ -138,7 +138,7 @@ def test_two_machines_on_a_slow_network_can_be_measured(tmp_path):
     assert done.returncode == 0, done.stderr
     row, = json.loads((tmp_path / "nodes.json").read_text())
     assert row["round_trip_us"] > 2000
-    assert min(row[kind] for kind in ("apart", "flat", "nodes", "late", "local")) > 0
+    assert min(row[kind] for kind in ("apart", "flat", "nodes", "local")) > 0
     done = script(DEV / "scaling_model.py", "compare", tmp_path / "nodes.json")
     assert done.returncode == 0 and done.stdout.count("\n") == 3, done.stdout
 
@@ -152,15 +152,13 @@ def test_the_scaling_model_of_machines_sends_one_message_between_two():
                       "nodes": pytest.approx(2000 / (2000 + 2 * (300 + 80)))}
 
 
-def test_the_scaling_model_of_what_hides_latency_counts_one_message_and_the_votes():
+def test_the_scaling_model_of_local_updates_counts_their_share_of_a_message_and_of_the_votes():
     network = (10_000, 2, 300.0, 0.008)  # bytes, calls, alpha, beta: 460 us for an update's gradients
-    assert scaling_model.late_us(2000, 2, *network) == pytest.approx(2000 + 15)
-    assert scaling_model.late_us(400, 2, *network) == pytest.approx(460 + 15)
     assert scaling_model.local_us(2000, 2, *network, 10) == pytest.approx(2000 + (300 + 640) / 10 + 15)
     assert scaling_model.local_us(2000, 2, *network, 40) == pytest.approx(2000 + (300 + 640) / 40 + 7.5)
-    row = {"ranks": 2, "gbit": 1.0, "round_trip_us": 300.0, "apart": 2000.0, "late": 1.0, "local": 1.0, "interval": 40}
+    row = {"ranks": 2, "gbit": 1.0, "round_trip_us": 300.0, "apart": 2000.0, "local": 1.0, "interval": 40}
     (_, shares), = scaling_model.compared([row], 10_000, 2)
-    assert shares == {"late": pytest.approx(2000 / 2015), "local": pytest.approx(2000 / 2031)}
+    assert shares == {"local": pytest.approx(2000 / 2031)}
 
 
 def test_the_scaling_model_counts_messages_and_bytes():
