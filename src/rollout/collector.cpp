@@ -49,14 +49,8 @@ std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, con
   return columns;
 }
 
-play::TurnRules rules_of(const CollectorOptions& o) {
-  return {o.sight, o.reward,     o.reward_scale, o.own_reward, o.rival_reward,   o.random_low,
-          o.gamma, o.mask_fatal, o.store_played, o.n_step,     o.episode_length, o.seed};
-}
-
 Collector::Collector(CollectorOptions options, replay::Buffer& replay)
     : options_(std::move(options)),
-      rules_(rules_of(options_)),
       replay_(replay),
       boards_(static_cast<std::size_t>(options_.num_envs)),
       games_(boards_.size(), 0),
@@ -143,7 +137,7 @@ const at::Tensor& Collector::ask(nets::Policy& policy, const at::Tensor& observa
 void Collector::choose(std::size_t board, int team, bool best, const float* values, game::Actions& actions,
                        float* stored) {
   const double epsilon = board_epsilon(board);
-  play::choose(rules_, boards_[board], stream(board), team, epsilon, best, values, actions, stored);
+  play::choose(options_, boards_[board], stream(board), team, epsilon, best, values, actions, stored);
   if (options_.epsilon_min <= 0.0) epsilon_ *= options_.epsilon_speed;
   running_[board].epsilon = epsilon;
 }
@@ -260,7 +254,7 @@ void Collector::move(std::vector<Episode>& episodes) {
     const bool truncated = !result.done && running_[b].steps >= options_.episode_length;
     for (int team = 0; team < teams; ++team) {
       std::array<float, play::kTeam> rewards;
-      play::team_reward(rules_, board, result, team, rewards.data());
+      play::team_reward(options_, board, result, team, rewards.data());
       const std::size_t seat = b * sides_ + static_cast<std::size_t>(team);
       const float* action = stored[static_cast<std::size_t>(team)].data();
       if (team == 0) {
@@ -318,7 +312,7 @@ void Collector::emit(std::size_t seat, std::int64_t oldest, std::int64_t count, 
                      bool terminated) {
   const float* rows = window_.data() + static_cast<std::int64_t>(seat) * options_.n_step * play::kWindowWidth;
   const float* first = rows + oldest * play::kWindowWidth;
-  const play::Summed transition = play::summed(rules_, rows, oldest, count, after, terminated);
+  const play::Summed transition = play::summed(options_, rows, oldest, count, after, terminated);
   std::array<float, play::kBoardFloats> after_board;
   std::memcpy(after_board.data(), &after, sizeof after);
   const float* observation = as_stored(first, row_);

@@ -145,7 +145,7 @@ void Fleet::copy_to(Collector& collector) const {
 template <class Work>
 void Fleet::run(std::int64_t count) const {
   FleetArrays f{};
-  f.rules = rules_of(options_);
+  f.rules = options_;
   f.opponents = opponents_;
   f.num_boards = options_.num_envs;
   f.capacity = replay_.capacity();

@@ -169,29 +169,29 @@ rollout::CollectorOptions collector_options(const Plan& o, int rank, const Leagu
     return agents::Rival{agents::opponent_at(o.curriculum, std::min(episode, o.max_episodes), o.max_episodes,
                                              o.enable_opponent_evasion, o.opponent_evasion_start_episode)};
   };
-  return {.num_envs = o.num_envs,
-          .episode_length = o.episode_length,
-          .sight = o.sight,
-          .reward = o.reward_rule,
-          .reward_scale = o.reward_scale,
-          .epsilon = o.epsilon,
-          .epsilon_speed = o.epsilon_speed,
-          .epsilon_min = o.epsilon_min,
-          .mask_fatal = o.mask_fatal,
-          .own_reward = o.own_reward,
-          .rival_reward = o.rival_reward,
-          .random_low = o.head == nets::Head::kTanh ? -1.0 : 0.0,
-          .store_played = o.expected_value,
-          .n_step = o.n_step,
-          .gamma = o.gamma,
-          .seed = seed,
-          .opponent = opponent,
-          .self_play = o.self_play,
-          .frozen =
-              [&league, &files](int place) {
-                return place < agents::Rival::kFirstFile ? league.frozen(place) : files.frozen(place);
-              },
-          .memory = memory};
+  rollout::CollectorOptions c{{.sight = o.sight,
+                               .reward = o.reward_rule,
+                               .reward_scale = o.reward_scale,
+                               .own_reward = o.own_reward,
+                               .rival_reward = o.rival_reward,
+                               .random_low = o.head == nets::Head::kTanh ? -1.0 : 0.0,
+                               .gamma = o.gamma,
+                               .mask_fatal = o.mask_fatal,
+                               .store_played = o.expected_value,
+                               .n_step = o.n_step,
+                               .episode_length = o.episode_length,
+                               .seed = seed}};
+  c.num_envs = o.num_envs;
+  c.epsilon = o.epsilon;
+  c.epsilon_speed = o.epsilon_speed;
+  c.epsilon_min = o.epsilon_min;
+  c.opponent = opponent;
+  c.self_play = o.self_play;
+  c.frozen = [&league, &files](int place) {
+    return place < agents::Rival::kFirstFile ? league.frozen(place) : files.frozen(place);
+  };
+  c.memory = memory;
+  return c;
 }
 
 }  // namespace snake_ddp::train

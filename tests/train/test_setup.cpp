@@ -79,35 +79,20 @@ std::string text_of(const agents::Rival& rival) {
   return rival.is_frozen() ? fmt::format("frozen{}", rival.frozen) : std::string(agents::name(rival));
 }
 
-void put_collector(Places& out, const rollout::CollectorOptions& options) {
-  const auto& [num_envs, episode_length, sight, reward, reward_scale, epsilon, epsilon_speed, epsilon_min,
-               mask_fatal, own_reward, rival_reward, random_low, store_played, n_step, gamma, seed, opponent,
-               watch, self_play, frozen, memory] = options;
+void put_collector(Places& out, const rollout::CollectorOptions& o) {
   const auto put = [&](const char* name, const auto& value) {
     out[std::string("collector.") + name] = fmt::format("{}", value);
   };
-  put_sight(out, "collector.sight.", sight);
-  put("num_envs", num_envs);
-  put("episode_length", episode_length);
-  put("reward", static_cast<int>(reward));
-  put("reward_scale", reward_scale);
-  put("epsilon", epsilon);
-  put("epsilon_speed", epsilon_speed);
-  put("epsilon_min", epsilon_min);
-  put("mask_fatal", mask_fatal);
-  put("own_reward", own_reward);
-  put("rival_reward", rival_reward);
-  put("random_low", random_low);
-  put("store_played", store_played);
-  put("n_step", n_step);
-  put("gamma", gamma);
-  put("seed", seed);
-  put("self_play", self_play);
-  put("memory", memory);
-  put("watch", watch != nullptr);
-  put("frozen", frozen != nullptr);
+  put("num_envs", o.num_envs);
+  put("epsilon", o.epsilon);
+  put("epsilon_speed", o.epsilon_speed);
+  put("epsilon_min", o.epsilon_min);
+  put("self_play", o.self_play);
+  put("memory", o.memory);
+  put("watch", o.watch != nullptr);
+  put("frozen", o.frozen != nullptr);
   std::string met;
-  for (const std::int64_t game : kGames) met += text_of(opponent(game)) + " ";
+  for (const std::int64_t game : kGames) met += text_of(o.opponent(game)) + " ";
   put("opponents", met);
 }
 
@@ -158,7 +143,7 @@ Places everything_from(const TrainOptions& options) {
   const train::FileTeams files(o);
   const rollout::CollectorOptions collector = train::collector_options(o, kRank, league, files, kMemory);
   put_collector(out, collector);
-  put_turn(out, rollout::rules_of(collector));
+  put_turn(out, collector);
   put_sight(out, "sight.", o.sight);
   out["plan"] = plan_text(o);
   out["vote_interval"] = std::to_string(train::vote_interval(o));
@@ -170,17 +155,17 @@ Places everything_from(const TrainOptions& options) {
   return out;
 }
 
-// "seen.x" is all four sights, "played.x" the collector and the rules of a turn.
+// "seen.x" is all three sights, "played.x" the rules of a turn.
 Places spelled_out(const Places& expected) {
   Places out;
   for (const auto& [place, value] : expected) {
     const std::size_t dot = place.find('.');
     const std::string first = place.substr(0, dot), rest = dot == std::string::npos ? "" : place.substr(dot);
     if (first == "seen") {
-      for (const char* where : {"sight", "collector.sight", "turn.sight", "league.sight"})
+      for (const char* where : {"sight", "turn.sight", "league.sight"})
         out[where + rest] = value;
     } else if (first == "played") {
-      for (const char* where : {"collector", "turn"}) out[where + rest] = value;
+      out["turn" + rest] = value;
     } else {
       out[place] = value;
     }
@@ -433,7 +418,7 @@ TEST_CASE("every setting but a learner's or a job's own has a row in the test of
 
 TEST_CASE("rank, world size, device and memory reach their places", "[unit]") {
   const Places p = everything_from(TrainOptions());
-  CHECK(p.at("collector.seed") == "6");
+  CHECK(p.at("turn.seed") == "6");
   CHECK(p.at("turn.seed") == "6");
   CHECK(p.at("learner.seed") == "1");
   CHECK(p.at("league.seed") == "1");

@@ -41,14 +41,20 @@ enum Source {
 inline constexpr const char* kSourceNames[kSources] = {
     "observation", "action", "reward", "next_observation", "discount", "next_moves", "back", "value"};
 
-/// The part of a collector's options that affects play; plain values.
+/// The rules of a step: what a team sees, how it moves, what it is given, what is stored of it. Plain values.
 struct TurnRules {
-  Sight sight;
+  Sight sight = {};
   encode::RewardRule reward = encode::RewardRule::kV12;
-  double reward_scale = 1.0, own_reward = 1.0, rival_reward = 0.0, random_low = 0.0, gamma = 0.99;
-  bool mask_fatal = false, store_played = false;
-  std::int64_t n_step = 1, episode_length = game::kMaxSteps;
-  std::uint64_t seed = 1;
+  double reward_scale = 1.0;
+  double own_reward = 1.0;    // weight of a snake's own reward; the rest is the mean of its team's
+  double rival_reward = 0.0;  // weight of the opponents' mean game reward, which is subtracted
+  double random_low = 0.0;    // exploring action vectors are uniform in (random_low, 1)
+  double gamma = 0.99;
+  bool mask_fatal = false;    // moves in encode::fatal_moves are neither played nor explored
+  bool store_played = false;  // the action stored is the played move, one-hot, instead of the actor's output
+  std::int64_t n_step = 1;
+  std::int64_t episode_length = game::kMaxSteps;  // a game cut off earlier is truncated, not terminated
+  std::uint64_t seed = 1;                         // rank included
 };
 
 /// The stream of random numbers of the `games`-th game of a board.

@@ -33,26 +33,13 @@ struct Episode {
   agents::Rival opponent{agents::Opponent::kLevel0};
 };
 
-struct CollectorOptions {
+struct CollectorOptions : play::TurnRules {
   std::int64_t num_envs = 1;
-  std::int64_t episode_length = game::kMaxSteps;  // a game cut off earlier is truncated, not terminated
-  play::Sight sight;
-  encode::RewardRule reward = encode::RewardRule::kV12;
-  double reward_scale = 1.0;
   double epsilon = 0.5;
   double epsilon_speed = 0.9995;  // factor on epsilon at every decision of one board
-  double epsilon_min =
-      0.0;  // > 0: no decay; the boards' epsilons form a geometric ladder from this to epsilon
-  bool mask_fatal = false;    // moves in encode::fatal_moves are neither played nor explored
-  double own_reward = 1.0;    // weight of a snake's own reward; the rest is the mean of its team's
-  double rival_reward = 0.0;  // weight of the opponents' mean game reward, which is subtracted
-  double random_low = 0.0;    // exploring action vectors are uniform in (random_low, 1)
-  bool store_played = false;  // the action stored is the played move, one-hot, instead of the actor's output
-  std::int64_t n_step = 1;
-  double gamma = 0.99;
-  std::uint64_t seed = 1;  // rank included
+  double epsilon_min = 0.0;  // > 0: no decay; the boards' epsilons form a geometric ladder from this to epsilon
   /// The opponent of the n-th game that this rank starts, from 1.
-  std::function<agents::Rival(std::int64_t)> opponent;
+  std::function<agents::Rival(std::int64_t)> opponent = {};
   /// Called for the first board, if set: after a new game starts, without actions and result, and after each step.
   std::function<void(const Episode&, const game::State&, const game::Actions*, const game::StepResult*)>
       watch = {};
@@ -62,9 +49,6 @@ struct CollectorOptions {
   std::function<nets::Policy*(int place)> frozen = {};
   std::int64_t memory = 0;  // floats of memory per snake, of the policy and of each frozen one that has any
 };
-
-/// The part of the options that boards are played by.
-play::TurnRules rules_of(const CollectorOptions& options);
 
 /// A board's own epsilon, if they form a ladder.
 double ladder_epsilon(const CollectorOptions& options, std::int64_t board);
@@ -135,7 +119,6 @@ class Collector {
   [[nodiscard]] std::uint64_t stream(std::size_t board) const;
 
   CollectorOptions options_;
-  play::TurnRules rules_;
   replay::Buffer& replay_;
   std::vector<game::State> boards_;
   std::vector<std::uint32_t> games_;  // started so far, by board
