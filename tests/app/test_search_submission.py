@@ -322,7 +322,7 @@ def test_it_searches_once_a_step_and_team_and_plays_recorded_games_without_a_wor
     submission.time = Clock(0)  # however busy this machine is
     submission.searched = lambda board: searched.append(board) or search(board)
     changed = 0
-    for number, record in enumerate(RECORDED[:60], 1):
+    for number, record in enumerate(RECORDED[:24], 1):
         observations = shown(record, platform)
         moves = [answer(submission, observation) for observation in observations]
         assert len(searched) == 2 * number
@@ -333,7 +333,7 @@ def test_it_searches_once_a_step_and_team_and_plays_recorded_games_without_a_wor
             assert all(move in board.open_moves(i) for i, move in enumerate(board.moves))
         changed += moves != own
         assert submission.chances(observations[0], 4) == submission.certain(moves[4])
-    assert 20 < changed < 60 and random.getstate() == randomness
+    assert 8 < changed < 24 and random.getstate() == randomness
     assert capfd.readouterr() == ("", "")
 
 

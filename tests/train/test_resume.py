@@ -68,10 +68,8 @@ ROLLOUT = {"n_step": 1, "updates_per_step": 1, "rollout_steps": 12, "td_lambda":
 WINDOWS = {"n_step": 1, "sequence_length": 6, "burn_in": 2}
 OWN = {"ddpg": {}, "bicnet": {}, "pqn": ROLLOUT, "pqn_vdn": ROLLOUT, "rqmix": WINDOWS}
 GAMES = {algo: {"algo": algo} | OWN.get(algo, {}) for algo in LEARNERS} | {
-    "rqmix in a league": WINDOWS | {"algo": "rqmix", "opponent_mix": "level2:0.2,self:0.3,league:0.5", "league_interval": 3,
-                                    "league_games": 100, "league_win_rate": 0},
     "a team from a file": {"algo": "dqn", "obs": "ahead", "mask_fatal": True,
-                                      "opponent_mix": f"level2:0.2,self:0.3,file:{CHAMPION}:0.5"},
+                           "opponent_mix": f"level2:0.2,self:0.3,file:{CHAMPION}:0.5"},
     "pqn against itself": ROLLOUT | {"algo": "pqn", "opponent_mix": "level2:0.5,self:0.5"},
     "league": {"algo": "dqn", "obs": "view", "mask_fatal": True, "opponent_mix": "territory:0.3,self:0.3,league:0.4",
                "league_interval": 3, "league_games": 100, "league_win_rate": 0}}
@@ -159,12 +157,13 @@ def test_a_finished_run_stays_as_it_is_until_its_limit_is_raised(tmp_path, limit
     run = run_folder(text)
     assert "Training completed!" in text
     before = contents(run)
-    for resume in (run, "auto", checkpoints(run)[-1]):
+    for resume in (run, "auto", checkpoints(run)[-1]) if limit == "max_episodes" else (run,):
         again = train("--resume", resume, **settings)
         assert run_folder(again) == run and "Nothing to do, the run is finished: " in again and f"--{limit}" in again, again
         assert "Resumed" not in again and contents(run) == before
-    ranks = call("--ddp", "--world_size", 2, "--resume", run)
-    assert ranks.returncode == 0 and "Nothing to do" in ranks.stdout and contents(run) == before
+    if limit == "max_episodes":
+        ranks = call("--ddp", "--world_size", 2, "--resume", run)
+        assert ranks.returncode == 0 and "Nothing to do" in ranks.stdout and contents(run) == before
     assert "Resumed from checkpoint" in train("--resume", run, **(settings | raised))
     assert contents(run) != before
 
