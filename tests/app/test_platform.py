@@ -66,7 +66,7 @@ def engine(tmp_path_factory):
 def test_every_kind_plays_what_the_platform_shows_as_the_engine_does(engine, tmp_path, capfd):
     teams = {kind: load_submission(export(engine[kind][0], "submission", tmp_path / kind, *KINDS[kind][3])) for kind in KINDS}
     platform, played, ties, randomness = Platform(), {kind: set() for kind in KINDS}, 0, random.getstate()
-    for at, record in list(enumerate(RECORDED))[::3]:
+    for at, record in enumerate(RECORDED[:400]):
         observations = shown(record, platform)
         kept = copy.deepcopy(observations)
         for kind, submission in teams.items():

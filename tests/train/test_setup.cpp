@@ -162,8 +162,7 @@ Places spelled_out(const Places& expected) {
     const std::size_t dot = place.find('.');
     const std::string first = place.substr(0, dot), rest = dot == std::string::npos ? "" : place.substr(dot);
     if (first == "seen") {
-      for (const char* where : {"sight", "turn.sight", "league.sight"})
-        out[where + rest] = value;
+      for (const char* where : {"sight", "turn.sight", "league.sight"}) out[where + rest] = value;
     } else if (first == "played") {
       out["turn" + rest] = value;
     } else {

@@ -37,7 +37,8 @@ struct CollectorOptions : play::TurnRules {
   std::int64_t num_envs = 1;
   double epsilon = 0.5;
   double epsilon_speed = 0.9995;  // factor on epsilon at every decision of one board
-  double epsilon_min = 0.0;  // > 0: no decay; the boards' epsilons form a geometric ladder from this to epsilon
+  double epsilon_min =
+      0.0;  // > 0: no decay; the boards' epsilons form a geometric ladder from this to epsilon
   /// The opponent of the n-th game that this rank starts, from 1.
   std::function<agents::Rival(std::int64_t)> opponent = {};
   /// Called for the first board, if set: after a new game starts, without actions and result, and after each step.
