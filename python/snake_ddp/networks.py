@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from snake_ddp._core import mirror
 from snake_ddp.actor_record import FORMAT, OBS_OF_SIZE, REWARDS, actor_record, check_record
 from snake_ddp.arguments import whole
 from snake_ddp.state import MOVES, TEAM
-from snake_ddp.weights import add_record, check_finite, read_file
+from snake_ddp.weights import add_record, check_finite, check_fit, matrix, read_file
 
 
 def softmax(logits: Tensor) -> Tensor:
@@ -208,12 +209,10 @@ def load(path: str | os.PathLike[str], head: str | None = None, obs: str | None 
              contradicts its weights, and if nothing says what an actor's last layer is.
     """
     file = read_file(path)
+    network = like(file.tensors, head or "softmax", os.fspath(path))
+    check_fit(file.tensors, {name: tuple(value.shape) for name, value in network.state_dict().items()}, os.fspath(path))
     weights = {name: torch.tensor(array) for name, array in file.tensors.items()}
-    try:
-        network = like(weights, head or "softmax", path)
-        network.load_state_dict(weights)
-    except (RuntimeError, TypeError) as e:
-        raise ValueError(f"{path}: {e}") from e
+    network.load_state_dict(weights)
     if head is not None and not isinstance(network, (Actor, BiCNetActor)):
         raise ValueError(f"head {head!r}: {path} is a {type(network).__name__}, which has no such layer")
     if isinstance(network, PLAYERS):
@@ -301,23 +300,21 @@ def symmetrize(tensors: Mapping[str, Tensor], obs: str) -> None:
         tensors[name].add_(image).div_(2)
 
 
-def like(weights: dict[str, Tensor], head: str, path: str | os.PathLike[str]) -> Network:
-    """An untrained network of the kind and the shape of these weights."""
-    for name in ("mixer.hyper.weight", "q_net.0.weight", "prev_dense.0.weight"):
-        if name in weights and weights[name].dim() != 2:
-            raise ValueError(f"{path}: {name} is not a matrix")
+def like(weights: dict[str, NDArray[Any]], head: str, path: str) -> Network:
+    """An untrained network of the kind and the shape of these weights.
+
+    Throws  ValueError, as the program.
+    """
     if "mixer.hyper.weight" in weights:
-        return Mixer(len(weights["mixer.hyper.weight"]) // TEAM - 1)
-    if "q_net.0.weight" in weights:
-        hidden, features = weights["q_net.0.weight"].shape
-        if "gru.weight_ih" in weights:
-            return RecurrentQNetwork(features, hidden)
-        return QNetwork(features, hidden, layer_norm="norm_0.weight" in weights)
-    if "prev_dense.0.weight" not in weights or "post_dense.2.bias" not in weights:
-        raise ValueError(f"{path}: no network of this program; it has {', '.join(list(weights)[:3])}")
-    hidden, inputs = weights["prev_dense.0.weight"].shape
-    is_critic = weights["post_dense.2.bias"].numel() == 1
-    if "comm_net.lstm.weight_ih_l0" in weights:
+        return Mixer(len(matrix(weights, "mixer.hyper.weight", path)) // TEAM - 1)
+    if any(name.startswith("q_net.") for name in weights):
+        hidden, features = matrix(weights, "q_net.0.weight", path).shape
+        is_recurrent = "gru.weight_ih" in weights
+        matrix(weights, "q_net.1.weight" if is_recurrent else "q_net.2.weight", path)
+        return RecurrentQNetwork(features, hidden) if is_recurrent else QNetwork(features, hidden, layer_norm="norm_0.weight" in weights)
+    hidden, inputs = matrix(weights, "prev_dense.0.weight", path).shape
+    is_critic = "post_dense.2.bias" in weights and weights["post_dense.2.bias"].shape == (1,)
+    if any(name.startswith("comm_net.lstm.") for name in weights):
         return BiCNetCritic(inputs - MOVES, hidden) if is_critic else BiCNetActor(inputs, hidden, head)
     return Critic(inputs - MOVES, hidden, "post_norm.weight" in weights) if is_critic else Actor(inputs, hidden, head)
 

@@ -14,7 +14,7 @@ from . import _core
 from .actor_record import AHEAD, HEADS, REWARDS, VIEW, actor_record
 from .arguments import MOST_GAMES, real, seed_of, whole
 from .state import MOVES, STATE
-from .weights import read_file
+from .weights import check_fit, matrix, read_file
 
 _RANDOM = "random"  # another name of level0
 _ARGMAX = "argmax"
@@ -243,36 +243,41 @@ def _network(spec: str, of: _FileSpec, mask_fatal: bool) -> tuple[str, dict[str,
             raise ValueError(f"{path}: this network {kind}; such teams play only in the C++ program")
     if "post_dense.2.bias" in tensors and tensors["post_dense.2.bias"].shape == (1,):
         raise ValueError(f"{path} is a critic, not an actor: give the actor_*.pth beside it")
-    first = tensors.get(f"{_Q_NET}.0.weight" if is_q_net else "prev_dense.0.weight")
-    if first is None or first.ndim != 2:
-        raise ValueError(f"{path} is neither an actor nor a Q-network: its tensors are {', '.join(list(tensors)[:4])}, …")
-    hidden, features = first.shape
+    hidden, features = matrix(tensors, f"{_Q_NET}.0.weight" if is_q_net else "prev_dense.0.weight", path).shape
+    if is_q_net:
+        matrix(tensors, f"{_Q_NET}.2.weight", path)
     record = actor_record(
         file, path, is_q_net=is_q_net, features=features, hidden=hidden, head=of.head, obs=of.obs
     )
     if record.tokens:
         raise ValueError(f"{path}: this network reads tokens; such teams play only in the C++ program")
-    take = _Taker(tensors, path)
     if not is_q_net:
         if mode.startswith(_SEARCHES):
             raise ValueError(
                 f'team "{spec}": search needs a Q-network, which values moves; this file holds an actor, which has only '
                 "probabilities of moves"
             )
-        prev = numpy.vstack([take("prev_dense.0.weight", hidden, features).T, take("prev_dense.0.bias", hidden)])
+        check_fit(
+            tensors,
+            {
+                "prev_dense.0.weight": (hidden, features), "prev_dense.0.bias": (hidden,), "post_dense.0.weight": (hidden, hidden),
+                "post_dense.0.bias": (hidden,), "post_dense.2.weight": (MOVES, hidden), "post_dense.2.bias": (MOVES,),
+            },
+            path,
+        )  # fmt: skip
+        take = {name: numpy.ascontiguousarray(tensor, numpy.float32) for name, tensor in tensors.items()}
         arguments: dict[str, Any] = {
             "obs": record.obs,
             "view_radius": record.view_radius,
             "head": record.head,
-            "prev": prev,
-            "post0_weight": numpy.ascontiguousarray(take("post_dense.0.weight", hidden, hidden).T),
-            "post0_bias": take("post_dense.0.bias", hidden),
-            "post2_weight": take("post_dense.2.weight", MOVES, hidden),
-            "post2_bias": take("post_dense.2.bias", MOVES),
+            "prev": numpy.vstack([take["prev_dense.0.weight"].T, take["prev_dense.0.bias"]]),
+            "post0_weight": numpy.ascontiguousarray(take["post_dense.0.weight"].T),
+            "post0_bias": take["post_dense.0.bias"],
+            "post2_weight": take["post_dense.2.weight"],
+            "post2_bias": take["post_dense.2.bias"],
             "argmax": mode == _ARGMAX,
             "mask_fatal": mask_fatal,
         }
-        take.check_all_taken()
         return "actor", arguments
     if mode.startswith(_SEARCHES) and record.reward != "score":
         raise ValueError(
@@ -280,39 +285,25 @@ def _network(spec: str, of: _FileSpec, mask_fatal: bool) -> tuple[str, dict[str,
             "it needs one trained for score"
         )
     norms = range(2) if "norm_0.weight" in tensors else range(0)
-    shapes = [(hidden, features), (hidden, hidden), (MOVES, hidden)]
-    weights = [take(f"{_Q_NET}.{k}.weight", *shape) for k, shape in enumerate(shapes)]
+    layers = [(hidden, features), (hidden, hidden), (MOVES, hidden)]
+    shapes: dict[str, tuple[int, ...]] = {}
+    for k, layer in enumerate(layers):
+        shapes |= {f"{_Q_NET}.{k}.weight": layer, f"{_Q_NET}.{k}.bias": layer[:1]}
+        shapes |= {f"norm_{k}.{name}": (hidden,) for name in ("weight", "bias") if k in norms}
+    check_fit(tensors, shapes, path)
+    take = {name: numpy.ascontiguousarray(tensor, numpy.float32) for name, tensor in tensors.items()}
+    weights = [take[f"{_Q_NET}.{k}.weight"] for k in range(len(layers))]
     arguments = {
         "obs": record.obs,
         "view_radius": record.view_radius,
         "weights": [numpy.ascontiguousarray(weights[0].T), numpy.ascontiguousarray(weights[1].T), weights[2]],
-        "biases": [take(f"{_Q_NET}.{k}.bias", shape[0]) for k, shape in enumerate(shapes)],
-        "gains": [take(f"norm_{k}.weight", hidden) for k in norms],
-        "shifts": [take(f"norm_{k}.bias", hidden) for k in norms],
+        "biases": [take[f"{_Q_NET}.{k}.bias"] for k in range(len(layers))],
+        "gains": [take[f"norm_{k}.weight"] for k in norms],
+        "shifts": [take[f"norm_{k}.bias"] for k in norms],
         "hidden": hidden,
         "search": mode if mode.startswith(_SEARCHES) else None,
         "rival_reward": record.rival_reward,
         "reward_scale": record.reward_scale,
         "gamma": record.gamma,
     }
-    take.check_all_taken()
     return "q_network", arguments
-
-
-class _Taker:
-    """Takes tensors of known names and shapes."""
-
-    def __init__(self, tensors: dict[str, NDArray[Any]], path: str) -> None:
-        self._left, self._path = dict(tensors), path
-
-    def __call__(self, name: str, *shape: int) -> NDArray[numpy.float32]:
-        tensor = self._left.pop(name, None)
-        if tensor is None:
-            raise ValueError(f"{self._path}: tensor {name} is missing")
-        if tensor.shape != shape or tensor.dtype.kind != "f":
-            raise ValueError(f"{self._path}: tensor {name} is {tensor.dtype} {tensor.shape}, not float {shape}")
-        return numpy.ascontiguousarray(tensor, numpy.float32)
-
-    def check_all_taken(self) -> None:
-        if self._left:
-            raise ValueError(f"{self._path}: unknown tensors {', '.join(self._left)}")

@@ -362,6 +362,33 @@ def check_finite(tensors: dict[str, NDArray[Any]]) -> None:
             )
 
 
+def _name_shown(name: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name[:_MOST_SHOWN])
+
+
+def matrix(tensors: dict[str, NDArray[Any]], name: str, path: str) -> NDArray[Any]:
+    """The first layer of a network, or another whose shape says how large it is.
+
+    Throws  ValueError, as the program.
+    """
+    found = tensors.get(name)
+    if found is None or found.ndim != 2 or found.size == 0:
+        raise ValueError(f'{path} has no matrix "{name}": it is a different kind of network')
+    return found
+
+
+def check_fit(tensors: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, ...]], path: str) -> None:
+    """Throws  ValueError, as the program, if they are not the tensors of a network with these shapes."""
+    for name, shape in shapes.items():
+        if name not in tensors:
+            raise ValueError(f'{path} has no tensor "{name}": it belongs to another network or algorithm')
+        if tensors[name].shape != shape:
+            raise ValueError(f'{path}: "{name}" has shape {list(tensors[name].shape)}, this network needs {list(shape)}')
+    for name in tensors:
+        if name not in shapes:
+            raise ValueError(f'{path} has a tensor "{_name_shown(name)}" that this network lacks')
+
+
 def add_record(file: io.BytesIO, record: dict[str, Any]) -> None:
     """Adds snake_ddp's record to a file of torch.save that has none."""
     with zipfile.ZipFile(file, "a", zipfile.ZIP_STORED) as archive:

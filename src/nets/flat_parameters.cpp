@@ -62,7 +62,7 @@ const at::Tensor* find(const NamedTensors& items, const std::string& name) {
 
 const at::Tensor& matrix_of(const NamedTensors& items, const std::string& name, const std::string& what) {
   const at::Tensor* found = find(items, name);
-  if (found == nullptr || found->dim() != 2)
+  if (found == nullptr || found->dim() != 2 || found->numel() == 0)
     throw base::FileError(
         fmt::format("{} has no matrix \"{}\": it is a different kind of network", what, name));
   return *found;

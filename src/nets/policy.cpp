@@ -123,11 +123,10 @@ struct LoadedQNet final : private FromFile<Net>, public NetPolicy {
 };
 
 const at::Tensor& first_layer(const NamedTensors& actor, const std::string& what) {
-  const at::Tensor *last = find(actor, "post_dense.2.bias"), *first = find(actor, "prev_dense.0.weight");
+  const at::Tensor* last = find(actor, "post_dense.2.bias");
   if (last != nullptr && last->dim() == 1 && last->size(0) == 1)
     throw base::FileError(what + " is a critic, not an actor: give the actor_*.pth beside it");
-  if (first != nullptr && first->dim() == 2) return *first;
-  throw base::FileError(what + " is not an actor: it has no matrix \"prev_dense.0.weight\"");
+  return matrix_of(actor, "prev_dense.0.weight", what);
 }
 
 }  // namespace

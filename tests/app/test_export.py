@@ -230,7 +230,7 @@ def bad_exports(folder):
     return {
         "critic": (4, ["critic_1.pth", "is a critic"], ["--actor", saved("critic_1.pth", critic), *good]),
         "foreign class": (4, ["foreign.pth", "getcwd"], ["--actor", saved("foreign.pth", {"a": Foreign()}), *good]),
-        "other weights": (4, ["other.pth", "is not an actor"], ["--actor", saved("other.pth", {"w": torch.zeros(2)}), *good]),
+        "other weights": (4, ["other.pth", "it is not an actor"], ["--actor", saved("other.pth", {"w": torch.zeros(2)}), *good]),
         "other features": (4, ["35.pth", "35 features"], ["--actor", saved("35.pth", network(35)), *good]),
         "no weights": (4, ["text.pth"], ["--actor", folder / "text.pth", *good]),
         "no file": (4, ["none.pth"], ["--actor", folder / "none.pth", *good]),

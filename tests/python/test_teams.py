@@ -191,7 +191,7 @@ def test_a_team_is_pickled_with_its_weights(tmp_path):
     ("rqmix_updates.pth", "net0.", "this network has memory (rqmix); such teams play only in the C++ program"),
     ("bicnet_softmax_updates.pth", "actor0.", "this network communicates (BiCNet); such teams play only in the C++ program"),
     ("ddpg_softmax_updates.pth", "critic0.", "is a critic, not an actor: give the actor_*.pth beside it"),
-    ("qmix_updates.pth", "mixer0.", "is neither an actor nor a Q-network: its tensors are"),
+    ("qmix_updates.pth", "mixer0.", 'has no matrix "prev_dense.0.weight": it is a different kind of network'),
 ])  # fmt: skip
 def test_networks_of_another_kind_are_rejected(tmp_path, source, start, text):
     all_of_them = torch.load(DATA / source, weights_only=True)
@@ -202,12 +202,12 @@ def test_networks_of_another_kind_are_rejected(tmp_path, source, start, text):
 
 
 @pytest.mark.parametrize("change, text", [
-    (lambda w: w.pop("post_dense.0.bias"), "tensor post_dense.0.bias is missing"),
-    (lambda w: w.update({"post_dense.2.weight": torch.ones(5, 256)}), "tensor post_dense.2.weight is float32 (5, 256), not float (4, 256)"),
+    (lambda w: w.pop("post_dense.0.bias"), 'has no tensor "post_dense.0.bias": it belongs to another network or algorithm'),
+    (lambda w: w.update({"post_dense.2.weight": torch.ones(5, 256)}), '"post_dense.2.weight" has shape [5, 256], this network needs [4, 256]'),
     (lambda w: w.update({"post_dense.0.bias": torch.ones(256, dtype=torch.int64)}), "tensor 'post_dense.0.bias' has the type int64"),
-    (lambda w: w.update({"more": torch.ones(1)}), "unknown tensors more"),
+    (lambda w: w.update({"more": torch.ones(1)}), 'has a tensor "more" that this network lacks'),
     (lambda w: w.update({"prev_dense.0.weight": torch.ones(256, 31)}), "a network for 31 features; this version has 26, 30, 277 (window)"),
-    (lambda w: w.update({"prev_dense.0.weight": torch.ones(256)}), "is neither an actor nor a Q-network"),
+    (lambda w: w.update({"prev_dense.0.weight": torch.ones(256)}), 'has no matrix "prev_dense.0.weight": it is a different kind of network'),
 ])  # fmt: skip
 def test_weights_of_another_shape_are_rejected(tmp_path, change, text):
     weights = torch.load(ACTOR, weights_only=True)

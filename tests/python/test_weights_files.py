@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import DATA, ROOT
-from processes import call
+from processes import served as call
 
 import snake_ddp
 from snake_ddp import actor_record, networks
@@ -40,6 +40,10 @@ def each(change):
 
 def one(value, name=FIRST):
     return PLAIN | {name: value}
+
+
+def without(name):
+    return {other: value for other, value in PLAIN.items() if other != name}
 
 
 def under(prefix):
@@ -101,7 +105,6 @@ FILES = {
     "one storage": (shared(), None),
     "empty": ({}, "its dict is empty: it holds no weights"),
     "an empty wrapper": ({"state_dict": {}}, "its dict is empty: it holds no weights"),
-    "scalars": (each(lambda v: torch.tensor(1.0)), "prev_dense.0.weight"),
     "a number": (PLAIN | {"step": 3}, f"'step' is not a tensor: save only the weights, {SAVE}"),
     "a text": (PLAIN | {"note": "x"}, "'note' is not a tensor"),
     "nothing": (PLAIN | {"none": None}, "'none' is not a tensor"),
@@ -118,6 +121,17 @@ FILES = {
     "names that are no text for a terminal": ({"\x1b]0;x\x07": torch.zeros(3)}, NO_NETWORK + "'?]0;x?'"),
     **{f"{number} {dtype}": (with_number(number, dtype), not_finite())
        for number in (math.nan, math.inf, -math.inf) for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64)},
+    **{f"without {name}": (without(name), f'has no tensor "{name}": it belongs to another network or algorithm')
+       for name in PLAIN if name != FIRST},
+    "without the first layer": (without(FIRST), f'has no matrix "{FIRST}": it is a different kind of network'),
+    "a first layer that is no matrix": (one(torch.zeros(8)), f'has no matrix "{FIRST}": it is a different kind of network'),
+    "no hidden units": ({name: value[:0] for name, value in PLAIN.items()}, f'has no matrix "{FIRST}": it is a different kind of network'),
+    "one more": (PLAIN | {"more.weight": torch.zeros(3)}, 'has a tensor "more.weight" that this network lacks'),
+    "one more that is no text for a terminal": (PLAIN | {"\x1b]0;x": torch.zeros(3)}, r'has a tensor "\x1b]0;x" that this network lacks'),
+    "another shape": (PLAIN | {"post_dense.0.weight": torch.zeros(8, 9)}, '"post_dense.0.weight" has shape [8, 9], this network needs [8, 8]'),
+    "five moves": (PLAIN | {"post_dense.2.weight": torch.zeros(5, 8), "post_dense.2.bias": torch.zeros(5)},
+                   '"post_dense.2.weight" has shape [5, 8], this network needs [4, 8]'),
+    "scalars in place of matrices": (each(lambda v: torch.tensor(1.0)), f'has no matrix "{FIRST}": it is a different kind of network'),
     "beyond float32": (with_number(3e300, torch.float64), not_finite()),
     "the largest of float32": (with_number(3e38), None),
     "all nan": (each(lambda v: torch.full_like(v, math.nan)), not_finite(240)),
