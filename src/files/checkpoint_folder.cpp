@@ -140,6 +140,16 @@ fs::path free_name(const std::string& run, const std::string& name) {
   return free;
 }
 
+// At each moment one of them is whole in the folder of checkpoints. Network file systems cannot exchange two folders.
+void replace_checkpoint(const std::string& run, const fs::path& unfinished, const fs::path& folder) {
+  if (::renameat2(AT_FDCWD, unfinished.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0)
+    return remove_quietly(unfinished);
+  const fs::path left = free_name(run, std::string(kLeft) + folder.filename().string());
+  move_entry(folder, left);
+  move_entry(unfinished, folder);
+  remove_quietly(left);
+}
+
 }  // namespace
 
 const records::Seal* Manifest::find(const std::string& name) const {
@@ -181,8 +191,11 @@ void finish_checkpoint(const std::string& run, const Manifest& manifest, int kee
   const fs::path folder = checkpoint_folder(run, manifest.step), next_latest = home(run) / ".latest";
   // Everything that needs disk space comes before the rename: a folder with a final name is complete.
   records::write_file_atomically(next_latest.string(), folder.filename().string() + "\n");
-  if (records::is_link(folder) || records::is_there(folder)) remove_checkpoint(run, manifest.step);
-  move_entry(unfinished, folder);
+  if (records::is_link(folder) || records::is_there(folder)) {
+    replace_checkpoint(run, unfinished, folder);
+  } else {
+    move_entry(unfinished, folder);
+  }
   move_entry(next_latest, home(run) / "latest");
   sync_folder(home(run));
   int kept = 0;

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <filesystem>
@@ -57,8 +58,33 @@ std::string verdict_on(const std::string& checkpoint) {
 }
 
 bool like_a_network_drive = false;
+std::function<void()> after_each_change;  // of a folder
+
+long changed(long result) {
+  const int error = errno;
+  if (after_each_change) after_each_change();
+  errno = error;
+  return result;
+}
 
 }  // namespace
+
+extern "C" int rename(const char* from, const char* to) noexcept {
+  return static_cast<int>(changed(::syscall(SYS_rename, from, to)));
+}
+
+// Network file systems cannot exchange two folders.
+extern "C" int renameat2(int from_at, const char* from, int to_at, const char* to, unsigned flags) noexcept {
+  if (like_a_network_drive && flags != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  return static_cast<int>(changed(::syscall(SYS_renameat2, from_at, from, to_at, to, flags)));
+}
+
+extern "C" int unlinkat(int at, const char* name, int flags) noexcept {
+  return static_cast<int>(changed(::syscall(SYS_unlinkat, at, name, flags)));
+}
 
 // Network file systems lock only files that are open for writing.
 extern "C" int flock(int descriptor, int operation) noexcept {
@@ -67,6 +93,30 @@ extern "C" int flock(int descriptor, int operation) noexcept {
     return -1;
   }
   return static_cast<int>(::syscall(SYS_flock, descriptor, operation));
+}
+
+TEST_CASE("while a checkpoint of the same step is replaced, one of them is whole at each moment", "[unit]") {
+  like_a_network_drive = GENERATE(false, true);
+  const TemporaryFolder folder;
+  const std::string run = folder.path().string(), newest = files::checkpoint_folder(run, 7);
+  write_one(run, 7, 1);
+  int changes = 0;
+  after_each_change = [&] {
+    ++changes;
+    const auto is_whole = [](const fs::directory_entry& entry) {
+      return entry.path().filename().string().front() != '.' && entry.is_directory() &&
+             verdict_on(entry.path()) == "whole";
+    };
+    const fs::directory_iterator all(run + "/checkpoints");
+    CHECK(std::any_of(begin(all), end(all), is_whole));
+    if (!like_a_network_drive) CHECK(verdict_on(newest) == "whole");
+  };
+  write_one(run, 7, 1);
+  after_each_change = nullptr;
+  like_a_network_drive = false;
+  CHECK(changes >= 4);
+  CHECK(verdict_on(newest) == "whole");
+  CHECK(std::distance(fs::directory_iterator(run + "/checkpoints"), {}) == 2);  // latest, too
 }
 
 TEST_CASE("a finished checkpoint is found complete, and the oldest ones are removed", "[unit]") {
