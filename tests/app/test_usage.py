@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from exports import q_network, save_in_run
-from processes import (BINARY, DATA, SOURCE, TINY, call, flags, free_port, has_bf16, only_json, ranks_by_hand, run_folder, starter,
-                       torchrun)
+from processes import (BINARY, DATA, SOURCE, TINY, flags, free_port, has_bf16, only_json, ranks_by_hand, run_folder, served as call,
+                       starter, torchrun)
 
 LIBC = ctypes.CDLL(None)
 GAMES = DATA / "games.jsonl.gz"
@@ -51,6 +51,7 @@ USAGE = {
     "unknown flag like no other": (["--zzzzzzzzzzzz"], ["unknown flag --zzzzzzzzzzzz", "--help"]),
     "unknown flag of eval": (["eval", "--team_c", "random"], ["unknown flag --team_c", "--team_"]),
     "unknown flag with another name in other programs": (["--learning_rate", "1"], ["unknown flag --learning_rate; did you mean --c_lr or --a_lr?"]),
+    "a misspelt name of other programs": (["--learning_rte", "1"], ["unknown flag --learning_rte; did you mean --c_lr or --a_lr?"]),
     "a short one": (["--lr=1"], ["did you mean --c_lr or --a_lr?"]),
     "one with a single dash": (["-lr", "1"], ["unknown flag -lr; did you mean --c_lr or --a_lr?"]),
     "total timesteps": (["--total-timesteps", "1"], ["did you mean --max_episodes or --max_minutes?"]),
