@@ -10,11 +10,28 @@ from processes import SOURCE, TINY, call, fingerprint, flags, run_folder
 
 CHAMPION = SOURCE / "models" / "champion.pth"
 ROLLOUTS, ACTORS = ("pqn", "pqn_vdn"), ("ddpg", "bicnet")
-LEARNERS = (*ACTORS, "dqn", "vdn", "qmix", "rqmix", *ROLLOUTS)
+WITH_TOKENS = ("dqn", "vdn", "qmix", "rqmix")
+LEARNERS = (*ACTORS, *WITH_TOKENS, *ROLLOUTS)
+SCRIPTS = ["level0:0.3,level4:0.7", "level2:0.5,territory:0.5", ""]
 
 
-def drawn(dice):
-    """The number of ranks, and settings that go together."""
+def pretrained(folder):
+    """Small pretrained networks, made if they are not there yet."""
+    if not (folder / "mask_predictor_best.pth").exists():
+        boards = folder / "games" / "a.boards"
+        common = ["--data_path", boards.parent, "--cache_dir", folder / "cache", "--save_dir", folder, "--epochs", 1, "--threads", 1]
+        for line in (["eval", "--team_a", "level2", "--team_b", "level4", "--games", 20, "--record_boards", boards],
+                     ["pretrain", "--stage", "tokenizer", *common, "--graph_dim", 8, "--codebook_size", 16, "--tokens_per_snake", 2,
+                      "--code_dim", 4],
+                     ["pretrain", "--stage", "mask_predictor", *common, "--hidden_dim", 16, "--num_encoder_layers", 1,
+                      "--num_decoder_layers", 1, "--num_heads", 2]):
+            done = call(*line)
+            assert done.returncode == 0, done.stderr
+    return folder
+
+
+def drawn(dice, tokens):
+    """The number of ranks, and settings that go together. `tokens`: a folder for pretrained networks."""
     algo = dice.choice(LEARNERS)
     ranks = dice.randint(1, 3)
     mixes = ["level2:0.5,self:0.5", "level0:0.3,level4:0.7", "territory:0.3,self:0.3,league:0.4", "level2:0.5,league:0.5", ""]
@@ -23,7 +40,10 @@ def drawn(dice):
                 "epsilon": dice.choice((0.3, 0.9)), "epsilon_speed": dice.choice((1, 0.9995, 0.99)),
                 "lr_end": dice.choice((1, 0.1)), "updates_per_step": dice.choice((0.1, 0.25, 0.5)),
                 "eval_interval": dice.choice((0, 5)), "eval_games": 8, "dist_timeout": 60}
-    if algo not in ACTORS and dice.random() < 0.7:
+    if algo in WITH_TOKENS and dice.random() < 0.3:
+        s |= {"obs": "window", "view_radius": 4, "tokens": pretrained(tokens)}
+        mixes = SCRIPTS
+    elif algo not in ACTORS and dice.random() < 0.7:
         s |= {"obs": "ahead", "mask_fatal": True, "reward": "score"}
         if algo != "rqmix":
             mixes += [f"level2:0.2,self:0.3,file:{CHAMPION}:0.5", f"league:0.6,file:{CHAMPION}:0.4"]
@@ -36,6 +56,9 @@ def drawn(dice):
         s |= {"sequence_length": 6, "burn_in": 2}
     else:
         s["n_step"] = dice.randint(1, 3)
+    if algo not in (*ROLLOUTS, "rqmix") and dice.random() < 0.3:
+        s |= {"boards": "device", "device": "cpu", "record_interval": 0}
+        mixes = SCRIPTS if "tokens" in s else [*SCRIPTS, "level2:0.5,self:0.5"]
     mix = dice.choice(mixes)
     if mix:
         s["opponent_mix"] = mix
@@ -52,10 +75,10 @@ def bits(text):
     return found["weights"], {rank: boards for rank, (boards, _) in found["ranks"].items()}
 
 
-def one_draw(dice, folder, most):
+def one_draw(dice, folder, most, tokens):
     """Why a resumed run differs from the undisturbed one; empty if none of at most `most` does. And what was tried."""
-    ranks, settings = drawn(dice)
-    line = f"{ranks} rank(s): {' '.join(flags(settings))}"
+    ranks, settings = drawn(dice, tokens)
+    line = f"{ranks} ranks: {' '.join(flags(settings))}"
 
     def run(*more):
         return call("--ddp", "--world_size", ranks, *more, timeout=300)
@@ -79,7 +102,7 @@ def many_draws(count, seed, scratch, say=print, most=3):
     troubles = []
     for number in range(count):
         folder = pathlib.Path(scratch) / str(number)
-        trouble, line = one_draw(random.Random(f"{seed} {number}"), folder, most)
+        trouble, line = one_draw(random.Random(f"{seed} {number}"), folder, most, pathlib.Path(scratch) / "pretrained")
         say(f"{number}: {line}{': ' + trouble if trouble else ''}")
         troubles += [f"draw {number} of seed {seed}: {line}: {trouble}"] if trouble else []
     return troubles
