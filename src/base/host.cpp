@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -34,6 +35,13 @@ double quota_of(const fs::path& group) {
 }
 
 }  // namespace
+
+double seconds_since_1970() {
+  using std::chrono::duration, std::chrono::steady_clock, std::chrono::system_clock;
+  static const steady_clock::time_point first = steady_clock::now();
+  static const double then = duration<double>(system_clock::now().time_since_epoch()).count();
+  return then + duration<double>(steady_clock::now() - first).count();
+}
 
 std::string host_name() {
   std::array<char, 256> name{};

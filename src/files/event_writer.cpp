@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <protozero/pbf_writer.hpp>
 
@@ -22,10 +21,6 @@ namespace {
 
 constexpr std::string_view kFilePrefix = "events.out.tfevents.";
 constexpr std::int64_t kLatest = 10'000'000'000;  // seconds since 1970, in names as long as today's
-
-double seconds_since_1970() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 template <class T>
 void append_number(std::string& out, T value) {
@@ -86,13 +81,9 @@ std::int64_t newest_begin(const std::string& folder) {
 }  // namespace
 
 struct EventWriter::File : AppendedFile {
-  double begun = 0;  // seconds since 1970
-  std::chrono::steady_clock::time_point begun_at = std::chrono::steady_clock::now();
+  double later = 0;  // seconds; above 0 if the system's clock was set back before this start
 
-  // Later times follow from the steady clock: the system's may be set while the run goes on.
-  [[nodiscard]] double time() const {
-    return begun + std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_at).count();
-  }
+  [[nodiscard]] double time() const { return base::seconds_since_1970() + later; }
 
   void add_event(const std::string& event) {
     std::string record;
@@ -104,10 +95,11 @@ struct EventWriter::File : AppendedFile {
 EventWriter::EventWriter(const std::string& folder) : file_(std::make_unique<File>()) {
   records::make_folders(folder);
   // Readers take files in the order of their names, which must be that in which they were begun.
-  file_->begun = std::max(seconds_since_1970(), static_cast<double>(newest_begin(folder) + 1));
-  const std::string start =
-      fmt::format("{}{}.{}.{}.", (std::filesystem::path(folder) / kFilePrefix).string(),
-                  static_cast<std::int64_t>(file_->begun), base::host_name(), ::getpid());
+  const double now = base::seconds_since_1970(),
+               begun = std::max(now, static_cast<double>(newest_begin(folder) + 1));
+  file_->later = begun - now;
+  const std::string start = fmt::format("{}{}.{}.{}.", (std::filesystem::path(folder) / kFilePrefix).string(),
+                                        static_cast<std::int64_t>(begun), base::host_name(), ::getpid());
   for (int n = 0; !file_->descriptor.open(); ++n) {
     file_->path = start + std::to_string(n);
     file_->descriptor =

@@ -2,8 +2,9 @@
 
 #include <fmt/chrono.h>
 
-#include <chrono>
+#include <cstdint>
 
+#include "snake_ddp/base/host.hpp"
 #include "snake_ddp/base/printable.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/open_file.hpp"
@@ -12,9 +13,7 @@ namespace snake_ddp::records {
 namespace {
 
 std::string time_of_day() {
-  using std::chrono::milliseconds;
-  const auto ms =
-      std::chrono::floor<milliseconds>(std::chrono::system_clock::now()).time_since_epoch().count();
+  const auto ms = static_cast<std::int64_t>(1e3 * base::seconds_since_1970());
   return fmt::format("{:%Y-%m-%d %H:%M:%S}.{:03} ", fmt::localtime(ms / 1000), ms % 1000);
 }
 

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/host.hpp"
+#include "snake_ddp/base/text.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -20,8 +22,7 @@ class Reporter::Report {
   Report(Reporter& reporter, std::int64_t episode)
       : reporter_(reporter),
         episode_(episode),
-        line_(reporter.progress_.board_steps, episode, reporter.seconds() / 60,
-              std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count()) {}
+        line_(reporter.progress_.board_steps, episode, reporter.seconds() / 60, base::seconds_since_1970()) {}
   ~Report() { reporter_.metrics_.add(line_); }
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
@@ -226,8 +227,8 @@ void Reporter::league(const std::vector<LeagueMember>& members, const Judgement&
       judgement.entered ? fmt::format("; a copy joined as #{}", judgement.episode) : ""));
   progress_.elo.add(judgement.rating.elo);
   progress_.league =
-      fmt::format("Elo {:.0f} [{:.0f}, {:.0f}], {} member{}", judgement.rating.elo, judgement.rating.low,
-                  judgement.rating.high, judgement.members, judgement.members == 1 ? "" : "s");
+      fmt::format("Elo {:.0f} [{:.0f}, {:.0f}], {}", judgement.rating.elo, judgement.rating.low,
+                  judgement.rating.high, base::counted(judgement.members, "member"));
   {
     Report report(*this, judgement.episode);
     report.note("elo_low", judgement.rating.low);

@@ -217,7 +217,7 @@ def test_another_number_of_ranks_redistributes_the_replay(start, tmp_path, befor
     row_bytes = 4 * (3 * 31 * 2 + 3 * 4 + 3 + 3)
     rows = sum(f["bytes"] for f in held["files"] if f["name"].endswith(".replay")) // row_bytes
     text = several(after, "--resume", run)
-    assert f"Changed: {before} -> {after} rank(s); replay is redistributed" in text
+    assert f"Changed: {before} -> {after} rank{'s' * (after > 1)}; replay is redistributed" in text
     reported = int(re.search(r", (\d+) transitions in replay", text)[1])
     assert reported == min(rows, after * RUN["buffer_size"])
     assert len(fingerprint(text)["ranks"]) == after
@@ -232,7 +232,7 @@ def test_replay_that_cannot_be_redistributed_is_reported_as_empty(start, tmp_pat
     ranks = ranks_by_hand(start, 2, *flags(RUN | settings | {"runs_dir": tmp_path, "max_episodes": 5}))
     assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text()
     text = train("--resume", run_folder(ranks[0].text()), **(settings | {"runs_dir": tmp_path}))
-    assert f"Changed: 2 -> 1 rank(s); {reported}\n" in text
+    assert f"Changed: 2 -> 1 rank; {reported}\n" in text
     assert ", 0 transitions in replay" in text and "is redistributed" not in text
 
 
@@ -293,7 +293,7 @@ def test_other_networks_are_rejected_and_other_settings_listed(tmp_path):
     assert (run / "config.json").read_bytes() == written
     changed = train("--resume", run, runs_dir=tmp_path, num_envs=3, gamma=0.9)
     assert "--num_envs 4 -> 3" in changed and "--gamma 0.99 -> 0.9" in changed
-    assert "1 rank(s) start new games" in changed
+    assert "1 rank starts new games" in changed
     assert json.loads((run / "config.json").read_text())["gamma"] == 0.9
     assert train("--config", run / "config.json", runs_dir=tmp_path, max_episodes=1), "a run's settings are a preset"
 
@@ -874,6 +874,9 @@ def test_a_clock_that_jumps_lengthens_no_run(tmp_path):
     done = call(*flags(RUN | settings), LD_PRELOAD=jump)
     assert done.returncode == 0, done.stderr
     run = run_folder(done.stdout)
+    marks = reported(run)["marks"]
+    assert [mark["minutes"] for mark in marks] == sorted(mark["minutes"] for mark in marks)
+    assert marks[-1]["kind"] == "end" and 0.05 < marks[-1]["minutes"] < 0.1, marks
     again = call("--resume", run, "--max_minutes", 0.12, LD_PRELOAD=jump)
     assert again.returncode == 0 and "Resumed from" in again.stdout, again.stderr
     shown = reported(run)

@@ -20,6 +20,9 @@ int quota_cores(std::string_view groups, const std::string& root);
 /// Raises this process's limit on open files to what it may have.
 void allow_many_files();
 
+/// The time in seconds. Once this process has asked, it goes on as the steady clock does: the system's may be set during a run.
+double seconds_since_1970();
+
 /// Main memory that this process can still get, in bytes, within the limit of its container.
 std::int64_t available_bytes();
 
