@@ -53,7 +53,7 @@ def replay(log: str | os.PathLike[str] | dict[str, Any] | list[Any], game: int |
     if not games and game is None:
         raise ValueError(f"{title}: not a game log, nor an object or a list with one inside{reason_in(log)}")
     if not 0 <= number < len(games):
-        raise ValueError(f"{title}: it has {len(games)} game(s), counted from 0, and no game {number}")
+        raise ValueError(f"{title}: it has {len(games)} game{'s' * (len(games) != 1)}, counted from 0, and no game {number}")
     if game is None and len(games) > 1:
         warnings.warn(f"{title} has {len(games)} games: this is the first; game=N shows another, 0 to {len(games) - 1}", stacklevel=2)
     try:

@@ -32,9 +32,13 @@ Action add_pretrain(CLI::App& command, const std::vector<std::string>& arguments
   add_fields(command, pretrain::fields(line->options), line->given);
   return [line, arguments]() -> int {
     const config::Fields fields = pretrain::fields(line->options);
-    if (line->config) config::set_from_json_text(fields, records::read_file(*line->config), *line->config);
+    std::vector<std::string> given;
+    if (line->config)
+      given = config::set_from_json_text(fields, records::read_file(*line->config), *line->config);
     apply_given(fields, line->given);
+    for (const auto& [name, text] : line->given) given.push_back(name);
     check_own_ranks(line->ranks);
+    pretrain::check_given(line->options, given);
     pretrain::check_together(line->options);
     if (line->check_settings) return base::kExitDone;
     if (const std::optional<int> code = start_own_ranks(line->ranks, arguments)) return *code;

@@ -14,6 +14,7 @@
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/output_file.hpp"
@@ -70,8 +71,10 @@ Action add_report(CLI::App& command) {
       const std::string page = with_data(kReportPageHtml, "report", data);
       records::write_output(line->html, page);
       if (!goes_on) {
-        base::print_result(fmt::format("{}: {} run(s), {} kB; open it in a browser\n", line->html,
-                                       line->data.runs.size(), (page.size() + 999) / 1000));
+        base::print_result(
+            fmt::format("{}: {}, {} kB; open it in a browser\n", line->html,
+                        base::counted(static_cast<std::int64_t>(line->data.runs.size()), "run"),
+                        (page.size() + 999) / 1000));
         return base::kExitDone;
       }
       std::this_thread::sleep_for(std::chrono::duration<double>(line->every));

@@ -81,7 +81,7 @@ class Help : public CLI::Formatter {
     if (algo_.empty()) return;
     train::TrainOptions options = train::usual_options(algo_);
     for (const config::Field& field : train::fields(options)) {
-      if (!train::uses(algo_, field)) unused_.insert(field.name);
+      if (!config::is_used(field, algo_)) unused_.insert(field.name);
       defaults_[field.name] = config::value_text(field);
     }
   }

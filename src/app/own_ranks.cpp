@@ -6,6 +6,7 @@
 
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/dist/self_launch.hpp"
 #include "snake_ddp/dist/world.hpp"
 
@@ -32,10 +33,10 @@ std::optional<int> start_own_ranks(const OwnRanks& ranks, const std::vector<std:
   const dist::World world = dist::launcher_world();
   if (!world.alone()) {
     if (world.size == ranks.world_size) return std::nullopt;  // one of those ranks
-    throw base::UsageError(fmt::format(
-        "--ddp --world_size {}: this process is already one of the {} rank(s) of {}; leave --ddp out",
-        ranks.world_size, world.size,
-        world.launcher == dist::Launcher::kSlurm ? "srun" : "another launcher"));
+    throw base::UsageError(
+        fmt::format("--ddp --world_size {}: this process is already one of the {} of {}; leave --ddp out",
+                    ranks.world_size, base::counted(world.size, "rank"),
+                    world.launcher == dist::Launcher::kSlurm ? "srun" : "another launcher"));
   }
   if (!dist::this_rank().empty())
     base::tell_error(

@@ -284,6 +284,26 @@ nlohmann::ordered_json to_json(const Fields& fields) {
   return out;
 }
 
+bool is_used(const Field& field, const std::string& user) {
+  return field.used_by.empty() ||
+         std::find(field.used_by.begin(), field.used_by.end(), user) != field.used_by.end();
+}
+
+std::vector<std::string> without_effect(const Fields& fields, const Fields& usual,
+                                        const std::vector<std::string>& given, const std::string& flag,
+                                        const std::string& user) {
+  std::vector<std::string> messages;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const Field& f = fields[i];
+    if (is_used(f, user) || value_of(f) == value_of(usual[i]) ||
+        std::find(given.begin(), given.end(), f.name) == given.end())
+      continue;
+    messages.push_back(fmt::format("--{} {} does not apply to --{} {}, only to {}", f.name, value_text(f),
+                                   flag, user, fmt::join(f.used_by, ", ")));
+  }
+  return messages;
+}
+
 void check(const Fields& fields) {
   for (const Field& f : fields) {
     if (const auto* const* whole = std::get_if<std::int64_t*>(&f.target)) {

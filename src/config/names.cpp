@@ -113,7 +113,7 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
 }
 
 std::vector<std::string> near_names(const std::string& name, const std::vector<std::string>& known) {
-  constexpr std::size_t kMost = 2;
+  constexpr std::size_t kMost = 2, kLeastTypo = 5;  // shorter names of others are near everything
   const auto is_known = [&](const std::string& other) {
     return std::find(known.begin(), known.end(), other) != known.end();
   };
@@ -126,9 +126,18 @@ std::vector<std::string> near_names(const std::string& name, const std::vector<s
     for (const std::string& ours : words_of(alias.ours))
       if (near.size() < kMost && is_known(ours)) near.push_back(ours);
   }
-  if (near.empty()) near.push_back(nearest_name(name, known));
-  std::erase(near, "");
-  return near;
+  if (!near.empty()) return near;
+  // A misspelt name, of ours or of another program.
+  std::vector<std::string> likely;
+  for (const std::string& ours : known) likely.push_back(squashed(ours));
+  for (const Alias& alias : kAliases) {
+    const std::vector<std::string> ours = words_of(alias.ours);
+    if (std::none_of(ours.begin(), ours.end(), is_known)) continue;
+    for (const std::string& theirs : words_of(alias.theirs))
+      if (theirs.size() >= kLeastTypo) likely.push_back(theirs);
+  }
+  const std::string nearest = nearest_name(squashed(name), likely);
+  return nearest.empty() ? near : near_names(nearest, known);
 }
 
 std::string did_you_mean(const std::vector<std::string>& names, std::string_view before,

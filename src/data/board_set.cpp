@@ -12,6 +12,7 @@
 
 #include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/file_error.hpp"
@@ -194,10 +195,10 @@ Split split_by_games(const BoardSet& set, double held_out_share) {
       side.push_back(i);
   }
   if (split.training.empty() || split.held_out.empty()) {
-    throw base::UsageError(fmt::format(
-        "the data set has {} game(s): one in {} is held out for validation. Record more games, or "
-        "raise --validation_share",
-        set.games(), every));
+    throw base::UsageError(
+        fmt::format("the data set has {}: one in {} is held out for validation. Record more games, or "
+                    "raise --validation_share",
+                    base::counted(set.games(), "game"), every));
   }
   return split;
 }

@@ -125,7 +125,8 @@ bool write_error_file(const std::string& message, int exit_code, bool peer_only)
       json_string(std::string_view(message).substr(0, message.find('\n'))), exit_code, json_string(message),
       stamp);
   const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  ::unlink(temporary.c_str());  // of a process that ended here; a stranger's link is not followed
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) return false;
   const bool whole = ::write(fd, document.data(), document.size()) == static_cast<ssize_t>(document.size());
   ::close(fd);
@@ -141,7 +142,7 @@ void keep_last_words(const std::string& path) {
 
 void write_last_words(const char* line) {
   if (log_path[0] == '\0') return;
-  const int fd = ::open(log_path, O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC);
+  const int fd = ::open(log_path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return;
   [[maybe_unused]] const ssize_t written = ::write(fd, line, std::strlen(line));
   ::close(fd);

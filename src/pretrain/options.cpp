@@ -1,6 +1,7 @@
 #include "snake_ddp/pretrain/options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "snake_ddp/base/error.hpp"
 
@@ -10,17 +11,24 @@ namespace {
 using config::flag, config::number, config::text;
 
 constexpr double kMany = 1e15;
+constexpr const char *kTokenizer = "tokenizer", *kMaskPredictor = "mask_predictor";
+
+// A field that only one stage reads.
+config::Field only(const char* stage, config::Field field) {
+  field.used_by = {stage};
+  return field;
+}
 
 }  // namespace
 
 config::Fields fields(PretrainOptions& o) {
   return {
-      text("stage", &o.stage, "what to train: tokenizer, then mask_predictor",
-           {"tokenizer", "mask_predictor"}),
+      text("stage", &o.stage, "what to train: tokenizer, then mask_predictor", {kTokenizer, kMaskPredictor}),
       text("data_path", &o.data_path, "folder of recorded games, or one file"),
       text("cache_dir", &o.cache_dir, "folder for the binary form of the data"),
       text("save_dir", &o.save_dir, "output folder: STAGE_best.pth, STAGE_last.pth, STAGE.jsonl"),
-      text("tokenizer", &o.tokenizer, "tokenizer file for the mask predictor; empty: the one in --save_dir"),
+      only(kMaskPredictor, text("tokenizer", &o.tokenizer,
+                                "tokenizer file for the mask predictor; empty: the one in --save_dir")),
       number("epochs", &o.epochs, "passes over the data set", 1, kMany),
       number("batch_size", &o.batch_size, "boards in each rank's batch", 1, 1e7),
       number("learning_rate", &o.learning_rate, "learning rate of Adam", 0, 1),
@@ -28,23 +36,28 @@ config::Fields fields(PretrainOptions& o) {
            {"none", "linear", "sqrt"}),
       number("max_grad_norm", &o.max_grad_norm, "gradients are clipped to this norm", 1e-6, 1e9),
       number("seed", &o.seed, "random seed of weights, order and masks", 0, 4e18),
-      number("mask_ratio", &o.mask_ratio, "share of a board's six snakes that is masked, at least one", 0.01,
-             0.99),
+      only(kMaskPredictor, number("mask_ratio", &o.mask_ratio,
+                                  "share of a board's six snakes that is masked, at least one", 0.01, 0.99)),
       number("view_radius", &o.view_radius,
              "above 0: cells farther than this from one of the snakes are hidden, and the snakes there are "
              "masked",
              0, 10),
-      number("codebook_size", &o.codebook_size, "number of codes in a codebook", 2, 65536),
-      number("tokens_per_snake", &o.tokens_per_snake, "tokens per snake, each with its own codebook", 1, 64),
-      number("code_dim", &o.code_dim, "width of a code", 1, 1024),
-      number("graph_dim", &o.graph_dim, "width of the tokenizer's graph layers", 1, 4096),
-      number("commitment", &o.commitment, "weight of the commitment loss", 0, 100),
-      number("revive_interval", &o.revive_interval,
-             "updates after which unused codes are moved to encoded snakes; 0: never", 0, kMany),
-      number("hidden_dim", &o.hidden_dim, "width of the mask predictor", 1, 65536),
-      number("num_encoder_layers", &o.num_encoder_layers, "encoder layers of the mask predictor", 1, 100),
-      number("num_decoder_layers", &o.num_decoder_layers, "decoder layers of the mask predictor", 1, 100),
-      number("num_heads", &o.num_heads, "attention heads; must divide --hidden_dim", 1, 1024),
+      only(kTokenizer, number("codebook_size", &o.codebook_size, "number of codes in a codebook", 2, 65536)),
+      only(kTokenizer, number("tokens_per_snake", &o.tokens_per_snake,
+                              "tokens per snake, each with its own codebook", 1, 64)),
+      only(kTokenizer, number("code_dim", &o.code_dim, "width of a code", 1, 1024)),
+      only(kTokenizer, number("graph_dim", &o.graph_dim, "width of the tokenizer's graph layers", 1, 4096)),
+      only(kTokenizer, number("commitment", &o.commitment, "weight of the commitment loss", 0, 100)),
+      only(kTokenizer,
+           number("revive_interval", &o.revive_interval,
+                  "updates after which unused codes are moved to encoded snakes; 0: never", 0, kMany)),
+      only(kMaskPredictor, number("hidden_dim", &o.hidden_dim, "width of the mask predictor", 1, 65536)),
+      only(kMaskPredictor, number("num_encoder_layers", &o.num_encoder_layers,
+                                  "encoder layers of the mask predictor", 1, 100)),
+      only(kMaskPredictor, number("num_decoder_layers", &o.num_decoder_layers,
+                                  "decoder layers of the mask predictor", 1, 100)),
+      only(kMaskPredictor,
+           number("num_heads", &o.num_heads, "attention heads; must divide --hidden_dim", 1, 1024)),
       number("board_interval", &o.board_interval, "steps between the boards taken from a recorded game", 1,
              200),
       number("validation_share", &o.validation_share, "fraction of the games held out for validation", 0.001,
@@ -72,6 +85,14 @@ config::Fields fields(PretrainOptions& o) {
       number("threads", &o.threads, "threads of LibTorch's matrix products; 0: cores / ranks on this machine",
              0, 4096),
   };
+}
+
+void check_given(const PretrainOptions& options, const std::vector<std::string>& given) {
+  if (options.stage.empty()) return;
+  PretrainOptions copy = options, defaults;
+  const std::vector<std::string> refusals =
+      config::without_effect(fields(copy), fields(defaults), given, "stage", options.stage);
+  if (!refusals.empty()) throw base::UsageError(fmt::format("{}: leave it out", fmt::join(refusals, "; ")));
 }
 
 void check_together(const PretrainOptions& o) {

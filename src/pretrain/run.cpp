@@ -20,6 +20,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/data/import.hpp"
 #include "snake_ddp/data/loader.hpp"
@@ -159,9 +160,9 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
   const data::Shares shares{0, context_.size(), o_.batch_size, o_.last_batch == "drop"};
   if (samples < context_.size() || data::batch_count(samples, 0, shares) == 0) {
     throw base::UsageError(
-        fmt::format("the data set has {} board(s) to learn from, {} rank(s) take {} each in an update: "
+        fmt::format("the data set has {} to learn from, {} take {} each in an update: "
                     "record more games, or lower --batch_size or --board_interval",
-                    samples, context_.size(), o_.batch_size));
+                    base::counted(samples, "board"), base::counted(context_.size(), "rank"), o_.batch_size));
   }
   tell(fmt::format("Data: {} games, a board every {} steps; {} boards to learn from, {} held out",
                    set_->games(), set_->interval(), samples, split_.held_out.size()));
@@ -204,7 +205,8 @@ std::string Run::import_set() {
       const auto begin = Clock::now();
       const int threads = std::max<int>(1, static_cast<int>(o_.num_workers));
       data::import_records(files, o_.board_interval, threads, path, [&](std::size_t) { go_on(); });
-      tell(fmt::format("Cached {} file(s) as {} in {:.1f} s", files.size(), path,
+      tell(fmt::format("Cached {} as {} in {:.1f} s",
+                       base::counted(static_cast<std::int64_t>(files.size()), "file"), path,
                        std::chrono::duration<double>(Clock::now() - begin).count()));
     }
     return context_.broadcast_text(records::absolute_path(path), context_.deadline());

@@ -12,6 +12,7 @@
 
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/json_fields.hpp"
 #include "snake_ddp/records/json_text.hpp"
@@ -626,8 +627,8 @@ RecordedGame nth_game(const std::string& path, std::optional<std::int64_t> n) {
     if (count++ == n.value_or(0)) wanted = game;
   });
   if (!wanted)
-    throw base::UsageError(
-        fmt::format("--game {}: {} contains {} game(s), counted from 0", n.value_or(0), path, count));
+    throw base::UsageError(fmt::format("--game {}: {} contains {}, counted from 0", n.value_or(0), path,
+                                       base::counted(count, "game")));
   if (!n && count > 1)
     base::tell_error(fmt::format("{} contains {} games: this is the first; --game N selects another, 0 to {}",
                                  path, count, count - 1));

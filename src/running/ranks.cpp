@@ -13,6 +13,7 @@
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/dist/error_file.hpp"
 #include "snake_ddp/records/log_file.hpp"
 #include "snake_ddp/running/signals.hpp"
@@ -70,22 +71,20 @@ void check_divergence(std::int64_t ranks, std::string_view loss, std::int64_t up
 }
 
 std::string ranks_text(const dist::DistContext& context) {
-  const auto several = [](int count, std::string_view what) {
-    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-  };
   std::vector<std::string> hosts;
   for (const std::string& host : context.hosts())
     if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
-  return fmt::format(
-      "{} on {}, {}{}", several(context.size(), context.device().is_cpu() ? "CPU rank" : "GPU rank"),
-      fmt::join(hosts, ", "), several(at::get_num_threads(), "thread"), context.size() == 1 ? "" : " each");
+  return fmt::format("{} on {}, {}{}",
+                     base::counted(context.size(), context.device().is_cpu() ? "CPU rank" : "GPU rank"),
+                     fmt::join(hosts, ", "), base::counted(at::get_num_threads(), "thread"),
+                     context.size() == 1 ? "" : " each");
 }
 
 int threads(std::int64_t wanted, const dist::DistContext& context) {
   const int cores = base::usable_cores(), most = std::max(64, 8 * cores);
   if (wanted > most)
-    throw base::UsageError(
-        fmt::format("--threads {}: more than {}; this process may use {} core(s)", wanted, most, cores));
+    throw base::UsageError(fmt::format("--threads {}: more than {}; this process may use {}", wanted, most,
+                                       base::counted(cores, "core")));
   return wanted > 0 ? static_cast<int>(wanted) : std::max(1, cores / context.local_size());
 }
 

@@ -232,26 +232,21 @@ TrainOptions options_of_file(std::string_view text, const std::string& where, co
   return options;
 }
 
-bool uses(const std::string& algo, const config::Field& flag) {
-  return flag.used_by.empty() || std::count(flag.used_by.begin(), flag.used_by.end(), algo) > 0;
-}
-
 Names check_given(const TrainOptions& options, const Names& given) {
   TrainOptions copy = options, defaults;
-  const config::Fields flags = fields(copy), usual = fields(defaults);
-  Names warnings, refusals;
-  for (std::size_t i = 0; i < flags.size(); ++i) {
-    const config::Field& f = flags[i];
-    if (uses(options.algo, f) || config::value_of(f) == config::value_of(usual[i]) ||
-        std::count(given.begin(), given.end(), f.name) == 0)
-      continue;
-    const bool of_python = f.group == kPython;
-    (of_python ? warnings : refusals)
-        .push_back(fmt::format("--{} {} does not apply to --algo {}, only to {}", f.name,
-                               config::value_text(f), options.algo, fmt::join(f.used_by, ", ")));
-  }
+  config::Fields flags = fields(copy), usual = fields(defaults);
+  const auto of = [&](bool python) {
+    config::Fields some, theirs;
+    for (std::size_t i = 0; i < flags.size(); ++i) {
+      if ((flags[i].group == kPython) != python) continue;
+      some.push_back(flags[i]);
+      theirs.push_back(usual[i]);
+    }
+    return config::without_effect(some, theirs, given, "algo", options.algo);
+  };
+  const Names refusals = of(false);
   if (!refusals.empty()) throw base::UsageError(fmt::format("{}: leave it out", fmt::join(refusals, "; ")));
-  return warnings;
+  return of(true);
 }
 
 void check_together(const TrainOptions& options) {
@@ -338,7 +333,8 @@ std::string flags_page() {
   for (const config::Field& field : fields(options)) {
     if (field.used_by.empty()) continue;
     page += fmt::format("\n| `--{}` |", field.name);
-    for (const LearnerEntry& entry : learners::registry()) page += uses(entry.name, field) ? " x |" : " |";
+    for (const LearnerEntry& entry : learners::registry())
+      page += config::is_used(field, entry.name) ? " x |" : " |";
   }
   return page + "\n";
 }

@@ -21,7 +21,7 @@ TrainOptions used_of(const TrainOptions& given) {
   TrainOptions used = given, usual = usual_options(given.algo);
   const config::Fields flags = fields(used), defaults = fields(usual);
   for (std::size_t i = 0; i < flags.size(); ++i)
-    if (!uses(given.algo, flags[i])) config::set(flags[i], config::value_of(defaults[i]));
+    if (!config::is_used(flags[i], given.algo)) config::set(flags[i], config::value_of(defaults[i]));
   used.own_reward =
       given.own_reward;  // in a team's sum it only changes the last bits: earlier runs keep theirs
   return used;

@@ -18,6 +18,7 @@
 
 #include "periodic.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
@@ -720,10 +721,13 @@ Resumed resume_from(const Origin& origin, const running::Access& access, const R
       fmt::format("Resumed from checkpoint step {}: episode {}, {} updates, {} transitions in replay",
                   found.manifest.step, found.manifest.episode, found.manifest.updates, rows));
   if (found.manifest.world_size != context.size()) {
-    lines.push_back(fmt::format("Changed: {} -> {} rank(s); {}", found.manifest.world_size, context.size(),
+    lines.push_back(fmt::format("Changed: {} -> {}; {}", found.manifest.world_size,
+                                base::counted(context.size(), "rank"),
                                 dealt_text(state.replay, rollouts, rows)));
   }
-  if (fresh > 0) lines.push_back(fmt::format("Changed: {} rank(s) start new games", fresh));
+  if (fresh > 0)
+    lines.push_back(
+        fmt::format("Changed: {} start{} new games", base::counted(fresh, "rank"), fresh == 1 ? "s" : ""));
   if (const std::string list = changes(found.manifest.settings, settings); !list.empty())
     lines.push_back("Changed: " + list);
   resumed.lines = std::move(lines);

@@ -11,6 +11,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/base/printable.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/dist/gpus.hpp"
 #include "snake_ddp/dist/self_launch.hpp"
 #include "snake_ddp/encode/mirror.hpp"
@@ -164,10 +165,9 @@ void open_reports(Session& s, std::vector<std::string> lines) {
   progress.resumed = s.resumed_at >= 0;
   progress.max_seconds = s.o.max_minutes * 60;
   progress.target_win_rate = s.o.target_win_rate;
-  progress.title = fmt::format("{}: {}, {} rank{} on {}",
-                               base::as_plain(std::filesystem::path(s.folder).filename().string()), s.o.algo,
-                               s.context.size(), s.context.size() == 1 ? "" : "s",
-                               s.context.device().is_cpu() ? "CPU" : "GPU");
+  progress.title = fmt::format(
+      "{}: {}, {} on {}", base::as_plain(std::filesystem::path(s.folder).filename().string()), s.o.algo,
+      base::counted(s.context.size(), "rank"), s.context.device().is_cpu() ? "CPU" : "GPU");
   const auto doing = [&s] {
     const dist::Watchdog::Activity now = s.watchdog.activity();
     return Doing{now.what, std::chrono::duration<double>(now.since).count()};

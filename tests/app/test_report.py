@@ -416,7 +416,7 @@ def test_watching_writes_the_page_until_the_run_ends(tmp_path):
         training.send_signal(signal.SIGTERM)
         assert training.wait(PATIENCE_S) == 75
         said, _ = watching.communicate(timeout=PATIENCE_S)
-        assert watching.returncode == 0 and f"{page}: 1 run(s)" in said
+        assert watching.returncode == 0 and f"{page}: 1 run," in said
     data = data_of(page)
     assert data["runs"][0]["state"] == "stopped" and data["reload_s"] == 0 and data["runs"][0]["ladder"]["rows"]
 

@@ -19,6 +19,16 @@ from processes import (BINARY, BUILD, DATA, PATIENCE_S, SOURCE, STARTER, TINY, c
 
 SMALL = {"graph_dim": 8, "codebook_size": 16, "tokens_per_snake": 2, "code_dim": 4, "hidden_dim": 16, "num_encoder_layers": 1,
          "num_decoder_layers": 1, "num_heads": 2, "batch_size": 64, "epochs": 2, "threads": 1, "num_workers": 1}
+# What only one stage reads, and other values than the defaults.
+ONLY = {"tokenizer": {"graph_dim": 8, "codebook_size": 16, "tokens_per_snake": 2, "code_dim": 4, "commitment": 0.5, "revive_interval": 5},
+        "mask_predictor": {"tokenizer": "a.pth", "mask_ratio": 0.4, "hidden_dim": 16, "num_encoder_layers": 1, "num_decoder_layers": 1,
+                           "num_heads": 2}}
+
+
+def small(stage, **more):
+    """Settings of a stage; those in `more` that only the other one reads are left out."""
+    others = {name for other, names in ONLY.items() if other != stage for name in names}
+    return {name: value for name, value in (SMALL | more | {"stage": stage}).items() if name not in others}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +43,7 @@ def games(tmp_path_factory):
 
 
 def pretrain(stage, games, save_dir, ranks=1, **more):
-    settings = SMALL | {"stage": stage, "data_path": games, "cache_dir": save_dir.parent / "cache", "save_dir": save_dir} | more
+    settings = small(stage, **{"data_path": games, "cache_dir": save_dir.parent / "cache", "save_dir": save_dir} | more)
     own = ["--ddp", "--world_size", str(ranks)] if ranks > 1 else []
     return call("pretrain", *flags(settings), *own)
 
@@ -139,7 +149,7 @@ def check_same_epochs(some, others):
 def test_a_stop_within_an_epoch_is_invisible(stage, tokenizer, games, tmp_path):
     folder, _ = tokenizer
     more = {"tokenizer": folder / "tokenizer_best.pth", "batch_size": 8, "revive_interval": 7, "save_interval": 20}
-    settings = SMALL | more | {"stage": stage, "data_path": games, "cache_dir": tmp_path / "cache", "save_dir": tmp_path / "whole"}
+    settings = small(stage, **more, data_path=games, cache_dir=tmp_path / "cache", save_dir=tmp_path / "whole")
     with starter(tmp_path) as start:
         process = start([BINARY, "pretrain", *flags(settings)])
         keep_the_middle_of_an_epoch(process, stage, tmp_path / "whole", tmp_path / "killed")
@@ -176,7 +186,7 @@ def stopped_in_its_validation(settings, save_dir, tmp_path, pause_s):
 
 
 def test_a_stop_within_a_validation_is_noticed_and_invisible(games, tmp_path):
-    settings = SMALL | {"stage": "tokenizer", "data_path": games, "cache_dir": tmp_path / "cache", "epochs": 1, "batch_size": 1,
+    settings = small("tokenizer") | {"data_path": games, "cache_dir": tmp_path / "cache", "epochs": 1, "batch_size": 1,
                         "validation_share": 0.5, "save_interval": 1}
     assert call("pretrain", *flags(settings | {"save_dir": tmp_path / "whole"})).returncode == 0
     # A validation takes some tenths of a second, or a few hundredths on a fast machine.
@@ -205,13 +215,27 @@ def test_data_that_cannot_be_used_is_reported(games, tmp_path):
     few.mkdir()
     call("eval", "--team_a", "level1", "--team_b", "level1", "--games", 2, "--record_boards", few / "a.boards", "--board_interval",
          "200")
-    assert "game(s)" in refusal(few, 2)
-    assert "rank(s)" in refusal(few, 2, validation_share=0.5, ranks=3)
+    assert "the data set has 2 games:" in refusal(few, 2)
+    assert "3 ranks take " in refusal(few, 2, validation_share=0.5, ranks=3)
     assert "pretrain needs --data_path" in call("pretrain", "--stage", "tokenizer").stderr
 
 
+@pytest.mark.parametrize("stage, other", [("tokenizer", "mask_predictor"), ("mask_predictor", "tokenizer")])
+def test_what_only_the_other_stage_reads_is_refused(stage, other, tmp_path):
+    def refusal(*line):
+        done = call("pretrain", "--data_path", tmp_path, *line)
+        assert done.returncode == 2 and done.stderr.endswith(": leave it out\n"), done.stderr
+        return done.stderr
+
+    (tmp_path / "a.json").write_text(json.dumps({"stage": stage} | ONLY[other]))
+    for said in (refusal("--stage", stage, *flags(ONLY[other])), refusal("--config", tmp_path / "a.json")):
+        for name, value in ONLY[other].items():
+            assert f"--{name} {value} does not apply to --stage {stage}, only to {other}" in said
+    assert call("pretrain", "--data_path", tmp_path, "--stage", stage, *flags(ONLY[stage]), "--check_settings").returncode == 0
+
+
 def test_two_pretrainings_do_not_share_an_output(games, tmp_path):
-    settings = SMALL | {"stage": "tokenizer", "data_path": games, "cache_dir": tmp_path / "cache", "save_dir": tmp_path / "run",
+    settings = small("tokenizer") | {"data_path": games, "cache_dir": tmp_path / "cache", "save_dir": tmp_path / "run",
                         "epochs": 10**6}
     with starter(tmp_path) as start:
         first = start([BINARY, "pretrain", *flags(settings)])
@@ -224,7 +248,7 @@ def test_two_pretrainings_do_not_share_an_output(games, tmp_path):
 
 @pytest.mark.parametrize("command", ["pretrain", "eval"])
 def test_what_torchrun_stops_ends_as_stopped_and_is_not_started_again(command, games, tmp_path):
-    settings = SMALL | {"stage": "tokenizer", "data_path": games, "cache_dir": tmp_path / "cache", "save_dir": tmp_path / "run",
+    settings = small("tokenizer") | {"data_path": games, "cache_dir": tmp_path / "cache", "save_dir": tmp_path / "run",
                         "epochs": 10**6}
     line = flags(settings) if command == "pretrain" else ["--team_a", "level2", "--team_b", "level2", "--games", "100000000"]
     temporary = tmp_path / "temporary"
@@ -278,7 +302,7 @@ def test_the_cache_is_not_taken_for_games(games, tmp_path):
 def test_traces_are_cached_once_and_a_damaged_cache_is_rebuilt(tmp_path):
     more = {"epochs": 1, "board_interval": 10}
     first = pretrain("tokenizer", DATA / "games.jsonl.gz", tmp_path / "run", **more)
-    assert "Cached 1 file(s)" in first.stdout, first.stdout + first.stderr
+    assert "Cached 1 file as " in first.stdout, first.stdout + first.stderr
     (cache,) = (tmp_path / "cache").iterdir()
     assert "Cached" not in pretrain("tokenizer", DATA / "games.jsonl.gz", tmp_path / "run", resume="never", **more).stdout
     cache.write_bytes(cache.read_bytes()[:-3])

@@ -36,7 +36,7 @@ std::size_t width(const std::string& line) {
 // All that a screen can show.
 train::RunProgress full_progress() {
   train::RunProgress p = progress();
-  p.title = "run3: ddpg, 3 rank(s) on CPU";
+  p.title = "run3: ddpg, 3 ranks on CPU";
   p.seconds = 360;
   p.max_seconds = 900;
   for (const double rate : {0.0, 0.5, 1.0}) {
@@ -147,7 +147,7 @@ TEST_CASE("the screen has a line for each thing that is known, and fits", "[unit
   const train::RunProgress p = full_progress();
   const std::vector<std::string> lines = lines_of(train::screen_text(p, {"evaluating", 9, 2.9}, 100, false));
   REQUIRE(lines.size() == 8);
-  CHECK_THAT(lines[0], StartsWith("-- run3: ddpg, 3 rank(s) on CPU ------"));
+  CHECK_THAT(lines[0], StartsWith("-- run3: ddpg, 3 ranks on CPU ------"));
   CHECK_THAT(
       lines[1],
       StartsWith("time        #########...............  40 %, 09:00 left, 06:00 of 15:00, episode 1000"));

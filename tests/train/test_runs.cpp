@@ -308,7 +308,7 @@ TEST_CASE("with other boards a second start continues the first one's count of e
   o.max_episodes = 6;
   plain_run(o);
   const std::string second = text_of(run / "train.log").substr(first.size());
-  CHECK_THAT(second, Catch::Contains("1 rank(s) start new games"));
+  CHECK_THAT(second, Catch::Contains("1 rank starts new games"));
   CHECK(found(second, pattern) == std::vector<std::string>{"00005", "00006"});
   // Five games were begun: these are the sixth and the seventh, of six the hardest.
   CHECK(found(second, R"(difficulty: (\d))") == std::vector<std::string>{"4", "4"});

@@ -355,7 +355,7 @@ TEST_CASE("a flag that the learner does not use is at its default in what is mad
     before.algo = after.algo = entry.name;
     std::vector<std::string> unused;
     for (const config::Field& field : train::fields(after)) {
-      if (train::uses(entry.name, field)) continue;
+      if (config::is_used(field, entry.name)) continue;
       const std::map<std::string, std::string> words = {{"tokens", "a folder"}, {"eval_search", "look3"}};
       const auto word = words.find(field.name);
       config::set(field, word != words.end() ? config::Value(word->second) : other_value(field));

@@ -357,4 +357,4 @@ def test_own_ranks_start_in_a_shell_of_srun_and_not_among_several_ranks(tmp_path
     assert sorted(fingerprint(done.stdout)["ranks"]) == [0, 1]
     several = shell | {"SLURM_NTASKS": 3, "SLURM_STEP_TASKS_PER_NODE": "3"}
     done = call("--ddp", "--world_size", 2, *flags(TINY | {"runs_dir": tmp_path}), **several)
-    assert done.returncode == 2 and "--world_size 2: this process is already one of the 3 rank(s) of srun" in done.stderr
+    assert done.returncode == 2 and "--world_size 2: this process is already one of the 3 ranks of srun" in done.stderr

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,9 @@ bool is_utf8(std::string_view text);
 
 /// `text` with each byte that is not part of UTF-8 replaced by an escape such as \xe9.
 std::string as_utf8(std::string_view text);
+
+/// "1 rank", "2 ranks".
+std::string counted(std::int64_t count, std::string_view what);
 
 /// `text` as a number; nothing if any of it is not part of the number, or the number does not fit.
 template <class Number>

@@ -24,7 +24,7 @@ struct Field {
   double most = std::numeric_limits<double>::infinity();
   std::vector<std::string> choices = {};  // texts only; empty: any
   std::string group = {};                 // heading in --help
-  std::vector<std::string> used_by = {};  // learners (--algo) that read it; empty: all
+  std::vector<std::string> used_by = {};  // learners (--algo) or stages that read it; empty: all
 };
 using Fields = std::vector<Field>;
 
@@ -79,6 +79,15 @@ nlohmann::ordered_json to_json(const Fields& fields);
 
 /// Throws  UsageError when a value is outside its range or choices.
 void check(const Fields& fields);
+
+/// Whether `user`, a learner or a stage, reads the field.
+bool is_used(const Field& field, const std::string& user);
+
+/// A message for each field that is named in `given`, is not read by the one whose name --`flag` has, and differs from its
+/// usual value.
+std::vector<std::string> without_effect(const Fields& fields, const Fields& usual,
+                                        const std::vector<std::string>& given, const std::string& flag,
+                                        const std::string& user);
 
 /// The known name with the smallest edit distance to `name`; empty when none is near (more than a third
 /// differs).

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "snake_ddp/config/fields.hpp"
 
@@ -54,6 +55,9 @@ struct PretrainOptions {
 
 /// The list over `options`, which must outlive it.
 config::Fields fields(PretrainOptions& options);
+
+/// Throws  UsageError for a given setting, by name, that only the other stage reads, unless it has its default.
+void check_given(const PretrainOptions& options, const std::vector<std::string>& given);
 
 /// Checks conditions that ranges of single fields cannot express.
 /// Throws  UsageError.

@@ -98,9 +98,6 @@ TrainOptions usual_options(const std::string& algo);
 TrainOptions options_of_file(std::string_view text, const std::string& where,
                              const std::vector<std::string>& passed_over = {});
 
-/// Whether the learner `algo` uses this flag.
-bool uses(const std::string& algo, const config::Field& flag);
-
 /// Checks `given`, the flags that the user set, for flags that the learner does not use. A flag at its default is
 /// ignored: that is how to undo a flag of a configuration file.
 /// Returns  a warning for each flag of the Python trainer.
