@@ -87,12 +87,13 @@ def games_in_file(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
             raise ValueError(f"{path}:{line}: not a game log: {error}") from error
         if "\\u0000" in text and has_nul(value):
             raise ValueError(f"{path}:{line}: not a game log: a text in it has a NUL character (\\u0000)")
-        before = found
-        for log in games_in(value):
-            found += 1
-            yield log
-        if found == before and value != []:
-            raise ValueError(f"{path}:{line}: not a game log, nor an object or a list with one inside{reason_in(value)}")
+        for part in value if isinstance(value, list) else [value]:
+            before = found
+            for log in () if isinstance(part, str) else games_in(part):
+                found += 1
+                yield log
+            if found == before and part != []:
+                raise ValueError(f"{path}:{line}: not a game log, nor an object or a list with one inside{reason_in(part)}")
     if found == 0:
         raise ValueError(f"{path}: no game in this file")
 

@@ -498,6 +498,15 @@ def test_an_exception_in_a_thread_reaches_the_error_file(start, tmp_path):
     assert list(tmp_path.glob("error.json.*")) == []
 
 
+def test_the_error_file_is_not_written_through_a_stranger_s_link(start, tmp_path):
+    (tmp_path / "victim").write_text("precious")
+    process = start(["sh", "-c", 'ln -s victim "$TORCHELASTIC_ERROR_FILE.$$.tmp"; exec "$@"', "sh", PROBE, "thread-throws"],
+                    TORCHELASTIC_ERROR_FILE=tmp_path / "error.json")
+    assert process.wait() == 3
+    assert (tmp_path / "victim").read_text() == "precious" and not (tmp_path / "error.json").is_symlink()
+    assert "thrown in a thread" in (tmp_path / "error.json").read_text(encoding="utf-8")
+
+
 def test_a_fatal_signal_reaches_the_error_file(start, tmp_path):
     error_file = tmp_path / "error.json"
     process = start([PROBE, "segfault"], TORCHELASTIC_ERROR_FILE=error_file)

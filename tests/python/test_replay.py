@@ -136,6 +136,19 @@ def answers():
     }
 
 
+def test_what_is_no_game_in_a_list_is_refused_by_both(tmp_path):
+    path = tmp_path / "games.json"
+    log = json.loads((DATA / "platform_response_3_steps.json").read_text())["data"]
+    for value in ([log, {"x": 1}, log], [log, 1], [None, log], [json.dumps(log)], json.dumps(log), [[], {}], []):
+        path.write_text(json.dumps(value))
+        assert call("replay", path, "--html", tmp_path / "page.html").returncode == 4, value
+        with pytest.raises(ValueError, match="games.json"):
+            snake_ddp.replay(path)
+    path.write_text(json.dumps([[], log]))
+    assert call("replay", path, "--html", tmp_path / "page.html").returncode == 0
+    assert snake_ddp.replay(path).page == (tmp_path / "page.html").read_text()
+
+
 @pytest.mark.parametrize("kind", answers())
 def test_answers_of_a_service_are_read_by_both(kind, tmp_path):
     content, games = answers()[kind]
