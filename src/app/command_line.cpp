@@ -48,6 +48,8 @@ std::string meant_by(const std::string& command, const std::vector<std::string>&
   std::error_code none;
   const bool folder = std::filesystem::is_directory(first, none);
   const auto with_flag = [&](const char* flag) { return fmt::format("{} {}", flag, first); };
+  if (command == "train" && first.ends_with(".pth"))
+    return "--load_model with --load_model_run and --load_model_run_episode";
   if (command == "train") return with_flag(folder ? "--resume" : "--config");
   if (command == "pretrain") return with_flag(first.ends_with(".json") ? "--config" : "--data_path");
   if (command == "export") return with_flag("--actor");

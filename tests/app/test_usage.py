@@ -68,6 +68,7 @@ USAGE = {
     "nothing near": (["--reward_shaping_of_beans", "1"], ["unknown flag --reward_shaping_of_beans. All flags: snake_ddp train --help"]),
     "stray argument": (["train", "fast"], ['unexpected argument "fast"; did you mean --config fast?']),
     "a stray folder": (["train", "/tmp"], ['unexpected argument "/tmp"; did you mean --resume /tmp?']),
+    "stray weights": (["--load_model", "a.pth"], ['"a.pth"; did you mean --load_model with --load_model_run and --load_model_run_episode?']),
     "a stray team": (["eval", "a.pth"], ['"a.pth"; did you mean --team_a a.pth?']),
     "two stray teams": (["eval", "a.pth", "b.pth", "--games", "4"], ["did you mean --team_a a.pth --team_b b.pth?"]),
     "three stray teams": (["eval", "a.pth", "b.pth", "level2"], ["did you mean --ladder a.pth b.pth level2?"]),
