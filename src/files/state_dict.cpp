@@ -390,7 +390,9 @@ auto explained(const std::string& origin, Read read) {
   try {
     return read();
   } catch (const base::FileError& error) {
-    throw base::FileError("cannot load weights from '" + origin + "': " + error.what() + ".");
+    const std::string why = error.what();
+    throw base::FileError(
+        fmt::format("cannot load weights from '{}': {}{}", origin, why, why.ends_with('.') ? "" : "."));
   } catch (const c10::Error& error) {
     throw base::FileError("cannot load weights from '" + origin + "': " + error.what_without_backtrace() +
                           ".");

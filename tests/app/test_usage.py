@@ -900,7 +900,8 @@ def test_info_describes_the_program_a_run_and_weights(tmp_path):
     (folder / "config.json").write_text('{"output_activation": 7}')
     refused(4, "output_activation 7: not a known value", line=["eval", "--team_a", weights, "--team_b", "level0", "--games", "2"])
     refused(4, "is not a run folder", line=["info", tmp_path])
-    refused(4, "nowhere.pth", line=["info", tmp_path / "nowhere.pth"])
+    done = refused(4, "nowhere.pth", line=["info", tmp_path / "nowhere.pth"])
+    assert done.stderr.endswith("Check the path.\n"), done.stderr
 
 
 def test_info_of_several_paths(tmp_path):
