@@ -27,15 +27,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs" / "pictures"))
 from make_pictures import wilson  # noqa: E402
 
-BASE = ROOT / "configs" / "cpu_fast.json"
+BASE = ROOT / "configs" / "ddpg.json"
 
 # By learner; name: (what differs, flags over the base)
 OF_DDPG = {
     "base": ("the preset", {}),
     "num_envs_16": ("16 boards instead of 256", {"num_envs": 16}),
-    "replay_ratio_x4": ("four times the updates per step", {"updates_per_step": 0.03125}),
+    "replay_ratio_x2": ("twice the updates per step", {"updates_per_step": 0.0625}),
     "n_step_1": ("1-step returns instead of 3", {"n_step": 1}),
-    "no_scale_features": ("raw features", {"scale_features": False}),
     "reward_scale_0.1": ("rewards times 0.1", {"reward_scale": 0.1}),
     "no_layer_norm": ("no layer norm in the critic", {"layer_norm": False}),
     "no_epsilon_ladder": ("one epsilon for all boards, decaying to 0", {"epsilon_min": 0}),

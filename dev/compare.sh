@@ -2,7 +2,7 @@
 # Measures two builds or two presets in turn on one core, several rounds, and prints how much longer B takes than A.
 #
 #   dev/compare.sh build/before build/release update --config configs/dqn.json   a bench of two builds, with its flags
-#   dev/compare.sh configs/reference.json configs/cpu_fast.json   training runs of two presets, with build/release
+#   dev/compare.sh configs/reference.json configs/ddpg.json   training runs of two presets, with build/release
 #
 #   ROUNDS=5    rounds, each one A and one B; which goes first alternates
 #   SECONDS_EACH=1  time for each measurement

@@ -2,8 +2,8 @@
 # Prints the ten functions that take the most time of one rank on one core, for the reference's schedule and for the
 # fast preset.
 #
-#   dev/profile.sh                        configs/reference.json and configs/cpu_fast.json
-#   dev/profile.sh configs/cpu_fast.json  another one
+#   dev/profile.sh                        configs/reference.json and configs/ddpg.json
+#   dev/profile.sh configs/ddpg.json  another one
 #
 #   BINARY=./snake_ddp  PROFILE_SECONDS=20  CORE=0  TOP=10
 # With perf where it works, else with valgrind's callgrind, which counts instructions instead of time and is about fifty
@@ -11,7 +11,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 binary=${BINARY:-$root/snake_ddp} seconds=${PROFILE_SECONDS:-20} core=${CORE:-0} top=${TOP:-10}
-if [ $# -gt 0 ]; then presets=("$@"); else presets=("$root/configs/reference.json" "$root/configs/cpu_fast.json"); fi
+if [ $# -gt 0 ]; then presets=("$@"); else presets=("$root/configs/reference.json" "$root/configs/ddpg.json"); fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 

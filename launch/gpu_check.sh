@@ -112,7 +112,7 @@ for products in float32 tf32 bf16; do
   bench "update, dqn with layer norm, $products" 30 update --config configs/dqn.json --batch_size 384 --batch_size 8192 \
     --products $products --seconds 1
 done
-step "40 % against level 2" 90 bash -c 'to_bar 40 60 --config configs/cpu_fast.json --eval_interval 2000'
+step "80 % against level 2" 90 bash -c 'to_bar 80 60 --config configs/ddpg.json'
 step "80 % against territory" 150 bash -c 'to_bar 80 120 --config configs/champion_gpu.json'
 export PYTORCH_NO_CUDA_MEMORY_CACHING=1  # each tensor has memory of its own
 for tool in memcheck initcheck; do

@@ -246,7 +246,12 @@ Names check_given(const TrainOptions& options, const Names& given) {
   };
   const Names refusals = of(false);
   if (!refusals.empty()) throw base::UsageError(fmt::format("{}: leave it out", fmt::join(refusals, "; ")));
-  return of(true);
+  Names warnings = of(true);
+  if (options.algo == "ddpg" && (options.own_reward < 1 || options.rival_reward > 0))
+    warnings.emplace_back(
+        "--own_reward below 1 and --rival_reward above 0 make --algo ddpg learn badly: its critic sees one snake, "
+        "and cannot tell what of a team's reward that snake earned");
+  return warnings;
 }
 
 void check_together(const TrainOptions& options) {

@@ -222,7 +222,7 @@ def test_an_ablation_also_judges_with_a_search(tmp_path):
         assert [row[8] for row in cells if row[0] == variant] == [f"{100 * sum(own) / 2:.1f}"]
 
 
-@pytest.mark.parametrize("preset", ["cpu_fast", "dqn", "champion"])
+@pytest.mark.parametrize("preset", ["ddpg", "dqn", "champion"])
 def test_each_variant_changes_a_setting_of_the_preset(preset):
     file = SOURCE / "configs" / f"{preset}.json"
     base = json.loads(file.read_text())

@@ -727,4 +727,4 @@ def test_presets_are_valid(path):
 
 
 def test_there_are_presets():
-    assert {"smoke.json", "cpu_fast.json"} <= {path.name for path in PRESETS}
+    assert {"smoke.json", "ddpg.json"} <= {path.name for path in PRESETS}

@@ -100,7 +100,7 @@ TrainOptions options_of_file(std::string_view text, const std::string& where,
 
 /// Checks `given`, the flags that the user set, for flags that the learner does not use. A flag at its default is
 /// ignored: that is how to undo a flag of a configuration file.
-/// Returns  a warning for each flag of the Python trainer.
+/// Returns  a warning for each flag of the Python trainer, and for settings that make a learner learn badly.
 /// Throws   UsageError for others.
 std::vector<std::string> check_given(const TrainOptions& options, const std::vector<std::string>& given);
 
