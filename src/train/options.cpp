@@ -249,7 +249,8 @@ Names check_given(const TrainOptions& options, const Names& given) {
   Names warnings = of(true);
   if (options.algo == "ddpg" && (options.own_reward < 1 || options.rival_reward > 0))
     warnings.emplace_back(
-        "--own_reward below 1 and --rival_reward above 0 make --algo ddpg learn badly: its critic sees one snake, "
+        "--own_reward below 1 and --rival_reward above 0 make --algo ddpg learn badly: its critic sees one "
+        "snake, "
         "and cannot tell what of a team's reward that snake earned");
   return warnings;
 }

@@ -932,3 +932,10 @@ def test_a_reader_that_goes_away_does_no_harm(tmp_path):
         assert run.wait() == 0
         assert "exit 0" in run.text(), run.text()
     assert "Training completed!" in next(tmp_path.glob("snakes_3v3/*/train.log")).read_text()
+
+
+def test_rewards_that_a_critic_of_one_snake_cannot_divide_cause_a_warning():
+    for given, warned in ((["--rival_reward", "0.5"], True), (["--own_reward", "0.5"], True), ([], False),
+                          (["--algo", "bicnet", "--rival_reward", "0.5"], False)):
+        done = call("train", "--check_settings", *given)
+        assert done.returncode == 0 and ("learn badly" in done.stderr) == warned, done.stderr
