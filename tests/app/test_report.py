@@ -21,7 +21,7 @@ from processes import BINARY, PATIENCE_S, SOURCE, TINY, call, clean_environment,
 CHAMPION = SOURCE / "models" / "champion.pth"
 
 SETTINGS = TINY | {"max_episodes": 10**6, "max_minutes": 0.05, "eval_interval": 8, "eval_games": 20, "eval_opponent": "level2",
-                   "checkpoint_interval": 12, "seed": 5, "opponent_mix": "level0:0.5,league:0.5", "league_interval": 16, "league_games": 100}
+                   "checkpoint_interval": 12, "seed": 5, "updates_per_step": 4, "opponent_mix": "level0:0.5,league:0.5", "league_interval": 16, "league_games": 100}
 
 
 def train(folder, **settings):
@@ -34,10 +34,10 @@ def train(folder, **settings):
 def runs(tmp_path_factory):
     """Three: two seeds of the same settings, and one with another learning rate that was resumed."""
     folder = tmp_path_factory.mktemp("runs")
-    few = {"max_episodes": 240}  # on the fastest machine, too: the page draws up to 40 evaluations as dots
+    few = {"max_episodes": 240}  # some seconds of updates; on the fastest machine, too: the page draws up to 40 evaluations as dots
     first, second = train(folder, **few), train(folder, seed=6, **few)
-    third = train(folder, c_lr=0.002, max_minutes=0.02)  # its time ends it, so that there is more to do
-    done = call("train", "--resume", third, "--max_minutes", "0.05")
+    third = train(folder, c_lr=0.002, max_minutes=0.03)  # its time ends it, so that there is more to do
+    done = call("train", "--resume", third, "--max_minutes", "0.07")
     assert done.returncode == 0, done.stderr
     return [first, second, third]
 

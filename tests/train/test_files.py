@@ -327,7 +327,7 @@ def test_the_settings_are_written_down(tmp_path):
     stamp = re.fullmatch(r"run8_(\d{8}_\d{6})", folder.name)[1]
     assert abs(time.mktime(time.strptime(stamp, "%Y%m%d_%H%M%S")) - time.time()) < 300
     assert {path.name.split(".out.")[0] for path in folder.iterdir()} == {"config.json", "train.log", "trained_model", "events",
-                                                                              "checkpoints", "train.rank1.log"}
+                                                                              "checkpoints", "train.rank1.log", "metrics.jsonl"}
     written = json.loads((folder / "config.json").read_text())
     assert {"gamma": 0.875, "hidden_size": 16, "log_dir": "a note", "tau": 0.01, "load_model": False}.items() <= written.items()
     assert {"world_size": 2, "hosts": [socket.gethostname()] * 2, "backend": "gloo", "device": "cpu"}.items() <= written["run"].items()
