@@ -242,9 +242,8 @@ def actor_record(
                 f"{path}: a network for {features} features; this version has 26, 30, 277 (window) and {_core.obs_size(VIEW)} (view, "
                 "ahead); one trained with tokens needs its record or its run's config.json"
             )
-        if by_size == VIEW and named not in (VIEW, AHEAD) and not known:
+        if by_size == VIEW and named not in (VIEW, AHEAD):
             raise ask(f"whether this network of {features} features sees obs view or ahead", VIEW, AHEAD)
-        # Settings without an observation are of a time when there was none but the view.
         named = AHEAD if by_size == VIEW and named == AHEAD else by_size or ""
     head = "" if is_q_net else head or known.get(_HEAD, "")
     if not is_q_net and not head:

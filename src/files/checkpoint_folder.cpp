@@ -98,7 +98,7 @@ Manifest from_json(const ordered_json& json) {
   m.episode = whole<std::int64_t>(json, "episode");
   m.version = json.at("version").get<std::string>();
   m.world_size = whole<int>(json, "world_size");
-  if (json.contains("run")) m.run = json["run"].get<std::string>();
+  m.run = json.at("run").get<std::string>();
   m.settings = json.at("settings");
   if (m.world_size < 1 || !m.settings.is_object()) throw FileError("numbers out of range");
   for (const ordered_json& file : json.at("files")) {

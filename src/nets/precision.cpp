@@ -11,12 +11,6 @@ namespace {
 Precision chosen = Precision::kFloat32;
 base::Bf16By chosen_instructions = base::Bf16By::kFloats;
 
-// To the nearest number with 10 bits behind the point, as tensor cores read float32.
-at::Tensor rounded_to_tf32(const at::Tensor& t) {
-  const at::Tensor bits = t.contiguous().view(at::kInt);
-  return bits.add(1 << 12).bitwise_and_(~((1 << 13) - 1)).view(at::kFloat);
-}
-
 }  // namespace
 
 Precision precision_from_name(const std::string& name) {
@@ -37,18 +31,10 @@ Precision product_precision() { return chosen; }
 base::Bf16By bf16_instructions() { return chosen_instructions; }
 
 void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
-  switch (chosen) {
-    case Precision::kBf16:
-      out.copy_(at::mm(a.to(at::kBFloat16), b.to(at::kBFloat16)));
-      return;
-    case Precision::kTf32:
-      if (a.is_cpu()) {
-        at::mm_out(out, rounded_to_tf32(a), rounded_to_tf32(b));
-        return;
-      }
-      [[fallthrough]];
-    case Precision::kFloat32:
-      at::mm_out(out, a, b);
+  if (chosen == Precision::kBf16) {
+    out.copy_(at::mm(a.to(at::kBFloat16), b.to(at::kBFloat16)));
+  } else {
+    at::mm_out(out, a, b);
   }
 }
 

@@ -56,7 +56,7 @@ ordered_json settings_of(const PretrainOptions& o) {
 }
 
 constexpr const char* kCountsName = "place.counts";
-constexpr std::int64_t kCounts = 7, kCountsBeforeTask = 6;  // files of earlier versions have no task
+constexpr std::int64_t kCounts = 7;
 
 // What gives a saved position and its losses their meaning, as a number. `frozen`: hashes of the frozen weights.
 std::int64_t task_of(const PretrainOptions& o, const std::vector<std::string>& frozen) {
@@ -294,12 +294,7 @@ void Run::resume() {
       return fmt::format("{} does not match these settings; --resume never starts over", path);
     };
     try {
-      const nets::NamedTensors saved = files::load_state_dict(path);
-      const at::Tensor* its_counts = nets::find(saved, kCountsName);
-      const bool has_task = its_counts == nullptr || its_counts->numel() != kCountsBeforeTask;
-      const at::Tensor read = counts.narrow(0, 0, has_task ? kCounts : kCountsBeforeTask);
-      nets::copy_state(saved, file(shape, true, read, losses), path);
-      if (!has_task) counts[kCounts - 1] = task_of(o_, frozen_);
+      nets::copy_state(files::load_state_dict(path), file(shape, true, counts, losses), path);
     } catch (const base::FileError& e) {
       throw base::FileError(fmt::format("{}. {}", e.what(), advice()));
     }

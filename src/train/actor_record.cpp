@@ -170,9 +170,7 @@ std::string first_said(std::initializer_list<std::string> all) {
 }
 
 // Which observation the network reads, by its number of features.
-// Settings without an observation are of a time when there was none but the view.
-void set_sight(ActorRecord& record, const Known& known, std::int64_t features, const std::string& path,
-               std::string_view before) {
+void set_sight(ActorRecord& record, std::int64_t features, const std::string& path, std::string_view before) {
   const auto named = encode::try_obs_kind(record.obs);
   if (!record.tokens.empty() && named && encode::obs_size(*named) < features) {
     record.sight.kind = *named;
@@ -189,7 +187,7 @@ void set_sight(ActorRecord& record, const Known& known, std::int64_t features, c
   record.sight.kind = *by_size;
   if (named && encode::obs_size(*named) == features) {
     record.sight.kind = *named;
-  } else if (*by_size == encode::ObsKind::kView && known.given.empty()) {
+  } else if (*by_size == encode::ObsKind::kView) {
     throw base::UsageError(
         fmt::format("{}: nothing says whether this network of {} features sees obs view or ahead: {}", path,
                     features, what_to_type(before, path, "view", "ahead")));
@@ -240,7 +238,7 @@ ActorRecord actor_record(const files::SavedWeights& file, const std::string& pat
       contradiction(known.where, fmt::format("hidden_size {}", o.hidden_size),
                     fmt::format("{} wide", hidden));
   }
-  set_sight(record, known, features, path, before);
+  set_sight(record, features, path, before);
   if (!q_net) {
     const std::string head =
         first_said({said.head, known.has(kHead) ? o.output_activation : "", otherwise.head});

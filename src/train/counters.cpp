@@ -64,7 +64,6 @@ Counters counters_from(const nets::NamedTensors& state, const std::string& what)
   std::map<std::string, at::Tensor> left(state.begin(), state.end());
   Counters counters;
   each(counters, [&](const std::string& name, auto& value, Whose) {
-    if (name == "board_steps" && !left.contains(name)) return;
     value = number<std::remove_reference_t<decltype(value)>>(left[name], name, what);
     left.erase(name);
   });

@@ -254,11 +254,6 @@ void League::restore(const nets::NamedTensors& state, const std::string& what) {
     } else {
       refuse(place >= count, "places");
       member.rival = {std::nullopt, static_cast<int>(place)};
-      // Older versions could admit two copies of the same episode, which then had the same name.
-      const auto has_its_name = [&](const LeagueMember& other) {
-        return is_copy(other) && other.episode == member.episode;
-      };
-      while (std::any_of(then.begin(), then.end(), has_its_name)) ++member.episode;
       if (frozen.size() <= static_cast<std::size_t>(place))
         frozen.resize(static_cast<std::size_t>(place) + 1);
       Frozen& into = frozen[static_cast<std::size_t>(place)];

@@ -259,7 +259,7 @@ FileError cannot_go_on(const std::string& folder, const std::string& why, const 
 }
 
 void check_owner(const files::Manifest& manifest, const std::string& identity, const std::string& folder) {
-  if (identity.empty() || manifest.run.empty() || manifest.run == identity) return;
+  if (identity.empty() || manifest.run == identity) return;
   throw FileError(fmt::format(
       "{} is a checkpoint of another run ({}; this one is {}). Move it elsewhere; --load_model starts "
       "a run from another run's weights",
@@ -310,13 +310,11 @@ Found newest_whole(const Origin& origin, const running::Access& access, const Ru
   throw FileError(context.broadcast_text(refusal, context.deadline()));
 }
 
-// Intervals of another length, and of jobs that the checkpoint does not have, are counted from the checkpoint on.
+// Intervals of another length, and of jobs that the run did not have, are counted from the checkpoint on.
 Counters recounted(Counters counters, const files::Manifest& then, const ordered_json& now) {
   for (const Job& job : jobs()) {
     const auto length = now.at(job.interval).get<std::int64_t>();
-    const bool is_known = counters.jobs.contains(job.counter) &&
-                          (!then.settings.contains(job.interval) || then.settings[job.interval] == length);
-    if (is_known) continue;
+    if (then.settings.contains(job.interval) && then.settings[job.interval] == length) continue;
     const std::int64_t done = job.unit == Job::Unit::kUpdates ? counters.updates : then.episode;
     counters.jobs[job.counter] = length > 0 ? done / length : 0;
   }
@@ -352,9 +350,7 @@ Games share(const Found& found, const RunState& state, const ordered_json& setti
     if (before.contains("epsilon") && before["epsilon"] != settings.at("epsilon"))
       small.emplace_back("another_epsilon",
                          at::scalar_tensor(settings["epsilon"].get<double>(), at::kDouble));
-    Counters then = counters_from(under(found.taken.shared, "counters."), "the checkpoint");
-    if (then.board_steps < 0)
-      then.board_steps = then.steps * before.value("num_envs", std::int64_t{1}) * found.manifest.world_size;
+    const Counters then = counters_from(under(found.taken.shared, "counters."), "the checkpoint");
     nets::add_under(small, "counters.", to_state(recounted(then, found.manifest, settings)));
     counters = files::state_dict_bytes(small);
   });
@@ -550,20 +546,6 @@ std::string run_meant(const TrainOptions& o, const Launch& launch, bool asked,
   return {};
 }
 
-// The run's identity, or, if a version without identities wrote config.json, that of its newest checkpoint.
-std::string identity_of(const std::string& run, const ordered_json& config) {
-  const ordered_json known = about(config);
-  if (known.contains("id") && known["id"].is_string()) return known["id"].get<std::string>();
-  for (const std::int64_t step : files::checkpoints_of(run)) {
-    try {
-      const files::Manifest manifest = files::read_manifest(files::checkpoint_folder(run, step));
-      if (!manifest.run.empty()) return manifest.run;
-    } catch (const FileError&) {  // reported when it is tried
-    }
-  }
-  return {};
-}
-
 Origin chosen(const TrainOptions& o, const Launch& launch) {
   Origin origin;
   const bool asked = o.resume == "auto";
@@ -593,7 +575,8 @@ Origin chosen(const TrainOptions& o, const Launch& launch) {
   if (run.empty()) return origin;
   run = records::absolute_path(run);
   const ordered_json config = config_of(run);
-  origin.identity = identity_of(run, config);
+  if (const ordered_json known = about(config); known.contains("id") && known["id"].is_string())
+    origin.identity = known["id"].get<std::string>();
   const std::vector<std::string> unknown = unknown_settings(config);
   if (!unknown.empty())
     origin.lines.push_back(fmt::format("Ignored in config.json, because this version has no such setting: {}",

@@ -54,7 +54,7 @@ def engine(tmp_path_factory):
     specs = {}
     for kind, (weights, head, ending, _) in KINDS.items():
         if isinstance(weights, dict):
-            weights = save_in_run(folder / kind, weights, head or "softmax")
+            weights = save_in_run(folder / kind, weights, head or "softmax", "view" if kind == "dqn-view" else "30")
         specs[kind] = str(weights) + ending
     asked = [spec + ("+mask_fatal" if "--mask_fatal" in KINDS[kind][3] else "") for kind, spec in specs.items()]
     subprocess.run([PROBE, folder / "boards.jsonl", folder / "moves.pth", *asked], check=True, timeout=300)

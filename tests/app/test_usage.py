@@ -499,11 +499,11 @@ def test_networks_that_cannot_search_are_reported(tmp_path):
         f"{name}.{part}": value for name, layer in layers.items() for part, value in layer.state_dict().items()}
     torch.save(memory, tmp_path / "memory.pth")
     shaped = save_in_run(tmp_path / "run", q_network(309), "softmax")
-    write(tmp_path / "run" / "config.json", json.dumps({"reward": "2021"}))
+    write(tmp_path / "run" / "config.json", json.dumps({"obs": "view", "reward": "2021"}))
     for path, words in ((tmp_path / "memory.pth", ["without memory"]), (shaped, ["--reward 2021", "--reward score"])):
         assert call("eval", "--team_a", path, "--team_b", "random", "--games", "1").returncode == 0
         refused(2, *words, line=["eval", "--team_a", f"{path}:look4", "--team_b", "random", "--games", "1"])
-    write(tmp_path / "run" / "config.json", json.dumps({"reward": "score", "rival_reward": 1, "gamma": 0.9}))
+    write(tmp_path / "run" / "config.json", json.dumps({"obs": "view", "reward": "score", "rival_reward": 1, "gamma": 0.9}))
     assert call("eval", "--team_a", f"{shaped}:look1", "--team_b", "random", "--games", "1").returncode == 0
 
 

@@ -38,7 +38,6 @@ std::vector<Case> cases() {
       {"dqn without layer norm", "dqn", "30", false},
       {"vdn", "vdn", "30", true},
       {"qmix", "qmix", "view", true},
-      {"ddpg in tf32", "ddpg", "30", true, false, "tf32"},
       {"dqn in bf16", "dqn", "view", true, false, "bf16"},
   };
   for (const learners::LearnerEntry& entry : learners::registry()) {

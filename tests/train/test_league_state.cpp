@@ -50,18 +50,6 @@ NamedTensors state_of_four() {
 
 }  // namespace
 
-TEST_CASE("two members of one name, as older versions could make, get names of their own", "[unit]") {
-  NamedTensors state = state_of_four();
-  state[1].second = at::tensor({0, 0, 16, 16}, at::kLong);
-  // Both are identified by the first one's number.
-  state[3].second = at::tensor({0, 1, 10, 2, 88, 2, 0, 60, 3, 37, 2, 2, 9, 1, 30}, at::kLong);
-  train::League league(options());
-  league.restore(state, "state");
-  CHECK(name_of(league.members()[2]) == "#16");
-  CHECK(name_of(league.members()[3]) == "#17");
-  CHECK(at::equal(league.state()[3].second, state[3].second.slice(0, 0, 10)));
-}
-
 TEST_CASE("a league's state without a part, or with impossible values, is refused", "[unit]") {
   const NamedTensors kept = state_of_four();
   train::League league(options());

@@ -24,7 +24,7 @@ struct Manifest {
   std::int64_t episode = 0;
   int world_size = 0;
   std::string version;
-  std::string run;  // the run's id; empty if an older version wrote it without one
+  std::string run;  // the run's id
   nlohmann::ordered_json settings = nlohmann::ordered_json::object();
   std::vector<CheckpointFile> files;
 

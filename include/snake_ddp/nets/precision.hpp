@@ -10,7 +10,7 @@
 namespace snake_ddp::nets {
 
 /// kFloat32  full float32.
-/// kTf32     factors rounded to a 10-bit fraction, sums in float32. On the CPU the rounding is emulated.
+/// kTf32     on GPUs factors rounded to a 10-bit fraction, sums in float32; in main memory float32.
 /// kBf16     factors rounded to a 7-bit fraction, sums in float32; the library also rounds results.
 enum class Precision { kFloat32, kTf32, kBf16 };
 

@@ -15,8 +15,8 @@ struct Counters {
   std::int64_t steps = 0;
   std::int64_t updates = 0;
   double updates_due = 0;
-  std::int64_t empty_at = 0;      // the last step at which replay was empty
-  std::int64_t board_steps = -1;  // of all ranks; -1: of a version that did not count them
+  std::int64_t empty_at = 0;     // the last step at which replay was empty
+  std::int64_t board_steps = 0;  // of all ranks
   double best_win_rate = -1;
   double seconds = 0;  // of training before this start
   /// Of periodic jobs, by their names in checkpoints: completed intervals of each, and 1 if one is due.
@@ -29,7 +29,6 @@ std::string equal_text(const Counters& counters);
 /// As 0-dim tensors, for checkpoints. Owner: the caller.
 nets::NamedTensors to_state(const Counters& counters);
 
-/// The state of an older version may lack jobs and board_steps.
 /// Throws  FileError that starts with `what` if a counter of the loop is missing, or one is not a number of its type.
 Counters counters_from(const nets::NamedTensors& state, const std::string& what);
 
