@@ -283,3 +283,11 @@ def test_opponents_are_trained_against_a_frozen_team_and_measured(tmp_path):
     assert nothing < own / 2, "the second one began with the player's weights"
     failed = script(sys.executable, DEV / "exploit.py", player, "--binary", BINARY, "--runs_dir", tmp_path, "--", "--batch_size", "many")
     assert failed.returncode == 2 and "--batch_size many" in failed.stderr
+
+
+def test_a_start_that_does_not_apply_to_an_actor_is_left_out(tmp_path):
+    done = script(sys.executable, DEV / "exploit.py", f"{SOURCE / 'tests' / 'data' / 'upstream_actor_2000.pth'}:softmax", "--obs", "26", "--binary", BINARY,
+                  "--games", 4, "--minutes", 1, "--runs_dir", tmp_path, "--", "--num_envs", 2, "--batch_size", 16, "--max_episodes", 3)
+    assert done.returncode == 0, done.stderr
+    left_out, _, nothing = done.stdout.splitlines()
+    assert left_out.startswith("left out: a start from the player's weights") and nothing.startswith("nothing ")
