@@ -23,6 +23,7 @@
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/data/import.hpp"
 #include "snake_ddp/dist/context.hpp"
@@ -157,7 +158,8 @@ void remove_rest(const EvalLine& line, int ranks, const Replaced& replaced) {
       games += std::filesystem::remove(file, ignored) ? 1U : 0U;
   }
   if (games > 0)
-    base::tell_error(fmt::format("removed {} games of an earlier recording from {}", games, line.record));
+    base::tell_error(
+        fmt::format("removed {} of an earlier recording from {}", base::counted(games, "game"), line.record));
   for (int rank = ranks; rank < replaced.boards.ranks; ++rank) {
     const std::string path = boards_path(line.record_boards, rank);
     if (data::recording_of(path) == data::Recording{replaced.boards.id, rank, replaced.boards.ranks} &&

@@ -6,6 +6,7 @@
 #include "snake_ddp/app/command_line.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/verify_trace.hpp"
 
 namespace snake_ddp::app {
@@ -27,7 +28,7 @@ int print(const char* what, std::int64_t games, std::int64_t count, std::int64_t
     if (mismatches > 0) out["first_mismatch"] = first;
     base::print_result(fmt::format("{}\n", out.dump()));
   } else {
-    if (games >= 0) base::print_result(fmt::format("{} games, ", games));
+    if (games >= 0) base::print_result(fmt::format("{}, ", base::counted(games, "game")));
     base::print_result(fmt::format("{} {}, {} mismatches\n", count, what, mismatches));
     if (mismatches > 0) base::print_result(fmt::format("first mismatch: {}\n", first));
   }

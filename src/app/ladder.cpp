@@ -15,6 +15,7 @@
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/config/fields.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/world.hpp"
@@ -152,7 +153,8 @@ void print_table(const LadderOptions& options, const std::vector<Standing>& tabl
                                    100 * s.point_rate(), s.sum.wins, s.sum.draws, s.sum.losses,
                                    fmt::format("{:.2f} : {:.2f}", s.sum.mean_a(), s.sum.mean_b())));
   }
-  base::print_result(fmt::format("{} games of each pair, {} is 0, {:.0f} steps/s\n", options.games,
+  base::print_result(fmt::format("{} of each pair, {} is 0, {:.0f} steps/s\n",
+                                 base::counted(options.games, "game"),
                                  options.anchor.empty() ? "the mean" : options.anchor, steps_per_second));
 }
 

@@ -175,7 +175,7 @@ def test_answers_of_a_service_are_read_by_both(kind, tmp_path):
 def test_the_whole_answer_of_the_platform_is_a_game_by_the_rules(tmp_path):
     path = DATA / "platform_response.json.gz"
     checked = call("verify-trace", path)
-    assert checked.stdout == "1 games, 200 steps, 0 mismatches\n"
+    assert checked.stdout == "1 game, 200 steps, 0 mismatches\n"
     shown = snake_ddp.replay(path)
     assert shown.page == page_of_the_program(path, tmp_path)
     assert '"names":["first","second"]' in shown.page and '"truncated":false' in shown.page
