@@ -169,7 +169,7 @@ def test_answers_of_a_service_are_read_by_both(kind, tmp_path):
     if games < 10:
         checked = call("verify-trace", path)
         assert checked.returncode == (1 if kind == "a result" else 0), checked.stdout  # so early, against the rules
-        assert f"{games} game{"s" if games != 1 else ""}, {0 if kind == 'without a step' else 3 * games} steps" in checked.stdout
+        assert f"{games} game{'s' * (games != 1)}, {0 if kind == 'without a step' else 3 * games} steps" in checked.stdout
 
 
 def test_the_whole_answer_of_the_platform_is_a_game_by_the_rules(tmp_path):
