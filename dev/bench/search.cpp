@@ -60,7 +60,8 @@ struct Champion {
     nets::Mlp fresh({sight.features(), 256, 4, true}, at::kCPU, nets::kQNetName);
     fresh.init(1);
     nets::MlpMirror(fresh, mirror).make_symmetric(fresh.parameters().flat());
-    net = rollout::search_weights(fresh.named(), "bench", mirror.inputs);
+    net = rollout::search_weights(fresh.named(), "bench");
+    search::fold(net, mirror.inputs);
     rows.resize(boards.size() * game::kSnakes * width());
   }
   [[nodiscard]] std::size_t width() const { return static_cast<std::size_t>(sight.features()) + 1; }

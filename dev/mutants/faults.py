@@ -370,7 +370,7 @@ TESTS = [
           ("moments stay what each rank has", "meet", "parts.insert(parts.end(), t.beside.begin(), t.beside.end());", "(void)t;"),
           ("the outer step looks not ahead", "take_outer_step", "delta.add(velocity_, step_.momentum)", "velocity_")),
     catch("test_train", "an outer step's momentum goes on from its state with the same bits",
-          ("an outer momentum is forgotten", "Weights::restore", "velocity_ = tensor.clone();", "")),
+          ("an outer momentum is forgotten", "Weights::restore", "velocity_ = velocity->clone();", "")),
     pytest("train/test_latency.py::test_weights_are_saved_at_averages_only",
            ("one rank's weights are saved", "keep", "(is_vote || s.o.local_updates == 0)", "true")),
     pytest("train/test_train.py::test_moments_are_kept_under_their_names",

@@ -119,6 +119,7 @@ std::vector<LearnerEntry> ddpg_entries() {
            .device_boards = true,
            .cuda_graphs = true,
            .low_precision = true,
+           .lone_critic = true,
            .check = [](const LearnerOptions& o) {
              if (o.expected_value && o.output_activation != "softmax")
                throw base::UsageError("--expected_value needs --output_activation softmax");

@@ -218,7 +218,7 @@ void Collector::decide(nets::Policy& policy) {
   look();
   asked_.clear();
   for (const Seat& seat : seats_) asked_.push_back(static_cast<std::int64_t>(seat.board) * 2 + seat.team);
-  // Copied: a frozen team's network may be of the same kind and overwrite what this one returned.
+  // Copied: a frozen team may be this very policy, which is then asked again.
   const at::Tensor& values =
       ask(policy, observations_.narrow(0, 0, static_cast<std::int64_t>(seats_.size())));
   values_.assign(values.const_data_ptr<float>(), values.const_data_ptr<float>() + values.numel());

@@ -82,8 +82,7 @@ play::MakeMover mover(const Player& player, const std::function<bool()>& stop) {
   return [player](std::uint64_t seed) { return std::make_unique<PolicyMover>(player, seed); };
 }
 
-search::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what,
-                                const std::vector<base::MirrorImage>& mirrored_inputs) {
+search::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what) {
   nets::Mlp net(nets::mlp_shape_of(weights, nets::kQNetName, what), at::kCPU, nets::kQNetName);
   nets::copy_state(weights, net.named(), what);
   search::QWeights out{net.shape().in, net.shape().hidden, {}};
@@ -102,7 +101,6 @@ search::QWeights search_weights(const nets::NamedTensors& weights, const std::st
     out.layer[k].gain = take(false);
     out.layer[k].shift = take(false);
   }
-  if (!mirrored_inputs.empty()) search::fold(out, mirrored_inputs);
   if (net.in_bf16()) search::round_weights(out, net.instructions());
   return out;
 }

@@ -71,12 +71,11 @@ class Weights final : public Averaging {
   }
 
   void restore(const nets::NamedTensors& state, const std::string& what) override {
-    for (const auto& [name, tensor] : state) {
-      if (name != kVelocity) continue;
-      if (tensor.scalar_type() != at::kFloat || tensor.dim() != 1)
-        throw base::FileError(fmt::format("{}: \"{}\" is no momentum", what, name));
-      velocity_ = tensor.clone();
-    }
+    const at::Tensor* velocity = nets::find(state, kVelocity);
+    if (velocity == nullptr) return;  // the run averaged gradients before
+    if (velocity->scalar_type() != at::kFloat || velocity->dim() != 1)
+      throw base::FileError(fmt::format("{}: \"{}\" is no momentum", what, kVelocity));
+    velocity_ = velocity->clone();
   }
 
  private:

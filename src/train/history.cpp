@@ -128,9 +128,9 @@ void read_reports(const std::string& folder, History& history) {
     history.damage.emplace_back(e.what());
   }
   if (wrong > 0)
-    history.damage.push_back(fmt::format("{} line{} of {} {} no report; {} left out.", wrong,
-                                         wrong == 1 ? "" : "s", files::kMetricsFile,
-                                         wrong == 1 ? "is" : "are", wrong == 1 ? "it is" : "they are"));
+    history.damage.push_back(fmt::format("{} of {} {} left out.", base::counted(wrong, "line"),
+                                         files::kMetricsFile,
+                                         wrong == 1 ? "is no report; it is" : "are no report; they are"));
   if (reports.left_out() > 0)
     history.damage.push_back(
         fmt::format("{} points are left out: there are more than {} curves.", reports.left_out(), kMostTags));

@@ -247,11 +247,13 @@ Names check_given(const TrainOptions& options, const Names& given) {
   const Names refusals = of(false);
   if (!refusals.empty()) throw base::UsageError(fmt::format("{}: leave it out", fmt::join(refusals, "; ")));
   Names warnings = of(true);
-  if (options.algo == "ddpg" && (options.own_reward < 1 || options.rival_reward > 0))
-    warnings.emplace_back(
-        "--own_reward below 1 and --rival_reward above 0 make --algo ddpg learn badly: its critic sees one "
-        "snake, "
-        "and cannot tell what of a team's reward that snake earned");
+  if (learners::find_learner(options.algo).lone_critic &&
+      (options.own_reward < 1 || options.rival_reward > 0))
+    warnings.push_back(
+        fmt::format("--own_reward below 1 and --rival_reward above 0 make --algo {} learn badly: its critic "
+                    "sees one snake, "
+                    "and cannot tell what of a team's reward that snake earned",
+                    options.algo));
   return warnings;
 }
 

@@ -33,6 +33,14 @@ nets::Mlp symmetric_net(std::int64_t hidden, bool norm) {
   return net;
 }
 
+// As passes of the library's side compute: folded if there are images, then rounded if that side rounds.
+search::QWeights weights_of(const nets::Mlp& net, const std::vector<base::MirrorImage>& images) {
+  search::QWeights weights = rollout::search_weights(net.named(), "test");
+  if (!images.empty()) search::fold(weights, images);
+  if (nets::product_precision() == nets::Precision::kBf16) search::round_weights(weights, net.instructions());
+  return weights;
+}
+
 }  // namespace
 
 TEST_CASE("the network has the bits of LibTorch's side, with layer norm and without, at odd widths",
@@ -78,8 +86,8 @@ TEST_CASE(
       nets::forward(net, mostly_zero, pass);
       search::QScratch scratch;
       const at::Tensor q = at::empty({100, 4}), plain = at::empty({100, 4});
-      search::forward(rollout::search_weights(net.named(), "test", images), 100,
-                      mostly_zero.data_ptr<float>(), 310, scratch, q.data_ptr<float>());
+      search::forward(weights_of(net, images), 100, mostly_zero.data_ptr<float>(), 310, scratch,
+                      q.data_ptr<float>());
       CHECK(at::equal(q, pass.output));
       search::forward(rollout::search_weights(net.named(), "test"), 100, mostly_zero.data_ptr<float>(), 310,
                       scratch, plain.data_ptr<float>());
@@ -102,7 +110,7 @@ TEST_CASE("in bfloat16 the network has the bits of LibTorch's side, too", "[prop
   const std::vector<base::MirrorImage> images = symmetric ? kMirror.inputs : std::vector<base::MirrorImage>();
   nets::set_product_precision(nets::Precision::kBf16, instructions);
   const nets::Mlp net = symmetric ? symmetric_net(256, true) : fresh_net({309, 256, 4, true});
-  const search::QWeights weights = rollout::search_weights(net.named(), "test", images);
+  const search::QWeights weights = weights_of(net, images);
   nets::set_product_precision(nets::Precision::kFloat32);
   const at::Tensor mostly_zero = at::randn({100, 310}).mul_(at::rand({100, 310}).lt(0.3));
   const auto q_of = [&](const search::QWeights& of, std::int64_t count) {
@@ -115,7 +123,7 @@ TEST_CASE("in bfloat16 the network has the bits of LibTorch's side, too", "[prop
   nets::forward(net, mostly_zero, pass);
   CHECK(at::equal(q_of(weights, 100), pass.output));
   CHECK(at::equal(q_of(weights, 3), pass.output.narrow(0, 0, 3)));
-  const at::Tensor usual = q_of(rollout::search_weights(net.named(), "test", images), 100);
+  const at::Tensor usual = q_of(weights_of(net, images), 100);
   CHECK_FALSE(at::equal(usual, pass.output));
   CHECK((usual - pass.output).abs().max().item<double>() < 0.02);
 }

@@ -155,7 +155,7 @@ Places everything_from(const TrainOptions& options) {
   return out;
 }
 
-// "seen.x" is all three sights, "played.x" the rules of a turn.
+// "seen.x" is all three sights, "turn.x" the rules of a turn.
 Places spelled_out(const Places& expected) {
   Places out;
   for (const auto& [place, value] : expected) {
@@ -163,8 +163,6 @@ Places spelled_out(const Places& expected) {
     const std::string first = place.substr(0, dot), rest = dot == std::string::npos ? "" : place.substr(dot);
     if (first == "seen") {
       for (const char* where : {"sight", "turn.sight", "league.sight"}) out[where + rest] = value;
-    } else if (first == "played") {
-      out["turn" + rest] = value;
     } else {
       out[place] = value;
     }
@@ -193,7 +191,7 @@ const std::vector<Row>& rows() {
        {{"learner.algo", "pqn"}, {"feed", "rollouts true windows false"}, {"replay_capacity", "32"}}},
       {SD_SET(output_activation, "tanh"),
        {{"learner.output_activation", "tanh"},
-        {"played.random_low", "-1"},
+        {"turn.random_low", "-1"},
         {"league.head", std::to_string(static_cast<int>(nets::Head::kTanh))}}},
       {SD_SET(lr_scaling, "linear"),
        {{"learner.a_lr", "1.125"}, {"learner.c_lr", "2.25"}},
@@ -202,20 +200,20 @@ const std::vector<Row>& rows() {
          o.c_lr = 0.25;
        }},
       // The boards.
-      {SD_SET(episode_length, 60), {{"played.episode_length", "60"}}},
-      {SD_SET(gamma, 0.875), {{"played.gamma", "0.875"}}},
-      {SD_SET(n_step, 4), {{"played.n_step", "4"}}},
-      {SD_SET(reward, "2021"), {{"played.reward", "0"}}},
-      {SD_SET(reward_scale, 0.5), {{"played.reward_scale", "0.5"}}},
-      {SD_SET(own_reward, 0.625), {{"played.own_reward", "0.625"}}},
-      {SD_SET(rival_reward, 0.375), {{"played.rival_reward", "0.375"}}},
+      {SD_SET(episode_length, 60), {{"turn.episode_length", "60"}}},
+      {SD_SET(gamma, 0.875), {{"turn.gamma", "0.875"}}},
+      {SD_SET(n_step, 4), {{"turn.n_step", "4"}}},
+      {SD_SET(reward, "2021"), {{"turn.reward", "0"}}},
+      {SD_SET(reward_scale, 0.5), {{"turn.reward_scale", "0.5"}}},
+      {SD_SET(own_reward, 0.625), {{"turn.own_reward", "0.625"}}},
+      {SD_SET(rival_reward, 0.375), {{"turn.rival_reward", "0.375"}}},
       {SD_SET(epsilon, 0.125), {{"collector.epsilon", "0.125"}}},
       {SD_SET(epsilon_speed, 0.75), {{"collector.epsilon_speed", "0.75"}}},
       {SD_SET(epsilon_min, 0.0625), {{"collector.epsilon_min", "0.0625"}}},
-      {SD_SET(expected_value, true), {{"played.store_played", "true"}, {"learner.expected_value", "on"}}},
-      {SD_SET(mask_fatal, true), {{"played.mask_fatal", "true"}, {"league.mask_fatal", "true"}}},
+      {SD_SET(expected_value, true), {{"turn.store_played", "true"}, {"learner.expected_value", "on"}}},
+      {SD_SET(mask_fatal, true), {{"turn.mask_fatal", "true"}, {"league.mask_fatal", "true"}}},
       {SD_SET(num_envs, 8), {{"collector.num_envs", "8"}, {"vote_interval", "2"}, {"rollout_batches", "2"}}},
-      {SD_SET(seed, 41), {{"learner.seed", "41"}, {"played.seed", "46"}, {"league.seed", "41"}}},
+      {SD_SET(seed, 41), {{"learner.seed", "41"}, {"turn.seed", "46"}, {"league.seed", "41"}}},
       // What is seen.
       {SD_SET(obs, "26"), {{"seen.kind", "0"}, {"learner.features", "26"}}},
       {SD_SET(scale_features, true), {{"seen.scaling", "*"}}},

@@ -48,6 +48,7 @@ struct LearnerEntry {
   bool tokens = false;           // may read tokens behind its features
   bool searches = false;         // a Q-network without memory, with which a team can look ahead
   bool team_value = false;       // learns a team's value, from the sum of its snakes' rewards
+  bool lone_critic = false;      // its critic sees one snake, for which what others earn is noise
   config::Values defaults = {};  // of any flags, where they are other than usual
   /// Throws  UsageError for flags that contradict each other.
   void (*check)(const LearnerOptions&) = [](const LearnerOptions&) {};

@@ -24,10 +24,9 @@ struct Player {
   std::shared_ptr<const search::Player> search = nullptr;  // if set, it moves, with this sight
 };
 
-/// The weights of a Q-network in search's form. `mirrored_inputs`: as in MlpShape, for a symmetric network.
+/// The weights of a Q-network in search's form, not folded.
 /// Throws  FileError unless they are those of a Q-network without memory. `what` names the source.
-search::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what,
-                                const std::vector<base::MirrorImage>& mirrored_inputs = {});
+search::QWeights search_weights(const nets::NamedTensors& weights, const std::string& what);
 
 /// `player` with a Q-network of these weights; it searches with it if a search is given.
 /// Throws  as search_weights.
