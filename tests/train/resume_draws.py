@@ -58,7 +58,7 @@ def drawn(dice, tokens):
         s["n_step"] = dice.randint(1, 3)
     if algo not in (*ROLLOUTS, "rqmix") and dice.random() < 0.3:
         s |= {"boards": "device", "device": "cpu", "record_interval": 0}
-        mixes = SCRIPTS if "tokens" in s else [*SCRIPTS, "level2:0.5,self:0.5"]
+        mixes = SCRIPTS
     mix = dice.choice(mixes)
     if mix:
         s["opponent_mix"] = mix
