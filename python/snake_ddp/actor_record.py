@@ -104,13 +104,15 @@ def check(given: dict[str, Any], where: str, **names: str) -> dict[str, Any]:
     return {name: _checked(name, given[name], where, names.get(name, name)) for name in sorted(given)}
 
 
+def refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def finite(number: str) -> float:
+    return float(number) if abs(float(number)) < float("inf") else refuse(number)
+
+
 def _parsed(text: str, where: str) -> dict[str, Any]:
-    def refuse(constant: str) -> Any:
-        raise ValueError(f"{constant} is no number of JSON")
-
-    def finite(number: str) -> float:
-        return float(number) if abs(float(number)) < float("inf") else refuse(number)
-
     try:
         values = json.loads(text, parse_constant=refuse, parse_float=finite)
     except (ValueError, RecursionError) as e:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import html
 import json
 import os
@@ -12,11 +11,15 @@ from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
+from snake_ddp.actor_record import finite, refuse
 from snake_ddp.state import COLUMNS, ROWS, START_LENGTH, TEAM
 
 DIRECTIONS = ("up", "down", "left", "right")
 NAME_FIELDS = ("names", "player", "players", "player_names", "teams", "team_names", "agents", "users")
 NAMES_INSIDE = ("name", "username", "user_name", "nickname", "agent_name")
+SNAKES = 2 * TEAM
+BEANS = 5
+MOST_DEPTH, MOST_STEPS = 32, 10_000  # of brackets, of a game: as in the program
 UNKNOWN = -1  # an action or direction that the log does not contain
 PLACE = '<script type="application/json" id="game">'
 
@@ -68,25 +71,22 @@ def games_in_file(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     """The logs in a file: on lines, one after the other, in lists, inside of a service's answer."""
     with open(path, "rb") as file:
         content = file.read()
-    if content[:2] == b"\x1f\x8b":
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"{path}: a damaged gzip file: {error}") from error
-    text, at = content.decode("utf-8-sig", errors="replace"), 0
-    decoder = json.JSONDecoder()
+    try:
+        text, at = unpacked(content).decode("utf-8-sig"), 0
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: damaged, or not a game log: {error}") from error
+    decoder = json.JSONDecoder(parse_constant=refuse, parse_float=finite)
     found = 0
     while at < len(text):
-        if text[at].isspace() or text[at] == ",":
+        if text[at] in " \t\r\n,":
             at += 1
             continue
         line = text.count("\n", 0, at) + 1
         try:
             value, at = decoder.raw_decode(text, at)
-        except (json.JSONDecodeError, RecursionError) as error:
+            check(value)
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}:{line}: not a game log: {error}") from error
-        if "\\u0000" in text and has_nul(value):
-            raise ValueError(f"{path}:{line}: not a game log: a text in it has a NUL character (\\u0000)")
         for part in value if isinstance(value, list) else [value]:
             before = found
             for log in () if isinstance(part, str) else games_in(part):
@@ -98,11 +98,32 @@ def games_in_file(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
         raise ValueError(f"{path}: no game in this file")
 
 
-def has_nul(value: Any) -> bool:
-    """Whether a text in a JSON value has a NUL character, at which names end elsewhere."""
-    if isinstance(value, dict):
-        return any(has_nul(part) for pair in value.items() for part in pair)
-    return any(map(has_nul, value)) if isinstance(value, list) else isinstance(value, str) and "\0" in value
+def unpacked(content: bytes) -> bytes:
+    """Of a gzip file its parts, without what may follow them, as gzip itself."""
+    parts = [content] if content[:2] != b"\x1f\x8b" else []
+    while content[:2] == b"\x1f\x8b":
+        inflater = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        parts.append(inflater.decompress(content))
+        if not inflater.eof:
+            raise zlib.error("the gzip file is truncated")
+        content = inflater.unused_data
+    return b"".join(parts)
+
+
+def check(value: Any, depth: int = 1) -> None:
+    """Throws  ValueError for JSON that the program does not read: nested too deeply, or texts that are no UTF-8 or end early elsewhere."""
+    if isinstance(value, str):
+        value.encode()
+        if "\0" in value:
+            raise ValueError("a text in it has a NUL character (\\u0000)")
+    elif isinstance(value, (dict, list)):
+        if depth > MOST_DEPTH:
+            raise ValueError(f"brackets more than {MOST_DEPTH} deep")
+        for part in value:  # keys of a dict
+            check(part, depth + 1)
+        if isinstance(value, dict):
+            for part in value.values():
+                check(part, depth + 1)
 
 
 def games_in(value: Any) -> Iterator[dict[str, Any]]:
@@ -149,7 +170,7 @@ def page_data(log: dict[str, Any], file: str, game: int) -> dict[str, Any]:
     """What the page's script reads: boards as numbers of cells; each step's actions, rewards, deaths and explanations."""
     if log.get("game_name") != "snakes_3v3":
         raise KeyError("game_name is not snakes_3v3")
-    for field, only in (("n_player", 2 * TEAM), ("board_height", ROWS), ("board_width", COLUMNS)):
+    for field, only in (("n_player", SNAKES), ("board_height", ROWS), ("board_width", COLUMNS)):
         if log[field] not in (only, str(only)):
             raise ValueError(f"{field} is {log[field]!r}, not {only}")
     log = {field: unwrapped(value) for field, value in log.items()}
@@ -159,13 +180,24 @@ def page_data(log: dict[str, Any], file: str, game: int) -> dict[str, Any]:
             field: {inner: unwrapped(one) for inner, one in value.items()} if isinstance(value, dict) else value
             for field, value in ((field, unwrapped(value)) for field, value in step.items())
         }
-        for step in log["steps"]
+        for step in some(log["steps"], 0, MOST_STEPS, "steps")
     ]
     boards = [board(init, numbers(init["directions"]))]
+    if len(boards[0][1]) != BEANS or any(len(body) != START_LENGTH for body in boards[0][0]):
+        raise ValueError(f"not the start of a game: it has {BEANS} beans and snakes of {START_LENGTH} cells")
     for k, step in enumerate(steps):
+        six(step["info_after"], "hit", 0, 1)
+        if step["info_after"].get("score") is not None:
+            six(step["info_after"], "score", -START_LENGTH, ROWS * COLUMNS)
+        if k == 0 and step.get("info_before") is not None and numbers(step["info_before"]["directions"]) != boards[0][2]:
+            raise ValueError("info_before of the first step has other directions than init_info")
         boards.append(board(step["info_after"], directions_after(steps, k)))
     ended = log.get("winner") is not None or log.get("n_return") is not None  # the result is written when the game is over
+    if log.get("n_return") is not None:
+        six(log, "n_return", -1_000_000, 1_000_000)
     cut_off = log.get("truncated")
+    if cut_off is not None and not isinstance(cut_off, bool):
+        raise ValueError("truncated is not true or false")
     return {
         "rows": ROWS,
         "columns": COLUMNS,
@@ -178,7 +210,7 @@ def page_data(log: dict[str, Any], file: str, game: int) -> dict[str, Any]:
         "number": game,
         "boards": boards,
         "steps": [
-            [actions(step), list(step["reward"]), step["info_after"]["hit"]]
+            [actions(step), six(step, "reward", -ROWS * COLUMNS, ROWS * COLUMNS), step["info_after"]["hit"]]
             + ([step["explanation"]] if step.get("explanation") is not None else [])
             for step in steps
         ],
@@ -191,7 +223,7 @@ def names(log: dict[str, Any]) -> list[str]:
         if log.get(field) is None:
             continue
         found = log[field]
-        if len(found) == 2 * TEAM:
+        if len(found) == SNAKES:
             found = found[::TEAM]
         if not isinstance(found, list) or len(found) != 2:
             raise ValueError(f"{field} has not two names")
@@ -209,25 +241,50 @@ def name(value: Any) -> str:
 
 
 def time_text(value: Any) -> str:
+    if isinstance(value, (bool, dict, list)):
+        raise ValueError(f"a time is {value!r}, not a text")
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
+def some(values: Any, least: int, most: int, field: str) -> list[Any]:
+    """Throws  ValueError if this is not a list of so many elements."""
+    if not isinstance(values, list) or not least <= len(values) <= most:
+        raise ValueError(f"{field} is not a list of {least} to {most}")
+    return values
+
+
+def whole(value: Any, least: int, most: int, field: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(f"{field}: {value!r} is not a whole number, {least} to {most}")
+    return value
+
+
+def six(info: dict[str, Any], field: str, least: int, most: int) -> list[int]:
+    return [whole(value, least, most, field) for value in some(info[field], SNAKES, SNAKES, field)]
+
+
 def board(info: dict[str, Any], directions: list[int]) -> list[Any]:
-    return [[cells(snake) for snake in info["snakes_position"]], cells(info["beans_position"]), directions]
+    snakes = some(info["snakes_position"], SNAKES, SNAKES, "snakes_position")
+    return [[cells(snake, ROWS * COLUMNS, "snakes_position") for snake in snakes], cells(info["beans_position"], BEANS, "beans_position"), directions]
 
 
-def cells(places: list[list[int]]) -> list[int]:
-    return [COLUMNS * row + column for row, column in places]
+def cells(places: Any, most: int, field: str) -> list[int]:
+    pairs = [some(pair, 2, 2, field) for pair in some(places, 0, most, field)]
+    return [COLUMNS * whole(row, 0, ROWS - 1, field) + whole(column, 0, COLUMNS - 1, field) for row, column in pairs]
 
 
-def numbers(words: list[str]) -> list[int]:
-    return [DIRECTIONS.index(word) for word in words]
+def numbers(words: Any) -> list[int]:
+    return [DIRECTIONS.index(word) for word in some(words, SNAKES, SNAKES, "directions")]
 
 
 def actions(step: dict[str, Any]) -> list[int]:
     if step.get("joint_action") is None:  # the reference's run_log.py omits it
-        return [UNKNOWN] * 2 * TEAM
-    return [choice[0].index(1) for choice in step["joint_action"]]
+        return [UNKNOWN] * SNAKES
+    choices = [some(choice, 1, 1, "joint_action")[0] for choice in some(step["joint_action"], SNAKES, SNAKES, "joint_action")]
+    for choice in choices:
+        if sum(whole(one, 0, 1, "joint_action") for one in some(choice, len(DIRECTIONS), len(DIRECTIONS), "joint_action")) != 1:
+            raise ValueError(f"joint_action: {choice} does not select one of four actions")
+    return [choice.index(1) for choice in choices]
 
 
 def directions_after(steps: list[dict[str, Any]], k: int) -> list[int]:

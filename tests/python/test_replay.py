@@ -1,5 +1,6 @@
 """Games shown in a notebook: the same page as the program writes."""
 
+import functools
 import gzip
 import html
 import json
@@ -46,6 +47,12 @@ def test_what_a_team_saw_is_shown_too(tmp_path):
 
 def test_logs_of_the_reference_are_shown_too(tmp_path):
     log = DATA / "reference_log.json.gz"
+    assert snake_ddp.replay(log).page == page_of_the_program(log, tmp_path)
+
+
+def test_what_follows_a_gzip_file_is_left_out_as_gzip_does(logs, tmp_path):
+    log = tmp_path / "game.json.gz"
+    log.write_bytes(gzip.compress(logs[0].read_bytes()) + b"junk")
     assert snake_ddp.replay(log).page == page_of_the_program(log, tmp_path)
 
 
@@ -189,6 +196,11 @@ def refused():
     def without(name):
         return json.dumps({"data": {k: v for k, v in log.items() if k != name}}).encode()
 
+    def changed(*path, value):
+        copy = json.loads(json.dumps(log))
+        functools.reduce(lambda inner, key: inner[key], path[:-1], copy)[path[-1]] = value
+        return json.dumps(copy).encode()
+
     text = ANSWER.read_bytes()
     return {
         "empty": (b"", "no game"),
@@ -207,6 +219,25 @@ def refused():
         "without a height": (without("board_height"), "board_height"),
         "another height": (json.dumps(log | {"board_height": 6}).encode(), "board_height"),
         "names of three": (json.dumps(log | {"player": ["a", "b", "c"]}).encode(), "player"),
+        "steps that are an object": (json.dumps(log | {"steps": {}}).encode(), "steps"),
+        "a number that is none": (text.rstrip()[:-1] + b', "x": NaN}', "not JSON"),
+        "a number too large": (text.rstrip()[:-1] + b', "x": 1e999}', "not JSON"),
+        "half a character": (text.rstrip()[:-1] + b', "x": "\\ud800"}', "not JSON"),
+        "another encoding": (text.rstrip()[:-1] + b', "x": "\xff"}', "not JSON"),
+        "spaces of another kind": (b"\x0b" + text, "not JSON"),
+        "brackets around brackets": (json.dumps(log | {"x": eval("[" * 40 + "]" * 40)}).encode(), "deep"),
+        "a board outside": (changed("steps", 0, "info_after", "beans_position", 0, 1, value=20), "beans_position"),
+        "seven snakes": (changed("init_info", "snakes_position", value=[[[0, 0]] * 3] * 7), "snakes_position"),
+        "a long start": (changed("init_info", "snakes_position", 0, value=[[0, 0]] * 4), "4 cells"),
+        "hits of five": (changed("steps", 1, "info_after", "hit", value=[0] * 5), "hit"),
+        "a score of words": (changed("steps", 1, "info_after", "score", 3, value="x"), "score"),
+        "half a reward": (changed("steps", 2, "reward", 0, value=2.5), "reward"),
+        "no action": (changed("steps", 0, "joint_action", value=[[[0, 0, 0, 0]]] * 6), "joint_action"),
+        "directions of five": (changed("init_info", "directions", value=["up"] * 5), "directions"),
+        "other directions before": (changed("steps", 0, "info_before", "directions", value=["up"] * 6), "info_before"),
+        "a time that is a list": (json.dumps(log | {"end_time": []}).encode(), "end_time"),
+        "a cut that is a number": (json.dumps(log | {"truncated": 1}).encode(), "truncated"),
+        "results of one": (json.dumps(log | {"n_return": [1]}).encode(), "n_return"),
         "steps that are no list": (json.dumps(log | {"steps": "[1"}).encode(), "steps"),
         "deep": (b'{"a":' * 50 + b"1" + b"}" * 50, "deep"),
         "a page": (b"<html>", "not JSON"),
