@@ -213,6 +213,28 @@ def test_the_checks_for_places_notice_them():
     assert not foreign_hosts("https://download.pytorch.org/whl/cpu")
 
 
+# ---- links of the pages ----
+
+def anchors(page):
+    """As GitHub makes them of headings."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+    titles = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title) for title in re.findall(r"^#+ (.*)", text, flags=re.M)]
+    return {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in titles}
+
+
+def test_links_between_pages_lead_to_headings():
+    wrong = []
+    for name in FILES:
+        if not name.endswith(".md"):
+            continue
+        for target in re.findall(r"\]\(([^)\s]+)\)", (ROOT / name).read_text(encoding="utf-8")):
+            file, _, anchor = target.partition("#")
+            page = (ROOT / name).parent / file if file else ROOT / name
+            if not target.startswith("http") and (not page.exists() or anchor and page.suffix == ".md" and anchor not in anchors(page)):
+                wrong.append((name, target))
+    assert wrong == []
+
+
 # ---- test data -----------------------------------------------------------------------------------------------------
 
 def uses(text, data_name):
