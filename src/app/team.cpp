@@ -91,9 +91,11 @@ std::string identity_of(const std::string& path, const train::ActorRecord& recor
                         const std::optional<search::Spec>& how) {
   std::error_code none;
   const search::Spec s = how.value_or(search::Spec{.kind = search::Spec::Kind::kNone});
+  // Values are no probabilities to draw from: their largest is played anyway.
+  const bool is_argmax = team.player.argmax || team.policy->answer() == nets::Policy::Answer::kValues;
   return fmt::format("{} {} {} {} {} {} {} {}", std::filesystem::weakly_canonical(path, none).string(),
-                     record.obs, static_cast<int>(record.head), team.player.argmax, static_cast<int>(s.kind),
-                     s.count, s.limit_ms, s.tree.leaves);
+                     record.obs, static_cast<int>(record.head), is_argmax, static_cast<int>(s.kind), s.count,
+                     s.limit_ms, s.tree.leaves);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ constexpr Alias kAliases[] = {
     {"epsmin explorationfinaleps ende epsend epsilonend epsilonfinal finalepsilon", "epsilon_min"},
     {"epsdecay epsilondecay explorationfraction", "epsilon_speed"},
     {"gaelambda lambda lam", "td_lambda"},
-    {"polyak softtau targettau", "tau"},
+    {"polyak softtau targettau targetupdate", "tau"},
     {"gradclip clipgrad gradientclip gradclipnorm clipgradnorm maxnorm gradnorm", "max_grad_norm"},
     {"hidden hiddenunits hiddendim hiddensize width", "hidden_size hidden_dim"},
     {"opponent opponents", "opponent_mix team_b"},

@@ -21,7 +21,7 @@ namespace {
 
 // A folder may be a stranger's: what a page can show, and what can be meant.
 constexpr std::int64_t kMostEpisodes = 1'000'000'000'000, kMostSteps = 1'000'000'000'000'000;
-constexpr double kMostMinutes = 1e8;
+constexpr double kMostMinutes = 1e8, kMostValue = 1e38;
 constexpr std::size_t kMostTags = 500, kMostTagBytes = 200;
 
 // To the year 9999; 0 is a time that was not written.
@@ -50,10 +50,16 @@ bool is_within(const nlohmann::ordered_json& report, const char* name, Number mo
          *found >= Number{0} && *found <= most;
 }
 
-// NaN if it is missing or none.
+// NaN if it is none, or so large that a page cannot take differences.
+double number_of(const nlohmann::ordered_json& value) {
+  const double number = value.is_number() ? value.get<double>() : std::nan("");
+  return std::abs(number) <= kMostValue ? number : std::nan("");
+}
+
+// NaN if it is missing, too.
 double number_of(const nlohmann::ordered_json& report, const char* name) {
   const auto found = report.find(name);
-  return found != report.end() && found->is_number() ? found->get<double>() : std::nan("");
+  return found != report.end() ? number_of(*found) : std::nan("");
 }
 
 class Reports {
@@ -98,7 +104,7 @@ class Reports {
     }
     Curve& curve = history_.curves[name];
     curve.at.push_back(at);
-    curve.value.push_back(value.is_number() ? value.get<double>() : std::nan(""));
+    curve.value.push_back(number_of(value));
   }
 
   void add_judgements(const nlohmann::ordered_json& report, const Moment& at) {

@@ -123,13 +123,15 @@ TEST_CASE("lines that are no reports are counted, and all others read", "[unit]"
         R"({"step":11,"episode":1e300,"minutes":1,"time":1e9,"a/b":2})",
         R"({"step":11,"episode":1,"minutes":1,"time":-1e300,"a/b":2})",
         R"({"step":9,"episode":1,"minutes":1,"time":1e9,"a/b":2})",
-        R"({"step":11,"episode":2,"minutes":0.5,"time":9e8,"a/b":3,"a/c":"x"})", R"({"step":12,"epis)"})
+        R"({"step":11,"episode":2,"minutes":0.5,"time":9e8,"a/b":3,"a/c":"x"})",
+        R"({"step":12,"episode":2,"minutes":1,"time":1e9,"a/d":-1e300})", R"({"step":13,"epis)"})
     text += std::string(line) + "\n";
   put(folder / files::kMetricsFile, text);
   const train::History history = train::read_history(folder.path());
   CHECK(history.curves.at("a/b").value == std::vector<double>{1, 3});
-  CHECK(history.curves.size() == 1);
-  CHECK(history.moments.back().minutes == 1);  // time does not go back
+  CHECK(history.curves.size() == 2);
+  CHECK(std::isnan(history.curves.at("a/d").value.at(0)));  // no page takes differences of such numbers
+  CHECK(history.moments.back().minutes == 1);               // time does not go back
   REQUIRE(history.damage.size() == 1);
   CHECK(history.damage[0] == "9 lines of metrics.jsonl are no report; they are left out.");
 }
