@@ -115,8 +115,9 @@ Replaced replaced_by(const EvalLine& line, int ranks) {
     for (const std::string& file : data::records_in(line.record)) {
       if (!fs::is_regular_file(file, none)) continue;
       const std::string id = records::recording_of(file);
-      if (id.empty() && (file.ends_with(data::kBoardSetEnding) || records::holds_games(file)))
-        throw refuse(fmt::format("{} has games that eval --record did not write", file));
+      const bool is_kept = !fs::path(file).filename().string().starts_with("game_");  // by its user
+      if (id.empty() ? file.ends_with(data::kBoardSetEnding) || records::holds_games(file) : is_kept)
+        throw refuse(fmt::format("{} has games that eval --record did not write under this name", file));
       if (id.empty()) continue;
       if (!earlier.empty() && id != earlier)
         throw refuse(fmt::format("the folder has games of several recordings, among them {}", file));
@@ -295,8 +296,8 @@ void print(const EvalLine& line, const play::MatchResult& r, double steps_per_se
     return;
   }
   const play::Interval ci = play::wilson_interval(r.wins, r.games);
-  base::print_result(fmt::format("{} against {}: {} games, {} won, {} drawn, {} lost\n", line.team_a,
-                                 line.team_b, r.games, r.wins, r.draws, r.losses));
+  base::print_result(fmt::format("{} against {}: {}, {} won, {} drawn, {} lost\n", line.team_a, line.team_b,
+                                 base::counted(r.games, "game"), r.wins, r.draws, r.losses));
   base::print_result(fmt::format(
       "win rate {:.1f} % (95 % interval {:.1f} to {:.1f}), mean score {:.2f} : {:.2f}, {:.0f} steps/s\n",
       100 * r.win_rate(), 100 * ci.low, 100 * ci.high, r.mean_a(), r.mean_b(), steps_per_second));

@@ -734,6 +734,10 @@ def test_a_recording_replaces_the_one_before_and_mixes_with_no_other(tmp_path):
         (folder / name).unlink()
     assert record(record=tmp_path / "two", games=3).returncode == 0
     (folder / "game_9.json").write_bytes((tmp_path / "two/game_2.json").read_bytes())
+    (tmp_path / "two/kept.json").write_bytes((tmp_path / "two/game_2.json").read_bytes())
+    for games in (3, 2):  # the same recording again, and another one
+        kept = record(record=tmp_path / "two", games=games)
+        assert kept.returncode == 2 and "kept.json" in kept.stderr
     several = record(record=folder, games=2)
     assert several.returncode == 2 and "several recordings" in several.stderr
     both = record(record=tmp_path / "both", record_boards=tmp_path / "both/a.boards")
