@@ -691,7 +691,10 @@ def test_what_the_documents_commands_write_is_ignored_by_git(tmp_path):
         for flag in ("--record", "--record_boards", "--html", "--output", "--save_dir", "--runs_dir"):
             if (path := flag_of(words, flag)) and not path.startswith(("/", "$")):
                 written[path] = document
-    assert {"game.html", "games/scripts", "boards/territory.boards"} <= set(written)
+    for path in [*SOURCE.glob("README*.md"), *SOURCE.glob("docs/**/*.md")]:  # commands of other programs
+        for found in re.findall(r"bundle\.sh (\S+\.xz)|--save (\w+\.pth)|git clone https://\S*/(\w+)$|--gpu_check (\w+)", path.read_text(encoding="utf-8"), re.M):
+            written["".join(found)] = path.relative_to(SOURCE)
+    assert {"game.html", "games/scripts", "boards/territory.boards", "actor.pth", "snake_ddp.tar.xz", "Competition_3v3snakes"} <= set(written)
     tracked = [path for path in written if subprocess.run(["git", "-C", tmp_path, "check-ignore", "-q", f"{path}/"]).returncode
                and subprocess.run(["git", "-C", tmp_path, "check-ignore", "-q", path]).returncode]
     assert not tracked, {path: str(written[path]) for path in tracked}
