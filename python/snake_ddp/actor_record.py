@@ -9,6 +9,7 @@ import pathlib
 from typing import Any
 
 from . import _core
+from .arguments import counted
 from .weights import WeightsFile
 
 HEADS = ("softmax", "tanh")
@@ -149,7 +150,8 @@ def check_record(values: dict[str, Any], where: str, *, is_q_net: bool, features
         raise _contradiction(where, f'head "{known.get(_HEAD, _VALUES)}"', "a Q-network's" if is_q_net else "an actor's")
     plain, tokens, radius = _core.obs_size(known["obs"]), known["tokens"], known["view_radius"]
     if features <= plain if tokens else features != plain:
-        raise _contradiction(where, f'observation "{known["obs"]}"{" with tokens" if tokens else ""}', f"for {features} features")
+        size = counted(features, "feature")
+        raise _contradiction(where, f'observation "{known["obs"]}"{" with tokens" if tokens else ""}', f"for {size}")
     if hidden != known["hidden_size"]:
         raise _contradiction(where, f"hidden_size {known['hidden_size']}", f"{hidden} wide")
     if radius and (known["obs"] != WINDOW or radius < _LEAST_RADIUS):
@@ -225,7 +227,7 @@ def actor_record(
         )
 
     if obs and _core.obs_size(obs) != features:
-        raise ValueError(f"{path}: {obs} has {_core.obs_size(obs)} features; this is a network for {features}")
+        raise ValueError(f"{path}: {obs} has {counted(_core.obs_size(obs), 'feature')}; this is a network for {features}")
     if head and is_q_net:
         raise ValueError(f"{path}: {head} is an actor's last layer; this file holds a Q-network")
     values: dict[str, Any] = {}
@@ -241,11 +243,11 @@ def actor_record(
         by_size = OBS_OF_SIZE.get(features)
         if by_size is None and not any_features:
             raise ValueError(
-                f"{path}: a network for {features} features; this version has 26, 30, 277 (window) and {_core.obs_size(VIEW)} (view, "
-                "ahead); one trained with tokens needs its record or its run's config.json"
+                f"{path}: a network for {counted(features, 'feature')}; this version has 26, 30, 277 (window) and {_core.obs_size(VIEW)} "
+                "(view, ahead); one trained with tokens needs its record or its run's config.json"
             )
         if by_size == VIEW and named not in (VIEW, AHEAD):
-            raise ask(f"whether this network of {features} features sees obs view or ahead", VIEW, AHEAD)
+            raise ask(f"whether this network of {counted(features, 'feature')} sees obs view or ahead", VIEW, AHEAD)
         named = AHEAD if by_size == VIEW and named == AHEAD else by_size or ""
     head = "" if is_q_net else head or known.get(_HEAD, "")
     if not is_q_net and not head:

@@ -36,6 +36,11 @@ def real(name: str, value: Any, low: float, high: float | None = None, *, above:
     return number
 
 
+def counted(count: int, what: str) -> str:
+    """ "1 game", "2 games": wherever a message has a number before what it counts."""
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
 def seed_of(name: str, value: Any) -> int:
     return whole(name, value, 0, MOST_SEED)
 

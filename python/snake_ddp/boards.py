@@ -10,7 +10,7 @@ import numpy
 from numpy.typing import NDArray
 
 from . import _core
-from .arguments import MOST_BOARDS, seed_of, whole
+from .arguments import MOST_BOARDS, counted, seed_of, whole
 from .picture import picture_of
 from .state import MAX_STEPS, STATE
 from .teams import Team
@@ -158,7 +158,7 @@ class Boards(_core.Boards):
             if not isinstance(array, numpy.ndarray) or array.dtype != current.dtype:
                 raise TypeError(f"{name}: not a numpy array of dtype {current.dtype}")
             if array.size != current.size or not array.flags.c_contiguous or not array.flags.writeable:
-                raise ValueError(f"{name}: not {current.size} writable elements in C order")
+                raise ValueError(f"{name}: not {counted(current.size, 'writable element')} in C order")
             views[name] = array.reshape(current.shape)
         written = [*views.items(), ("final_observations", self._arrays()["final_observations"])]
         for (name, array), (other, others) in itertools.combinations(written, 2):

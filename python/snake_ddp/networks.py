@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from snake_ddp._core import mirror
 from snake_ddp.actor_record import FORMAT, OBS_OF_SIZE, REWARDS, actor_record, check_record
-from snake_ddp.arguments import whole
+from snake_ddp.arguments import counted, whole
 from snake_ddp.state import MOVES, TEAM
 from snake_ddp.weights import add_record, check_finite, check_fit, matrix, read_file
 
@@ -267,7 +267,7 @@ def mirror_image(tensors: Mapping[str, Tensor], obs: str) -> dict[str, Tensor]:
     of, sign, moves = (torch.from_numpy(array) for array in mirror(obs))
     hidden = len(tensors["q_net.0.bias"])
     if not len(moves) or hidden % 2:
-        raise ValueError(f"obs {obs!r} and {hidden} hidden units: only a view and an even number have a mirror image")
+        raise ValueError(f"obs {obs!r} and {counted(hidden, 'hidden unit')}: only a view and an even number have a mirror image")
     units = torch.arange(hidden).roll(hidden // 2)
     images = {}
     for name, value in tensors.items():

@@ -12,6 +12,7 @@ from importlib import resources
 from typing import Any
 
 from snake_ddp.actor_record import finite, refuse
+from snake_ddp.arguments import counted
 from snake_ddp.state import COLUMNS, ROWS, START_LENGTH, TEAM
 
 DIRECTIONS = ("up", "down", "left", "right")
@@ -22,6 +23,24 @@ BEANS = 5
 MOST_DEPTH, MOST_STEPS = 32, 10_000  # of brackets, of a game: as in the program
 UNKNOWN = -1  # an action or direction that the log does not contain
 PLACE = '<script type="application/json" id="game">'
+
+
+def unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Throws  ValueError for a key that is there twice, of whose values other readers may take the other."""
+    found = dict(members)
+    if len(found) < len(members):
+        keys = [key for key, _ in members]
+        raise ValueError(f'key "{next(key for key in keys if keys.count(key) > 1)}" is there twice')
+    return found
+
+
+def integer(number: str) -> int | float:
+    """Beyond 64 bits a float, as in the program."""
+    value = int(number) if len(number) <= 20 else finite(number)
+    return value if -(2**63) <= value < 2**64 else float(value)
+
+
+DECODER = json.JSONDecoder(parse_constant=refuse, parse_float=finite, parse_int=integer, object_pairs_hook=unique)
 
 
 class Replay:
@@ -56,12 +75,12 @@ def replay(log: str | os.PathLike[str] | dict[str, Any] | list[Any], game: int |
     if not games and game is None:
         raise ValueError(f"{title}: not a game log, nor an object or a list with one inside{reason_in(log)}")
     if not 0 <= number < len(games):
-        raise ValueError(f"{title}: it has {len(games)} game{'s' * (len(games) != 1)}, counted from 0, and no game {number}")
+        raise ValueError(f"{title}: it has {counted(len(games), 'game')}, counted from 0, and no game {number}")
     if game is None and len(games) > 1:
-        warnings.warn(f"{title} has {len(games)} games: this is the first; game=N shows another, 0 to {len(games) - 1}", stacklevel=2)
+        warnings.warn(f"{title} has {counted(len(games), 'game')}: this is the first; game=N shows another, 0 to {len(games) - 1}", stacklevel=2)
     try:
         data = page_data(games[number], file, number)
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ValueError(f"{title}: not a game log: {type(error).__name__}: {error}; docs/formats.md has the format") from error
     template = resources.files("snake_ddp").joinpath("replay_page.html").read_text(encoding="utf-8")
     return Replay(template.replace(f"{PLACE}null", PLACE + embedded(data), 1))
@@ -75,7 +94,6 @@ def games_in_file(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
         text, at = unpacked(content).decode("utf-8-sig"), 0
     except (zlib.error, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: damaged, or not a game log: {error}") from error
-    decoder = json.JSONDecoder(parse_constant=refuse, parse_float=finite)
     found = 0
     while at < len(text):
         if text[at] in " \t\r\n,":
@@ -83,7 +101,7 @@ def games_in_file(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
             continue
         line = text.count("\n", 0, at) + 1
         try:
-            value, at = decoder.raw_decode(text, at)
+            value, at = DECODER.raw_decode(text, at)
             check(value)
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{path}:{line}: not a game log: {error}") from error
@@ -154,10 +172,26 @@ def unwrapped(value: Any) -> Any:
     """Old logs and databases have lists and objects as texts that hold JSON."""
     if isinstance(value, str) and value[:1] in ("[", "{"):
         try:
-            return json.loads(value)
-        except (json.JSONDecodeError, RecursionError):
+            inside = DECODER.decode(value)
+            check(inside)
+            return inside
+        except (ValueError, RecursionError):
             return value
     return value
+
+
+def members(value: Any) -> Any:
+    """An object's, whichever of them are texts.
+
+    Throws  ValueError for a text that only begins like a list or an object.
+    """
+    if not isinstance(value, dict):
+        return value
+    found = {field: unwrapped(part) for field, part in value.items()}
+    for field, part in found.items():
+        if isinstance(part, str) and part[:1] in ("[", "{"):
+            raise ValueError(f"{field} is neither a list nor an object")
+    return found
 
 
 def embedded(data: dict[str, Any]) -> str:
@@ -173,13 +207,10 @@ def page_data(log: dict[str, Any], file: str, game: int) -> dict[str, Any]:
     for field, only in (("n_player", SNAKES), ("board_height", ROWS), ("board_width", COLUMNS)):
         if log[field] not in (only, str(only)):
             raise ValueError(f"{field} is {log[field]!r}, not {only}")
-    log = {field: unwrapped(value) for field, value in log.items()}
-    init = {field: unwrapped(value) for field, value in log["init_info"].items()}
+    log = members(log)
+    init = members(log["init_info"])
     steps = [
-        {
-            field: {inner: unwrapped(one) for inner, one in value.items()} if isinstance(value, dict) else value
-            for field, value in ((field, unwrapped(value)) for field, value in step.items())
-        }
+        {field: members(value) if field in ("info_before", "info_after") else value for field, value in members(step).items()}
         for step in some(log["steps"], 0, MOST_STEPS, "steps")
     ]
     boards = [board(init, numbers(init["directions"]))]
@@ -235,7 +266,7 @@ def name(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return json.dumps(value)
+        return number_text(value)
     inside = [value[field] for field in NAMES_INSIDE if field in value]
     return name(inside[0])
 
@@ -243,7 +274,11 @@ def name(value: Any) -> str:
 def time_text(value: Any) -> str:
     if isinstance(value, (bool, dict, list)):
         raise ValueError(f"a time is {value!r}, not a text")
-    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
+    return "" if value is None else value if isinstance(value, str) else number_text(value)
+
+
+def number_text(value: float) -> str:
+    return json.dumps(value if isinstance(value, float) or -(2**63) <= value < 2**64 else float(value))
 
 
 def some(values: Any, least: int, most: int, field: str) -> list[Any]:

@@ -17,6 +17,8 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
+from .arguments import counted
+
 _RECORD = "snake_ddp.json"
 # Numbers of bfloat16, which numpy lacks, are read as float32.
 _BFLOAT16 = "bfloat16"
@@ -357,7 +359,7 @@ def check_finite(tensors: dict[str, NDArray[Any]]) -> None:
             finite = int(numpy.isfinite(tensor.astype(numpy.float32)).sum())
         if finite != tensor.size:
             raise ValueError(
-                f"tensor {_quoted(name)} has {tensor.size - finite} of {tensor.size} numbers that are not finite as float32: a "
+                f"tensor {_quoted(name)} has {tensor.size - finite} of {counted(tensor.size, 'number')} not finite as float32: a "
                 "training that diverged leaves such weights; use earlier ones"
             )
 

@@ -20,6 +20,7 @@
 #include "snake_ddp/agents/mix.hpp"
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/encode/bounds.hpp"
 #include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/game/position.hpp"
@@ -467,7 +468,8 @@ template <class T>
 std::vector<T> items(const nb::dict& from, const char* key) {
   const auto bytes = item<nb::bytes>(from, key);
   if (bytes.size() % sizeof(T) != 0)
-    throw base::UsageError(fmt::format("not the state of a batch: \"{}\" has {} bytes", key, bytes.size()));
+    throw base::UsageError(
+        fmt::format("not the state of a batch: \"{}\" has {}", key, base::counted(bytes.size(), "byte")));
   std::vector<T> values(bytes.size() / sizeof(T));
   std::copy_n(bytes.c_str(), bytes.size(), reinterpret_cast<char*>(values.data()));
   return values;

@@ -122,9 +122,10 @@ ordered_json about_run(const fs::path& path) {
         path.string() +
         " is not a run folder: it has no config.json; give a run folder, a checkpoint folder or a .pth file");
   }
+  const std::string text = records::read_file(config);
   ordered_json settings;
   try {
-    settings = records::parse_ordered_json(records::read_file(config));
+    settings = records::parse_ordered_json(text);
   } catch (const base::FileError& e) {
     throw base::FileError(config + ": " + e.what() + "; is it truncated?");
   }

@@ -15,6 +15,7 @@
 #include "snake_ddp/app/terminal.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/rules.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
@@ -54,8 +55,8 @@ Game from_log(const PlayLine& line) {
   const std::vector<game::State> boards = records::boards_of(record, line.from);
   const auto step = static_cast<std::size_t>(line.step.value_or(0));
   if (step >= boards.size() || boards[step].done()) {
-    throw base::UsageError(fmt::format("--step {}: {} has {} steps; the last one to continue from is {}",
-                                       step, line.from, record.steps.size(),
+    throw base::UsageError(fmt::format("--step {}: {} has {}; the last one to continue from is {}", step,
+                                       line.from, base::counted(record.steps.size(), "step"),
                                        boards.size() - (boards.back().done() ? 2 : 1)));
   }
   record.steps.resize(step);
@@ -102,7 +103,8 @@ std::string news(const game::StepResult& result, int you) {
   for (int i = 0; i < game::kSnakes; ++i)
     if (result.hit[i] != 0 && i != you) (i / game::kTeamSize == team ? mates : foes) += game::letter(i);
   std::string text;
-  if (result.hit[you] != 0) text += fmt::format("You died: {} points. You are back. ", result.reward[you]);
+  if (result.hit[you] != 0)
+    text += fmt::format("You died: {}. You are back. ", base::counted(result.reward[you], "point"));
   if (result.hit[you] == 0 && result.reward[you] > 0) text += "Yum! ";
   if (!foes.empty()) text += fmt::format("Foe {} died! ", fmt::join(foes, ", "));
   if (!mates.empty()) text += fmt::format("Mate {} died. ", fmt::join(mates, ", "));
@@ -161,7 +163,7 @@ std::string summary(const PlayLine& line, const Game& game, int you, std::uint64
   const std::string score = fmt::format("{} : {}", mine, theirs);
   std::string text;
   if (!game.state.done()) {
-    text = fmt::format("Ended after {} steps, {}.\n", game.state.step() - 1, score);
+    text = fmt::format("Ended after {}, {}.\n", base::counted(game.state.step() - 1, "step"), score);
   } else {
     text = fmt::format("{} {}\n",
                        mine > theirs   ? "You win!"
@@ -169,8 +171,9 @@ std::string summary(const PlayLine& line, const Game& game, int you, std::uint64
                                        : "A draw.",
                        score);
   }
-  text += fmt::format("Your snake ate {} beans and died {} times; it is {} long. Seed {}.\n", tally.beans,
-                      tally.deaths, game.state.length(you), seed);
+  text += fmt::format("Your snake ate {} and died {}; it is {} long. Seed {}.\n",
+                      base::counted(tally.beans, "bean"), base::counted(tally.deaths, "time"),
+                      game.state.length(you), seed);
   if (line.record.empty()) return text + "--record FILE saves the game for snake_ddp replay.\n";
   return text + fmt::format("Look at it: snake_ddp replay {} --html game.html --blunders\n", line.record);
 }

@@ -10,6 +10,7 @@
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/game_log.hpp"
 #include "snake_ddp/records/output_file.hpp"
@@ -111,8 +112,8 @@ Action add_replay(CLI::App& command) {
       const std::string page = replay_page(game, notes);
       records::write_output(line->html, page);
       if (!line->text)
-        base::print_result(fmt::format("{}: {} steps, {} kB; open it in a browser\n", line->html,
-                                       game.steps.size(), (page.size() + 999) / 1000));
+        base::print_result(fmt::format("{}: {}, {} kB; open it in a browser\n", line->html,
+                                       base::counted(game.steps.size(), "step"), (page.size() + 999) / 1000));
     }
     if (line->text) show_game(game, line->speed);
     return base::kExitDone;

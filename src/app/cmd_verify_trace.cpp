@@ -18,18 +18,19 @@ struct VerifyLine {
   bool json = false;
 };
 
-int print(const char* what, std::int64_t games, std::int64_t count, std::int64_t mismatches,
+int print(const std::string& what, std::int64_t games, std::int64_t count, std::int64_t mismatches,
           const std::string& first, bool json) {
   if (json) {
     nlohmann::ordered_json out;
     if (games >= 0) out["games"] = games;
-    out[what] = count;
+    out[what + "s"] = count;
     out["mismatches"] = mismatches;
     if (mismatches > 0) out["first_mismatch"] = first;
     base::print_result(fmt::format("{}\n", out.dump()));
   } else {
     if (games >= 0) base::print_result(fmt::format("{}, ", base::counted(games, "game")));
-    base::print_result(fmt::format("{} {}, {} mismatches\n", count, what, mismatches));
+    base::print_result(
+        fmt::format("{}, {}\n", base::counted(count, what), base::counted(mismatches, "mismatch")));
     if (mismatches > 0) base::print_result(fmt::format("first mismatch: {}\n", first));
   }
   return mismatches == 0 ? base::kExitDone : base::kExitBug;
@@ -48,12 +49,12 @@ Action add_verify_trace(CLI::App& command) {
       if (line->traces.empty())
         throw base::UsageError("verify-trace --encodings needs --traces, the games it was recorded from");
       const records::EncodingReport r = records::verify_encodings(line->encodings, line->traces);
-      return print("states", -1, r.states, r.mismatches, r.first_mismatch, line->json);
+      return print("state", -1, r.states, r.mismatches, r.first_mismatch, line->json);
     }
     if (line->files.empty())
       throw base::UsageError("verify-trace needs a file of recorded games; see --help");
     const records::TraceReport r = records::verify_traces(line->files);
-    return print("steps", r.games, r.steps, r.mismatches, r.first_mismatch, line->json);
+    return print("step", r.games, r.steps, r.mismatches, r.first_mismatch, line->json);
   };
 }
 

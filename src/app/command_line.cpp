@@ -88,10 +88,11 @@ std::vector<std::string> with_empty_values(const std::vector<std::string>& argum
   return line;
 }
 
-void refuse_empty_values(const CLI::App& command) {
+// `fields`: all but --config are settings, with checks of their own; some may be empty.
+void refuse_empty_values(const CLI::App& command, bool fields) {
   for (const CLI::Option* option : command.get_options())
     for (const std::string& value : option->results())
-      if (value.empty())
+      if (value.empty() && (!fields || option->get_name() == "--config"))
         throw base::UsageError(fmt::format(
             "{} \"\": give a value, or leave it out; an empty variable in a script?", option->get_name()));
 }
@@ -199,7 +200,7 @@ int run_command_line(const std::vector<std::string>& arguments) {
     if (!c.app->parsed()) continue;
     const std::vector<std::string> rest = c.app->remaining();
     if (!rest.empty()) throw base::UsageError(unknown_arguments(*c.app, rest));
-    if (c.app != train && c.app != pretrain) refuse_empty_values(*c.app);  // these have checks of their own
+    refuse_empty_values(*c.app, c.app == train || c.app == pretrain);
     // Other commands have nothing to save: a signal ends them.
     if (c.app != train && c.app != pretrain && c.app != eval) base::release_run_signals();
     return c.action();

@@ -8,6 +8,7 @@
 
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/config/fields.hpp"
 #include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/files/state_dict.hpp"
@@ -52,9 +53,9 @@ void add_tokens(Team& team, const train::ActorRecord& record, std::int64_t featu
   learners::TokenSource source = train::token_source(record.tokens, record.sight.view_radius, at::kCPU);
   const std::int64_t plain = encode::obs_size(record.sight.kind);
   if (plain + source.reader.features() != features) {
-    throw base::FileError(
-        fmt::format("{}: a network for {} features, but --obs {} with the tokens of {} has {}", path,
-                    features, record.obs, record.tokens, plain + source.reader.features()));
+    throw base::FileError(fmt::format("{}: a network for {}, but --obs {} with the tokens of {} has {}", path,
+                                      base::counted(features, "feature"), record.obs, record.tokens,
+                                      plain + source.reader.features()));
   }
   team.policy = learners::make_policy_with_tokens(std::move(team.policy), std::move(source), plain);
 }

@@ -21,6 +21,7 @@
 #include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/printable.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/base/wait.hpp"
 
 namespace snake_ddp::base {
@@ -112,7 +113,10 @@ struct Console::State {
     }
     return out + (lines_of(text) < above ? "\x1b[K\x1b[J" : "\x1b[K");
   }
-  std::string note() const { return fmt::format("{} console lines were dropped{}\n", unreported, elsewhere); }
+  std::string note() const {
+    return fmt::format("{} {} dropped{}\n", counted(unreported, "console line"),
+                       unreported == 1 ? "was" : "were", elsewhere);
+  }
   void write();
   static void start(const std::shared_ptr<State>& state);
 };

@@ -88,10 +88,6 @@ std::string printable_line(std::string_view text) {
   return out;
 }
 
-std::string counted(std::int64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 std::string as_plain(std::string_view text) { return escaped(text, controls_a_terminal); }
 
 }  // namespace snake_ddp::base

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "snake_ddp/config/fields.hpp"
@@ -92,16 +93,17 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
   std::string best;
   std::size_t best_distance = std::numeric_limits<std::size_t>::max();
   for (const std::string& candidate : known) {
-    // Levenshtein distance, one row at a time.
-    std::vector<std::size_t> row(candidate.size() + 1);
+    // Levenshtein distance, one row at a time; two letters in the other order are one mistake, too.
+    std::vector<std::size_t> row(candidate.size() + 1), before, last;
     std::iota(row.begin(), row.end(), std::size_t{0});
     for (std::size_t i = 1; i <= name.size(); ++i) {
-      std::size_t diagonal = row[0];
+      before = std::exchange(last, row);
       row[0] = i;
       for (std::size_t j = 1; j <= candidate.size(); ++j) {
-        const std::size_t substituted = diagonal + (name[i - 1] == candidate[j - 1] ? 0 : 1);
-        diagonal = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+        const bool same = name[i - 1] == candidate[j - 1];
+        row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (same ? 0 : 1)});
+        if (i > 1 && j > 1 && name[i - 1] == candidate[j - 2] && name[i - 2] == candidate[j - 1])
+          row[j] = std::min(row[j], before[j - 2] + 1);
       }
     }
     if (row.back() < best_distance) {
@@ -109,7 +111,8 @@ std::string nearest_name(const std::string& name, const std::vector<std::string>
       best = candidate;
     }
   }
-  return best_distance * 3 <= std::max<std::size_t>(name.size(), 6) ? best : std::string();
+  // With one mistake in three letters, any name would be near some other.
+  return best_distance * 4 <= std::max(name.size(), best.size()) ? best : std::string();
 }
 
 std::vector<std::string> near_names(const std::string& name, const std::vector<std::string>& known) {

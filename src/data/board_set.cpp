@@ -56,7 +56,7 @@ std::string fault_in(const std::uint8_t* boards, const std::int64_t* ends, const
     before = ends[g];
   }
   if (before != foot.boards)
-    return fmt::format("its games have {} boards, the file has {}", before, foot.boards);
+    return fmt::format("its games have {}, the file has {}", base::counted(before, "board"), foot.boards);
   for (std::int64_t b = 0; b < foot.boards; ++b) {
     const std::string fault =
         game::fault_of_image(boards + static_cast<std::size_t>(b) * sizeof(game::State));
@@ -142,13 +142,14 @@ BoardSet::BoardSet(const std::string& path) {
   std::memcpy(&head, map_, sizeof head);
   if (!is_head(head)) throw refuse("not a set of boards: wrong header");
   if (!is_readable(head)) {
-    throw refuse(fmt::format(
-        "a set of boards of version {} with {} bytes per board; this program reads version {} with {}. "
-        "Record it again, or remove it from the folder",
-        head.version, head.board_bytes, kVersion, sizeof(game::State)));
+    throw refuse(
+        fmt::format("a set of boards of version {} with {} per board; this program reads version {} with {}. "
+                    "Record it again, or remove it from the folder",
+                    head.version, base::counted(head.board_bytes, "byte"), kVersion, sizeof(game::State)));
   }
   if (head.interval < 1)
-    throw refuse(fmt::format("not of recorded games: an interval of {} steps", head.interval));
+    throw refuse(
+        fmt::format("not of recorded games: an interval of {}", base::counted(head.interval, "step")));
   const auto* begin = static_cast<const std::uint8_t*>(map_);
   const std::size_t content = bytes_ >= sizeof head + sizeof foot ? bytes_ - sizeof foot : 0;
   if (content > 0) std::memcpy(&foot, begin + content, sizeof foot);
@@ -157,7 +158,8 @@ BoardSet::BoardSet(const std::string& path) {
       sizeof head + static_cast<std::size_t>(foot.boards) * sizeof(game::State) +
               static_cast<std::size_t>(foot.games) * sizeof(std::int64_t) !=
           content) {
-    throw refuse(fmt::format("truncated: no end marker after its {} bytes. Record it again", bytes_));
+    throw refuse(
+        fmt::format("truncated: no end marker after its {}. Record it again", base::counted(bytes_, "byte")));
   }
   const std::uint32_t seen = crc_of(0, map_, content);
   if (seen != foot.crc32) {

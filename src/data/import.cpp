@@ -11,6 +11,7 @@
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
@@ -116,9 +117,9 @@ void import_records(const std::vector<std::string>& files, std::int64_t interval
     const BoardSet part(file);
     if (recorded.value_or(part.interval()) != part.interval()) {
       throw base::FileError(fmt::format(
-          "{} has a board every {} steps, other sets in its folder one every {}: keep sets with different "
+          "{} has a board every {}, other sets in its folder one every {}: keep sets with different "
           "intervals in different folders",
-          file, part.interval(), *recorded));
+          file, base::counted(part.interval(), "step"), *recorded));
     }
     recorded = part.interval();
   }

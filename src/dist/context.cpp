@@ -27,6 +27,7 @@
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/base/wait.hpp"
 #include "snake_ddp/dist/stacks.hpp"
 
@@ -72,7 +73,7 @@ std::string describe(const Hello& member) {
 }
 
 std::string describe(const at::Tensor& t) {
-  return fmt::format("{} {} values", t.numel(), c10::toString(t.scalar_type()));
+  return base::counted(t.numel(), fmt::format("{} value", c10::toString(t.scalar_type())));
 }
 
 #ifdef SD_HAVE_CUDA

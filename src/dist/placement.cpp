@@ -16,6 +16,7 @@
 #endif
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/cuda/library.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/gpus.hpp"
@@ -165,7 +166,9 @@ Placement choose_placement(const World& world, const Options& options, int gpu_c
   // A process that sees one GPU may have one of its own, as SLURM binds them; that is checked after joining.
   if (p.backend == "nccl" && gpu_count > 1 && world.local_size > gpu_count) {
     const std::string refusal =
-        why_not_shared(fmt::format("{} ranks on a machine with {} GPUs", world.local_size, gpu_count), nccl);
+        why_not_shared(fmt::format("{} on a machine with {}", base::counted(world.local_size, "rank"),
+                                   base::counted(gpu_count, "GPU")),
+                       nccl);
     if (!refusal.empty()) throw UsageError(refusal);
   }
   p.device = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(world.local_rank % gpu_count));

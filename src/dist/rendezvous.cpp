@@ -25,6 +25,7 @@
 #include "snake_ddp/base/descriptor.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/base/text.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -146,8 +147,9 @@ class Host {
       const std::string missing = rank_list(roll.missing);
       if (roll.refusal.empty() && deadline.passed())
         roll.refusal = fmt::format(
-            "{} of {} ranks did not join within {:.0f} s: rank {}. Check their output; the others are: {}",
-            roll.missing.size(), self_.size, seconds(limit), missing, describe(roll.members));
+            "{} of {} did not join within {:.0f} s: rank {}. Check their output; the others are: {}",
+            roll.missing.size(), base::counted(self_.size, "rank"), seconds(limit), missing,
+            describe(roll.members));
       if (!roll.refusal.empty()) {
         announce({id_, false, roll.refusal, {}});
         std::this_thread::sleep_for(kLinger);
@@ -204,9 +206,9 @@ class Host {
 DistError taken(const Hello& self, const Announcement& group) {
   const int size = static_cast<int>(group.members.size());
   if (size != self.size)
-    return DistError(
-        fmt::format("{} was started with WORLD_SIZE={}, but a group of {} ranks formed here, led by {}",
-                    self.describe(), self.size, size, group.members.front().describe()));
+    return DistError(fmt::format(
+        "{} was started with WORLD_SIZE={}, but a group of {} formed here, led by {}", self.describe(),
+        self.size, base::counted(size, "rank"), group.members.front().describe()));
   return DistError(
       fmt::format("two processes claim rank {}: this one on {} (pid {}), and one on {} (pid {}) which is in "
                   "the group. Give each its own RANK, and look for a process left over from an earlier run",
@@ -244,7 +246,8 @@ Announcement join_host(c10d::Store& store, const Hello& self, const std::string&
       if (!before.empty()) {
         const Announcement last = decode_announcement(before);
         if (last.go && self.rank < static_cast<int>(last.members.size()))
-          hint = fmt::format("an earlier group here has {} ranks, led by {}", last.members.size(),
+          hint = fmt::format("an earlier group here has {}, led by {}",
+                             base::counted(last.members.size(), "rank"),
                              last.members[static_cast<std::size_t>(self.rank)].describe());
       }
       throw DistError(fmt::format("rank 0 did not answer at the store {} within {:.0f} s: {}", where,

@@ -20,6 +20,7 @@
 
 #include "process_state.hpp"
 #include "snake_ddp/base/aligned.hpp"
+#include "snake_ddp/base/text.hpp"
 
 namespace snake_ddp::dist {
 namespace {
@@ -212,9 +213,9 @@ void SharedSum::in_pieces(Number* values, std::size_t count, const std::vector<P
     for (int place = 0; place < size_; ++place) {
       const std::uint64_t left = layout_->counters()[place].left[round_ % 2].load(std::memory_order_relaxed);
       if (left != count - first) {
-        throw std::runtime_error(fmt::format("rank {} sums {} values, but this rank sums {}",
-                                             peers[static_cast<std::size_t>(place)].rank, left + first,
-                                             count));
+        throw std::runtime_error(fmt::format("rank {} sums {}, but this rank sums {}",
+                                             peers[static_cast<std::size_t>(place)].rank,
+                                             base::counted(left + first, "value"), count));
       }
     }
     combine(values + first, piece);

@@ -53,9 +53,9 @@ void check_ranks(const World& w, const char* rank_name, const char* size_name) {
                                  w.rank, size_name, w.size));
   if (w.local_rank >= w.local_size)
     throw UsageError(
-        fmt::format("local rank {} does not fit the {} local ranks of rank {}; check LOCAL_RANK and "
+        fmt::format("local rank {} does not fit the {} of rank {}; check LOCAL_RANK and "
                     "LOCAL_WORLD_SIZE",
-                    w.local_rank, w.local_size, w.rank));
+                    w.local_rank, base::counted(w.local_size, "local rank"), w.rank));
 }
 
 // Ranks that are started by hand on one machine usually have only their number; a pod with one process is a machine.
@@ -126,7 +126,8 @@ World from_slurm(const Environment& env) {
 }
 
 // How launchers of MPI tell a process its place; null: not at all. PMI is that of MPICH's mpiexec (Hydra), Intel MPI, PALS
-// and, with an option, srun.
+// and, with an option, srun. PMIx sets rank and namespace; the size is known to its server alone, so that a rank 0 may be the
+// only one.
 struct MpiLauncher {
   const char *name, *rank, *size, *local_rank, *local_size;
 };
@@ -181,12 +182,12 @@ World from_mpi(const Environment& env, const MpiLauncher& mpi) {
   w.size = *size;
   if (!lookup(env, "MASTER_ADDR"))
     throw UsageError(
-        fmt::format("{}={}: started by {} as one of {} processes, but MASTER_ADDR is not set. Give it the "
+        fmt::format("{}={}: started by {} as one of {}, but MASTER_ADDR is not set. Give it the "
                     "name of rank 0's "
                     "machine: mpirun -n {} env MASTER_ADDR=HOST ./snake_ddp ...; on one machine, without "
                     "mpirun: ./snake_ddp "
                     "--ddp --world_size {} ...",
-                    mpi.size, w.size, mpi.name, w.size, w.size, w.size));
+                    mpi.size, w.size, mpi.name, base::counted(w.size, "process"), w.size, w.size));
   read_master(env, w);
   const auto local = [&](const char* name, long least) {
     return name == nullptr ? std::nullopt : number_between(env, name, least, kMaxRanks);

@@ -180,10 +180,10 @@ void finish_checkpoint(const std::string& run, const Manifest& manifest, int kee
     std::error_code error;
     const std::uintmax_t bytes = fs::file_size(file, error);
     if (error || bytes != f.seal.bytes)
-      throw FileError(fmt::format("{} was written, but now {}: was the run's folder moved or removed?",
-                                  file.string(),
-                                  error ? "it cannot be read (" + error.message() + ")"
-                                        : fmt::format("has {} of {} bytes", bytes, f.seal.bytes)));
+      throw FileError(
+          fmt::format("{} was written, but now {}: was the run's folder moved or removed?", file.string(),
+                      error ? "it cannot be read (" + error.message() + ")"
+                            : fmt::format("has {} of {}", bytes, base::counted(f.seal.bytes, "byte"))));
   }
   ordered_json json = to_json(manifest);
   json["checksum"] = crc_of(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));

@@ -18,6 +18,7 @@
 #include "pickle.hpp"
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "zip_directory.hpp"
 
@@ -413,9 +414,9 @@ void check_numbers(const NamedTensors& items) {
     const std::int64_t finite = at::isfinite(tensor.to(at::kFloat)).sum().item<std::int64_t>();
     if (finite != tensor.numel())
       throw base::FileError(
-          fmt::format("tensor {} has {} of {} numbers that are not finite as float32: a training that "
+          fmt::format("tensor {} has {} of {} not finite as float32: a training that "
                       "diverged leaves such weights; use earlier ones",
-                      in_quotes(name), tensor.numel() - finite, tensor.numel()));
+                      in_quotes(name), tensor.numel() - finite, base::counted(tensor.numel(), "number")));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/rules.hpp"
@@ -38,7 +39,8 @@ std::string build(const Position& position, State& s) {
     s.directions[i] = byte(direction);
     if (body.empty() && position.done) continue;
     if (body.size() < kStartLength || body.size() > kCells)
-      return fmt::format("snake {} has {} cells, not {} to {}", i, body.size(), kStartLength, kCells);
+      return fmt::format("snake {} has {}, not {} to {}", i, base::counted(body.size(), "cell"), kStartLength,
+                         kCells);
     for (std::size_t k = 0; k < body.size(); ++k) {
       if (!on_board(body[k])) return fmt::format("snake {}: cell {} is not on the board", i, body[k]);
       if (s.cells[body[k]] != 0) return fmt::format("snake {}: cell {} is taken twice", i, body[k]);
@@ -51,7 +53,7 @@ std::string build(const Position& position, State& s) {
     s.lengths[i] = byte(static_cast<int>(body.size()));
   }
   if (position.beans.size() > kBeans)
-    return fmt::format("{} beans, at most {}", position.beans.size(), kBeans);
+    return fmt::format("{}, at most {}", base::counted(position.beans.size(), "bean"), kBeans);
   for (const int cell : position.beans) {
     if (!on_board(cell)) return fmt::format("bean: cell {} is not on the board", cell);
     if (s.cells[cell] != 0) return fmt::format("bean: cell {} is taken", cell);
@@ -96,7 +98,7 @@ std::string contradiction_in(const State& state) {
     }
   }
   const int n_beans = state.bean_count();
-  if (n_beans > kBeans) return fmt::format("{} beans", n_beans);
+  if (n_beans > kBeans) return base::counted(n_beans, "bean");
   for (int b = 0; b < kBeans; ++b) {
     const int c = state.beans[b];
     if (b >= n_beans) {

@@ -15,6 +15,7 @@
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/nets/team.hpp"
 
@@ -37,8 +38,9 @@ class ReadBoards {
       tokens_ = at::empty({capacity, token_floats}, at::kFloat);
     } catch (const c10::Error& e) {
       throw base::UsageError(fmt::format(
-          "not enough memory for the tokens of {} boards ({} MiB); lower --buffer_size. The system says: {}",
-          capacity, capacity * (board_floats + token_floats) * 4 >> 20, e.what_without_backtrace()));
+          "not enough memory for the tokens of {} ({} MiB); lower --buffer_size. The system says: {}",
+          base::counted(capacity, "board"), capacity * (board_floats + token_floats) * 4 >> 20,
+          e.what_without_backtrace()));
     }
   }
 

@@ -8,6 +8,7 @@
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/nets/mlp_mirror.hpp"
 #include "snake_ddp/nets/net_policies.hpp"
 
@@ -117,8 +118,8 @@ struct LoadedQNet final : private FromFile<Net>, public NetPolicy {
   template <class Shape>
   static const Shape& checked(const Shape& shape, const std::string& what) {
     if (shape.out == kMoves) return shape;
-    throw base::FileError(
-        fmt::format("{}: a Q-network with {} outputs; the game has {} moves", what, shape.out, kMoves));
+    throw base::FileError(fmt::format("{}: a Q-network with {}; the game has {}", what,
+                                      base::counted(shape.out, "output"), base::counted(kMoves, "move")));
   }
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -66,10 +67,10 @@ TokenReader::TokenReader(FrozenTokenizer tokenizer, FrozenMaskPredictor predicto
   if (tokenizer_.shape.tokens != predictor_.shape.tokens ||
       tokenizer_.shape.codes != predictor_.shape.codes) {
     throw base::FileError(fmt::format(
-        "{}: the mask predictor was trained for {} tokens of {} codes, the tokenizer has {} of {}: "
+        "{}: the mask predictor was trained for {} of {}, the tokenizer has {} of {}: "
         "run pretrain again",
-        what, predictor_.shape.tokens, predictor_.shape.codes, tokenizer_.shape.tokens,
-        tokenizer_.shape.codes));
+        what, base::counted(predictor_.shape.tokens, "token"), base::counted(predictor_.shape.codes, "code"),
+        tokenizer_.shape.tokens, tokenizer_.shape.codes));
   }
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <utility>
+
 #include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::pretrain {
@@ -100,6 +102,11 @@ void check_together(const PretrainOptions& o) {
   if (o.data_path.empty())
     throw base::UsageError(
         "pretrain needs --data_path, a folder of recorded games: snake_ddp eval --record_boards makes one");
+  for (const auto& [name, folder] :
+       {std::pair("save_dir", &o.save_dir), std::pair("cache_dir", &o.cache_dir)})
+    if (folder->empty())
+      throw base::UsageError(
+          fmt::format("--{} \"\": name a folder, or leave it out; an empty variable in a script?", name));
   if (o.hidden_dim % o.num_heads != 0)
     throw base::UsageError(
         fmt::format("--num_heads {} does not divide --hidden_dim {}", o.num_heads, o.hidden_dim));

@@ -164,8 +164,9 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
                     "record more games, or lower --batch_size or --board_interval",
                     base::counted(samples, "board"), base::counted(context_.size(), "rank"), o_.batch_size));
   }
-  tell(fmt::format("Data: {} games, a board every {} steps; {} boards to learn from, {} held out",
-                   set_->games(), set_->interval(), samples, split_.held_out.size()));
+  tell(fmt::format("Data: {}, a board every {}; {} to learn from, {} held out",
+                   base::counted(set_->games(), "game"), base::counted(set_->interval(), "step"),
+                   base::counted(samples, "board"), split_.held_out.size()));
   for (const at::Tensor& frozen : stage_->frozen()) frozen_.push_back(hash_of(frozen));
   resume();
 }
@@ -321,8 +322,8 @@ void Run::resume() {
   const bool main = context_.is_main();
   place_ = {n[0], n[1], n[2], n[3], n[4], main ? l[0] : 0.0, main ? l[1] : 0.0, l[2]};
   forget_later_epochs();
-  tell(fmt::format("Resumed from {}: epoch {}, {} boards of it done, {} updates", path, place_.epoch + 1,
-                   place_.position, place_.updates));
+  tell(fmt::format("Resumed from {}: epoch {}, {} of it done, {}", path, place_.epoch + 1,
+                   base::counted(place_.position, "board"), base::counted(place_.updates, "update")));
   check_weights();
 }
 
@@ -494,8 +495,8 @@ base::ExitCode Run::learn() {
   }
   if (stopped_) {
     save("last");
-    tell(fmt::format("Stopped by a signal in epoch {} after {} updates; the same command continues from here",
-                     place_.epoch + 1, place_.updates));
+    tell(fmt::format("Stopped by a signal in epoch {} after {}; the same command continues from here",
+                     place_.epoch + 1, base::counted(place_.updates, "update")));
   } else {
     tell(fmt::format("Pretraining completed! Best epoch {} with a loss of {:.6g}: {}", place_.best_epoch,
                      place_.best_loss, path_of("best")));

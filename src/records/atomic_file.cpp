@@ -178,11 +178,7 @@ std::string read_file(const std::string& path) {
   // Reading one byte more than the size detects the end without another call; files of /proc have size 0 and grow.
   std::size_t used = 0, size = static_cast<std::size_t>(status.st_size) + 1;
   for (std::string bytes;;) {
-    if (size > kMostFileBytes + 1) {
-      throw base::FileError(
-          fmt::format("{} has {} bytes or more, and no file of this kind has over {}. Check the path", path,
-                      size - 1, kMostFileBytes));
-    }
+    if (size > kMostFileBytes + 1) throw base::FileError(too_large(path, size - 1).what());
     bytes.resize(size);
     const ssize_t n = ::read(file.get(), bytes.data() + used, bytes.size() - used);
     if (n < 0 && errno != EINTR) throw file_error("read", path, errno);

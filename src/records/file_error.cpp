@@ -1,5 +1,7 @@
 #include "snake_ddp/records/file_error.hpp"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -46,6 +48,12 @@ SystemError file_error(std::string_view doing, const std::string& path, int erro
   text.append(doing).append(" '").append(base::as_plain(path)).append("': ");
   text.append(std::strerror(error_number)).append(". ").append(advice(error_number));
   return {text, error_number};
+}
+
+SystemError too_large(const std::string& path, std::size_t bytes) {
+  return {fmt::format("{} has {} bytes or more, and no file of this kind has over {}. Check the path",
+                      base::as_plain(path), bytes, kMostFileBytes),
+          EFBIG};
 }
 
 SystemError link_error(const std::string& path) {

@@ -119,10 +119,18 @@ PerSnake six(const json& object, const char* name, int low, int high, const Plac
   return result;
 }
 
+// A number as Python has it: with as few digits as tell it from others. The library has some floats with more. An integer
+// beyond 64 bits is a float here.
+std::string number_text(const json& number) {
+  if (!number.is_number_float()) return number.dump();
+  const std::string text = fmt::format("{}", number.get<double>());
+  return text.find_first_of(".e") == text.npos ? text + ".0" : text;
+}
+
 std::string text_of(const json& object, const char* name, const Place& place) {
   const auto at = object.find(name);
   if (at == object.end() || at->is_null()) return {};
-  if (at->is_number()) return at->dump();
+  if (at->is_number()) return number_text(*at);
   if (!at->is_string()) place.fail(fmt::format("field \"{}\": {} is not a string", name, shown(*at)));
   return at->get<std::string>();
 }
@@ -130,11 +138,12 @@ std::string text_of(const json& object, const char* name, const Place& place) {
 // The checks that both formats share for a game's start.
 void check_start(const RecordedBoard& board, const Place& place) {
   if (board.beans.size() != game::kBeans)
-    place.fail(fmt::format("not the start of a game: {} beans, not {}", board.beans.size(), game::kBeans));
+    place.fail(fmt::format("not the start of a game: {}, not {}", base::counted(board.beans.size(), "bean"),
+                           game::kBeans));
   for (const std::vector<int>& body : board.snakes) {
     if (body.size() != game::kStartLength)
-      place.fail(fmt::format("not the start of a game: a snake with {} cells, not {}", body.size(),
-                             game::kStartLength));
+      place.fail(fmt::format("not the start of a game: a snake with {}, not {}",
+                             base::counted(body.size(), "cell"), game::kStartLength));
   }
   const std::string fault = game::fault_of({board});
   if (!fault.empty()) place.fail("not the start of a game: " + fault);
@@ -318,7 +327,7 @@ constexpr const char* kNamesInside[] = {"name", "username", "user_name", "nickna
 // A team's name: a text, a number, or an object that has one of these.
 std::optional<std::string> name_of(const json& value) {
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number()) return value.dump();
+  if (value.is_number()) return number_text(value);
   for (const char* name : kNamesInside)
     if (value.is_object() && value.contains(name)) return name_of(value[name]);
   return std::nullopt;
@@ -414,6 +423,24 @@ Kind kind_of(std::string_view text) {
   return kind;
 }
 
+bool is_usable(std::string_view text) {
+  try {
+    check_json(text);
+    return true;
+  } catch (const base::FileError&) {
+    return false;
+  }
+}
+
+// What is around a log, too, may be read in only one way.
+void check_around(std::string_view text, const Place& place) {
+  try {
+    check_json(text);
+  } catch (const base::FileError& e) {
+    place.fail(e.what());
+  }
+}
+
 // Calls `found` with each log within a value, in order, and its line: whatever objects, lists and texts that hold JSON are
 // around it.
 void visit_logs(std::string_view value, std::int64_t line,
@@ -427,7 +454,7 @@ void visit_logs(std::string_view value, std::int64_t line,
       text = json::parse(part, nullptr, false);
       if (!text.is_string()) return;
       part = text.get_ref<const std::string&>();
-      if (!json::accept(part)) return;
+      if (!is_usable(part)) return;
     }
     if (kind_of(part) == Kind::kLog) return found(part, line);
     visit_logs(part, line, found, depth + 1);
@@ -471,8 +498,7 @@ struct GameReader {
     }
     bool any = false;
     visit_logs(text, line, [&](std::string_view log, std::int64_t at) {
-      if (!std::exchange(any, true) && !json::accept(text))
-        parsed(text, place);  // says what is wrong around it
+      if (!std::exchange(any, true)) check_around(text, place);
       end_trace();
       const Place there{path, at};
       visit(read_log(parsed(std::string(log), there), there));
@@ -630,8 +656,8 @@ RecordedGame nth_game(const std::string& path, std::optional<std::int64_t> n) {
     throw base::UsageError(fmt::format("--game {}: {} contains {}, counted from 0", n.value_or(0), path,
                                        base::counted(count, "game")));
   if (!n && count > 1)
-    base::tell_error(fmt::format("{} contains {} games: this is the first; --game N selects another, 0 to {}",
-                                 path, count, count - 1));
+    base::tell_error(fmt::format("{} contains {}: this is the first; --game N selects another, 0 to {}", path,
+                                 base::counted(count, "game"), count - 1));
   return *wanted;
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/json_text.hpp"
 
 namespace snake_ddp::records {
@@ -51,7 +52,7 @@ const json& list(const json& value, std::size_t least, std::size_t most, const c
                  const Place& place) {
   if (!value.is_array()) place.fail(fmt::format("field \"{}\": {} is not a list", name, shown(value)));
   if (value.size() >= least && value.size() <= most) return value;
-  place.fail(fmt::format("field \"{}\" has {} elements, {}", name, value.size(),
+  place.fail(fmt::format("field \"{}\" has {}, {}", name, base::counted(value.size(), "element"),
                          least == most ? fmt::format("not {}", least) : fmt::format("at most {}", most)));
 }
 

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/json_fault.hpp"
@@ -15,9 +19,14 @@ namespace {
 // quadratic in an array's length.
 template <class Json>
 struct Limits {
+  Limits(std::string_view text, std::size_t most) : all(text), most_values(most) {}
+
+  const std::string_view all;
+  const std::size_t most_values;
   int depth = 0;
   std::size_t values = 0;
   std::string last_key;
+  std::vector<std::set<std::string>> keys;  // of each open object
 
   // Names of files and folders end at it.
   void refuse_nul(const std::string& text) const {
@@ -28,8 +37,8 @@ struct Limits {
   }
 
   bool value() {
-    if (++values > kMostJsonValues)
-      throw base::FileError(fmt::format("not JSON: more than {} values", kMostJsonValues));
+    if (++values > most_values)
+      throw base::FileError(fmt::format("not JSON: more than {} values", most_values));
     return true;
   }
   bool open() {
@@ -56,28 +65,34 @@ struct Limits {
   bool key(typename Json::string_t& name) {
     refuse_nul(name);
     last_key = name;
+    if (!keys.back().insert(name).second)  // readers would differ in which value they take
+      throw base::FileError(
+          fmt::format("not JSON that can be used: key \"{}\" is there twice", base::printable(name)));
     return true;
   }
-  bool start_object(std::size_t) { return open(); }
+  bool start_object(std::size_t) {
+    keys.emplace_back();
+    return open();
+  }
   bool start_array(std::size_t) { return open(); }
-  bool end_object() { return close(); }
+  bool end_object() {
+    keys.pop_back();
+    return close();
+  }
   bool end_array() { return close(); }
-  bool parse_error(std::size_t, const std::string&, const typename Json::exception&) {
-    return false;  // parse() reports it
+  bool parse_error(std::size_t at, const std::string&, const typename Json::exception& e) {
+    // Others may quote a token as long as the file.
+    const bool is_syntax = dynamic_cast<const typename Json::parse_error*>(&e) != nullptr;
+    throw base::FileError("not JSON: " +
+                          (is_syntax ? base::json_fault(all, at) : base::plain_json_error(e.what())));
   }
 };
 
 template <class Json>
 Json parse_within_limits(std::string_view text) {
-  Limits<Json> limits;
+  Limits<Json> limits(text, kMostJsonValues);
   Json::sax_parse(text, &limits);
-  try {
-    return Json::parse(text);
-  } catch (const typename Json::parse_error& e) {
-    throw base::FileError("not JSON: " + base::json_fault(text, e.byte));
-  } catch (const typename Json::exception& e) {  // may quote a token as long as the file
-    throw base::FileError("not JSON: " + base::plain_json_error(e.what()));
-  }
+  return Json::parse(text);
 }
 
 }  // namespace
@@ -86,6 +101,11 @@ nlohmann::json parse_json(std::string_view text) { return parse_within_limits<nl
 
 nlohmann::ordered_json parse_ordered_json(std::string_view text) {
   return parse_within_limits<nlohmann::ordered_json>(text);
+}
+
+void check_json(std::string_view text) {
+  Limits<nlohmann::json> limits(text, std::numeric_limits<std::size_t>::max());
+  nlohmann::json::sax_parse(text, &limits);
 }
 
 }  // namespace snake_ddp::records

@@ -24,7 +24,8 @@ int await_more(int descriptor) {
 }
 
 // Returns 0 or an errno value.
-int copy_to_end(int from, int to) {
+// Throws  SystemError after more bytes than any file has.
+int copy_to_end(int from, int to, const std::string& path) {
   std::array<char, 1 << 16> piece;
   for (std::size_t copied = 0;;) {
     const ssize_t n = ::read(from, piece.data(), piece.size());
@@ -32,7 +33,7 @@ int copy_to_end(int from, int to) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno != EAGAIN) return errno;
     copied += n < 0 ? 0 : static_cast<std::size_t>(n);
-    if (copied > kMostFileBytes) return EFBIG;  // /dev/zero never ends
+    if (copied > kMostFileBytes) throw too_large(path, copied);  // /dev/zero never ends
     const int error =
         n < 0 ? await_more(from) : base::write_all(to, {piece.data(), static_cast<std::size_t>(n)});
     if (error != 0) return error;
@@ -54,7 +55,7 @@ base::Descriptor open_to_read(const std::string& path) {
   if (S_ISREG(status_of(file, "read", path).st_mode)) return file;
   base::Descriptor copy(::memfd_create("snake_ddp pipe", MFD_CLOEXEC));
   if (!copy.open()) throw file_error("read", path, errno);
-  if (const int error = copy_to_end(file.get(), copy.get()); error != 0)
+  if (const int error = copy_to_end(file.get(), copy.get(), path); error != 0)
     throw file_error("read", path, error);
   return copy;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/open_file.hpp"
 
@@ -51,8 +52,8 @@ SealedReader::SealedReader(std::string path, Seal seal)
   if (::fstat(descriptor_.get(), &status) != 0) throw file_error("read", path_, errno);
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
   if (bytes == seal_.bytes) return;
-  throw DamagedFile(fmt::format("{} has {} bytes, expected {}: it was truncated or overwritten", path_, bytes,
-                                seal_.bytes));
+  throw DamagedFile(fmt::format("{} has {}, expected {}: it was truncated or overwritten", path_,
+                                base::counted(bytes, "byte"), seal_.bytes));
 }
 
 void SealedReader::read(std::span<char> out) {
@@ -88,7 +89,8 @@ Seal write_sealed(const std::string& path, std::string_view bytes) {
 std::string read_sealed(const std::string& path, Seal seal) {
   SealedReader reader(path, seal);
   if (seal.bytes > kMostSealedBytes)
-    throw base::FileError(fmt::format("{} has {} bytes, more than any checkpoint's", path, seal.bytes));
+    throw base::FileError(
+        fmt::format("{} has {}, more than any checkpoint's", path, base::counted(seal.bytes, "byte")));
   std::string bytes(seal.bytes, '\0');
   reader.read(bytes);
   reader.close();

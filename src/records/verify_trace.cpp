@@ -13,6 +13,7 @@
 
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/encode/reward.hpp"
 #include "snake_ddp/game/chance.hpp"
@@ -218,7 +219,8 @@ std::vector<double> numbers(const json& value, std::size_t n_rows, std::size_t n
     }
   }
   if (!good)
-    place.fail(fmt::format("field \"{}\" is not a list of {} lists of {} numbers", name, n_rows, n_columns));
+    place.fail(fmt::format("field \"{}\" is not a list of {} of {}", name, base::counted(n_rows, "list"),
+                           base::counted(n_columns, "number")));
   return result;
 }
 

@@ -65,9 +65,8 @@ void add_up(std::vector<std::int64_t>& counts, dist::DistContext& context) {
 void check_divergence(std::int64_t ranks, std::string_view loss, std::int64_t updates,
                       std::string_view remedy) {
   if (ranks == 0) return;
-  throw base::Error(
-      base::kExitBug,
-      fmt::format("{} is not finite after {} updates: training diverged; lower {}", loss, updates, remedy));
+  throw base::Error(base::kExitBug, fmt::format("{} is not finite after {}: training diverged; lower {}",
+                                                loss, base::counted(updates, "update"), remedy));
 }
 
 std::string ranks_text(const dist::DistContext& context) {

@@ -136,9 +136,9 @@ void check_memory(const Spec& spec, std::int64_t boards, std::int64_t available)
   if (needed <= available) return;
   const auto gb = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
   throw base::UsageError(
-      fmt::format("puct{}: trees on {} boards side by side take up to {:.1f} GB of memory, and {:.1f} GB are "
+      fmt::format("puct{}: trees on {} side by side take up to {:.1f} GB of memory, and {:.1f} GB are "
                   "available; search with fewer simulations, or play fewer games or boards at once",
-                  spec.count, boards, gb(needed), gb(available)));
+                  spec.count, base::counted(boards, "board"), gb(needed), gb(available)));
 }
 
 void choose(const Player& player, const Evaluate& evaluate, std::span<const game::State> boards,

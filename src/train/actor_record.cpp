@@ -179,18 +179,18 @@ void set_sight(ActorRecord& record, std::int64_t features, const std::string& pa
   }
   const auto by_size = encode::try_obs_kind(features);
   if (!by_size) {
-    throw base::FileError(fmt::format(
-        "{}: a network for {} features; this version has 26, 30, 277 (window) and {} (view, ahead); one "
-        "trained with --tokens needs its record or its run's config.json",
-        path, features, encode::obs_size(encode::ObsKind::kView)));
+    throw base::FileError(
+        fmt::format("{}: a network for {}; this version has 26, 30, 277 (window) and {} (view, ahead); one "
+                    "trained with --tokens needs its record or its run's config.json",
+                    path, base::counted(features, "feature"), encode::obs_size(encode::ObsKind::kView)));
   }
   record.sight.kind = *by_size;
   if (named && encode::obs_size(*named) == features) {
     record.sight.kind = *named;
   } else if (*by_size == encode::ObsKind::kView) {
     throw base::UsageError(
-        fmt::format("{}: nothing says whether this network of {} features sees obs view or ahead: {}", path,
-                    features, what_to_type(before, path, "view", "ahead")));
+        fmt::format("{}: nothing says whether this network of {} sees obs view or ahead: {}", path,
+                    base::counted(features, "feature"), what_to_type(before, path, "view", "ahead")));
   }
   record.obs = encode::name(record.sight.kind);
   record.tokens.clear();
@@ -222,8 +222,8 @@ ActorRecord actor_record(const files::SavedWeights& file, const std::string& pat
                      {},
                      nets::Head::kIdentity};
   if (const auto seen = encode::try_obs_kind(said.obs); seen && encode::obs_size(*seen) != features)
-    throw base::UsageError(fmt::format("{}: {} has {} features; this is a network for {}", path, said.obs,
-                                       encode::obs_size(*seen), features));
+    throw base::UsageError(fmt::format("{}: {} has {}; this is a network for {}", path, said.obs,
+                                       base::counted(encode::obs_size(*seen), "feature"), features));
   if (q_net && !said.head.empty())
     throw base::UsageError(
         fmt::format("{}: {} is an actor's last layer; this file holds a Q-network", path, said.head));
@@ -233,7 +233,7 @@ ActorRecord actor_record(const files::SavedWeights& file, const std::string& pat
       contradiction(
           known.where,
           fmt::format("observation \"{}\"{}", record.obs, record.tokens.empty() ? "" : " with tokens"),
-          fmt::format("for {} features", features));
+          "for " + base::counted(features, "feature"));
     if (const std::int64_t hidden = nets::hidden_of(file.weights, path); hidden != o.hidden_size)
       contradiction(known.where, fmt::format("hidden_size {}", o.hidden_size),
                     fmt::format("{} wide", hidden));

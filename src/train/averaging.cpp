@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/learners/learner.hpp"
 
 namespace snake_ddp::train {
@@ -36,8 +37,8 @@ class Weights final : public Averaging {
     start_ = at::cat(weights(learner_.trained()));
     if (!velocity_.defined()) velocity_ = at::zeros_like(start_);
     if (velocity_.numel() != start_.numel())
-      throw base::FileError(fmt::format("{} weights in the outer step's momentum, {} in the learner",
-                                        velocity_.numel(), start_.numel()));
+      throw base::FileError(fmt::format("{} in the outer step's momentum, {} in the learner",
+                                        base::counted(velocity_.numel(), "weight"), start_.numel()));
     velocity_ = velocity_.to(start_.device());
   }
 

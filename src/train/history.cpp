@@ -139,7 +139,8 @@ void read_reports(const std::string& folder, History& history) {
                                          wrong == 1 ? "is no report; it is" : "are no report; they are"));
   if (reports.left_out() > 0)
     history.damage.push_back(
-        fmt::format("{} points are left out: there are more than {} curves.", reports.left_out(), kMostTags));
+        fmt::format("{} {} left out: there are more than {}.", base::counted(reports.left_out(), "point"),
+                    reports.left_out() == 1 ? "is" : "are", base::counted(kMostTags, "curve")));
 }
 
 // "2026-01-31 12:00:00.123 text"; a line without a time continues the one before.

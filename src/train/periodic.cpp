@@ -9,6 +9,7 @@
 #include "session.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/judge.hpp"
@@ -53,10 +54,9 @@ void save_weights(Session& s, Scheduled& j) {
 
 void compare_weights(Session& s, Scheduled& j) {
   count(s, j);
-  s.context.check_same(fmt::format("weights after {} updates", s.counters.updates), state_hash(*s.learner),
-                       s.context.deadline());
-  s.context.check_same(fmt::format("counters after {} updates", s.counters.updates), equal_text(s.counters),
-                       s.context.deadline());
+  const std::string updates = base::counted(s.counters.updates, "update");
+  s.context.check_same("weights after " + updates, state_hash(*s.learner), s.context.deadline());
+  s.context.check_same("counters after " + updates, equal_text(s.counters), s.context.deadline());
 }
 
 void keep_games(Session& s, const EvaluationGames& games) {
@@ -118,12 +118,12 @@ void report_checkpoint(Session& s, const Checkpoints::Outcome& outcome) {
                                  : fmt::format("Could not write this rank's part of checkpoint step {}: {}",
                                                outcome.step, outcome.failure));
   if (!s.reporter) return;
-  s.reporter->line(
-      outcome.failure.empty()
-          ? fmt::format("Checkpoint step {}: {:.1f} MB in {:.1f} s", outcome.step,
-                        static_cast<double>(outcome.bytes) / 1e6, outcome.seconds)
-          : fmt::format("No checkpoint at step {}: {} Training continues; next attempt in {} episodes",
-                        outcome.step, outcome.failure, s.o.checkpoint_interval));
+  s.reporter->line(outcome.failure.empty()
+                       ? fmt::format("Checkpoint step {}: {:.1f} MB in {:.1f} s", outcome.step,
+                                     static_cast<double>(outcome.bytes) / 1e6, outcome.seconds)
+                       : fmt::format("No checkpoint at step {}: {} Training continues; next attempt in {}",
+                                     outcome.step, outcome.failure,
+                                     base::counted(s.o.checkpoint_interval, "episode")));
 }
 
 void begin_checkpoint(Session& s) {

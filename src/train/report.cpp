@@ -8,6 +8,7 @@
 #include "session.hpp"
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/base/host.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/train/plan.hpp"
 
 namespace snake_ddp::train {
@@ -21,8 +22,8 @@ int difficulty(const Plan& o, std::int64_t episode) {
 void report_first_update(Session& s) {
   if (s.reported.first_update || s.counters.updates == s.start.updates) return;
   s.reported.first_update = true;
-  s.reporter->line(fmt::format("First update after {:.1f} s: {} transitions in rank 0's {}",
-                               seconds_since(s.begin), s.arena->pool_size(),
+  s.reporter->line(fmt::format("First update after {:.1f} s: {} in rank 0's {}", seconds_since(s.begin),
+                               base::counted(s.arena->pool_size(), "transition"),
                                learns_from_rollouts(s.o) ? "rollout" : "replay"));
 }
 

@@ -143,7 +143,7 @@ void Reporter::pace(std::int64_t episode, const Pace& pace, const learners::Upda
       fmt::format("{} steps/s, {} updates/s", rate_text(pace.env_steps_per_s), rate_text(pace.updates_per_s));
   if (pace.allreduce_share.value_or(0) > 0)
     progress_.speed += fmt::format(", averaging {:.0f} %", 100 * *pace.allreduce_share);
-  progress_.speed += fmt::format(", {} transitions, {:.0f} MB", replay_size, pace.memory_mb);
+  progress_.speed += fmt::format(", {}, {:.0f} MB", base::counted(replay_size, "transition"), pace.memory_mb);
   if (pace.gpu_memory_mb > 0) progress_.speed += fmt::format(" and {:.0f} MB on the GPU", pace.gpu_memory_mb);
   if (stats != nullptr) {
     progress_.critic_loss.add(stats->critic_loss);
@@ -162,15 +162,15 @@ void Reporter::evaluation(std::int64_t episode, const std::string& opponent, con
   progress_.evaluated = true;
   progress_.evaluations.add(r.win_rate());
   best_evaluation_ = std::max(best_evaluation_, r.win_rate());
-  progress_.evaluation = fmt::format("{:.1f} % [{:.1f}, {:.1f}], best {:.1f}{} %, {} games against {}",
+  progress_.evaluation = fmt::format("{:.1f} % [{:.1f}, {:.1f}], best {:.1f}{} %, {} against {}",
                                      100 * r.win_rate(), 100 * ci.low, 100 * ci.high, 100 * best_evaluation_,
-                                     target_text(progress_), r.games, opponent);
+                                     target_text(progress_), base::counted(r.games, "game"), opponent);
   line(
-      fmt::format("[Evaluation at episode {}] against {}: won {:.1f} % [{:.1f}, {:.1f}] of {} games, score "
+      fmt::format("[Evaluation at episode {}] against {}: won {:.1f} % [{:.1f}, {:.1f}] of {}, score "
                   "{:.1f} : {:.1f}, "
                   "{:.1f} min since the start",
-                  episode, opponent, 100 * r.win_rate(), 100 * ci.low, 100 * ci.high, r.games, r.mean_a(),
-                  r.mean_b(), seconds() / 60));
+                  episode, opponent, 100 * r.win_rate(), 100 * ci.low, 100 * ci.high,
+                  base::counted(r.games, "game"), r.mean_a(), r.mean_b(), seconds() / 60));
   {
     Report report(*this, episode);
     report.note("opponent", opponent);
@@ -220,11 +220,11 @@ void Reporter::league(const std::vector<LeagueMember>& members, const Judgement&
     list += fmt::format("{}{} {:.1f} %", k == 0 ? "" : ", ", name_of(members[k]),
                         100 * judgement.against[k].win_rate());
   }
-  line(fmt::format(
-      "[League at episode {}] Elo {:.0f} [{:.0f}, {:.0f}] above {}, won {:.1f} % of {} games: {}{}",
-      judgement.episode, judgement.rating.elo, judgement.rating.low, judgement.rating.high,
-      name_of(members[0]), 100 * judgement.total.win_rate(), judgement.total.games, list,
-      judgement.entered ? fmt::format("; a copy joined as #{}", judgement.episode) : ""));
+  line(fmt::format("[League at episode {}] Elo {:.0f} [{:.0f}, {:.0f}] above {}, won {:.1f} % of {}: {}{}",
+                   judgement.episode, judgement.rating.elo, judgement.rating.low, judgement.rating.high,
+                   name_of(members[0]), 100 * judgement.total.win_rate(),
+                   base::counted(judgement.total.games, "game"), list,
+                   judgement.entered ? fmt::format("; a copy joined as #{}", judgement.episode) : ""));
   progress_.elo.add(judgement.rating.elo);
   progress_.league =
       fmt::format("Elo {:.0f} [{:.0f}, {:.0f}], {}", judgement.rating.elo, judgement.rating.low,
@@ -243,8 +243,10 @@ void Reporter::league(const std::vector<LeagueMember>& members, const Judgement&
 void Reporter::flush() {
   view_.end();
   if (const std::int64_t dropped = console_.dropped(); dropped > 0)
-    try_to(log_failing_, "train.log is written again",
-           [&] { log_->line(fmt::format("{} console lines were dropped", dropped)); });
+    try_to(log_failing_, "train.log is written again", [&] {
+      log_->line(fmt::format("{} {} dropped", base::counted(dropped, "console line"),
+                             dropped == 1 ? "was" : "were"));
+    });
   events_.flush();
   metrics_.flush();
 }

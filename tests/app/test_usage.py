@@ -66,6 +66,11 @@ USAGE = {
     "a learning rate of pretrain": (["pretrain", "--lr", "1"], ["did you mean --learning_rate?"]),
     "a player of eval": (["eval", "--player", "x"], ["did you mean --team_a?"]),
     "nothing near": (["--reward_shaping_of_beans", "1"], ["unknown flag --reward_shaping_of_beans. All flags: snake_ddp train --help"]),
+    "a short name of another program": (["--render"], ["unknown flag --render. All flags"]),
+    "a word of three letters": (["--tag", "1"], ["unknown flag --tag. All flags"]),
+    "two letters in the other order": (["--gmama", "1"], ["did you mean --gamma?"]),
+    "a letter too few": (["--batch_siz", "1"], ["did you mean --batch_size?"]),
+    "a long name with three mistakes": (["--checkpont_intervl_s", "1"], ["did you mean --checkpoint_interval?"]),
     "stray argument": (["train", "fast"], ['unexpected argument "fast"; did you mean --config fast?']),
     "a stray folder": (["train", "/tmp"], ['unexpected argument "/tmp"; did you mean --resume /tmp?']),
     "stray weights": (["--load_model", "a.pth"], ['"a.pth"; did you mean --load_model with --load_model_run and --load_model_run_episode?']),
@@ -177,6 +182,10 @@ USAGE = {
     "ladder with the best move of values said again": (["eval", "--ladder", f"{CHAMPION}", f"{CHAMPION}:argmax"], ["names one team twice"]),
     "an empty folder of logs": (["eval", "--team_a", "random", "--team_b", "random", "--record", ""], ['--record ""', "empty variable"]),
     "an empty file of boards": (["eval", "--team_a", "random", "--team_b", "random", "--record_boards="], ['--record_boards ""']),
+    "an empty folder of pretrain": (["pretrain", "--stage", "tokenizer", "--data_path", "x", "--save_dir", ""], ['--save_dir ""', "empty variable"]),
+    "an empty cache of pretrain": (["pretrain", "--stage", "tokenizer", "--data_path", "x", "--cache_dir="], ['--cache_dir ""', "empty variable"]),
+    "an empty file of settings": (["--config", ""], ['--config ""', "empty variable"]),
+    "an empty file of settings of pretrain": (["pretrain", "--config="], ['--config ""', "empty variable"]),
     "an empty output": (["export", "--actor", f"{CHAMPION}", "--format", "safetensors", "--output", ""], ['--output ""']),
     "an empty path": (["info", f"{CHAMPION}", ""], ['""', "empty variable"]),
     "ladder with two names of a script": (["eval", "--ladder", "random", "level2", "level0"], ["one team twice", "random", "level0"]),
@@ -270,7 +279,6 @@ def test_a_run_with_own_rewards_of_an_earlier_version_resumes(tmp_path):
 def test_a_configuration_file_that_is_missing_is_reported(tmp_path):
     path = tmp_path / "none.json"
     refused(4, f"cannot read '{path}'", line=["--config", path, "--check_settings"])
-    refused(4, "cannot read ''", line=["--config", "", "--check_settings"])
     refused(4, "Is a directory", line=["--config", tmp_path, "--check_settings"])
     refused(4, "Is a directory", line=["pretrain", "--stage", "tokenizer", "--config", tmp_path, "--check_settings"])
     os.mkfifo(tmp_path / "pipe")

@@ -39,6 +39,7 @@ TEST_CASE("a file is read back as it was written, zero bytes included", "[unit]"
 
 TEST_CASE("a file without a size is read to its end", "[unit]") {
   CHECK_THAT(records::read_file("/proc/self/status"), Contains("Name:"));
+  CHECK_THROWS_WITH(records::read_file("/dev/zero"), Contains("no file of this kind") && !Contains("ulimit"));
 }
 
 TEST_CASE("a full disk leaves the old file and no temporary one", "[unit]") {

@@ -295,7 +295,7 @@ TEST_CASE("a file that is not a log is rejected with the place and the field", "
   CHECK_THAT(altered("/board_height", 6), Catch::Contains("\"board_height\": 6 is not an integer 10..10"));
   CHECK_THAT(altered("/board_width", 8), Catch::Contains("\"board_width\""));
   CHECK_THAT(altered("/n_player", 5), Catch::Contains("\"n_player\""));
-  CHECK_THAT(altered("/names", {"a"}), Catch::Contains("\"names\" has 1 elements, not 2"));
+  CHECK_THAT(altered("/names", {"a"}), Catch::Contains("\"names\" has 1 element, not 2"));
   CHECK_THAT(altered("/names/1", true), Catch::Contains("\"names\": true is not a name"));
   CHECK_THAT(altered("/start_time", json::array()), Catch::Contains("\"start_time\""));
   CHECK_THAT(altered("/truncated", 1), Catch::Contains("\"truncated\""));
@@ -357,6 +357,20 @@ TEST_CASE("games of a service's answer are read like those of a log", "[golden]"
   }
 }
 
+TEST_CASE("numbers among a log's texts are written as Python writes them", "[unit]") {
+  std::string log = records::game_log_text(random_game(4));
+  const ScratchLog file;
+  for (const auto& [number, text] :
+       {std::pair("18446744073709551615", "18446744073709551615"),
+        std::pair("18446744073709551616", "1.8446744073709552e+19"), std::pair("1e15", "1000000000000000.0"),
+        std::pair("1e16", "1e+16"), std::pair("-0.0", "-0.0"), std::pair("0.00001", "1e-05"),
+        std::pair("1638542151.5", "1638542151.5")}) {
+    const std::size_t at = log.find(R"("end_time":)") + 11;
+    log.replace(at, log.find_first_of(",}", at) - at, number);
+    CHECK(only_game(file.write(log)).end_time == text);
+  }
+}
+
 TEST_CASE("a fault within an answer is named with its line", "[unit]") {
   const std::string log = records::game_log_text(random_game(4));
   std::string wrong = log;
@@ -368,6 +382,8 @@ TEST_CASE("a fault within an answer is named with its line", "[unit]") {
   CHECK_THAT(refusal("\n[" + log), Catch::Contains(":2: not JSON: the file ends within the list"));
   CHECK_THAT(refusal(log + "]"), Catch::Contains(":2: not JSON"));
   CHECK_THAT(refusal("{\"OK\":false,\"message\":\"no such game\"}"), Catch::Contains("\"no such game\""));
+  CHECK_THAT(refusal("{\"a\":1,\"data\":" + log + ",\"a\":1}"), Catch::Contains("key \"a\" is there twice"));
+  CHECK_THAT(refusal(R"({"a":"\u0000","data":)" + log + "}"), Catch::Contains("NUL"));
   // Depth and size are limited also within texts.
   CHECK_THAT(refusal(json({{"data", std::string(100'000, '[') + std::string(100'000, ']')}}).dump()),
              Catch::Contains("neither a game log"));

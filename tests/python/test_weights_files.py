@@ -67,7 +67,7 @@ def shared():
 
 
 def not_finite(count=1):
-    return f"tensor 'prev_dense.0.weight' has {count} of 240 numbers that are not finite as float32"
+    return f"tensor 'prev_dense.0.weight' has {count} of 240 numbers not finite as float32"
 
 
 # What torch.save gets, and why it is refused; None: it is read.

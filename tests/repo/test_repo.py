@@ -140,6 +140,37 @@ def test_text_reaches_the_terminal_only_where_it_is_escaped():
         "src/app/starter/main.cpp"}  # its own path, before the program starts
 
 
+# Not verbs, nor what is never counted. Their numbers come from outside, so that each may be 1.
+COUNTED = """beans boards bytes cells codes copies cores curves deaths elements episodes epochs evaluations features files games GPUs layers lines
+lists machines matches members mismatches minutes moves networks numbers opponents outputs points processes ranks rollouts rows samples
+seconds simulations snakes steps tasks teams tensors threads times tokens transitions units updates values views visits weights windows
+workers""".split()
+A_COUNT = re.compile(r"""(?<!more\ than\ )                                 # a bound is many
+    (?:\$?\{(?![A-Z_]+\})[^{}"`]*\}|\+[ ]?")[ ]                             # what fmt, Python or a page's script fills in; not a constant
+    (?:(?:more|other|new|local|earlier|console|hidden|whole|writable|Float)[ ])*
+    (?:""" + "|".join(COUNTED) + r")\b(?!/s)", re.VERBOSE)
+NOT_COUNTS = ("{} files return", "{} numbers pods", "{} bytes or more")  # of a format; RANK={}; more than any file
+
+
+def bare_counts(text):
+    joined = re.sub(r'"\s*\n\s*f?"', "", re.sub(r"^\s*(?://|#).*", "", text, flags=re.M))
+    return [match.group() for match in A_COUNT.finditer(joined) if not joined.startswith(NOT_COUNTS, match.start())]
+
+
+def test_counted_words_agree_with_their_number():
+    code = [name for name in FILES if name.startswith(("src/", "include/", "python/")) and name.endswith((*CODE, ".py", ".html"))
+            and not name.startswith(("src/train/session.cpp", "src/train/resume.cpp", "src/train/options.cpp", "src/replay/"))]
+    found = {name: bare_counts(text_of(name)) for name in code}
+    assert {name: counts for name, counts in found.items() if counts} == {}, "use counted()"
+
+
+@pytest.mark.parametrize("code", ('fmt::format("after {} updates", n)', 'fmt::format("{} of {} "\n    "games: {}", n)', 'to_string(n) + " steps"',
+                                  'f"{len(games)} games"', '`${runs.length} points, last`', 'fmt::format("{:.0f} more boards", n)'))
+def test_the_check_for_counted_words_notices_them(code):
+    assert bare_counts(code)
+    assert not bare_counts("// " + code.replace("\n", " "))
+
+
 def test_each_header_is_guarded():
     headers = [name for name in FILES if name.endswith((".hpp", ".h", ".cuh"))]
     assert len(headers) > 10

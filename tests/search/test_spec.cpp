@@ -37,7 +37,7 @@ TEST_CASE("trees that do not fit into memory are refused, the largest that fit a
   CHECK(needed > std::int64_t{500} * 1'000'000);
   CHECK_NOTHROW(search::check_memory(*puct, 1, needed));
   CHECK_THROWS_WITH(search::check_memory(*puct, 1, needed - 1), Catch::Contains("puct1000000") &&
-                                                                    Catch::Contains("1 boards") &&
+                                                                    Catch::Contains("on 1 board side") &&
                                                                     Catch::Contains("fewer simulations"));
   CHECK_THROWS_AS(search::check_memory(*puct, 64, 63 * needed), base::UsageError);
   for (const char* small : {"look1000", "puct@60000ms"})

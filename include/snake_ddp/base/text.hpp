@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,8 +16,14 @@ bool is_utf8(std::string_view text);
 /// `text` with each byte that is not part of UTF-8 replaced by an escape such as \xe9.
 std::string as_utf8(std::string_view text);
 
-/// "1 rank", "2 ranks".
-std::string counted(std::int64_t count, std::string_view what);
+/// "1 rank", "2 ranks", "2 matches": wherever a message has a number before what it counts.
+template <std::integral Number>
+std::string counted(Number count, std::string_view what) {
+  const bool hisses = what.ends_with('s') || what.ends_with("ch") || what.ends_with("sh");
+  std::string text = std::to_string(count);
+  text.append(" ").append(what);
+  return count == 1 ? text : text + (hisses ? "es" : "s");
+}
 
 /// `text` as a number; nothing if any of it is not part of the number, or the number does not fit.
 template <class Number>

@@ -1,6 +1,7 @@
 // What can be wrong with a file: the system refused access, it is damaged, or (plain FileError) it cannot be used here.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -26,5 +27,8 @@ struct DamagedFile : base::FileError {
 /// "cannot <doing> <path>: <system's message>. <advice>", for an errno value.
 /// Example  throw file_error("write", path, errno);
 SystemError file_error(std::string_view doing, const std::string& path, int error_number);
+
+/// For a file that has, or goes on after, more bytes than any file of ours.
+SystemError too_large(const std::string& path, std::size_t bytes);
 
 }  // namespace snake_ddp::records

@@ -14,10 +14,13 @@ inline constexpr std::size_t kMostJsonValues = std::size_t{1} << 20U;
 
 /// Parses `text`.
 /// Throws  FileError "not JSON..." with the reason, if the text is invalid, exceeds the limits above, or has a string with a NUL
-///         character. The caller adds the file's name.
+///         character or an object with a key that is there twice. The caller adds the file's name.
 nlohmann::json parse_json(std::string_view text);
 
 /// The same, with keys in the file's order.
 nlohmann::ordered_json parse_ordered_json(std::string_view text);
+
+/// Throws  what parse_json does, but for any number of values: an answer may have a thousand games.
+void check_json(std::string_view text);
 
 }  // namespace snake_ddp::records

@@ -14,7 +14,7 @@ inline constexpr std::size_t kMostFileBytes = std::size_t{1} << 30U;
 
 /// Opens a file for reading. What comes out of a pipe or a device, up to its end, is a file in memory.
 /// Waits   for a pipe's next bytes, half a minute at most.
-/// Throws  SystemError, also for a folder, or a pipe with more than kMostFileBytes.
+/// Throws  SystemError, also for a folder, or a pipe or device with more than kMostFileBytes.
 base::Descriptor open_to_read(const std::string& path);
 
 /// Opens a file for appending; creates it if missing. `also_read`: network file systems lock only such ones.
