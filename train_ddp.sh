@@ -23,7 +23,7 @@ case " $* " in
   *" --help "* | *" -h "*) exec ./snake_ddp train "$@" ;;
   *" --version "*) exec ./snake_ddp --version ;;
 esac
-./snake_ddp train --check_settings "$@"
+./snake_ddp train --check_settings "$@" >/dev/null  # the run says what it has
 
 sd_ranks
 

@@ -25,7 +25,7 @@ case " $* " in
     ;;
 esac
 # Report wrong flags once, not once per rank.
-./snake_ddp train --check_settings --runs_dir "$runs_dir" "$@" || exit
+./snake_ddp train --check_settings --runs_dir "$runs_dir" "$@" >/dev/null || exit
 
 # Like --standalone, but without resolving "localhost", which fails on minimal systems.
 alone=()

@@ -54,11 +54,11 @@ train() { "$snake_ddp" train --device cuda --boards device --runs_dir "$folder/r
 
 train_little() { train 4 --hidden_size 16 --batch_size 16 --max_episodes 20 --buffer_size 1000 "$@" | grep '^Fingerprint: '; }
 
-# same_weights ALGO: recordings change no bit.
+# same_weights FLAGS...: recordings change no bit.
 same_weights() {
   local graph line first=
   for graph in off on; do
-    line=$(train_little --algo "$1" --cuda_graph $graph) || return 1
+    line=$(train_little "$@" --products float32 --cuda_graph $graph) || return 1
     echo "cuda_graph $graph: $line"
     [ -z "$first" ] || [ "$line" = "$first" ] || return 1
     first=$line
@@ -100,9 +100,11 @@ device=${device:-none} step "device against host" 240 "$bin/tests/rollout/device
 step "kernels against the host" 150 "$bin/tests/rollout/test_rollout" "[.device]" -w NoTests
 step "learners against the host" 60 "$bin/tests/learners/test_learners" "[.device]" -w NoTests
 step "recordings, NCCL with one rank" 60 "$bin/tests/train/test_train" "[.device]" -w NoTests
-for algo in ddpg dqn qmix; do
-  step "same weights: $algo" 60 bash -c 'same_weights "$0"' $algo
+for algo in ddpg dqn qmix pqn_vdn; do
+  step "same weights: $algo" 60 bash -c 'same_weights --algo "$0"' $algo
 done
+step "same weights: pqn_vdn against all" 90 bash -c 'same_weights --algo pqn_vdn --obs ahead --mask_fatal \
+  --reward score --opponent_mix "level2,self,league,file:models/champion.pth" --league_games 100 --league_interval 10'
 step "one rank's run over NCCL" 60 bash -c over_nccl
 bench() { step "bench: $1" "$2" "$bin/dev/bench/bench" "${@:3}" --device cuda --json; }
 bench "game" 60 game --boards 65536 --seconds 5
@@ -114,10 +116,11 @@ for products in float32 tf32 bf16; do
 done
 step "80 % against level 2" 90 bash -c 'to_bar 80 60 --config configs/ddpg.json'
 step "80 % against territory" 150 bash -c 'to_bar 80 120 --config configs/champion_gpu.json'
+step "95 % against territory" 120 bash -c 'to_bar 95 90 --config configs/champion.json --batch_size 4096'
 export PYTORCH_NO_CUDA_MEMORY_CACHING=1  # each tensor has memory of its own
 for tool in memcheck initcheck; do
   step "sanitizer: $tool" 120 compute-sanitizer --tool $tool --error-exitcode 9 "$bin/tests/rollout/test_rollout" \
-    "1 and 63 boards on a device play the collector's games" -w NoTests
+    "1 and 63 boards on a device play the host's games" -w NoTests
 done
 unset PYTORCH_NO_CUDA_MEMORY_CACHING
 # The first 20 calls of a bench warm up.

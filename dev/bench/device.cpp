@@ -25,7 +25,8 @@
 #include "snake_ddp/nets/precision.hpp"
 #include "snake_ddp/play/turn.hpp"
 #include "snake_ddp/replay/random_batch.hpp"
-#include "snake_ddp/rollout/fleet.hpp"
+#include "snake_ddp/rollout/collector.hpp"
+#include "snake_ddp/rollout/wanderers.hpp"
 #include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/recorded.hpp"
 
@@ -132,14 +133,15 @@ Row whole_step(double seconds, std::int64_t boards, at::Device device, const Who
   of_learner.device = device;
   const auto learner = learners::make_learner(of_learner);
   const std::vector<replay::Column> columns = rollout::with_boards(learner->columns(), options.sight);
-  replay::DeviceBuffer replay(columns, boards * options.n_step, device);
-  rollout::Fleet fleet(options, agents::plan_of_mix(agents::parse_mix(w.opponent), 1), replay, 20);
-  const double step = recorded_seconds(seconds, device, [&] { fleet.step(learner->policy()); });
+  options.rivals.assign(static_cast<std::size_t>(boards), {agents::try_opponent(w.opponent).value()});
+  replay::Buffer replay(columns, boards * options.n_step, device);
+  rollout::Collector collector(options, replay, nullptr, 20);
+  const double step = recorded_seconds(seconds, device, [&] { collector.step(learner->policy()); });
 
   // Boards are read and written; a row of the window, one of replay, and what is seen are written.
-  std::int64_t floats = play::kAlignedWindowWidth + fleet.observations().numel() / boards;
+  std::int64_t floats = play::kAlignedWindowWidth + collector.observations().numel() / boards;
   for (std::size_t c = 0; c < columns.size(); ++c) floats += replay.column(c).size(1);
-  const at::Tensor from = at::zeros({boards, play::kBoardFloats}, fleet.observations().options());
+  const at::Tensor from = at::zeros({boards, play::kBoardFloats}, collector.observations().options());
   at::Tensor to = at::empty_like(from), written = at::empty({boards, floats}, from.options());
   const double bound = seconds_of(seconds, device, [&] {
     to.copy_(from);

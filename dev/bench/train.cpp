@@ -86,7 +86,10 @@ Parts time_parts(const train::TrainOptions& options, const dist::World& world, d
     ended.clear();
     arena.step(ended);
   };
-  const auto draw = [&] { arena.draw(s.counters.updates++); };
+  const auto draw = [&] {
+    arena.draw();
+    ++s.counters.updates;
+  };
   const auto learn = [&] { arena.learn(s.averaging->lent()); };
   const auto repeat = [&](std::int64_t times, const auto& what) {
     const Clock::time_point begin = Clock::now();

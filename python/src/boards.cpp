@@ -131,13 +131,14 @@ std::uint64_t Boards::stream(std::size_t board) const {
 void Boards::take_place(std::size_t board) {
   // The first game on the first board is played as team A.
   arrays_->sides[board] = options_.swap_sides && (board + games_[board]) % 2 == 0;
-  if (plan_) scripts_[board] = plan_->of(numbers_[board]);
+  if (options_.mix)
+    scripts_[board] =
+        *agents::drawn(*options_.mix, seed_, static_cast<std::uint64_t>(numbers_[board])).rival.scripted;
 }
 
 // The settings that follow from the seed.
 void Boards::take_seed(std::uint64_t seed) {
   seed_ = seed;
-  if (options_.mix) plan_ = agents::plan_of_mix(*options_.mix, seed);
   if (options_.team && options_.team->search) searcher_ = mover_of(options_.team)(seed);
 }
 
@@ -245,7 +246,7 @@ void Boards::step(const Action* actions) {
     game::State& state = arrays_->states[b];
     const int own = side(b);
     game::Actions moves{};
-    if (plan_) {
+    if (options_.mix) {
       agents::act(scripts_[b], state, 1 - own, moves, seed_, stream(b));
     } else if (asks_network) {
       moves = answers_[b];

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "snake_ddp/agents/plan.hpp"
+#include "snake_ddp/agents/mix.hpp"
 #include "snake_ddp/encode/observation.hpp"
 #include "snake_ddp/encode/reward.hpp"
 #include "snake_ddp/game/state.hpp"
@@ -126,8 +126,7 @@ class Boards {
   int acting_, seen_, features_;
   std::shared_ptr<Arrays> arrays_;
   Outputs outputs_;
-  std::optional<agents::OpponentPlan> plan_;
-  std::vector<agents::Opponent> scripts_;  // of the running games, with a plan
+  std::vector<agents::Opponent> scripts_;  // of the running games, with a mix
   std::unique_ptr<Passes> passes_;         // for a team that is a network
   std::vector<game::Actions> answers_;     // of a team that is not scripted
   std::unique_ptr<play::Mover> searcher_;  // for a team that searches

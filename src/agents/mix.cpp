@@ -109,8 +109,49 @@ const Share& drawn(const Mix& mix, std::uint64_t seed, std::uint64_t game) {
   return mix[place_of(static_cast<double>(unit), weights)];
 }
 
+std::vector<std::int64_t> boards_of(const Mix& mix, std::int64_t boards) {
+  const auto shares = static_cast<std::int64_t>(mix.size());
+  if (boards < shares)
+    throw base::UsageError(
+        fmt::format("--num_envs {}: --opponent_mix names {}, and each of them has boards of its own; set "
+                    "--num_envs to {} or more",
+                    boards, base::counted(shares, "opponent"), shares));
+  double total = 0;
+  for (const Share& share : mix) total += share.weight;
+  // One board each; the others one by one, always to the share that is farthest below its part.
+  std::vector<std::int64_t> counts(mix.size(), 1);
+  for (std::int64_t left = boards - shares; left > 0; --left) {
+    const auto lacks = [&](std::size_t k) {
+      return mix[k].weight / total * static_cast<double>(boards) - static_cast<double>(counts[k]);
+    };
+    std::size_t most = 0;
+    for (std::size_t k = 1; k < mix.size(); ++k)
+      if (lacks(k) > lacks(most)) most = k;
+    ++counts[most];
+  }
+  return counts;
+}
+
+std::int64_t code_of(const Rival& rival) {
+  if (rival.is_frozen()) return kFirstFrozenCode - rival.frozen;
+  return rival.is_self() ? kSelfCode : static_cast<std::int64_t>(*rival.scripted);
+}
+
+Rival rival_of(std::int64_t code) {
+  SD_CHECK(code >= kLastFrozenCode && code < static_cast<std::int64_t>(kOpponents.size()),
+           "no rival's number");
+  if (code <= kFirstFrozenCode) return {std::nullopt, static_cast<int>(kFirstFrozenCode - code)};
+  if (code == kSelfCode) return {};
+  return {static_cast<Opponent>(code)};
+}
+
 std::string_view name(const Rival& rival) {
   return rival.scripted ? name(*rival.scripted) : rival.is_frozen() ? "frozen" : kSelf;
+}
+
+std::string name(const Share& share) {
+  if (!share.file.empty()) return fmt::format("{}:{}", kFile, share.file);
+  return std::string(share.league ? kLeague : name(share.rival));
 }
 
 int level_of(const Rival& rival) {

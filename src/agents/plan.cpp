@@ -1,7 +1,6 @@
 #include "snake_ddp/agents/plan.hpp"
 
 #include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::agents {
 namespace {
@@ -30,21 +29,6 @@ OpponentPlan plan_of_schedule(const std::function<Opponent(std::int64_t)>& oppon
   plan.opponent[0] = opponent_at(1);
   plan.count = 1;
   add_changes(opponent_at, 1, last, plan);
-  return plan;
-}
-
-OpponentPlan plan_of_mix(const Mix& mix, std::uint64_t seed) {
-  OpponentPlan plan;
-  plan.is_drawn = true;
-  plan.seed = seed;
-  for (const Share& share : mix) {
-    if (share.league || !share.rival.scripted)
-      throw base::UsageError(
-          "--boards device: only scripted opponents play there; take self, league and files out of "
-          "--opponent_mix, or use --boards host");
-    plan.weight[plan.count] = share.weight;
-    plan.opponent[plan.count++] = *share.rival.scripted;
-  }
   return plan;
 }
 

@@ -25,12 +25,16 @@
 namespace snake_ddp::app {
 namespace {
 
-// Settings are often checked on another machine than the one for the run.
+// Settings are often checked on another machine than the one for the run: one that asks for a GPU will have one.
 #ifdef SD_HAVE_CUDA
 constexpr int kGpusElsewhere = 1;
 #else
 constexpr int kGpusElsewhere = 0;
 #endif
+
+int gpus_for(const train::TrainOptions& options) {
+  return std::max(dist::visible_gpus(), options.device == "cuda" ? kGpusElsewhere : 0);
+}
 
 struct TrainLine {
   train::TrainOptions options;
@@ -45,10 +49,11 @@ std::string config_text(const TrainLine& line) {
   return line.config ? records::read_file(*line.config) : "{}";
 }
 
-// Returns the keys of that file. It may be a run's config.json.
+// Returns the keys of that file. It may be a run's config.json. `on_gpu`: with its section for GPUs.
 std::vector<std::string> set_from_config(const config::Fields& fields, const TrainLine& line,
-                                         const std::string& text) {
-  return config::set_from_json_text(fields, text, line.config.value_or("--config"), {"run"});
+                                         const std::string& text, bool on_gpu = false) {
+  return config::set_from_json_text(fields, text, line.config.value_or("--config"), {"run"},
+                                    {train::kGpuSection, on_gpu});
 }
 
 // A run's config.json is the program's own file: what is wrong in it is damage.
@@ -62,16 +67,17 @@ void set_from_run(const config::Fields& fields, const std::string& path,
   }
 }
 
-// The learner from the command line or its configuration file; empty if neither has one.
-std::string named_learner(const TrainLine& line, const std::string& text) {
+// What other settings depend on, from the command line or its configuration file: the learner, empty if neither has one, and the
+// device.
+train::TrainOptions first_settings(const TrainLine& line, const std::string& text) {
   train::TrainOptions options;
   options.algo.clear();
   const config::Fields fields = train::fields(options);
   set_from_config(fields, line, text);
-  Given algo = line.given;
-  std::erase_if(algo, [](const auto& given) { return given.first != "algo"; });
-  apply_given(fields, algo);
-  return options.algo;
+  Given given = line.given;
+  std::erase_if(given, [](const auto& one) { return one.first != "algo" && one.first != "device"; });
+  apply_given(fields, given);
+  return options;
 }
 
 // All flags or, for a learner, those that it uses, with its defaults.
@@ -140,19 +146,26 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
   command.option_defaults()->group("This machine");
   add_own_ranks(command, line->ranks);
   command.formatter_fn([line](const CLI::App* app, std::string name, CLI::AppFormatMode mode) {
-    return Help(named_learner(*line, config_text(*line))).make_help(app, std::move(name), mode);
+    return Help(first_settings(*line, config_text(*line)).algo).make_help(app, std::move(name), mode);
   });
   return [line, arguments]() -> int {
     const std::string text = config_text(*line);  // once: a pipe can be read only once
-    const std::string algo = named_learner(*line, text);
-    if (!algo.empty()) line->options = train::usual_options(algo);
+    const train::TrainOptions first = first_settings(*line, text);
+    const bool on_gpu = first.device != "cpu" && gpus_for(first) > 0;
+    if (!first.algo.empty()) line->options = train::usual_options(first.algo);
     config::Fields fields = train::fields(line->options);
     const auto read_settings = [&] {
-      std::vector<std::string> given = set_from_config(fields, *line, text);
+      std::vector<std::string> given = set_from_config(fields, *line, text, on_gpu);
       // A run's config.json holds all settings, whether they were set by the user or not.
       if (std::find(given.begin(), given.end(), "run") != given.end()) given.clear();
       apply_given(fields, line->given);
       for (const auto& [name, value] : line->given) given.push_back(name);
+      // A number of episodes on the command line takes the place of a file's number of steps.
+      const auto is_typed = [&](const char* name) {
+        return std::any_of(line->given.begin(), line->given.end(),
+                           [&](const auto& typed) { return typed.first == name; });
+      };
+      if (is_typed("max_episodes") && !is_typed("total_steps")) line->options.total_steps = 0;
       return given;
     };
     std::vector<std::string> given = read_settings();
@@ -176,7 +189,12 @@ Action add_train(CLI::App& command, const std::vector<std::string>& arguments) {
     };
     if (line->check_settings) {
       warn();
-      train::check_start(train::Plan(line->options), {}, std::max(dist::visible_gpus(), kGpusElsewhere));
+      const train::Machine machine =
+          train::check_start(train::Plan(line->options), {}, gpus_for(line->options));
+      const std::string choices = train::choices_text(line->options, train::chosen(line->options, machine));
+      if (!choices.empty())
+        base::print_result(fmt::format("On {} the run has {}\n",
+                                       machine.device.is_cuda() ? "a GPU" : "this machine's CPU", choices));
       return base::kExitDone;
     }
     if (const std::optional<int> code = start_own_ranks(line->ranks, arguments)) return *code;

@@ -97,13 +97,17 @@ void refuse_nul(const std::string& key, const nlohmann::json& value) {
 
 // Settings are one object of plain values. The library prints nested ones by recursion: a file of brackets alone
 // would overflow the stack. Of two values with one key it would keep the last.
-nlohmann::json::parser_callback_t only_settings() {
-  return [seen = std::set<std::string>(), last = std::string()](
+nlohmann::json::parser_callback_t only_settings(const std::string& section) {
+  return [section, seen = std::set<std::string>(), outer = std::string(), last = std::string()](
              int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) mutable {
     if (depth > kMostDepth) throw UsageError("nested too deeply for settings");
-    if (depth == 1 && event == nlohmann::json::parse_event_t::key &&
-        !seen.insert(with_underscores(parsed.get<std::string>())).second)
-      throw UsageError(fmt::format("key {} is there twice", shown(parsed)));
+    if (depth <= 2 && event == nlohmann::json::parse_event_t::key) {  // of the file, or of a section
+      const std::string key = with_underscores(parsed.get<std::string>());
+      if (depth == 1) outer = key;
+      const bool sets = depth == 1 || (!section.empty() && outer == section);
+      if (sets && !seen.insert(depth == 1 ? key : outer + '\n' + key).second)
+        throw UsageError(fmt::format("key {} is there twice", shown(parsed)));
+    }
     if (event == nlohmann::json::parse_event_t::key) last = shown(parsed);
     if (event == nlohmann::json::parse_event_t::key || event == nlohmann::json::parse_event_t::value)
       refuse_nul(last, parsed);
@@ -256,10 +260,11 @@ void set_from_json(const Fields& fields, const nlohmann::json& object, const std
 
 std::vector<std::string> set_from_json_text(const Fields& fields, std::string_view text,
                                             const std::string& where,
-                                            const std::vector<std::string>& passed_over) {
-  nlohmann::json object;
+                                            const std::vector<std::string>& passed_over,
+                                            const Section& section) {
+  nlohmann::json object, part = nlohmann::json::object();
   try {
-    object = nlohmann::json::parse(text, only_settings(), true, true);
+    object = nlohmann::json::parse(text, only_settings(section.name), true, true);
   } catch (const nlohmann::json::parse_error& e) {
     throw UsageError(not_settings(where, base::json_fault(text, e.byte)));
   } catch (const nlohmann::json::exception& e) {  // a number too large for a double
@@ -269,10 +274,19 @@ std::vector<std::string> set_from_json_text(const Fields& fields, std::string_vi
   }
   std::vector<std::string> keys;
   if (object.is_object()) {
+    if (!section.name.empty() && object.contains(section.name)) {
+      part = object[section.name];
+      object.erase(section.name);
+    }
     for (const auto& [key, value] : object.items()) keys.push_back(with_underscores(key));
     for (const std::string& key : passed_over) object.erase(key);
   }
   set_from_json(fields, object, where);
+  Values elsewhere;  // a section that does not apply is read all the same, for what is wrong in it
+  set_from_json(section.applies ? fields : over(fields, elsewhere), part,
+                fmt::format("{}, \"{}\"", where, section.name));
+  for (const auto& [key, value] : part.items())
+    if (section.applies) keys.push_back(with_underscores(key));
   return keys;
 }
 

@@ -33,7 +33,7 @@ constexpr Alias kAliases[] = {
     {"numsteps nsteps rolloutlength rolloutfragmentlength horizon unrolllength rollout", "rollout_steps"},
     {"totaltimesteps timesteps totalsteps maxsteps maxtimesteps numtimesteps trainsteps totalframes frames "
      "numenvsteps iterations maxiterations numiterations",
-     "max_episodes max_minutes games"},
+     "total_steps max_episodes max_minutes games"},
     {"episodes nepisodes numepisodes totalepisodes", "max_episodes games"},
     {"numgames ngames evalepisodes nevalepisodes numevalepisodes testepisodes", "eval_games games"},
     {"time maxtime timelimit hours maxhours minutes", "max_minutes minutes"},

@@ -9,8 +9,7 @@ std::vector<replay::Column> columns_up_to(Column last, std::int64_t features) {
                                          {"next_observation", {kTeam, features + 1}},
                                          {"discount", {kTeam}},
                                          {"next_moves", {kTeam, kActions}},
-                                         {"back", {1}},
-                                         {"value", {kTeam}}};
+                                         {"back", {1}}};
   columns.resize(last + 1);
   return columns;
 }

@@ -95,9 +95,26 @@ struct LoadedDense final : private DenseFromFile, public DensePolicy {
       : DenseFromFile(shape, weights, what), DensePolicy(rows, scratch) {}
 };
 
+struct DenseOnDevice : FromFile<DenseNet> {
+  DenseOnDevice(const DenseShape& shape, const NamedTensors& weights, const std::string& what,
+                at::Device device)
+      : FromFile(DenseNet(shape, device), weights, what), folded(shape, device) {
+    const c10::NoGradGuard no_grad;
+    folded.refresh(net);
+  }
+  Folded folded;
+};
+
+struct LoadedDenseOnDevice final : private DenseOnDevice, public DensePolicy {
+  LoadedDenseOnDevice(const DenseShape& shape, const NamedTensors& weights, const std::string& what,
+                      at::Device device)
+      : DenseOnDevice(shape, weights, what, device), DensePolicy(net, folded) {}
+};
+
 struct BicnetFromFile : FromFile<BicnetNet> {
-  BicnetFromFile(const BicnetShape& shape, const NamedTensors& weights, const std::string& what)
-      : FromFile(BicnetNet(shape, at::kCPU, false), weights, what) {
+  BicnetFromFile(const BicnetShape& shape, const NamedTensors& weights, const std::string& what,
+                 at::Device device)
+      : FromFile(BicnetNet(shape, device, false), weights, what) {
     const c10::NoGradGuard no_grad;
     maps.refresh(net, false);
   }
@@ -105,15 +122,16 @@ struct BicnetFromFile : FromFile<BicnetNet> {
 };
 
 struct LoadedBicnet final : private BicnetFromFile, public BicnetPolicy {
-  LoadedBicnet(const BicnetShape& shape, const NamedTensors& weights, const std::string& what)
-      : BicnetFromFile(shape, weights, what), BicnetPolicy(net, maps) {}
+  LoadedBicnet(const BicnetShape& shape, const NamedTensors& weights, const std::string& what,
+               at::Device device)
+      : BicnetFromFile(shape, weights, what, device), BicnetPolicy(net, maps) {}
 };
 
 template <class Net, class NetPolicy>
 struct LoadedQNet final : private FromFile<Net>, public NetPolicy {
   template <class Shape>
-  LoadedQNet(const Shape& shape, const NamedTensors& weights, const std::string& what)
-      : FromFile<Net>(Net(checked(shape, what), at::kCPU, kQNetName), weights, what), NetPolicy(this->net) {}
+  LoadedQNet(const Shape& shape, const NamedTensors& weights, const std::string& what, at::Device device)
+      : FromFile<Net>(Net(checked(shape, what), device, kQNetName), weights, what), NetPolicy(this->net) {}
 
   template <class Shape>
   static const Shape& checked(const Shape& shape, const std::string& what) {
@@ -135,23 +153,25 @@ const at::Tensor& first_layer(const NamedTensors& actor, const std::string& what
 bool is_q_net(const NamedTensors& weights) { return !under(weights, std::string(kQNetName) + ".").empty(); }
 
 std::unique_ptr<Policy> make_policy(const NamedTensors& weights, Head head, const std::string& what,
-                                    const base::Mirror& mirror) {
+                                    const base::Mirror& mirror, at::Device device) {
   if (is_gru_net(weights) && is_q_net(weights)) {
     return std::make_unique<LoadedQNet<GruNet, GruPolicy>>(gru_shape_of(weights, kQNetName, what), weights,
-                                                           what);
+                                                           what, device);
   }
   if (is_q_net(weights)) {
     MlpShape shape = mlp_shape_of(weights, kQNetName, what);
     shape.mirrored_inputs = symmetric_inputs(weights, mirror, what);
-    return std::make_unique<LoadedQNet<Mlp, MlpPolicy>>(shape, weights, what);
+    return std::make_unique<LoadedQNet<Mlp, MlpPolicy>>(shape, weights, what, device);
   }
   const at::Tensor& first = first_layer(weights, what);
   const std::int64_t hidden = first.size(0), features = first.size(1);
   if (!under(weights, "comm_net.lstm.").empty()) {
     const BicnetShape shape{features, hidden, kMoves, head, BicnetRole::kActor};
-    return std::make_unique<LoadedBicnet>(shape, weights, what);
+    return std::make_unique<LoadedBicnet>(shape, weights, what, device);
   }
-  return std::make_unique<LoadedDense>(DenseShape{features, hidden, kMoves, head, false}, weights, what);
+  const DenseShape shape{features, hidden, kMoves, head, false};
+  if (!device.is_cpu()) return std::make_unique<LoadedDenseOnDevice>(shape, weights, what, device);
+  return std::make_unique<LoadedDense>(shape, weights, what);
 }
 
 std::int64_t features_of(const NamedTensors& weights, const std::string& what) {

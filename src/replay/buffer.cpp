@@ -11,9 +11,12 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "draw_rows.hpp"
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/random.hpp"
+#include "snake_ddp/base/text.hpp"
+#include "snake_ddp/cuda/kernels.hpp"
 
 namespace snake_ddp::replay {
 namespace {
@@ -59,19 +62,26 @@ std::int64_t Snapshot::read(std::int64_t most, float* out) {
   return count;
 }
 
-Buffer::Buffer(std::vector<Column> columns, std::int64_t capacity)
+Buffer::Buffer(std::vector<Column> columns, std::int64_t capacity, at::Device device)
     : columns_(std::move(columns)), capacity_(capacity) {
   SD_CHECK(capacity > 0, "an empty replay buffer");
+  if (!cuda::kHaveKernels && !device.is_cpu())
+    throw base::UsageError(
+        "--boards device: this build has no kernels for GPUs, as CMake found no nvcc; install the wheels of "
+        "launch/requirements-cuda.txt and build again, or use --boards host");
   for (const Column& c : columns_) widths_.push_back(c10::multiply_integers(stored_shape(c)));
+  const auto here = at::TensorOptions().dtype(at::kFloat).device(device);
   try {
     for (const Column& c : columns_)
-      storage_.push_back(at::empty(with_leading(capacity, stored_shape(c)), at::kFloat));
+      storage_.push_back(at::empty(with_leading(capacity, stored_shape(c)), here));
   } catch (const c10::Error& e) {
     throw base::UsageError(
-        fmt::format("not enough memory for a replay buffer of {} transitions ({} MiB); lower --buffer_size. "
-                    "The system says: {}",
-                    capacity, payload_bytes() >> 20, e.what_without_backtrace()));
+        fmt::format("not enough memory on {} for a replay buffer of {} ({} MiB); lower "
+                    "--buffer_size. The system says: {}",
+                    device.str(), base::counted(capacity, "transition"), payload_bytes() >> 20,
+                    e.what_without_backtrace()));
   }
+  counters_ = at::zeros({kCounters}, here.dtype(at::kLong));
 }
 
 std::int64_t Buffer::payload_bytes() const {
@@ -85,37 +95,52 @@ std::int64_t Buffer::row_floats() const {
 
 Snapshot Buffer::snapshot() {
   SD_CHECK(!snapshot_ || snapshot_->dropped, "two snapshots of a buffer at a time");
+  const std::int64_t rows = size();
   Snapshot s;
-  s.kept_ = std::make_shared<Snapshot::Kept>(size_, size_ == capacity_ ? next_ : 0);
+  s.kept_ = std::make_shared<Snapshot::Kept>(rows, rows == capacity_ ? next_slot() : 0);
   s.at_end_ = std::shared_ptr<void>(
       nullptr, [kept = s.kept_](void*) { kept->dropped.store(true, std::memory_order_release); });
   s.widths_ = widths_;
-  s.storage_ = storage_;
-  s.rows_ = size_;
+  for (const at::Tensor& storage : storage_) s.storage_.push_back(storage.to(at::kCPU));
+  s.rows_ = rows;
   s.row_floats_ = row_floats();
   s.capacity_ = capacity_;
   snapshot_ = s.kept_;
   return s;
 }
 
-// Called before slot next_ of a full buffer is overwritten.
-void Buffer::put_by(Snapshot::Kept& kept) const {
+// Called before a slot of a full buffer is overwritten.
+void Buffer::put_by(Snapshot::Kept& kept, std::int64_t slot) const {
   const std::lock_guard guard(kept.mutex);
-  const std::int64_t row = (next_ - kept.first + capacity_) % capacity_;
+  const std::int64_t row = (slot - kept.first + capacity_) % capacity_;
   if (row < kept.read || row >= kept.rows || kept.put_by.contains(row)) return;
   std::vector<float> values;
   for (std::size_t c = 0; c < columns_.size(); ++c) {
-    const float* from = storage_[c].const_data_ptr<float>() + next_ * widths_[c];
+    const float* from = storage_[c].const_data_ptr<float>() + slot * widths_[c];
     values.insert(values.end(), from, from + widths_[c]);
   }
   kept.put_by.emplace(row, std::move(values));
 }
 
+void Buffer::make_room(std::int64_t rows) {
+  if (snapshot_ && snapshot_->dropped.load(std::memory_order_acquire)) snapshot_.reset();
+  if (!snapshot_ || !device().is_cpu()) return;
+  for (std::int64_t k = 0; k < std::min(rows, capacity_); ++k)
+    put_by(*snapshot_, (next_slot() + k) % capacity_);
+}
+
 void Buffer::restart(std::int64_t first, std::int64_t appended) {
   SD_CHECK(first >= 0 && first < capacity_, fmt::format("slot {} of {}", first, capacity_));
-  size_ = 0;
-  next_ = first;
-  appended_ = appended;
+  counters_.narrow(0, 0, kDraw).copy_(at::tensor({first, std::int64_t{0}, appended}, at::kLong));
+  arriving_.reset();
+}
+
+void Buffer::settle() {
+  if (arriving_ == nullptr) return;
+  for (std::size_t c = 0; c < storage_.size(); ++c)
+    storage_[c].narrow(0, 0, arriving_->size()).copy_(arriving_->storage_[c].narrow(0, 0, arriving_->size()));
+  counters_.narrow(0, 0, kDraw).copy_(arriving_->counters_.narrow(0, 0, kDraw));
+  arriving_.reset();
 }
 
 void Buffer::append_row(const float* row) {
@@ -135,69 +160,72 @@ bool Buffer::possible(const float* row) const {
 
 void Buffer::append(std::span<const float* const> values) {
   SD_CHECK(values.size() == columns_.size(), "not one pointer per column");
-  if (snapshot_ && snapshot_->dropped.load(std::memory_order_acquire)) snapshot_.reset();
-  if (snapshot_) put_by(*snapshot_);
+  if (!device().is_cpu()) {
+    if (arriving_ == nullptr) {
+      arriving_ = std::make_unique<Buffer>(columns_, capacity_);
+      arriving_->restart(next_slot(), appended());
+    }
+    return arriving_->append(values);
+  }
+  make_room(1);
+  auto* const now = counters_.data_ptr<std::int64_t>();
   for (std::size_t c = 0; c < columns_.size(); ++c) {
-    std::memcpy(storage_[c].data_ptr<float>() + next_ * widths_[c], values[c],
+    std::memcpy(storage_[c].data_ptr<float>() + now[kNext] * widths_[c], values[c],
                 static_cast<std::size_t>(widths_[c]) * sizeof(float));
   }
-  next_ = next_ + 1 == capacity_ ? 0 : next_ + 1;
-  size_ = std::min(size_ + 1, capacity_);
-  ++appended_;
+  now[kNext] = (now[kNext] + 1) % capacity_;
+  now[kSize] = std::min(now[kSize] + 1, capacity_);
+  ++now[kAppended];
 }
 
-void Buffer::gather(const at::Tensor& indices, Batch& out) {
+void Buffer::gather(const at::Tensor& indices, Batch& out) const {
   out.columns.resize(columns_.size());
-  for (std::size_t c = 0; c < columns_.size(); ++c) gather_column(c, indices, out.columns[c], out.pinned);
-}
-
-void Buffer::gather_column(std::size_t c, const at::Tensor& indices, at::Tensor& out, bool pinned) {
-  const std::int64_t rows = indices.size(0);
-  const auto sizes = with_leading(rows, columns_[c].shape);
-  if (!out.defined() || out.sizes() != at::IntArrayRef(sizes))
-    out = at::empty(sizes, storage_[c].options().pinned_memory(pinned));
-  const float* from = storage_[c].data_ptr<float>();
-  float* to = out.data_ptr<float>();
-  const auto* index = indices.data_ptr<std::int64_t>();
-  const auto width = widths_[c];
-  if (const auto& unpack = columns_[c].packing.unpack) {
-    const std::int64_t shown = c10::multiply_integers(columns_[c].shape);
-    for (std::int64_t r = 0; r < rows; ++r) unpack(from + index[r] * width, to + r * shown);
-    return;
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    at::Tensor& column = out.columns[c];
+    const std::vector<std::int64_t> sizes = with_leading(indices.size(0), columns_[c].shape);
+    if (!column.defined() || column.sizes() != at::IntArrayRef(sizes))
+      column = at::empty(sizes, storage_[c].options().pinned_memory(out.pinned));
+    if (columns_[c].packing.unpack) {
+      columns_[c].packing.unpack(storage_[c], indices, column);
+    } else {
+      at::index_select_out(column, storage_[c], 0, indices);
+    }
   }
-  for (std::int64_t r = 0; r < rows; ++r)
-    std::memcpy(to + r * width, from + index[r] * width, static_cast<std::size_t>(width) * sizeof(float));
 }
 
 at::Tensor Buffer::oldest_first() const {
-  const at::Tensor slots = at::arange(size_, at::kLong);
-  return size_ == capacity_ ? (slots + next_).remainder_(capacity_) : slots;
+  const at::Tensor slots = at::arange(size(), counters_.options());
+  return size() == capacity_ ? (slots + next_slot()).remainder_(capacity_) : slots;
 }
 
-void Buffer::sample(std::int64_t count, std::uint64_t seed, std::uint64_t draw, Batch& out) {
-  SD_CHECK(size_ > 0, "sampling from an empty replay buffer");
-  if (!indices_.defined() || indices_.size(0) != count) indices_ = at::empty({count}, at::kLong);
-  auto* index = indices_.data_ptr<std::int64_t>();
-  base::RandomStream random(seed, draw, base::Purpose::kSample);
-  for (std::int64_t i = 0; i < count; ++i) index[i] = random.below(static_cast<std::uint32_t>(size_));
+at::Tensor& Buffer::drawn(std::int64_t count) {
+  if (!indices_.defined() || indices_.size(0) != count) indices_ = at::empty({count}, counters_.options());
+  return indices_;
+}
+
+void Buffer::sample(std::int64_t count, std::uint64_t seed, Batch& out) {
+  SD_CHECK(!device().is_cpu() || size() > 0, "sampling from an empty replay buffer");
+  auto* const now = counters_.data_ptr<std::int64_t>();
+  cuda::run_work(device(), count,
+                 DrawRows{seed, now + kDraw, now + kSize, drawn(count).data_ptr<std::int64_t>()});
+  counters_.select(0, kDraw).add_(1);
   gather(indices_, out);
 }
 
-void Buffer::sample_windows(std::int64_t count, std::int64_t length, std::uint64_t seed, std::uint64_t draw,
-                            Batch& out) {
+void Buffer::sample_windows(std::int64_t count, std::int64_t length, std::uint64_t seed, Batch& out) {
   const auto found = std::find_if(columns_.begin(), columns_.end(),
                                   [](const Column& column) { return column.name == "back"; });
-  SD_CHECK(size_ > 0 && found != columns_.end(), "windows of an empty replay buffer, or one without links");
+  const std::int64_t rows = size();
+  SD_CHECK(rows > 0 && found != columns_.end(), "windows of an empty replay buffer, or one without links");
   const auto back = static_cast<std::size_t>(found - columns_.begin());
   const auto* distance = storage_[back].const_data_ptr<float>();
-  const std::int64_t oldest = size_ == capacity_ ? next_ : 0;
-  if (!indices_.defined() || indices_.size(0) != count * length)
-    indices_ = at::empty({count * length}, at::kLong);
-  auto* index = indices_.data_ptr<std::int64_t>();
+  const std::int64_t oldest = rows == capacity_ ? next_slot() : 0;
+  auto* index = drawn(count * length).data_ptr<std::int64_t>();
   std::vector<float> counts(static_cast<std::size_t>(count * length));
-  base::RandomStream random(seed, draw, base::Purpose::kSample);
+  base::RandomStream random(seed, static_cast<std::uint64_t>(counter(kDraw)), base::Purpose::kSample);
+  counters_.select(0, kDraw).add_(1);
   for (std::int64_t window = 0; window < count; ++window) {
-    std::int64_t row = random.below(static_cast<std::uint32_t>(size_));  // by age, 0 the oldest
+    std::int64_t row = random.below(static_cast<std::uint32_t>(rows));  // by age, 0 the oldest
     bool there = true;
     for (std::int64_t place = (window + 1) * length; place-- > window * length;) {
       const std::int64_t slot = (oldest + row) % capacity_;

@@ -1,30 +1,33 @@
 #include "snake_ddp/rollout/collector.hpp"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstddef>
 #include <cstring>
 
+#include "board_work.hpp"
 #include "show_boards.hpp"
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/hash.hpp"
-#include "snake_ddp/base/random.hpp"
-#include "snake_ddp/encode/moves.hpp"
-#include "snake_ddp/game/chance.hpp"
-#include "snake_ddp/game/game.hpp"
+#include "snake_ddp/base/text.hpp"
+#include "snake_ddp/cuda/kernels.hpp"
 #include "snake_ddp/game/position.hpp"
-#include "snake_ddp/game/sides.hpp"
-#include "stored_board.hpp"
 
 namespace snake_ddp::rollout {
 namespace {
 
+std::int64_t* longs(const at::Tensor& t) { return t.data_ptr<std::int64_t>(); }
+
 bool is_observation(const std::string& name) {
   return name == play::kSourceNames[play::kObservation] || name == play::kSourceNames[play::kNextObservation];
+}
+
+/// Records that must outlast `interval` steps. Within 20 steps a board ends two games at most, as a new one cannot fill
+/// the board so soon; games cut short end more often.
+std::int64_t records_of(const CollectorOptions& o, std::int64_t interval) {
+  return o.num_envs * ((interval + 19) / std::min<std::int64_t>(20, o.episode_length) + 1);
 }
 
 }  // namespace
@@ -35,13 +38,7 @@ std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, con
   if (play::kTeam * (sight.features() + 1) < 2 * play::kBoardFloats) return columns;
   for (replay::Column& column : columns) {
     if (!is_observation(column.name)) continue;
-    column.packing = {play::kBoardFloats,
-                      [sight](const float* packed, float* row) {
-                        game::State state;
-                        std::memcpy(&state, packed, sizeof state);
-                        sight.write(state, 0, row);
-                      },
-                      is_board,
+    column.packing = {play::kBoardFloats, is_board,
                       [sight](const at::Tensor& storage, const at::Tensor& indices, at::Tensor& out) {
                         show_boards(sight, storage, indices, out);
                       }};
@@ -49,47 +46,20 @@ std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, con
   return columns;
 }
 
-Collector::Collector(CollectorOptions options, replay::Buffer& replay)
-    : options_(std::move(options)),
-      replay_(replay),
-      boards_(static_cast<std::size_t>(options_.num_envs)),
-      games_(boards_.size(), 0),
-      running_(boards_.size()),
-      sides_(options_.self_play ? 2 : 1),
-      window_size_(boards_.size() * sides_, 0),
-      window_next_(boards_.size() * sides_, 0),
-      last_row_(boards_.size() * sides_, kNoRow),
-      epsilon_(options_.epsilon) {
-  SD_CHECK(options_.num_envs > 0 && options_.n_step > 0 && options_.opponent, "collector options");
-  for (const replay::Column& column : replay_.columns()) {
-    const auto found = std::find(std::begin(play::kSourceNames), std::end(play::kSourceNames), column.name);
-    SD_CHECK(found != std::end(play::kSourceNames),
-             "replay has a column \"" + column.name + "\" that is never filled");
-    if (is_observation(column.name)) packed_ = column.packing.unpack != nullptr;
-    sources_.push_back(static_cast<int>(found - std::begin(play::kSourceNames)));
-    linked_ = linked_ || sources_.back() == play::kBack;
-    if (sources_.back() == play::kValue) expected_.resize(boards_.size() * sides_ * play::kTeam);
+std::vector<FrozenRange> frozen_ranges(const CollectorOptions& o) {
+  std::vector<FrozenRange> ranges;
+  for (std::size_t b = 0; b < o.rivals.size(); ++b) {
+    if (!o.rivals[b].is_frozen()) continue;
+    const auto board = static_cast<std::int64_t>(b);
+    if (b > 0 && o.rivals[b - 1] == o.rivals[b]) {
+      ranges.back().end = board + 1;
+      continue;
+    }
+    nets::Policy* const policy = o.frozen(o.rivals[b].frozen);
+    SD_CHECK(policy != nullptr, "a game against a frozen team that does not exist");
+    ranges.push_back({board, board + 1, policy});
   }
-  SD_CHECK(expected_.empty() || options_.n_step == 1, "values of several steps ago");
-  memory_ = at::zeros({options_.num_envs, 2, play::kTeam, options_.memory});
-  window_.resize(window_size_.size() * static_cast<std::size_t>(options_.n_step * play::kWindowWidth));
-  for (std::size_t b = 0; b < boards_.size(); ++b) start_game(b);
-}
-
-std::uint64_t Collector::stream(std::size_t board) const {
-  return play::stream_of(static_cast<std::int64_t>(board), games_[board]);
-}
-
-void Collector::start_game(std::size_t board) {
-  ++games_[board];
-  game::PhiloxChance chance(options_.seed, stream(board));
-  game::reset(boards_[board], chance);
-  std::fill_n(last_row_.begin() + static_cast<std::ptrdiff_t>(board * sides_), sides_, kNoRow);
-  memory_.select(0, static_cast<std::int64_t>(board)).zero_();
-  running_[board] = Episode{};
-  running_[board].started = ++started_;
-  running_[board].opponent = options_.opponent(started_);
-  if (board == 0 && options_.watch) options_.watch(running_[0], boards_[0], nullptr, nullptr);
+  return ranges;
 }
 
 double ladder_epsilon(const CollectorOptions& o, std::int64_t board) {
@@ -98,247 +68,299 @@ double ladder_epsilon(const CollectorOptions& o, std::int64_t board) {
   return o.epsilon_min * std::pow(o.epsilon / o.epsilon_min, place);
 }
 
-double Collector::board_epsilon(std::size_t board) const {
-  return options_.epsilon_min <= 0.0 ? epsilon_ : ladder_epsilon(options_, static_cast<std::int64_t>(board));
+Collector::Collector(CollectorOptions options, replay::Buffer& replay, Rollout* rollout,
+                     std::int64_t fetch_interval)
+    : options_(std::move(options)),
+      seats_(seats_of(options_.rivals, options_.num_envs)),
+      sides_(seats_.selves > 0 ? 2 : 1),
+      replay_(replay),
+      rollout_(rollout),
+      device_(replay.device()),
+      fetched_epsilon_(options_.epsilon) {
+  const std::int64_t boards = options_.num_envs, seats = seats_.count(), windows = boards * sides_;
+  SD_CHECK(boards > 0 && options_.n_step > 0 &&
+               (options_.rivals.empty() ? options_.schedule.count > 0
+                                        : static_cast<std::int64_t>(options_.rivals.size()) == boards),
+           "collector options");
+  SD_CHECK(rollout_ == nullptr || options_.n_step == 1, "a rollout of several steps at once");
+  SD_CHECK(device_.is_cpu() || (!options_.watch && options_.memory == 0), "what needs boards in main memory");
+  if (rollout_ == nullptr && replay_.capacity() < seats * options_.n_step)
+    throw base::UsageError(
+        fmt::format("--buffer_size {}: it must hold the transitions of one step, {} x --n_step {}",
+                    replay_.capacity(), base::counted(seats, "team"), options_.n_step));
+  std::fill(std::begin(sources_), std::end(sources_), -1);
+  const std::vector<replay::Column>& columns = replay_.columns();
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const auto found =
+        std::find(std::begin(play::kSourceNames), std::end(play::kSourceNames), columns[c].name);
+    SD_CHECK(found != std::end(play::kSourceNames),
+             "replay has a column \"" + columns[c].name + "\" that is never filled");
+    sources_[found - std::begin(play::kSourceNames)] = static_cast<std::int64_t>(c);
+    if (is_observation(columns[c].name)) stores_boards_ = columns[c].packing.unpack != nullptr;
+  }
+
+  const auto here = at::TensorOptions().device(device_);
+  const auto whole = here.dtype(at::kLong), real = here.dtype(at::kDouble), single = here.dtype(at::kFloat),
+             bytes = here.dtype(at::kByte);
+  const std::int64_t features = options_.sight.features() + 1;
+  boards_ = at::zeros({boards, static_cast<std::int64_t>(sizeof(game::State))}, bytes);
+  games_ = at::zeros({boards}, whole);
+  running_ = at::zeros({boards, play::kFields}, whole);
+  running_epsilon_ = at::zeros({boards}, real);
+  window_ = at::zeros({windows * options_.n_step, play::kAlignedWindowWidth}, single);
+  window_size_ = at::zeros({windows}, whole);
+  window_next_ = at::zeros({windows}, whole);
+  epsilon_ = at::full({}, options_.epsilon, real);
+  started_ = at::zeros({}, whole);
+  ended_ = at::zeros({}, whole);
+  last_row_ = at::full({windows}, kNoRow, whole);
+  memory_ = at::zeros({boards * 2, play::kTeam, options_.memory}, single);
+
+  counts_ = at::zeros({boards}, whole);
+  sums_ = at::zeros({boards}, whole);
+  actions_ = at::zeros({boards, game::kSnakes}, bytes);
+  const std::int64_t records = records_of(options_, fetch_interval);
+  records_ = at::zeros({records, kEndedFields}, whole);
+  record_epsilon_ = at::zeros({records}, real);
+  observations_ = at::zeros({seats, play::kTeam, features}, single);
+  values_ = at::zeros({seats, play::kTeam, play::kActions}, single);
+  rivals_ = at::zeros({boards, play::kTeam}, bytes);
+  std::vector<std::int64_t> teams;
+  std::vector<double> factor = {1.0};
+  for (std::int64_t seat = 0; seat < seats; ++seat) {
+    teams.push_back(seats_.board(seat) * 2 + seats_.team(seat));
+    factor.push_back(factor.back() * options_.epsilon_speed);
+  }
+  seat_teams_ = at::tensor(teams, at::kLong);
+  for (std::int64_t b = 0; options_.epsilon_min > 0.0 && b < boards; ++b)
+    factor[static_cast<std::size_t>(b)] = ladder_epsilon(options_, b);
+  place_ = at::tensor(factor, at::kDouble).to(device_);
+  if (!options_.rivals.empty()) running_.select(1, play::kOpponent).copy_(codes_of(options_.rivals));
+  start_new_games({0, 0, options_.epsilon});
 }
 
-// Assigns the seats of this step and writes their observations.
+BoardArrays Collector::arrays() const {
+  BoardArrays f{};
+  f.rules = options_;
+  if (options_.rivals.empty()) f.schedule = options_.schedule;
+  f.seats = seats_;
+  f.sides = sides_;
+  f.capacity = replay_.capacity();
+  f.ended_capacity = records_.size(0);
+  f.best = best_;
+  f.decays = options_.epsilon_min <= 0.0;
+  f.boards = static_cast<game::State*>(boards_.data_ptr());
+  f.games = longs(games_);
+  f.running = longs(running_);
+  f.running_epsilon = running_epsilon_.data_ptr<double>();
+  f.window = window_.data_ptr<float>();
+  f.window_size = longs(window_size_);
+  f.window_next = longs(window_next_);
+  f.epsilon = epsilon_.data_ptr<double>();
+  f.place = place_.const_data_ptr<double>();
+  f.started = longs(started_);
+  f.ended = longs(ended_);
+  f.values = values_.const_data_ptr<float>();
+  f.rivals = rivals_.data_ptr<std::uint8_t>();
+  f.actions = static_cast<game::Actions*>(actions_.data_ptr());
+  f.memory = memory_.data_ptr<float>();
+  f.memory_floats = 2 * play::kTeam * options_.memory;
+  f.counts = longs(counts_);
+  f.sums = longs(sums_);
+  f.records = longs(records_);
+  f.record_epsilon = record_epsilon_.data_ptr<double>();
+  f.last_row = longs(last_row_);
+  for (int s = 0; s < play::kSources; ++s)
+    if (sources_[s] >= 0)
+      f.column[s] = replay_.column(static_cast<std::size_t>(sources_[s])).data_ptr<float>();
+  f.counter = longs(replay_.counters());
+  if (rollout_ != nullptr) f.rollout = rollout_->arrays();
+  return f;
+}
+
+template <class Work>
+void Collector::run(std::int64_t count) const {
+  cuda::run_work(device_, count, Work{arrays()});
+}
+
+// Who moves before a board's step.
+void Collector::meet() {
+  constexpr agents::Rival kTerritory{agents::Opponent::kTerritory};
+  const auto* const scripts = options_.schedule.opponent;
+  const auto* const end = scripts + options_.schedule.count;
+  territory_ = options_.rivals.empty() ? std::find(scripts, end, *kTerritory.scripted) != end
+                                       : std::find(options_.rivals.begin(), options_.rivals.end(),
+                                                   kTerritory) != options_.rivals.end();
+  frozen_ = frozen_ranges(options_);
+  std::int64_t most = 0;
+  for (const FrozenRange& range : frozen_) most = std::max(most, range.end - range.first);
+  frozen_observations_ = at::zeros({most, play::kTeam, options_.sight.features() + 1}, values_.options());
+}
+
+bool Collector::deal(std::vector<agents::Rival> rivals) {
+  if (options_.rivals.empty()) return false;
+  SD_CHECK(rivals.size() == options_.rivals.size(), "an opponent for each board");
+  const bool same = rivals == options_.rivals;
+  options_.rivals = std::move(rivals);
+  if (same && frozen_ranges(options_) == frozen_) return false;
+  running_.select(1, play::kOpponent).copy_(codes_of(options_.rivals));
+  meet();
+  return true;
+}
+
+// What a team sees on `count` boards from `first` on, in rows from `row` on.
+void Collector::look_at(std::int64_t first, std::int64_t count, int team, at::Tensor& out,
+                        std::int64_t row) const {
+  if (count == 0) return;
+  see(device_, count,
+      {options_.sight, static_cast<const game::State*>(boards_.const_data_ptr()) + first, nullptr,
+       out.data_ptr<float>() + row * out.stride(0), team});
+}
+
 void Collector::look() {
-  seats_.clear();
-  for (std::size_t b = 0; b < boards_.size(); ++b) seats_.push_back({b, 0});
-  for (std::size_t b = 0; b < boards_.size(); ++b) {
-    if (running_[b].opponent.is_self()) seats_.push_back({b, 1});
-  }
-  const std::int64_t features = options_.sight.features() + 1,
-                     taken = static_cast<std::int64_t>(seats_.size());
-  if (!observations_.defined() || observations_.size(0) < taken)
-    observations_ = at::empty({taken, play::kTeam, features}, at::kFloat);
-  float* row = observations_.data_ptr<float>();
-  for (const Seat& seat : seats_) {
-    options_.sight.write(boards_[seat.board], seat.team, row);
-    row += play::kTeam * features;
-  }
+  look_at(0, seats_.boards, 0, observations_, 0);
+  look_at(seats_.first_self, seats_.selves, 1, observations_, seats_.boards);
 }
 
-// The policy's outputs for the teams in `asked_`; a policy with memory continues from its state.
-const at::Tensor& Collector::ask(nets::Policy& policy, const at::Tensor& observations) {
+// The policy's outputs; one with memory continues from these teams' memory, rows of `memory_`.
+at::Tensor Collector::ask(nets::Policy& policy, const at::Tensor& observations, const at::Tensor& teams) {
   SD_CHECK(policy.memory() == options_.memory || policy.memory() == 0,
            "a frozen team whose memory differs from the policy's");
-  if (policy.memory() == 0) return policy.action_values(observations);
-  const at::Tensor teams =
-      at::from_blob(asked_.data(), {static_cast<std::int64_t>(asked_.size())}, at::kLong);
-  at::Tensor all = memory_.view({-1, play::kTeam, options_.memory});
-  at::Tensor theirs = all.index_select(0, teams);
-  const at::Tensor& values = policy.action_values_after(observations, theirs);
-  all.index_copy_(0, teams, theirs);
-  return values;
+  if (policy.memory() == 0)
+    return policy.action_values(observations).to(device_, /*non_blocking=*/true).contiguous();
+  at::Tensor theirs = memory_.index_select(0, teams);
+  const at::Tensor& outputs = policy.action_values_after(observations, theirs);
+  memory_.index_copy_(0, teams, theirs);
+  return outputs.contiguous();
 }
 
-void Collector::choose(std::size_t board, int team, bool best, const float* values, game::Actions& actions,
-                       float* stored) {
-  const double epsilon = board_epsilon(board);
-  play::choose(options_, boards_[board], stream(board), team, epsilon, best, values, actions, stored);
-  if (options_.epsilon_min <= 0.0) epsilon_ *= options_.epsilon_speed;
-  running_[board].epsilon = epsilon;
-}
-
-// Moves for team B on the boards where a frozen policy plays it.
 void Collector::ask_frozen() {
-  frozen_boards_.clear();
-  for (std::size_t b = 0; b < boards_.size(); ++b)
-    if (running_[b].opponent.is_frozen()) frozen_boards_.push_back(b);
-  if (frozen_boards_.empty()) return;
-  std::stable_sort(frozen_boards_.begin(), frozen_boards_.end(), [this](std::size_t a, std::size_t b) {
-    return running_[a].opponent.frozen < running_[b].opponent.frozen;
-  });
-  frozen_moves_.resize(boards_.size());
-  const std::int64_t width = play::kTeam * (options_.sight.features() + 1),
-                     asked = static_cast<std::int64_t>(frozen_boards_.size());
-  if (!frozen_observations_.defined() || frozen_observations_.size(0) < asked)
-    frozen_observations_ = at::empty({asked, play::kTeam, options_.sight.features() + 1}, at::kFloat);
-  for (std::size_t k = 0; k < frozen_boards_.size(); ++k)
-    options_.sight.write(boards_[frozen_boards_[k]], 1,
-                         frozen_observations_.data_ptr<float>() + static_cast<std::int64_t>(k) * width);
-  for (std::size_t first = 0, end = 0; first < frozen_boards_.size(); first = end) {
-    const int place = running_[frozen_boards_[first]].opponent.frozen;
-    while (end < frozen_boards_.size() && running_[frozen_boards_[end]].opponent.frozen == place) ++end;
-    nets::Policy* const frozen = options_.frozen(place);
-    SD_CHECK(frozen != nullptr, "a game against a frozen team that does not exist");
-    nets::Policy& policy = *frozen;
-    const bool best = policy.answer() == nets::Policy::Answer::kValues;
-    asked_.clear();
-    for (std::size_t k = first; k < end; ++k)
-      asked_.push_back(static_cast<std::int64_t>(frozen_boards_[k]) * 2 + 1);
-    const float* values = ask(policy, frozen_observations_.narrow(0, static_cast<std::int64_t>(first),
-                                                                  static_cast<std::int64_t>(end - first)))
-                              .data_ptr<float>();
-    for (std::size_t k = first; k < end; ++k) {
-      const std::size_t b = frozen_boards_[k];
-      const auto step = static_cast<std::uint32_t>(boards_[b].step());
-      const base::RandomBlock draw =
-          base::random_block(options_.seed, stream(b), step | play::kTeamB, base::Purpose::kAct);
-      for (int snake = 0; snake < game::kTeamSize; ++snake, values += play::kActions) {
-        const int index = game::kTeamSize + snake;
-        const unsigned open = options_.mask_fatal ? encode::open_moves(boards_[b], index) : play::kAllMoves;
-        float by_direction[play::kActions];
-        encode::to_directions(options_.sight.up(boards_[b], index), values, by_direction);
-        frozen_moves_[b].of[index] =
-            best ? play::best_move(by_direction, open)
-                 : play::sampled_move(by_direction, base::unit_float(draw.word[snake]), open);
-      }
-    }
+  for (const FrozenRange& range : frozen_) {
+    const std::int64_t count = range.end - range.first;
+    look_at(range.first, count, 1, frozen_observations_, 0);
+    const at::Tensor teams = options_.memory > 0 ? at::arange(2 * range.first + 1, 2 * range.end, 2)
+                                                 : at::Tensor(),
+                     outputs = ask(*range.policy, frozen_observations_.narrow(0, 0, count), teams);
+    cuda::run_work(device_, count,
+                   FrozenMoves{arrays(), range.first, outputs.const_data_ptr<float>(),
+                               range.policy->answer() == nets::Policy::Answer::kValues});
   }
 }
 
-// The largest value of each snake's allowed moves.
-void Collector::expect() {
-  const float* values = values_.data();
-  for (const Seat& seat : seats_) {
-    const game::State& board = boards_[seat.board];
-    float* best =
-        expected_.data() + (seat.board * sides_ + static_cast<std::size_t>(seat.team)) * play::kTeam;
-    for (int snake = 0; snake < play::kTeam; ++snake, values += play::kActions) {
-      const int index = seat.team * game::kTeamSize + snake, up = options_.sight.up(board, index);
-      const unsigned open = options_.mask_fatal ? encode::open_moves(board, index) : play::kAllMoves;
-      float by_direction[play::kActions];
-      encode::to_directions(up, values, by_direction);
-      best[snake] = by_direction[play::best_move(by_direction, open)];
-    }
+void Collector::ask_territory() {
+  if (!territory_) return;
+  if (!device_.is_cpu() || base::host_loop) return run<TerritoryMoves>(seats_.boards);
+  const BoardArrays f = arrays();
+  for (std::int64_t b = 0; b < seats_.boards; ++b) {
+    if (opponent_of(f, b) != static_cast<int>(agents::Opponent::kTerritory)) continue;
+    game::Actions actions;
+    agents::act(agents::Opponent::kTerritory, f.boards[b], 1, actions, 0, 0);
+    std::copy_n(actions.of + play::kTeam, play::kTeam, f.rivals + b * play::kTeam);
   }
 }
 
-void Collector::step(nets::Policy& policy, std::vector<Episode>& episodes) {
-  decide(policy);
-  move(episodes);
-}
-
-// Chooses for both teams of all boards, except for scripted opponents.
-void Collector::decide(nets::Policy& policy) {
+void Collector::step(nets::Policy& policy) {
   SD_CHECK(policy.memory() == options_.memory, "a policy whose memory differs from its description");
-  look();
-  asked_.clear();
-  for (const Seat& seat : seats_) asked_.push_back(static_cast<std::int64_t>(seat.board) * 2 + seat.team);
+  if (rollout_ != nullptr) rollout_->see(observations_);
   // Copied: a frozen team may be this very policy, which is then asked again.
-  const at::Tensor& values =
-      ask(policy, observations_.narrow(0, 0, static_cast<std::int64_t>(seats_.size())));
-  values_.assign(values.const_data_ptr<float>(), values.const_data_ptr<float>() + values.numel());
+  values_.copy_(ask(policy, observations_, seat_teams_), /*non_blocking=*/true);
   best_ = policy.answer() == nets::Policy::Answer::kValues;
-  if (!expected_.empty()) expect();
   ask_frozen();
+  ask_territory();
+  const game::State before =
+      options_.watch ? *static_cast<const game::State*>(boards_.const_data_ptr()) : game::State{};
+  run<PlayBoard>(seats_.boards);
+  at::cumsum_out(sums_, counts_, 0);
+  if (options_.watch) watch_step(before);
+  const bool starts = options_.watch && longs(counts_)[0] >> 32 != 0;
+  settle();
+  if (starts)
+    options_.watch(running(0), *static_cast<const game::State*>(boards_.const_data_ptr()), nullptr, nullptr);
+  look();
 }
 
-void Collector::move(std::vector<Episode>& episodes) {
-  const float* value = values_.data();
-  const float* second_value = value + static_cast<std::int64_t>(boards_.size()) * play::kActionFloats;
-  for (std::size_t b = 0; b < boards_.size(); ++b) {
-    game::State& board = boards_[b];
-    const game::State before = board;
-    const int teams = running_[b].opponent.is_self() ? 2 : 1;
-    game::Actions actions{};
-    std::array<std::array<float, play::kActionFloats>, 2> stored;
-    choose(b, 0, best_, value + static_cast<std::int64_t>(b) * play::kActionFloats, actions,
-           stored[0].data());
-    if (teams == 2) {
-      choose(b, 1, best_, second_value, actions, stored[1].data());
-      second_value += play::kActionFloats;
-    } else if (running_[b].opponent.is_frozen()) {
-      for (int i = game::kTeamSize; i < game::kSnakes; ++i) actions.of[i] = frozen_moves_[b].of[i];
-    } else {
-      agents::act(*running_[b].opponent.scripted, board, 1, actions, options_.seed, stream(b));
-    }
-    game::PhiloxChance chance(options_.seed, stream(b));
-    const game::StepResult result = game::step(board, actions, chance);
+// Stores what the step has completed; boards that are done start a new game.
+void Collector::settle() {
+  if (rollout_ == nullptr && device_.is_cpu()) replay_.make_room(longs(sums_)[seats_.boards - 1] & kRowsMask);
+  if (stores_boards_) {
+    run<SettleBoard<true>>(seats_.boards);
+  } else {
+    run<SettleBoard<false>>(seats_.boards);
+  }
+  run<CountStep>(1);
+}
 
-    for (int snake = 0; snake < play::kTeam; ++snake) running_[b].snake_return[snake] += result.reward[snake];
-    ++running_[b].steps;
-    const bool truncated = !result.done && running_[b].steps >= options_.episode_length;
-    for (int team = 0; team < teams; ++team) {
-      std::array<float, play::kTeam> rewards;
-      play::team_reward(options_, board, result, team, rewards.data());
-      const std::size_t seat = b * sides_ + static_cast<std::size_t>(team);
-      const float* action = stored[static_cast<std::size_t>(team)].data();
-      if (team == 0) {
-        remember(seat, before, action, rewards.data(), board, result.done, truncated);
-      } else {
-        remember(seat, game::with_sides_swapped(before), action, rewards.data(),
-                 game::with_sides_swapped(board), result.done, truncated);
-      }
-    }
-    const bool ended = result.done || truncated;
-    if (ended) {
-      running_[b].number = ++ended_;
-      for (int team = 0; team < 2; ++team) running_[b].team_return[team] = board.team_return(team);
-    }
-    if (b == 0 && options_.watch) options_.watch(running_[b], board, &actions, &result);
-    if (ended) {
-      episodes.push_back(running_[b]);
-      start_game(b);
-    }
+void Collector::finish(nets::Policy& policy) {
+  rollout_->finish(policy, observations_, static_cast<const game::State*>(boards_.const_data_ptr()));
+}
+
+// The game on a board, in main memory.
+Episode Collector::running(std::int64_t board) const {
+  const std::int64_t* field = longs(running_) + board * play::kFields;
+  Episode e;
+  e.started = field[play::kStarted];
+  for (int k = 0; k < play::kTeam; ++k) e.snake_return[k] = static_cast<int>(field[play::kReturns + k]);
+  e.steps = static_cast<int>(field[play::kSteps]);
+  e.opponent = agents::rival_of(field[play::kOpponent]);
+  e.epsilon = running_epsilon_.const_data_ptr<double>()[board];
+  return e;
+}
+
+// The first board's step again, for its result.
+void Collector::watch_step(const game::State& before) const {
+  const BoardArrays f = arrays();
+  game::State board = before;
+  game::PhiloxChance chance(options_.seed, play::stream_of(0, static_cast<std::uint32_t>(f.games[0])));
+  const game::StepResult result = game::step(board, f.actions[0], chance);
+  Episode e = running(0);
+  if (f.counts[0] >> 32 != 0) {
+    e.number = *f.ended + 1;
+    for (int team = 0; team < 2; ++team) e.team_return[team] = board.team_return(team);
+  }
+  options_.watch(e, board, f.actions, &result);
+}
+
+void Collector::fetch(std::vector<Episode>& episodes) {
+  const std::int64_t ended = ended_.item<std::int64_t>(), room = records_.size(0);
+  fetched_epsilon_ = epsilon_.item<double>();
+  if (ended == fetched_) return;
+  SD_CHECK(ended - fetched_ <= room, "records of ended games were overwritten before they were read");
+  // Only the new records: the ring has room for two games of each board.
+  const std::int64_t first = fetched_ % room, count = ended - fetched_,
+                     until_wrap = std::min(count, room - first);
+  const auto fetched = [&](const at::Tensor& ring) {
+    return at::cat({ring.narrow(0, first, until_wrap), ring.narrow(0, 0, count - until_wrap)}).to(at::kCPU);
+  };
+  const at::Tensor records = fetched(records_), epsilons = fetched(record_epsilon_);
+  for (std::int64_t game = 0; game < count; ++game, ++fetched_) {
+    const std::int64_t* record = longs(records) + game * kEndedFields;
+    SD_CHECK(record[kEndedNumber] == fetched_ + 1, "a record of another game");
+    Episode e;
+    e.number = record[kEndedNumber];
+    e.started = record[kEndedStarted];
+    for (int k = 0; k < play::kTeam; ++k) e.snake_return[k] = static_cast<int>(record[kEndedSnakes + k]);
+    for (int k = 0; k < 2; ++k) e.team_return[k] = static_cast<int>(record[kEndedTeams + k]);
+    e.steps = static_cast<int>(record[kEndedSteps]);
+    e.epsilon = epsilons.const_data_ptr<double>()[game];
+    e.opponent = agents::rival_of(record[kEndedOpponent]);
+    episodes.push_back(e);
   }
 }
 
-void Collector::remember(std::size_t seat, const game::State& before, const float* action,
-                         const float* reward, const game::State& after, bool terminated, bool truncated) {
-  const std::int64_t n = options_.n_step;
-  float* rows = window_.data() + static_cast<std::int64_t>(seat) * n * play::kWindowWidth;
-  float* row = rows + window_next_[seat] * play::kWindowWidth;
-  std::memcpy(row, &before, sizeof before);
-  std::memcpy(row + play::kBoardFloats, action, play::kActionFloats * sizeof(float));
-  std::memcpy(row + play::kBoardFloats + play::kActionFloats, reward, play::kTeam * sizeof(float));
-  window_next_[seat] = (window_next_[seat] + 1) % n;
-  window_size_[seat] = std::min(window_size_[seat] + 1, n);
-  const auto oldest = [&] { return (window_next_[seat] - window_size_[seat] + n) % n; };
-  if (!terminated && !truncated) {
-    if (window_size_[seat] == n) emit(seat, oldest(), n, after, false);
-    if (window_size_[seat] == n) --window_size_[seat];
-    return;
-  }
-  for (; window_size_[seat] > 0; --window_size_[seat]) {
-    emit(seat, oldest(), window_size_[seat], after, terminated);
-  }
-}
-
-// What replay stores of what a team saw on `board`: the board, or the observation, which is then written to `row`.
-const float* Collector::as_stored(const float* board, std::vector<float>& row) const {
-  if (packed_) return board;
-  game::State state;
-  std::memcpy(&state, board, sizeof state);
-  row.resize(static_cast<std::size_t>(play::kTeam * (options_.sight.features() + 1)));
-  options_.sight.write(state, 0, row.data());
-  return row.data();
-}
-
-void Collector::emit(std::size_t seat, std::int64_t oldest, std::int64_t count, const game::State& after,
-                     bool terminated) {
-  const float* rows = window_.data() + static_cast<std::int64_t>(seat) * options_.n_step * play::kWindowWidth;
-  const float* first = rows + oldest * play::kWindowWidth;
-  const play::Summed transition = play::summed(options_, rows, oldest, count, after, terminated);
-  std::array<float, play::kBoardFloats> after_board;
-  std::memcpy(after_board.data(), &after, sizeof after);
-  const float* observation = as_stored(first, row_);
-  const float* next = as_stored(after_board.data(), next_row_);
-  std::int64_t& last = last_row_[seat];
-  const float back = last == kNoRow ? 0.0F : static_cast<float>(replay_.appended() - last);
-  last = replay_.appended();
-  const std::array<const float*, play::kSources> by_source = {
-      observation,
-      first + play::kBoardFloats,
-      transition.reward,
-      next,
-      transition.discount,
-      transition.next_moves,
-      &back,
-      expected_.empty() ? nullptr : expected_.data() + seat * play::kTeam};
-  std::array<const float*, play::kSources> values{};
-  for (std::size_t c = 0; c < sources_.size(); ++c)
-    values[c] = by_source[static_cast<std::size_t>(sources_[c])];
-  replay_.append(std::span(values).first(sources_.size()));
-}
-
-std::uint64_t Collector::hash() const {
-  std::uint64_t all = base::kHashStart;
-  for (const game::State& board : boards_) all = base::add_to_hash(all, game::hash(board));
-  return all;
+void Collector::start_new_games(const GameCount& count) {
+  epsilon_.fill_(count.epsilon);
+  started_.fill_(count.started);
+  ended_.fill_(count.ended);
+  // Each board has started at most as many games as all boards together.
+  games_.fill_(count.started);
+  run<StartBoard>(seats_.boards);
+  started_.add_(seats_.boards);
+  fetched_ = count.ended;
+  fetched_epsilon_ = count.epsilon;
+  meet();
+  look();
+  if (options_.watch)
+    options_.watch(running(0), *static_cast<const game::State*>(boards_.const_data_ptr()), nullptr, nullptr);
 }
 
 }  // namespace snake_ddp::rollout

@@ -2,33 +2,17 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <cstring>
 
+#include "board_work.hpp"
+#include "show_boards.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/rollout/collector.hpp"
-#include "stored_board.hpp"
 
 namespace snake_ddp::rollout {
 namespace {
-
-// An opponent as a number: of the scripted ones, -1 for oneself, -2 and less for frozen teams.
-constexpr std::int64_t kSelf = -1, kFirstFrozen = -2, kMaxFrozen = 1000;
-
-std::int64_t number_of(const agents::Rival& rival) {
-  if (rival.is_frozen()) return kFirstFrozen - rival.frozen;
-  return rival.is_self() ? kSelf : static_cast<std::int64_t>(*rival.scripted);
-}
-
-agents::Rival rival_of(std::int64_t number) {
-  if (number <= kFirstFrozen) return {std::nullopt, static_cast<int>(kFirstFrozen - number)};
-  if (number == kSelf) return {};
-  return {static_cast<agents::Opponent>(number)};
-}
-
-at::Tensor numbers(const std::vector<std::int64_t>& values) { return at::tensor(values, at::kLong); }
 
 const at::Tensor& find(const nets::NamedTensors& in, const std::string& name, const std::string& what) {
   const at::Tensor* found = nets::find(in, name);
@@ -38,41 +22,58 @@ const at::Tensor& find(const nets::NamedTensors& in, const std::string& name, co
 
 }  // namespace
 
+at::Tensor codes_of(const std::vector<agents::Rival>& rivals) {
+  std::vector<std::int64_t> codes;
+  for (const agents::Rival& rival : rivals) codes.push_back(agents::code_of(rival));
+  return at::tensor(codes, at::kLong);
+}
+
+std::vector<game::State> Collector::boards() const {
+  const at::Tensor images = boards_.to(at::kCPU);
+  std::vector<game::State> boards(static_cast<std::size_t>(images.size(0)));
+  std::memcpy(boards.data(), images.const_data_ptr(), boards.size() * sizeof(game::State));
+  return boards;
+}
+
+std::uint64_t Collector::hash() const {
+  std::uint64_t all = base::kHashStart;
+  for (const game::State& board : boards()) all = base::add_to_hash(all, game::hash(board));
+  return all;
+}
+
+GameCount Collector::count() const {
+  return {started_.item<std::int64_t>(), ended_.item<std::int64_t>(), epsilon_.item<double>()};
+}
+
+void Collector::explore_from(double epsilon) {
+  epsilon_.fill_(epsilon);
+  fetched_epsilon_ = epsilon;
+}
+
 nets::NamedTensors Collector::state() const {
-  const auto boards = static_cast<std::int64_t>(boards_.size());
-  at::Tensor images = at::empty({boards, static_cast<std::int64_t>(sizeof(game::State))}, at::kByte);
-  std::memcpy(images.data_ptr(), boards_.data(), boards_.size() * sizeof(game::State));
-  at::Tensor games = at::empty({boards}, at::kLong);
-  at::Tensor running = at::zeros({boards, play::kFields}, at::kLong);
-  at::Tensor running_epsilon = at::empty({boards}, at::kDouble);
-  for (std::size_t b = 0; b < boards_.size(); ++b) {
-    games.data_ptr<std::int64_t>()[b] = games_[b];
-    auto* field = running.data_ptr<std::int64_t>() + static_cast<std::int64_t>(b) * play::kFields;
-    const Episode& e = running_[b];
-    field[play::kStarted] = e.started;
-    std::copy(std::begin(e.snake_return), std::end(e.snake_return), field + play::kReturns);
-    field[play::kSteps] = e.steps;
-    field[play::kOpponent] = number_of(e.opponent);
-    running_epsilon.data_ptr<double>()[b] = e.epsilon;
-  }
+  const auto copy = [](const at::Tensor& t) {
+    return t.to(at::kCPU, /*non_blocking=*/false, /*copy=*/true).contiguous();
+  };
   nets::NamedTensors state = {
-      {"layout", numbers({boards, options_.n_step, static_cast<std::int64_t>(window_.size())})},
-      {"boards", images},
-      {"games", games},
-      {"running", running},
-      {"running_epsilon", running_epsilon},
-      {"window", at::tensor(window_)},
-      {"window_size", numbers(window_size_)},
-      {"window_next", numbers(window_next_)},
-      {"epsilon", at::scalar_tensor(epsilon_, at::kDouble)},
-      {"started", at::scalar_tensor(started_, at::kLong)},
-      {"ended", at::scalar_tensor(ended_, at::kLong)}};
-  if (options_.memory > 0) state.emplace_back("memory", memory_.clone());
-  if (linked_) {
+      {"layout", at::tensor({seats_.boards, options_.n_step,
+                             window_size_.size(0) * options_.n_step * play::kWindowWidth},
+                            at::kLong)},
+      {"boards", copy(boards_)},
+      {"games", copy(games_)},
+      {"running", copy(running_)},
+      {"running_epsilon", copy(running_epsilon_)},
+      {"window", copy(window_.narrow(1, 0, play::kWindowWidth)).flatten()},
+      {"window_size", copy(window_size_)},
+      {"window_next", copy(window_next_)},
+      {"epsilon", copy(epsilon_)},
+      {"started", copy(started_)},
+      {"ended", copy(ended_)}};
+  if (options_.memory > 0)
+    state.emplace_back("memory", copy(memory_.view({seats_.boards, 2, play::kTeam, options_.memory})));
+  if (sources_[play::kBack] >= 0) {
     // Counted back from replay's end, which may be in another slot when this is read.
-    std::vector<std::int64_t> since = last_row_;
-    for (std::int64_t& row : since) row = row == kNoRow ? kNoRow : replay_.appended() - row;
-    state.emplace_back("rows_since", numbers(since));
+    const at::Tensor last = last_row_.to(at::kCPU);
+    state.emplace_back("rows_since", at::where(last == kNoRow, last, replay_.appended() - last));
   }
   return state;
 }
@@ -88,79 +89,68 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
     return there.contiguous();
   };
   if (!at::equal(of("layout"), find(own, "layout", what))) return false;
+  for (const auto& [name, tensor] : own) of(name);
   const auto refuse = [&](bool condition, const char* name) {
     if (condition) throw base::FileError(fmt::format("{}: impossible values in \"{}\"", what, name));
   };
-  const at::Tensor images = of("boards"), games = of("games"), running = of("running"), window = of("window"),
-                   sizes = of("window_size"), next = of("window_next"), epsilons = of("running_epsilon");
-  std::vector<game::State> boards(boards_.size());
-  std::vector<Episode> episodes(boards_.size());
-  for (std::size_t b = 0; b < boards_.size(); ++b) {
-    const auto* image = images.data_ptr<std::uint8_t>() + b * sizeof(game::State);
-    refuse(!game::fault_of_image(image).empty(), "boards");
-    std::memcpy(&boards[b], image, sizeof(game::State));
-    refuse(boards[b].done(), "boards");  // one that is done starts a new game
-    const auto* field = running.data_ptr<std::int64_t>() + static_cast<std::int64_t>(b) * play::kFields;
-    const std::int64_t opponent = field[play::kOpponent];
-    refuse(opponent < kFirstFrozen - kMaxFrozen ||
-               opponent >= static_cast<std::int64_t>(agents::kOpponents.size()),
-           "running");
-    const agents::Rival rival = rival_of(opponent);
-    refuse(rival.is_self() && !options_.self_play, "running");
-    if (rival.is_frozen() && (!options_.frozen || options_.frozen(rival.frozen) == nullptr)) return false;
-    refuse(field[play::kSteps] < 0 || field[play::kSteps] > game::kMaxSteps, "running");
-    episodes[b].started = field[play::kStarted];
-    for (int snake = 0; snake < game::kTeamSize; ++snake)
-      episodes[b].snake_return[snake] = static_cast<int>(field[play::kReturns + snake]);
-    episodes[b].steps = static_cast<int>(field[play::kSteps]);
-    episodes[b].opponent = rival;
-    episodes[b].epsilon = epsilons.data_ptr<double>()[b];
-  }
   const auto check_between = [&](const at::Tensor& values, std::int64_t low, std::int64_t high,
                                  const char* name) {
     refuse((values < low).logical_or(values > high).any().item<bool>(), name);
   };
+  const at::Tensor images = of("boards"), running = of("running").clone(), window = of("window"),
+                   sizes = of("window_size"), next = of("window_next");
+  for (std::int64_t b = 0; b < seats_.boards; ++b) {
+    const auto* image =
+        images.const_data_ptr<std::uint8_t>() + b * static_cast<std::int64_t>(sizeof(game::State));
+    refuse(!game::fault_of_image(image).empty(), "boards");
+    game::State board;
+    std::memcpy(&board, image, sizeof board);
+    refuse(board.done(), "boards");  // one that is done starts a new game
+    auto* field = running.data_ptr<std::int64_t>() + b * play::kFields;
+    std::int64_t& opponent = field[play::kOpponent];
+    refuse(opponent < agents::kLastFrozenCode ||
+               opponent >= static_cast<std::int64_t>(agents::kOpponents.size()),
+           "running");
+    const bool by_board = !options_.rivals.empty();
+    const std::int64_t own_opponent =
+        by_board ? agents::code_of(options_.rivals[static_cast<std::size_t>(b)]) : opponent;
+    if (by_board ? (opponent == agents::kSelfCode) != (own_opponent == agents::kSelfCode) : opponent < 0)
+      return false;
+    opponent = own_opponent;
+    refuse(field[play::kSteps] < 0 || field[play::kSteps] > game::kMaxSteps, "running");
+  }
   check_between(sizes, 0, options_.n_step, "window_size");
   check_between(next, 0, options_.n_step - 1, "window_next");
   // Their boards become observations when the n-th reward is there.
-  for (std::size_t seat = 0; seat < window_size_.size(); ++seat) {
-    const std::int64_t n = options_.n_step, size = sizes.data_ptr<std::int64_t>()[seat];
-    const float* rows = window.data_ptr<float>() + static_cast<std::int64_t>(seat) * n * play::kWindowWidth;
+  for (std::int64_t w = 0; w < sizes.size(0); ++w) {
+    const std::int64_t n = options_.n_step, size = sizes.const_data_ptr<std::int64_t>()[w];
+    const float* rows = window.const_data_ptr<float>() + w * n * play::kWindowWidth;
     for (std::int64_t k = 1; k <= size; ++k)
-      refuse(!is_board(rows + (next.data_ptr<std::int64_t>()[seat] - k + n) % n * play::kWindowWidth),
+      refuse(!is_board(rows + (next.const_data_ptr<std::int64_t>()[w] - k + n) % n * play::kWindowWidth),
              "window");
   }
-  if (linked_) {
+  if (sources_[play::kBack] >= 0) {
     const at::Tensor since = of("rows_since");
-    const at::Tensor known = since.masked_select(since != kNoRow);
-    refuse((known < 1).any().item<bool>(), "rows_since");
-    for (std::size_t seat = 0; seat < last_row_.size(); ++seat) {
-      const std::int64_t rows = since.data_ptr<std::int64_t>()[seat];
-      last_row_[seat] = rows == kNoRow ? kNoRow : replay_.appended() - rows;
-    }
+    refuse((since.masked_select(since != kNoRow) < 1).any().item<bool>(), "rows_since");
+    last_row_.copy_(at::where(since == kNoRow, since, replay_.appended() - since));
   }
-  if (options_.memory > 0) memory_.copy_(of("memory"));
-  boards_ = std::move(boards);
-  running_ = std::move(episodes);
-  for (std::size_t b = 0; b < boards_.size(); ++b)
-    games_[b] = static_cast<std::uint32_t>(games.data_ptr<std::int64_t>()[b]);
-  std::copy_n(sizes.data_ptr<std::int64_t>(), window_size_.size(), window_size_.data());
-  std::copy_n(next.data_ptr<std::int64_t>(), window_next_.size(), window_next_.data());
-  std::memcpy(window_.data(), window.data_ptr<float>(), window_.size() * sizeof(float));
-  epsilon_ = of("epsilon").item<double>();
-  started_ = of("started").item<std::int64_t>();
-  ended_ = of("ended").item<std::int64_t>();
+  if (options_.memory > 0) memory_.copy_(of("memory").view(memory_.sizes()));
+  // Into the same tensors: recordings have their addresses.
+  boards_.copy_(images);
+  running_.copy_(running);
+  running_epsilon_.copy_(of("running_epsilon"));
+  games_.copy_(of("games"));
+  window_.narrow(1, 0, play::kWindowWidth).copy_(window.view({-1, play::kWindowWidth}));
+  window_size_.copy_(sizes);
+  window_next_.copy_(next);
+  epsilon_.copy_(of("epsilon"));
+  started_.copy_(of("started"));
+  ended_.copy_(of("ended"));
+  const GameCount now = count();
+  fetched_ = now.ended;
+  fetched_epsilon_ = now.epsilon;
+  look();
   return true;
-}
-
-void Collector::start_new_games(const GameCount& count) {
-  started_ = count.started;
-  ended_ = count.ended;
-  epsilon_ = count.epsilon;
-  std::fill(window_size_.begin(), window_size_.end(), 0);
-  // Each board has started at most as many games as all boards together.
-  std::fill(games_.begin(), games_.end(), static_cast<std::uint32_t>(count.started));
-  for (std::size_t b = 0; b < boards_.size(); ++b) start_game(b);
 }
 
 }  // namespace snake_ddp::rollout

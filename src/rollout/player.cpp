@@ -39,20 +39,18 @@ class PolicyMover final : public play::Mover {
                              static_cast<std::uint32_t>(boards[k].step() * 2 + team[k]), base::Purpose::kAct);
       for (std::size_t snake = 0; snake < game::kTeamSize; ++snake) {
         const auto index = static_cast<int>(team[k] * game::kTeamSize + snake);
-        float weights[game::kMoves];
-        encode::to_directions(player_.sight.up(boards[k], index),
-                              values + (k * game::kTeamSize + snake) * game::kMoves, weights);
-        const unsigned open = player_.mask_fatal ? encode::open_moves(boards[k], index) : play::kAllMoves;
-        actions[k].of[index] = argmax ? play::best_move(weights, open)
-                                      : play::sampled_move(weights, base::unit_float(draw.word[snake]), open);
-        if (!reasons.empty()) note(weights, open, snake, reasons[k]);
+        const play::Answer answer = play::answer_for(player_.sight, player_.mask_fatal, boards[k], index,
+                                                     values + (k * game::kTeamSize + snake) * game::kMoves);
+        actions[k].of[index] = argmax ? answer.best() : answer.sampled(base::unit_float(draw.word[snake]));
+        if (!reasons.empty()) note(answer, snake, reasons[k]);
       }
     }
   }
 
  private:
   // The numbers that best_move and sampled_move choose by.
-  void note(const float* weights, unsigned open, std::size_t snake, play::Reasons& reasons) const {
+  void note(const play::Answer& answer, std::size_t snake, play::Reasons& reasons) const {
+    const auto& [weights, open] = answer;
     const bool values = player_.policy->answer() == nets::Policy::Answer::kValues;
     reasons.kind = values ? play::Reasons::Kind::kValues : play::Reasons::Kind::kProbabilities;
     const auto chance = [&](std::size_t move) {

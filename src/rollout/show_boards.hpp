@@ -1,4 +1,4 @@
-// Observations of the boards that replay stores.
+// Observations of boards, and boards as replay and windows of n steps hold them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,9 +7,17 @@
 
 namespace snake_ddp::rollout {
 
+struct Seen;
+
+/// Writes what `seen` asks for, of `count` boards.
+void see(at::Device device, std::int64_t count, const Seen& seen);
+
 /// Writes team A's observation of the boards at `indices`.
 /// Shapes  storage [capacity, 64] float32, the bytes of boards; indices [B] int64; out [B, 3, features + 1]; on one device.
 void show_boards(const play::Sight& sight, const at::Tensor& storage, const at::Tensor& indices,
                  at::Tensor& out);
+
+/// Whether the bytes of these kBoardFloats floats, which may come from a file, are a board that the rules allow.
+bool is_board(const float* image);
 
 }  // namespace snake_ddp::rollout

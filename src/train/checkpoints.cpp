@@ -43,7 +43,7 @@ nets::NamedTensors rank_part(const RunState& state, bool with_replay) {
   part.emplace_back("replay.capacity", at::scalar_tensor(state.replay.capacity(), at::kLong));
   part.emplace_back("replay.next", at::scalar_tensor(state.replay.next_slot(), at::kLong));
   part.emplace_back("replay.appended", at::scalar_tensor(state.replay.appended(), at::kLong));
-  nets::add_under(part, "rest.", state.rest);
+  if (state.rollout != nullptr) nets::add_under(part, "rollout.", state.rollout->state());
   for (const replay::Column& column : state.replay.columns())
     part.emplace_back("replay.columns." + column.name, at::tensor(column.shape, at::kLong));
   return part;

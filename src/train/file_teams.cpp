@@ -45,7 +45,7 @@ void check_fits(const files::SavedWeights& file, const ActorRecord& record, cons
 
 }  // namespace
 
-FileTeams::FileTeams(const Plan& o) {
+FileTeams::FileTeams(const Plan& o, at::Device device) {
   for (const agents::Share& share : o.mix) {
     if (share.file.empty()) continue;
     const files::SavedWeights file = files::load_weights(share.file);
@@ -55,8 +55,8 @@ FileTeams::FileTeams(const Plan& o) {
     Team& team = teams_.emplace_back();
     team.rival = share.rival;
     team.path = share.file;
-    team.policy =
-        nets::make_policy(file.weights, record.head, share.file, encode::mirror_of(record.sight.kind));
+    team.policy = nets::make_policy(file.weights, record.head, share.file,
+                                    encode::mirror_of(record.sight.kind), device);
     check_fits(file, record, *team.policy, share.file, o);
     team.hash = base::kHashStart;
     for (const auto& [name, tensor] : file.weights) team.hash = nets::add_to_hash(team.hash, tensor);

@@ -57,11 +57,11 @@ std::string name_of(const LeagueMember& member) {
 
 League::League(LeagueOptions options) : options_(std::move(options)), members_(first_members(options_)) {}
 
-agents::Rival League::drawn(std::uint64_t seed, std::uint64_t game) const {
+agents::Rival League::drawn(std::uint64_t seed, std::uint64_t draw) const {
   SD_CHECK(!members_.empty(), "a league without members");
   std::vector<double> weights;
   for (const LeagueMember& member : members_) weights.push_back(std::max(member.hardness, kLeastHardness));
-  const float unit = base::unit_float(base::random_block(seed, game, 0, base::Purpose::kRival).word[1]);
+  const float unit = base::unit_float(base::random_block(seed, draw, 0, base::Purpose::kRival).word[1]);
   return members_[agents::place_of(static_cast<double>(unit), weights)].rival;
 }
 
@@ -144,8 +144,8 @@ void League::enter(const nets::NamedTensors& weights, const Judgement& judgement
   }
   Frozen& place = frozen_[static_cast<std::size_t>(fresh.rival.frozen)];
   place.weights = copy_of(weights);
-  place.policy =
-      nets::make_policy(place.weights, options_.head, name_of(fresh), encode::mirror_of(options_.sight.kind));
+  place.policy = nets::make_policy(place.weights, options_.head, name_of(fresh),
+                                   encode::mirror_of(options_.sight.kind), options_.device);
   members_.push_back(fresh);
 }
 
@@ -262,7 +262,7 @@ void League::restore(const nets::NamedTensors& state, const std::string& what) {
       for (const auto& [name, tensor] : nets::under(state, prefix))
         into.weights.emplace_back(name, tensor.contiguous());
       into.policy = nets::make_policy(into.weights, options_.head, fmt::format("{}, {}", what, prefix),
-                                      encode::mirror_of(options_.sight.kind));
+                                      encode::mirror_of(options_.sight.kind), options_.device);
     }
     then.push_back(member);
   }

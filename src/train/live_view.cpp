@@ -29,11 +29,14 @@ struct Bound {
 
 Bound first_bound(const RunProgress& p) {
   const auto of = [](double part, double whole) { return std::clamp(part / whole, 0.0, 1.0); };
-  Bound episodes{of(static_cast<double>(p.episode), static_cast<double>(p.max_episodes)), std::nullopt,
-                 fmt::format("episode {} of {}", p.episode, p.max_episodes)};
-  if (p.episodes_per_s > 0)
-    episodes.seconds_left =
-        static_cast<double>(std::max<std::int64_t>(p.max_episodes - p.episode, 0)) / p.episodes_per_s;
+  const bool by_steps = p.total_steps > 0;
+  const auto done = static_cast<double>(by_steps ? p.board_steps : p.episode),
+             all = static_cast<double>(by_steps ? p.total_steps : p.max_episodes);
+  const double rate = by_steps ? p.steps_per_s.value_or(0) : p.episodes_per_s;
+  Bound episodes{of(done, all), std::nullopt,
+                 by_steps ? fmt::format("{:.1f} of {:.1f} million steps", done / 1e6, all / 1e6)
+                          : fmt::format("episode {} of {}", p.episode, p.max_episodes)};
+  if (rate > 0) episodes.seconds_left = std::max(all - done, 0.0) / rate;
   if (p.max_seconds <= 0) return episodes;
   const Bound time{of(p.seconds, p.max_seconds), std::max(p.max_seconds - p.seconds, 0.0),
                    fmt::format("{} of {}", clock_text(p.seconds), clock_text(p.max_seconds))};

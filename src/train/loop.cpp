@@ -55,6 +55,8 @@ void train(Session& s) {
     if (n.updates_due < 1.0) {
       // 1. Play: one move on every board; transitions go to replay.
       s.watchdog.tick("playing");
+      if (o.league && n.steps % s.votes_every == 0)
+        arena.deal(rivals_of(o, s.context.rank(), s.league, n.steps));
       const Clock::time_point begin = Clock::now();
       arena.step(ended);
       ++n.steps;
@@ -65,9 +67,9 @@ void train(Session& s) {
     }
 
     // 2. Sample a batch, as often as updates are due.
-    if (o.lr_end != 1.0) s.learner->scale_rates(rate_factor(o, n.steps));
+    if (o.lr_end != 1.0) s.learner->scale_rates(rate_factor(o, n.steps, n.board_steps));
     for (std::int64_t voted_at = n.updates; go_on && n.updates_due >= 1.0;) {
-      arena.draw(n.updates);
+      arena.draw();
       // 3. Learn from it: gradients are averaged over the ranks.
       s.watchdog.tick("learning");
       arena.learn(s.averaging->lent());

@@ -15,6 +15,7 @@
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
+#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/encode/hidden_view.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/train/plan.hpp"
@@ -69,7 +70,10 @@ config::Fields fields(TrainOptions& o) {
       {
           text("game_name", &o.game_name, "the game; run folders are grouped under it", {"snakes_3v3"}),
           text("algo", &o.algo, "the learner", names_of([](const LearnerEntry&) { return true; })),
-          number("max_episodes", &o.max_episodes, "episodes that each rank plays", 1, kMany),
+          number("max_episodes", &o.max_episodes,
+                 "episodes that each rank plays; with --total_steps only what the schedule of opponents "
+                 "goes by",
+                 1, kMany),
           number("episode_length", &o.episode_length,
                  "steps after which a game is cut off; a whole game has 200", 1, 200),
           only(replay, number("buffer_size", &o.buffer_size,
@@ -99,6 +103,10 @@ config::Fields fields(TrainOptions& o) {
       });
   add("Running",
       {
+          number("total_steps", &o.total_steps,
+                 "stop after this many steps of boards, of all ranks together, so that more ranks end "
+                 "sooner; 0: by --max_episodes",
+                 0, 1e18),
           number("max_minutes", &o.max_minutes,
                  "stop after this many minutes, as if the episodes were used up; 0: no limit", 0, 1e6),
           number("eval_interval", &o.eval_interval,
@@ -143,7 +151,9 @@ config::Fields fields(TrainOptions& o) {
           number("outer_rate", &o.outer_rate,
                  "with --local_updates: length of that step; 1: all the way to the new average", 0, 10),
           number("lr_end", &o.lr_end,
-                 "learning rates fall linearly over max_episodes to this fraction of their start", 0, 1),
+                 "learning rates fall linearly over total_steps or max_episodes to this fraction of their "
+                 "start",
+                 0, 1),
           number("epsilon_min", &o.epsilon_min,
                  "above 0: epsilon does not decay; the boards have fixed values between this and --epsilon, "
                  "spaced geometrically",
@@ -168,7 +178,7 @@ config::Fields fields(TrainOptions& o) {
   add("Opponents",
       {
           text("opponent_mix", &o.opponent_mix,
-               "draw each game's opponent from this mix, instead of the schedule: scripted ones, self, "
+               "divide the boards among these opponents, instead of the schedule: scripted ones, self, "
                "league and networks' files, for example level2:0.7,self:0.3,file:PATH:0.5"),
           number("league_games", &o.league_games, "games per match, shared among the members", 100, 1e9),
           number("league_win_rate", &o.league_win_rate,
@@ -192,14 +202,19 @@ config::Fields fields(TrainOptions& o) {
           text("device", &o.device, "where the networks run", {"auto", "cpu", "cuda"}),
           only(&LearnerEntry::device_boards,
                text("boards", &o.boards,
-                    "where games are played and replay is kept: main memory, or the device of the networks",
-                    {"host", "device"})),
-          only(&LearnerEntry::cuda_graphs,
-               text("cuda_graph", &o.cuda_graph, "record updates on a GPU as CUDA graphs", {"on", "off"})),
-          only(&LearnerEntry::low_precision, text("products", &o.products,
-                                                  "precision of matrix products; on the CPU bf16 needs AMX "
-                                                  "or AVX512-BF16, and a Q-network without memory",
-                                                  {"float32", "tf32", "bf16"})),
+                    "where games are played and replay is kept: main memory, or the device of the networks; "
+                    "auto: there, if it is a GPU and the boards are many",
+                    {"auto", "host", "device"})),
+          only(
+              &LearnerEntry::cuda_graphs,
+              text("cuda_graph", &o.cuda_graph,
+                   "record updates on a GPU as CUDA graphs; auto: where they can be", {"auto", "on", "off"})),
+          only(&LearnerEntry::low_precision,
+               text("products", &o.products,
+                    "precision of matrix products; on the CPU bf16 needs AMX "
+                    "or AVX512-BF16, and a Q-network without memory; auto: tf32 "
+                    "on a GPU, bf16 on CPUs that all have it",
+                    {"auto", "float32", "tf32", "bf16"})),
           number("threads", &o.threads,
                  "threads of LibTorch's matrix products; 0: cores / ranks on this machine. DDPG on the CPU "
                  "uses one",
@@ -226,9 +241,9 @@ TrainOptions usual_options(const std::string& algo) {
 
 TrainOptions options_of_file(std::string_view text, const std::string& where, const Names& passed_over) {
   TrainOptions first;
-  config::set_from_json_text(fields(first), text, where, passed_over);
+  config::set_from_json_text(fields(first), text, where, passed_over, {kGpuSection});
   TrainOptions options = usual_options(first.algo);
-  config::set_from_json_text(fields(options), text, where, passed_over);
+  config::set_from_json_text(fields(options), text, where, passed_over, {kGpuSection});
   return options;
 }
 
@@ -283,7 +298,7 @@ void check_together(const TrainOptions& options) {
       {o.sight.tokens && o.records_updates, "--cuda_graph on is for updates without --tokens"},
       {o.on_device && o.record_interval > 0,
        "--record_interval is for --boards host: games on a device are not recorded"},
-      {o.on_device && o.buffer_size < o.num_envs * o.n_step,
+      {o.on_device && feed != Feed::kRollout && o.buffer_size < o.num_envs * o.n_step,
        fmt::format("--boards device: --buffer_size {} must hold the transitions of one step, --num_envs {} x "
                    "--n_step {}",
                    o.buffer_size, o.num_envs, o.n_step)},
@@ -301,9 +316,9 @@ void check_together(const TrainOptions& options) {
        fmt::format("--batch_size {} is smaller than --sequence_length {}: it would hold no window",
                    o.batch_size, o.sequence_length)},
       {feed == Feed::kRollout && transitions < o.batch_size,
-       fmt::format("--rollout_steps {} on --num_envs {} give {} transitions, fewer than --batch_size {}: no "
+       fmt::format("--rollout_steps {} on --num_envs {} give {}, fewer than --batch_size {}: no "
                    "batch could be formed; raise either, or lower --batch_size",
-                   o.rollout_steps, o.num_envs, transitions, o.batch_size)},
+                   o.rollout_steps, o.num_envs, base::counted(transitions, "transition"), o.batch_size)},
       {feed != Feed::kRollout && o.buffer_size < o.batch_size,
        fmt::format("--buffer_size {} is smaller than --batch_size {}: no batch could be drawn", o.buffer_size,
                    o.batch_size)},
@@ -325,7 +340,7 @@ void check_together(const TrainOptions& options) {
   };
   for (const Rule& rule : rules)
     if (rule.broken) throw base::UsageError(rule.message);
-  if (o.on_device) opponent_plan(o, 0);
+  if (!o.mix.empty()) agents::boards_of(o.mix, o.num_envs);
   o.learner.check(learner_options(o, 1, at::kCPU));
 }
 

@@ -139,10 +139,7 @@ void begin_checkpoint(Session& s) {
       s.reporter->line(fmt::format("The run folder was removed: {}", e.what()));
     }
   }
-  s.arena->save();
-  s.rest = s.arena->rest();
   s.checkpoints->begin(s.state());
-  s.rest.clear();
 }
 
 // Each rank writes its part while training continues; the checkpoint is completed when no rank is busy.
@@ -180,6 +177,11 @@ constexpr Job kJobs[] = {
 void run_complete(Session& s, When when) {
   for (Scheduled& j : s.jobs)
     if (j.job->when == when && is_complete(s, j)) j.job->run(s, j);
+}
+
+// Whether this rank has done its part of the run. `episode`: how many it has played.
+bool is_played(const Session& s, std::int64_t episode) {
+  return s.o.total_steps > 0 ? s.counters.board_steps >= s.o.total_steps : episode >= s.o.max_episodes;
 }
 
 // On a GPU the numbers are those of an earlier vote.
@@ -265,7 +267,7 @@ bool begin_periodic(Session& s) {
   }
   if (s.counters.updates_due >= 1.0) return true;  // the step that a stop came in is not over
   const std::int64_t episode = s.arena->count().episodes_ended;
-  vote(s, {.finished = episode >= s.o.max_episodes,
+  vote(s, {.finished = is_played(s, episode),
            .late = s.context.is_main() && is_late(s),
            .episode = s.context.is_main() ? episode : 0});
   const bool due = std::any_of(s.jobs.begin(), s.jobs.end(), is_due);
@@ -279,7 +281,7 @@ bool keep(Session& s) {
   if (!is_vote) return true;
   const std::int64_t episode = s.arena->count().episodes_ended;
   const bool late = s.context.is_main() && is_late(s);
-  vote(s, {running::stop_requested(), running::take_save_request(), episode >= s.o.max_episodes, late,
+  vote(s, {running::stop_requested(), running::take_save_request(), is_played(s, episode), late,
            has_diverged(s), s.checkpoints->busy(), s.context.is_main() ? episode : 0, collected(s)});
   if (s.keeper && s.agreed.save > 0 && save(s, std::to_string(s.o.model_episode + episode)))
     s.reporter->line(fmt::format("Saved at episode {}, requested by a signal", s.o.model_episode + episode));

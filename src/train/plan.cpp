@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "snake_ddp/base/bf16.hpp"
+#include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/files/run_folder.hpp"
@@ -26,6 +27,8 @@ TrainOptions used_of(const TrainOptions& given) {
       given.own_reward;  // in a team's sum it only changes the last bits: earlier runs keep theirs
   return used;
 }
+
+constexpr const char* kAuto = "auto";
 
 play::Sight sight_from(const TrainOptions& o) {
   const auto kind = encode::try_obs_kind(o.obs).value();  // one of the choices of its field
@@ -60,7 +63,7 @@ Plan::Plan(const TrainOptions& options)
       sight(sight_from(*this)),
       reward_rule(encode::try_reward_rule(reward).value()),
       head(nets::head_from_name(output_activation)),
-      precision(nets::precision_from_name(products)),
+      precision(nets::precision_from_name(products == kAuto ? "float32" : products)),
       curriculum(agents::parse_curriculum(opponent_difficulty_strategy)),
       mix(agents::parse_mix(opponent_mix)),
       eval_rival(agents::try_opponent(eval_opponent).value()),
@@ -89,15 +92,77 @@ std::int64_t vote_interval(const Plan& o) {
 
 std::int64_t rollout_batches(const Plan& o) { return o.rollout_steps * o.num_envs / o.batch_size; }
 
-std::int64_t replay_capacity(const Plan& o) {
-  if (!learns_from_rollouts(o)) return o.buffer_size;
-  return o.rollout_steps * o.num_envs * (o.self_play ? 2 : 1);
+std::int64_t replay_capacity(const Plan& o) { return learns_from_rollouts(o) ? 1 : o.buffer_size; }
+
+std::vector<agents::Rival> rivals_of(const Plan& o, int rank, const League& league, std::int64_t steps) {
+  std::vector<agents::Rival> rivals;
+  if (o.mix.empty()) return rivals;
+  constexpr std::int64_t kMostSlots = 8;  // few: a network takes many boards at once in less time
+  const std::uint64_t seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank),
+                      deal = static_cast<std::uint64_t>(steps / game::kMaxSteps);
+  const std::vector<std::int64_t> counts = agents::boards_of(o.mix, o.num_envs);
+  for (std::size_t k = 0; k < o.mix.size(); ++k) {
+    const std::int64_t count = counts[k], slots = o.mix[k].league ? std::min(count, kMostSlots) : 1;
+    std::vector<agents::Rival> members(static_cast<std::size_t>(slots), o.mix[k].rival);
+    for (std::int64_t slot = 0; o.mix[k].league && slot < slots; ++slot)
+      members[static_cast<std::size_t>(slot)] =
+          league.drawn(seed, deal * kMostSlots + static_cast<std::uint64_t>(slot));
+    // One that was drawn twice has its boards side by side.
+    std::sort(members.begin(), members.end(), [](const agents::Rival& a, const agents::Rival& b) {
+      return agents::code_of(a) < agents::code_of(b);
+    });
+    for (std::int64_t b = 0; b < count; ++b)
+      rivals.push_back(members[static_cast<std::size_t>(b * slots / count)]);
+  }
+  return rivals;
 }
 
-double rate_factor(const Plan& o, std::int64_t steps) {
+std::string boards_text(const Plan& o) {
+  std::string text;
+  if (o.mix.empty()) return text;
+  const std::vector<std::int64_t> counts = agents::boards_of(o.mix, o.num_envs);
+  for (std::size_t k = 0; k < counts.size(); ++k)
+    text += fmt::format("{}{} {}", k == 0 ? "" : ", ", agents::name(o.mix[k]), counts[k]);
+  return text;
+}
+
+double rate_factor(const Plan& o, std::int64_t steps, std::int64_t board_steps) {
   const double played = static_cast<double>(steps * o.num_envs) / static_cast<double>(o.episode_length);
-  const double progress = std::min(1.0, played / static_cast<double>(o.max_episodes));
+  const double share = o.total_steps > 0
+                           ? static_cast<double>(board_steps) / static_cast<double>(o.total_steps)
+                           : played / static_cast<double>(o.max_episodes);
+  const double progress = std::min(1.0, share);
   return 1.0 - (1.0 - o.lr_end) * progress;
+}
+
+TrainOptions chosen(const TrainOptions& options, const Machine& machine) {
+  // A step of the boards takes a GPU as long for one as for thousands; main memory takes as long for some dozens.
+  constexpr std::int64_t kManyBoards = 64;
+  const Plan o(options);
+  const learners::LearnerEntry& learner = o.learner;
+  const bool gpu = machine.device.is_cuda();
+  TrainOptions c = options;
+  const auto choose = [](std::string& setting, bool condition, const char* then, const char* otherwise) {
+    if (setting == kAuto) setting = condition ? then : otherwise;
+  };
+  choose(c.boards, gpu && learner.device_boards && o.num_envs >= kManyBoards && o.record_interval == 0,
+         "device", "host");
+  choose(c.cuda_graph,
+         gpu && learner.cuda_graphs && o.tokens.empty() && o.local_updates == 0 && machine.backend != "gloo",
+         "on", "off");
+  choose(c.products, learner.low_precision && (gpu || (machine.bf16 && !learner.actor)),
+         gpu ? "tf32" : "bf16", "float32");
+  return c;
+}
+
+std::string choices_text(const TrainOptions& options, const TrainOptions& chosen) {
+  TrainOptions before = options, after = chosen;
+  const config::Fields were = fields(before), are = fields(after);
+  std::string text;
+  for (std::size_t i = 0; i < are.size(); ++i)
+    if (config::is_used(are[i], chosen.algo) && config::value_of(were[i]) != config::value_of(are[i]))
+      text += fmt::format("{}--{} {}", text.empty() ? "" : " ", are[i].name, config::value_text(are[i]));
+  return text;
 }
 
 void check_products(const Plan& o, at::Device device) {
@@ -108,7 +173,7 @@ void check_products(const Plan& o, at::Device device) {
   base::require_bf16();
 }
 
-void check_start(const Plan& o, const dist::World& world, int gpus) {
+Machine check_start(const Plan& o, const dist::World& world, int gpus) {
   dist::Options asked;
   asked.backend = o.dist_backend;
   asked.device = o.device;
@@ -123,6 +188,7 @@ void check_start(const Plan& o, const dist::World& world, int gpus) {
   const bool may_go_on = o.resume != "never" && (!o.resume.empty() || world.torchrun);
   if (o.load_model && !may_go_on)
     files::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
+  return {placement.device, placement.backend, base::fastest_bf16() != base::Bf16By::kFloats};
 }
 
 learners::LearnerOptions learner_options(const Plan& o, int world_size, at::Device device) {
@@ -139,7 +205,13 @@ learners::LearnerOptions learner_options(const Plan& o, int world_size, at::Devi
   return l;
 }
 
-LeagueOptions league_options(const Plan& o, const FileTeams* files) {
+rollout::RolloutOptions rollout_options(const Plan& o, int rank) {
+  SD_CHECK(learns_from_rollouts(o), "a rollout for " + o.algo);
+  return {o.rollout_steps, o.rollout_epochs, rollout_batches(o), o.td_lambda,
+          static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank)};
+}
+
+LeagueOptions league_options(const Plan& o, const FileTeams* files, at::Device device) {
   if (!o.league) return {};
   std::vector<agents::Opponent> scripted;
   for (const agents::Share& share : o.mix)
@@ -154,21 +226,13 @@ LeagueOptions league_options(const Plan& o, const FileTeams* files) {
           .head = o.head,
           .mask_fatal = o.mask_fatal,
           .search = o.eval_how,
-          .training = o.training};
+          .training = o.training,
+          .device = device};
 }
 
 rollout::CollectorOptions collector_options(const Plan& o, int rank, const League& league,
                                             const FileTeams& files, std::int64_t memory) {
   const std::uint64_t seed = static_cast<std::uint64_t>(o.seed) + static_cast<std::uint64_t>(rank);
-  const auto opponent = [o, seed, &league](std::int64_t episode) {
-    if (!o.mix.empty()) {
-      const auto game = static_cast<std::uint64_t>(episode);
-      const agents::Share& share = agents::drawn(o.mix, seed, game);
-      return share.league ? league.drawn(seed, game) : share.rival;
-    }
-    return agents::Rival{agents::opponent_at(o.curriculum, std::min(episode, o.max_episodes), o.max_episodes,
-                                             o.enable_opponent_evasion, o.opponent_evasion_start_episode)};
-  };
   rollout::CollectorOptions c{{.sight = o.sight,
                                .reward = o.reward_rule,
                                .reward_scale = o.reward_scale,
@@ -185,8 +249,14 @@ rollout::CollectorOptions collector_options(const Plan& o, int rank, const Leagu
   c.epsilon = o.epsilon;
   c.epsilon_speed = o.epsilon_speed;
   c.epsilon_min = o.epsilon_min;
-  c.opponent = opponent;
-  c.self_play = o.self_play;
+  c.rivals = rivals_of(o, rank, league, 0);
+  if (o.mix.empty())
+    c.schedule = agents::plan_of_schedule(
+        [&](std::int64_t episode) {
+          return agents::opponent_at(o.curriculum, episode, o.max_episodes, o.enable_opponent_evasion,
+                                     o.opponent_evasion_start_episode);
+        },
+        o.max_episodes);
   c.frozen = [&league, &files](int place) {
     return place < agents::Rival::kFirstFile ? league.frozen(place) : files.frozen(place);
   };

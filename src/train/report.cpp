@@ -23,7 +23,7 @@ void report_first_update(Session& s) {
   if (s.reported.first_update || s.counters.updates == s.start.updates) return;
   s.reported.first_update = true;
   s.reporter->line(fmt::format("First update after {:.1f} s: {} in rank 0's {}", seconds_since(s.begin),
-                               base::counted(s.arena->pool_size(), "transition"),
+                               base::counted(s.arena->count().replay_size, "transition"),
                                learns_from_rollouts(s.o) ? "rollout" : "replay"));
 }
 

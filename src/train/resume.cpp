@@ -132,6 +132,7 @@ bool fill_replay(std::vector<StoredRows>& parts, bool same_ranks, int rank, int 
   }
   deal_rows(parts, same_ranks ? 0 : rank, same_ranks ? 1 : world_size, replay);
   for (StoredRows& p : parts) p.file->close();
+  replay.settle();
   return as_it_was;
 }
 
@@ -403,6 +404,17 @@ bool equal_settings(const std::array<const char*, kCount>& names, const ordered_
   });
 }
 
+// This rank's part of a rollout goes on, or a new one begins. Returns whether nothing is lost.
+bool restore_rollout(const Found& found, const RunState& state, bool same_boards, bool same_settings) {
+  if (state.rollout == nullptr) return true;
+  const nets::NamedTensors rest =
+      found.taken.own ? under(*found.taken.own, "rollout.") : nets::NamedTensors();
+  const bool goes_on = same_boards && same_settings && !rest.empty() && state.rollout->fits(rest);
+  state.rollout->restore(goes_on ? rest : nets::NamedTensors(), state.counters.updates);
+  const bool is_between = state.counters.steps == state.counters.empty_at && state.counters.updates_due < 1;
+  return goes_on || is_between;
+}
+
 // Whether the run's end has saved its networks.
 bool is_saved(const std::string& run, const ordered_json& settings, std::int64_t episode) {
   std::error_code hidden;
@@ -411,7 +423,7 @@ bool is_saved(const std::string& run, const ordered_json& settings, std::int64_t
                     hidden);
 }
 
-// Why a run that has come so far is finished; empty if it is not. `episode`: -1 unless all ranks have played theirs.
+// Why a run that has come so far is finished; empty if it is not. `episode`: -1 unless all ranks have played theirs, or all steps.
 std::string why_over(const Counters& n, const ordered_json& now, const ordered_json& before,
                      std::int64_t episode) {
   if (n.updates_due >= 1.0) return {};  // a stop came within a step
@@ -420,11 +432,14 @@ std::string why_over(const Counters& n, const ordered_json& now, const ordered_j
     if (n.jobs.contains(job.due) && n.jobs.at(job.due) > 0) return {};
   }
   const auto limit = now.at("max_minutes").get<double>(), target = now.at("target_win_rate").get<double>();
+  const auto steps = now.at("total_steps").get<std::int64_t>();
+  if (episode >= 0 && steps > 0)
+    return fmt::format("step {} of {}, extend it with --total_steps", n.board_steps, steps);
   if (episode >= 0)
     return fmt::format("episode {} of {}, extend it with --max_episodes", episode,
                        now.at("max_episodes").get<std::int64_t>());
   if (limit > 0 && n.seconds > limit * 60)
-    return fmt::format("{:.1f} of {:g} minutes, extend it with --max_minutes", n.seconds / 60, limit);
+    return fmt::format("{:.1f} min of {:g}, extend it with --max_minutes", n.seconds / 60, limit);
   if (target > 0 && n.best_win_rate >= target && equal_settings(kEvaluation, before, now))
     return fmt::format("it won {:.1f} % of an evaluation, extend it with --target_win_rate",
                        100 * n.best_win_rate);
@@ -650,10 +665,13 @@ Resumed resume_from(const Origin& origin, const running::Access& access, const R
   const Found found = newest_whole(origin, access, state, settings, context, lines);
   const Games games = share(found, state, settings, context);
 
-  bool same_boards = false;
+  bool same_boards = false, same_rollout = false;
   Failure failure;
   try {
     same_boards = restore_boards(found, games, state.collector, context.rank());
+    same_rollout = restore_rollout(found, state, same_boards,
+                                   found.manifest.world_size == context.size() &&
+                                       equal_settings(kRollout, found.manifest.settings, settings));
   } catch (const FileError& e) {
     failure.why = e.what();
   }
@@ -661,11 +679,15 @@ Resumed resume_from(const Origin& origin, const running::Access& access, const R
   if (!failure.why.empty()) throw cannot_go_on(found.folder, failure.why, "");
 
   const std::int64_t episode = state.collector.episodes_ended();
-  const ordered_json mine = {{"rows", found.taken.rows},
-                             {"same_rows", found.taken.replay_as_it_was},
-                             {"same_boards", same_boards},
-                             {"played", episode >= settings.at("max_episodes").get<std::int64_t>()}};
-  std::int64_t least = found.taken.rows, rows = 0, fresh = 0;
+  const auto total_steps = settings.at("total_steps").get<std::int64_t>();
+  const std::int64_t own_rows = state.rollout != nullptr ? state.rollout->stored() : found.taken.rows;
+  const ordered_json mine = {
+      {"rows", own_rows},
+      {"same_rows", state.rollout != nullptr ? same_rollout : found.taken.replay_as_it_was},
+      {"same_boards", same_boards},
+      {"played", total_steps > 0 ? state.counters.board_steps >= total_steps
+                                 : episode >= settings.at("max_episodes").get<std::int64_t>()}};
+  std::int64_t least = own_rows, rows = 0, fresh = 0;
   bool same_rows = true, all_played = true;
   for (const std::string& text : context.gather(mine.dump(), context.deadline())) {
     const ordered_json of_rank = ordered_json::parse(text);
@@ -685,32 +707,27 @@ Resumed resume_from(const Origin& origin, const running::Access& access, const R
   }
   // If rows are missing and a rank has no batch left, the wait for the first update starts again; the wait for a
   // rollout does so if any are missing.
-  const bool rollouts =
-      learners::find_learner(settings.at("algo").get<std::string>()).feed == learners::Feed::kRollout;
+  const bool rollouts = state.rollout != nullptr;
   const bool starved = !same_rows && (rollouts || least < settings.at("batch_size").get<std::int64_t>());
-  // A stop came between its updates.
-  const bool other_rollouts = rollouts && state.counters.updates_due >= 1 &&
-                              !equal_settings(kRollout, found.manifest.settings, settings);
-  if (context.broadcast_text(starved || other_rollouts ? "starved" : "", context.deadline()) == "starved") {
-    if (rollouts) state.replay.restart(0, state.replay.appended()), rows = 0;
+  if (context.broadcast_text(starved ? "starved" : "", context.deadline()) == "starved") {
+    if (rollouts) state.rollout->restore({}, state.counters.updates), rows = 0;
     state.counters.empty_at = state.counters.steps;
     state.counters.updates_due = 0;
-  } else if (found.taken.own) {
-    state.rest = under(*found.taken.own, "rest.");
   }
   if (!origin.place.checkpoint.empty()) take_up(origin.place, found.manifest.step, context, lines);
   if (!context.is_main()) return resumed;
-  lines.push_back(
-      fmt::format("Resumed from checkpoint step {}: episode {}, {} updates, {} transitions in replay",
-                  found.manifest.step, found.manifest.episode, found.manifest.updates, rows));
+  lines.push_back(fmt::format("Resumed from checkpoint step {}: episode {}, {}, {} in {}",
+                              found.manifest.step, found.manifest.episode,
+                              base::counted(found.manifest.updates, "update"),
+                              base::counted(rows, "transition"), rollouts ? "a rollout" : "replay"));
   if (found.manifest.world_size != context.size()) {
     lines.push_back(fmt::format("Changed: {} -> {}; {}", found.manifest.world_size,
                                 base::counted(context.size(), "rank"),
                                 dealt_text(state.replay, rollouts, rows)));
   }
   if (fresh > 0)
-    lines.push_back(
-        fmt::format("Changed: {} start{} new games", base::counted(fresh, "rank"), fresh == 1 ? "s" : ""));
+    lines.push_back("Changed: " + base::counted(fresh, "rank") +
+                    (fresh == 1 ? " starts new games" : " start new games"));
   if (const std::string list = changes(found.manifest.settings, settings); !list.empty())
     lines.push_back("Changed: " + list);
   resumed.lines = std::move(lines);

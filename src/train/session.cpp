@@ -5,8 +5,10 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "snake_ddp/base/bf16.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
@@ -39,6 +41,12 @@ nlohmann::ordered_json agreed_settings(const TrainOptions& o, dist::DistContext&
   return settings;
 }
 
+Machine machine_of(dist::DistContext& context) {
+  const bool own_bf16 = base::fastest_bf16() != base::Bf16By::kFloats;
+  const std::vector<std::string> all = context.gather(own_bf16 ? "bf16" : "", context.deadline());
+  return {context.device(), context.backend(), std::find(all.begin(), all.end(), "") == all.end()};
+}
+
 std::unique_ptr<learners::Learner> new_learner(const Plan& o, const dist::DistContext& context) {
   at::set_num_threads(running::threads(o.threads, context));
   nets::set_product_precision(o.precision);
@@ -48,6 +56,18 @@ std::unique_ptr<learners::Learner> new_learner(const Plan& o, const dist::DistCo
   const std::int64_t boards = replay_capacity(o) / 8 * 9 + 2 * o.num_envs * (o.n_step + 1);
   return learners::make_learner_with_tokens(
       options, token_source(o.tokens, o.sight.view_radius, context.device()), boards);
+}
+
+at::Device boards_on(const Plan& o, const dist::DistContext& context) {
+  return o.on_device ? context.device() : at::kCPU;
+}
+
+// Null if the learner has none.
+rollout::Rollout* new_rollout(Session& s) {
+  if (!learns_from_rollouts(s.o)) return nullptr;
+  const rollout::CollectorOptions c = collector_options(s.o, s.context.rank(), s.league, s.files, 0);
+  return &s.rollout.emplace(rollout_options(s.o, s.context.rank()), c,
+                            rollout::seats_of(c.rivals, c.num_envs), boards_on(s.o, s.context));
 }
 
 rollout::CollectorOptions watched(rollout::CollectorOptions options, std::optional<Recorder>& recorder) {
@@ -83,7 +103,7 @@ std::string settings_line(const Session& s) {
   return fmt::format("Settings: {:016x}", base::add_to_hash(base::kHashStart, s.settings.dump()));
 }
 
-std::unique_ptr<Arena> new_arena(Session& s, std::vector<std::string>& lines) {
+void begin_arena(Session& s, std::vector<std::string>& lines) {
   const at::Device device = s.context.device();
   MakeRecording record;
   if (s.o.records_updates && device.is_cuda()) {
@@ -91,11 +111,9 @@ std::unique_ptr<Arena> new_arena(Session& s, std::vector<std::string>& lines) {
   } else if (s.o.records_updates) {
     lines.push_back("No CUDA graph: the learner is on the CPU");
   }
-  const ArenaParts parts{s.o,        collector_options(s.o, s.context.rank(), s.league, s.files, 0),
-                         *s.learner, s.collector,
-                         s.replay,   device,
-                         record,     s.rest};
-  return s.o.on_device ? make_device_arena(parts, s.counters.updates, s.votes_every) : make_host_arena(parts);
+  s.replay.set_draws(s.counters.updates);
+  s.arena.emplace(ArenaParts{s.o, static_cast<std::uint64_t>(s.o.seed + s.context.rank()), *s.learner,
+                             s.collector, s.replay, s.rollout ? &*s.rollout : nullptr, device, record});
 }
 
 // Claims the run's folder, or makes a new one. Returns on rank 0 what to report.
@@ -124,7 +142,7 @@ std::vector<std::string> resume(Session& s, const Origin& origin, const Launch& 
   lines.insert(lines.end(), resumed.lines.begin(), resumed.lines.end());
   s.over = resumed.over;
   s.resumed_at = s.counters.steps;
-  if (s.o.lr_end != 1.0) s.learner->scale_rates(rate_factor(s.o, s.counters.steps));
+  if (s.o.lr_end != 1.0) s.learner->scale_rates(rate_factor(s.o, s.counters.steps, s.counters.board_steps));
   if (s.o.checkpoint_interval == 0)
     lines.push_back(fmt::format(
         "No more checkpoints (--checkpoint_interval 0): after step {} there is nothing to resume from",
@@ -160,6 +178,7 @@ void open_reports(Session& s, std::vector<std::string> lines) {
   RunProgress progress;
   progress.episode = s.collector.episodes_ended();
   progress.max_episodes = s.o.max_episodes;
+  progress.total_steps = s.o.total_steps;
   progress.seconds = s.counters.seconds;
   progress.board_steps = s.counters.board_steps;
   progress.resumed = s.resumed_at >= 0;
@@ -183,6 +202,9 @@ void open_reports(Session& s, std::vector<std::string> lines) {
 #endif
   s.reporter->line("Run folder: " + base::as_plain(s.keeper->folder()));
   s.reporter->line(settings_line(s));
+  if (!s.choices.empty()) s.reporter->line("Chosen for this machine: " + s.choices);
+  if (const std::string boards = boards_text(s.o); !boards.empty())
+    s.reporter->line("Boards of each rank: " + base::as_plain(boards));
   for (const std::string& line : lines) s.reporter->line(line);
   s.keeper->has_begun();
 }
@@ -214,23 +236,25 @@ double seconds_since(Clock::time_point begin) {
 
 Session::Session(const TrainOptions& options, const dist::World& world_of, const Watch& watch_of,
                  std::chrono::milliseconds patience)
-    : o(options),
-      world(world_of),
+    : world(world_of),
       watch(watch_of),
-      ranks(world, {o.dist_backend, o.device, o.shared_memory, o.join_timeout, o.dist_timeout,
-                    running::build_text(), patience}),
-      settings(agreed_settings(options, context)),
+      ranks(world, {options.dist_backend, options.device, options.shared_memory, options.join_timeout,
+                    options.dist_timeout, running::build_text(), patience}),
+      all_settings(chosen(options, machine_of(context))),
+      o(all_settings),
+      choices(choices_text(options, all_settings)),
+      settings(agreed_settings(all_settings, context)),
       votes_every(vote_interval(o)),
 #ifdef SD_HAVE_CUDA
       stream(own_stream(context.device())),
 #endif
       learner(new_learner(o, context)),
-      replay(rollout::with_boards(learner->columns(), o.sight), replay_capacity(o)),
-      files(o),
-      league(league_options(o, &files)),
+      replay(rollout::with_boards(learner->columns(), o.sight), replay_capacity(o), boards_on(o, context)),
+      files(o, boards_on(o, context)),
+      league(league_options(o, &files, boards_on(o, context))),
       collector(
           watched(collector_options(o, context.rank(), league, files, learner->policy().memory()), recorder),
-          replay),
+          replay, new_rollout(*this), votes_every),
       all_reduce(context.device()),
       averaging(new_averaging(o, *learner, context, all_reduce)),
       stats(context.device()) {
@@ -256,15 +280,16 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
   }
   averaging->begin();
   jobs = schedule(*this);
-  arena = new_arena(*this, lines);
-  rest.clear();
+  // As at the last vote.
+  collector.deal(rivals_of(o, context.rank(), league, counters.steps / votes_every * votes_every));
+  begin_arena(*this, lines);
   // A rank that cannot begin has failed by now. Only then is a new run's folder made, or an old one's written to.
   context.barrier("the beginning", context.deadline());
   if (!resumes) add(open_folder(*this, origin, launch));
   if (keeper) open_reports(*this, lines);
   open_rank_log(*this);
   start = counters;
-  appended_before = replay.appended();
+  appended_before = arena->count().replay_appended;
   reported.steps = counters.steps;
   reported.updates = counters.updates;
 }
@@ -286,9 +311,9 @@ base::ExitCode end(Session& s) {
   const bool resumable = stopped && s.o.checkpoint_interval > 0;
   // Before everything else: a full disk may have room for this, and nothing else is worth as much.
   const std::string no_checkpoint = write_last_checkpoint(s);
-  s.note(fmt::format("{} at step {} after {} updates, {} episodes",
-                     stopped ? "Stopped by a signal" : "Finished", s.counters.steps, s.counters.updates,
-                     episode));
+  s.note(fmt::format("{} at step {} after {}, {}", stopped ? "Stopped by a signal" : "Finished",
+                     s.counters.steps, base::counted(s.counters.updates, "update"),
+                     base::counted(episode, "episode")));
   if (s.keeper && resumable && no_checkpoint.empty()) files::mark_resumable(s.folder, true);
   const std::string unsaved = s.keeper ? save_at_end(s, episode) : "";
   if (!no_checkpoint.empty())
@@ -304,12 +329,12 @@ base::ExitCode end(Session& s) {
     const char* how_on = resumable
                              ? "; --resume with this folder continues from here"
                              : "; without checkpoints (--checkpoint_interval 0) the run cannot be resumed";
-    s.reporter->line(
-        stopped ? fmt::format("Stopped by a signal at episode {}; {}{}", episode, saved, how_on)
-                : fmt::format("Training completed! {} episodes, {} steps, {} updates in {:.1f} min", episode,
-                              s.counters.board_steps, s.counters.updates, s.seconds() / 60));
+    s.reporter->line(stopped ? fmt::format("Stopped by a signal at episode {}; {}{}", episode, saved, how_on)
+                             : fmt::format("Training completed! {}, {}, {} in {:.1f} min",
+                                           base::counted(episode, "episode"),
+                                           base::counted(s.counters.board_steps, "step"),
+                                           base::counted(s.counters.updates, "update"), s.seconds() / 60));
   }
-  s.arena->save();
   const std::string line = fingerprint_line(*s.learner, s.collector, s.arena->last_batch(), s.context);
   if (s.reporter) {
     s.reporter->line(line);

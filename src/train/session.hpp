@@ -56,19 +56,21 @@ struct Session {
   Session& operator=(const Session&) = delete;
 
   [[nodiscard]] RunState state() {
-    return {*learner, collector, replay, counters, league, *averaging, files, rest};
+    return {*learner, collector, replay, counters, league, *averaging, files, rollout ? &*rollout : nullptr};
   }
   /// Seconds of training, earlier starts included.
   [[nodiscard]] double seconds() const { return start.seconds + seconds_since(begin); }
   /// A line in train.rank{R}.log. Every rank but 0 has one if it sees the folder and may write there.
   void note(const std::string& line);
 
-  const Plan o;
   const dist::World world;
   const Watch watch;
   running::Ranks ranks;
   dist::DistContext& context = ranks.context;
   dist::Watchdog& watchdog = ranks.watchdog;
+  const TrainOptions all_settings;  // with what was chosen
+  const Plan o;
+  const std::string choices;  // of the program, where the user left them to it
   const nlohmann::ordered_json settings;
   const std::int64_t votes_every;
 
@@ -78,13 +80,13 @@ struct Session {
 #endif
   const std::unique_ptr<learners::Learner> learner;
   replay::Buffer replay;
-  std::optional<Recorder> recorder;  // rank 0's
+  std::optional<rollout::Rollout> rollout;  // of learners that have one, where the boards are
+  std::optional<Recorder> recorder;         // rank 0's
   const FileTeams files;
   League league;
   rollout::Collector collector;
   Counters counters;
-  nets::NamedTensors rest;  // of the arena, for checkpoints
-  std::unique_ptr<Arena> arena;
+  std::optional<Arena> arena;
   Reported reported;
   SpanTimer all_reduce;
   const std::unique_ptr<Averaging> averaging;

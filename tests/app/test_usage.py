@@ -54,7 +54,7 @@ USAGE = {
     "a misspelt name of other programs": (["--learning_rte", "1"], ["unknown flag --learning_rte; did you mean --c_lr or --a_lr?"]),
     "a short one": (["--lr=1"], ["did you mean --c_lr or --a_lr?"]),
     "one with a single dash": (["-lr", "1"], ["unknown flag -lr; did you mean --c_lr or --a_lr?"]),
-    "total timesteps": (["--total-timesteps", "1"], ["did you mean --max_episodes or --max_minutes?"]),
+    "total timesteps": (["--total-timesteps", "1"], ["did you mean --total_steps or --max_episodes?"]),
     "steps of a rollout": (["--num-steps", "1"], ["did you mean --rollout_steps?"]),
     "epochs": (["--epochs", "1"], ["did you mean --rollout_epochs?"]),
     "a batch": (["--batch", "1"], ["did you mean --batch_size?"]),
@@ -219,6 +219,9 @@ CONFIGS = {
     "out of range": ('{"tau": 2}', ["--tau 2", "out of range", "from 0 to 1"]),
     "unknown choice": ('{"obs": 27}', ["--obs 27", "26, 30"]),
     "a key twice": ('{"tau": 0.01, "run": {"id": 1, "id": 2}, "seed": 1, "tau": 0.02}', ['key "tau" is there twice']),
+    "a key twice in a section": ('{"seed": 1, "cuda": {"seed": 2, "tau": 0.01, "tau": 0.02}}', ['key "tau" is there twice']),
+    "an unknown key in a section": ('{"cuda": {"batch_sizes": 3}}', ['"cuda": unknown key "batch_sizes"; did you mean "batch_size"?']),
+    "a section that is none": ('{"cuda": true}', ['"cuda": expected one JSON object with settings']),
     "a key in both spellings": ('{"a_lr": 0.1, "a-lr": 0.2}', ['key "a-lr" is there twice']),
     "no object": ("[1]", ["one JSON object"]),
     "broken": ('{"tau": 0.01,, }', ['not valid JSON: line 1, column 14, after {"tau": 0.01,,']),
@@ -274,6 +277,23 @@ def test_a_run_with_own_rewards_of_an_earlier_version_resumes(tmp_path):
     done = call("--resume", run)
     assert done.returncode == 0, done.stderr
     assert json.loads((run / "config.json").read_text())["own_reward"] == 0.25
+
+
+def test_a_section_for_gpus_applies_to_runs_on_one(tmp_path):
+    config = write(tmp_path / "c.json", '{"algo": "dqn", "num_envs": 128, "cuda": {"num_envs": 1}}')
+    here = call("--config", config, "--device", "cpu", "--boards", "auto", "--check_settings")
+    assert here.returncode == 0 and here.stdout.startswith("On this machine's CPU the run has --boards host "), here
+    there = call("--config", config, "--device", "cuda", "--check_settings")
+    assert "On a GPU the run has --boards host --cuda_graph on --products tf32\n" in there.stdout, there
+    more = call("--config", config, "--device", "cuda", "--num_envs", 128, "--check_settings")
+    assert "On a GPU the run has --boards device --cuda_graph on --products tf32\n" in more.stdout, more
+
+
+def test_a_number_of_episodes_on_the_command_line_replaces_a_files_number_of_steps(tmp_path):
+    config = write(tmp_path / "c.json", '{"total_steps": 1000000, "max_episodes": 2}')
+    assert settings_of(tmp_path, "--config", config)["total_steps"] == 0  # it types --max_episodes
+    kept = settings_of(tmp_path / "kept", "--config", config, "--total_steps", "30")
+    assert kept["total_steps"] == 30
 
 
 def test_a_configuration_file_that_is_missing_is_reported(tmp_path):

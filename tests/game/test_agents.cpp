@@ -289,21 +289,28 @@ TEST_CASE("missing beans are zeros, and in the distances 0 0 40", "[unit]") {
   for (int k = 8; k < 16; ++k) CHECK(g[k] == 0);
 }
 
-TEST_CASE("a mix of opponents is read, and each is met as often as its weight says", "[unit]") {
+TEST_CASE("a mix of opponents is read, and each has as many boards as its weight says, but one at least",
+          "[unit]") {
   const agents::Mix mix = agents::parse_mix("level2:3,self:1.5,evasion");
   REQUIRE(mix.size() == 3);
   CHECK(mix[0].rival == agents::Rival{Opponent::kLevel2});
   CHECK(mix[1].rival.is_self());
   CHECK(mix[2].weight == 1.0);
-  std::array<int, 3> met{};
-  for (std::uint64_t game = 0; game < 11000; ++game) {
-    const agents::Rival rival = agents::drawn(mix, 5, game).rival;
-    CHECK(rival == agents::drawn(mix, 5, game).rival);
-    for (std::size_t k = 0; k < 3; ++k) met[k] += rival == mix[k].rival;
+  using Counts = std::vector<std::int64_t>;
+  CHECK(agents::boards_of(mix, 11) == Counts{6, 3, 2});
+  CHECK(agents::boards_of(mix, 3) == Counts{1, 1, 1});
+  CHECK(agents::boards_of(mix, 4) == Counts{2, 1, 1});
+  CHECK(agents::boards_of(agents::parse_mix("level2:0.001,self"), 100) == Counts{1, 99});
+  CHECK(agents::boards_of(agents::parse_mix("level2:0.1,territory:0.35,self:0.3,league:0.25"), 128) ==
+        Counts{13, 45, 38, 32});
+  for (std::int64_t boards = 3; boards < 300; ++boards) {
+    const Counts counts = agents::boards_of(mix, boards);
+    CHECK(counts[0] + counts[1] + counts[2] == boards);
+    for (std::size_t k = 0; k < 3; ++k)
+      CHECK(std::abs(static_cast<double>(counts[k]) - mix[k].weight / 5.5 * static_cast<double>(boards)) < 1);
   }
-  CHECK(met[0] == Approx(6000).margin(300));
-  CHECK(met[1] == Approx(3000).margin(300));
-  CHECK(met[2] == Approx(2000).margin(300));
+  CHECK_THROWS_WITH(agents::boards_of(mix, 2),
+                    Catch::Contains("--num_envs 2") && Catch::Contains("3 or more"));
   CHECK(agents::parse_mix("").empty());
   CHECK(agents::level_of(mix[0].rival) == 2);
   CHECK(agents::level_of(mix[1].rival) == 7);
@@ -312,6 +319,15 @@ TEST_CASE("a mix of opponents is read, and each is met as often as its weight sa
   CHECK_FALSE(with_league[0].league);
   CHECK(with_league[1].league);
   CHECK(agents::level_of({std::nullopt, 3}) == 8);
+}
+
+TEST_CASE("an opponent is its number's, and no other number is one", "[unit]") {
+  std::vector<agents::Rival> rivals = {{}, {std::nullopt, 0}, {std::nullopt, 7}, {std::nullopt, 599}};
+  for (const auto& entry : agents::kOpponents) rivals.push_back({entry.opponent});
+  for (const agents::Rival& rival : rivals) CHECK(agents::rival_of(agents::code_of(rival)) == rival);
+  CHECK(agents::code_of({}) == agents::kSelfCode);
+  CHECK_THROWS_AS(agents::rival_of(7), base::Bug);
+  CHECK_THROWS_AS(agents::rival_of(-1003), base::Bug);
 }
 
 TEST_CASE("a place is drawn as often as its weight says, one without weight never", "[unit]") {

@@ -214,8 +214,9 @@ TEST_CASE("a token reader returns the codes of visible snakes, and expected code
     CHECK(output[0].narrow(0, 6 + 3 * t, 3).allclose((odds[t].unsqueeze(1) * books[t]).sum(0), 1e-5, 1e-6));
 }
 
-TEST_CASE("what a token reader returns of a row depends neither on the other rows nor on threads",
-          "[property]") {
+TEST_CASE(
+    "what a token reader returns of a row does not depend on the other rows, and on threads by rounding only",
+    "[property]") {
   for (const auto& [tokenizer_shape, predictor_shape] :
        {std::pair(kTokenizer, kPredictor),
         std::pair(TokenizerShape{6, 4, 16, 4, 32, 8}, MaskPredictorShape{3, 4, 32, 20, 4, 2, 2})}) {
@@ -232,7 +233,7 @@ TEST_CASE("what a token reader returns of a row depends neither on the other row
       CHECK(reader.read(graphs.narrow(0, first, count)).equal(all.narrow(0, first, count)));
     const int threads = at::get_num_threads();
     at::set_num_threads(3);
-    CHECK(reader.read(graphs).equal(all));
+    CHECK(at::allclose(reader.read(graphs), all, 1e-4, 1e-5));
     at::set_num_threads(threads);
   }
 }

@@ -22,6 +22,13 @@ void append_numbered(replay::Buffer& buffer, int n) {
   buffer.append(values);
 }
 
+// Draw number `draw` of a buffer.
+void draw_from(replay::Buffer& buffer, std::int64_t count, std::uint64_t seed, std::int64_t draw,
+               replay::Batch& out) {
+  buffer.set_draws(draw);
+  buffer.sample(count, seed, out);
+}
+
 replay::Buffer small_buffer(std::int64_t capacity) { return {{{"a", {3, 2}}, {"b", {1}}}, capacity}; }
 
 }  // namespace
@@ -50,18 +57,18 @@ TEST_CASE("sampling is a function of seed and draw, and reaches every transition
   replay::Buffer buffer = small_buffer(10);
   for (int n = 0; n < 10; ++n) append_numbered(buffer, n);
   replay::Batch batch, again, other_seed, other_draw;
-  buffer.sample(64, 3, 5, batch);
-  buffer.sample(64, 3, 5, again);
-  buffer.sample(64, 4, 5, other_seed);
-  buffer.sample(64, 3, 6, other_draw);
+  draw_from(buffer, 64, 3, 5, batch);
+  draw_from(buffer, 64, 3, 5, again);
+  draw_from(buffer, 64, 4, 5, other_seed);
+  draw_from(buffer, 64, 3, 6, other_draw);
   CHECK(batch.columns[0].sizes().vec() == std::vector<std::int64_t>{64, 3, 2});
   CHECK(at::equal(batch.columns[0], again.columns[0]));
   CHECK_FALSE(at::equal(batch.columns[0], other_seed.columns[0]));
   CHECK_FALSE(at::equal(batch.columns[0], other_draw.columns[0]));
 
   std::array<int, 10> count{};
-  for (std::uint64_t draw = 0; draw < 100; ++draw) {
-    buffer.sample(100, 1, draw, batch);
+  for (std::int64_t draw = 0; draw < 100; ++draw) {
+    draw_from(buffer, 100, 1, draw, batch);
     for (int i = 0; i < 100; ++i) ++count[static_cast<std::size_t>(batch.columns[0][i][0][0].item<float>())];
   }
   // 10,000 draws over ten rows: the standard deviation of a count is 30.
@@ -73,7 +80,7 @@ TEST_CASE("a partly filled buffer never returns rows that were not written", "[u
   append_numbered(buffer, 1);
   append_numbered(buffer, 2);
   replay::Batch batch;
-  buffer.sample(200, 1, 1, batch);
+  draw_from(buffer, 200, 1, 1, batch);
   CHECK(batch.columns[1].max().item<float>() == -1.0F);
   CHECK(batch.columns[1].min().item<float>() == -2.0F);
 }
@@ -139,8 +146,8 @@ TEST_CASE("a buffer filled from a snapshot samples as the first one does", "[uni
     CHECK(other.appended() == one.appended());
     for (int more = 0; more < 3; ++more) {
       replay::Batch a, b;
-      one.sample(50, 1, static_cast<std::uint64_t>(more), a);
-      other.sample(50, 1, static_cast<std::uint64_t>(more), b);
+      draw_from(one, 50, 1, more, a);
+      draw_from(other, 50, 1, more, b);
       CHECK(at::equal(a.columns[0], b.columns[0]));
       append_numbered(one, 100 + more);
       append_numbered(other, 100 + more);
@@ -148,10 +155,20 @@ TEST_CASE("a buffer filled from a snapshot samples as the first one does", "[uni
   }
 }
 
+TEST_CASE("a snapshot keeps what kernels are about to overwrite", "[unit]") {
+  replay::Buffer buffer = small_buffer(7);
+  for (int n = 0; n < 9; ++n) append_numbered(buffer, n);
+  replay::Snapshot snapshot = buffer.snapshot();
+  buffer.make_room(5);
+  for (std::int64_t k = 0; k < 5; ++k) at::Tensor(buffer.column(0))[(buffer.next_slot() + k) % 7].fill_(-1);
+  std::vector<float> row(7);
+  for (int n = 2; snapshot.read(1, row.data()) == 1; ++n) CHECK(row[0] == static_cast<float>(n));
+}
+
 TEST_CASE("an empty buffer, a wrong number of columns and too much memory are errors", "[unit]") {
   replay::Buffer buffer = small_buffer(4);
   replay::Batch batch;
-  CHECK_THROWS_AS(buffer.sample(1, 1, 1, batch), base::Bug);
+  CHECK_THROWS_AS(draw_from(buffer, 1, 1, 1, batch), base::Bug);
   const std::array<const float*, 1> one = {nullptr};
   CHECK_THROWS_AS(buffer.append(one), base::Bug);
   CHECK(buffer.payload_bytes() == 4 * 7 * 4);
@@ -162,13 +179,15 @@ TEST_CASE("an empty buffer, a wrong number of columns and too much memory are er
 
 TEST_CASE("a packed column keeps its few floats bit by bit and is shown unpacked", "[unit]") {
   // Stored: one float of any bits; shown: its two halves.
-  const auto halves = [](const float* packed, float* row) {
-    std::uint32_t bits;
-    std::memcpy(&bits, packed, sizeof bits);
-    row[0] = static_cast<float>(bits >> 16);
-    row[1] = static_cast<float>(bits & 0xffffU);
+  const auto halves = [](const at::Tensor& storage, const at::Tensor& indices, at::Tensor& out) {
+    for (std::int64_t r = 0; r < indices.size(0); ++r) {
+      std::uint32_t bits;
+      std::memcpy(&bits, storage.const_data_ptr<float>() + indices[r].item<std::int64_t>(), sizeof bits);
+      out[r][0] = static_cast<float>(bits >> 16);
+      out[r][1] = static_cast<float>(bits & 0xffffU);
+    }
   };
-  replay::Buffer buffer({{"a", {2}, {1, halves}}, {"b", {1}}}, 5);
+  replay::Buffer buffer({{"a", {2}, {1, {}, halves}}, {"b", {1}}}, 5);
   CHECK(buffer.payload_bytes() == 5 * 2 * 4);
   for (std::uint32_t n = 0; n < 8; ++n) {
     const std::uint32_t bits = 0x7f800001U + (n << 16) * 0x81U;  // signalling NaNs among them
@@ -220,8 +239,10 @@ TEST_CASE("windows are consecutive rows of one game, and mark the rows that coun
     if (n != 30 && n != 129) continue;  // not full, and full
     const int oldest = std::max(0, n + 1 - 50);
     replay::Batch batch, again;
-    buffer.sample_windows(200, 5, 3, 5, batch);
-    buffer.sample_windows(200, 5, 3, 5, again);
+    for (replay::Batch* drawn : {&batch, &again}) {
+      buffer.set_draws(5);
+      buffer.sample_windows(200, 5, 3, *drawn);
+    }
     REQUIRE(at::equal(batch.columns[0], again.columns[0]));
     const at::Tensor rows = batch.columns[0].view({200, 5, 3}), there = batch.columns[1].view({200, 5});
     std::set<int> ends;
@@ -246,5 +267,5 @@ TEST_CASE("windows are consecutive rows of one game, and mark the rows that coun
   replay::Buffer without = small_buffer(4);
   append_numbered(without, 0);
   replay::Batch batch;
-  CHECK_THROWS_AS(without.sample_windows(1, 2, 1, 1, batch), base::Bug);
+  CHECK_THROWS_AS(without.sample_windows(1, 2, 1, batch), base::Bug);
 }

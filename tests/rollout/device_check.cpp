@@ -135,20 +135,45 @@ void see(const Both<Games>& both, const Look& look) {
   }
 }
 
-/// Games as training plays them, into replay and out of it again.
-void compare_games(const char* what, const play::Sight& sight) {
+/// What a learner gets from a complete rollout.
+void learn_from_rollout(const Both<Games>& both) {
+  const std::int64_t seats = both.host.f.seats.count(), rows = both.host.f.rollout.steps * seats;
+  both.run(seats, [](const Games& g) { return rollout::ExpectCut{g.f.rollout, g.f.rules, g.f.values}; });
+  both.run(seats, [](const Games& g) {
+    return rollout::ExpectLast{g.f.rollout, g.f.rules, g.f.boards, g.f.values};
+  });
+  both.run(seats, [](const Games& g) { return rollout::Returns{g.f.rollout, 0.65F}; });
+  both.run(1, [](const Games& g) { return rollout::Begin{g.f.rollout}; });
+  for (int batch = 0; batch < 4; ++batch) {
+    both.run(rows / 3, [](const Games& g) { return g.take; });
+    both.run(1, [](const Games& g) { return rollout::CountBatch{g.f.rollout}; });
+  }
+}
+
+/// Games as training plays them, against everybody, into replay and out of it again, or into rollouts.
+void compare_games(const char* what, const play::Sight& sight, std::int64_t rollout_steps = 0) {
+  const std::int64_t boards = options.boards, selves = boards / 3;
   const Both<Games> both(
-      [&](Memory& m) { return lay_out_games(m, sight, options.boards, 4 * options.boards); });
-  const rollout::FleetArrays& f = both.host.f;
-  const std::int64_t boards = options.boards;
-  for (std::int64_t b = 0; b < boards; ++b) rollout::start_game(f, b, b + 1);
+      [&](Memory& m) { return lay_out_games(m, sight, boards, 4 * boards, selves, rollout_steps); });
+  const rollout::BoardArrays& f = both.host.f;
+  for (std::int64_t b = 0; b < boards; ++b) {
+    const std::int64_t scripts = static_cast<std::int64_t>(agents::kOpponents.size()),
+                       who = b % (scripts + 1);
+    f.running[b * play::kFields + play::kOpponent] = b >= f.seats.first_self ? agents::kSelfCode
+                                                     : who == scripts        ? agents::kFirstFrozenCode
+                                                                             : who;
+    rollout::start_game(f, b, b + 1);
+  }
   *f.started = boards;
   *f.epsilon = 1;
-  std::fill_n(filled(f.place), boards + 1, 0.99);
-  for (std::int64_t k = 0; k < boards * play::kActionFloats; ++k)
+  std::fill_n(filled(f.place), f.seats.count() + 1, 0.99);
+  for (std::int64_t k = 0; k < f.seats.count() * play::kActionFloats; ++k)
     filled(f.values)[k] = static_cast<float>(k * 2'654'435'761 % 1009) / 1009.0F;
   both.send();
   for (std::int64_t t = 0; t < options.steps; ++t) {
+    both.run(boards - selves, [](const Games& g) {
+      return rollout::FrozenMoves{g.f, 0, g.f.values, g.f.best};
+    });
     both.run(boards, [](const Games& g) { return rollout::TerritoryMoves{g.f}; });
     both.run(boards, [](const Games& g) { return rollout::PlayBoard{g.f}; });
     // Later work writes where the counts say, so they are compared first.
@@ -166,10 +191,11 @@ void compare_games(const char* what, const play::Sight& sight) {
       both.run(boards, [](const Games& g) { return rollout::SettleBoard<false>{g.f}; });
     }
     both.run(1, [](const Games& g) { return rollout::CountStep{g.f}; });
+    if (rollout_steps > 0 && t % rollout_steps == rollout_steps - 1) learn_from_rollout(both);
   }
   see(both, [](const Games& g) { return g.seen; });
-  both.run(boards, [](const Games& g) { return g.draw; });
-  if (f.best) see(both, [](const Games& g) { return g.drawn; });
+  if (rollout_steps == 0) both.run(boards, [](const Games& g) { return g.draw; });
+  if (rollout_steps == 0 && f.best) see(both, [](const Games& g) { return g.drawn; });
   if (sight.tokens) both.run(boards * play::kTeam, [](const Games& g) { return g.graphs; });
   both.compare(fmt::format("{}: {} boards, {} steps", what, boards, options.steps));
 }
@@ -304,6 +330,7 @@ int main(int argc, char** argv) {
     compare_games("a window with the board", {ObsKind::kWindow, encode::no_scaling(), 3, true});
     compare_games("the view", {ObsKind::kView});
     compare_games("the view with the heading up", {ObsKind::kAhead});
+    compare_games("rollouts", {ObsKind::kAhead}, 16);
     compare_adam();
     for (const std::int64_t times : {1, 16})
       if (different == 0) measure(times * options.boards);
@@ -311,6 +338,6 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "device_check: {}\n", error.what());
     return 2;
   }
-  fmt::print("{}\n", different == 0 ? "all equal" : fmt::format("{} of 6 parts differ", different));
+  fmt::print("{}\n", different == 0 ? "all equal" : fmt::format("{} of 7 parts differ", different));
   return different == 0 ? 0 : 1;
 }

@@ -28,6 +28,7 @@ class Fixed final : public nets::Policy {
       : weights_(weights), answer_(answer) {}
   [[nodiscard]] Answer answer() const override { return answer_; }
   const at::Tensor& action_values(const at::Tensor& observations) override {
+    asked.push_back(observations.size(0));
     out_ = at::from_blob(weights_.data(), {4}, at::kFloat).expand({observations.size(0), 3, 4}).contiguous();
     return out_;
   }
@@ -36,7 +37,13 @@ class Fixed final : public nets::Policy {
   std::array<float, 4> weights_;
   Answer answer_;
   at::Tensor out_;
+
+ public:
+  std::vector<std::int64_t> asked;  // numbers of teams, by call
 };
+
+constexpr agents::Rival kSelf{}, kScript{agents::Opponent::kLevel2}, kFrozen{std::nullopt, 0},
+    kOther{std::nullopt, 1};
 
 std::vector<replay::Column> columns(int features) {
   return rollout::with_boards(learners::columns_up_to(learners::kDiscount, features), {});
@@ -59,7 +66,7 @@ rollout::CollectorOptions options_for(std::int64_t boards, std::uint64_t seed = 
   o.num_envs = boards;
   o.seed = seed;
   o.reward = encode::RewardRule::kScore;
-  o.opponent = [](std::int64_t) { return agents::Rival{agents::Opponent::kLevel2}; };
+  o.schedule = agents::plan_of_schedule([](std::int64_t) { return agents::Opponent::kLevel2; }, 1);
   return o;
 }
 
@@ -334,11 +341,8 @@ TEST_CASE("in self-play both teams' transitions are stored, team B's as if it we
   const play::Sight sight{encode::ObsKind::kWindow, {}};
   rollout::CollectorOptions o = options_for(2);
   o.sight = sight;
-  o.self_play = true;
   o.n_step = 3;
-  o.opponent = [](std::int64_t game) {
-    return game % 2 == 1 ? agents::Rival{} : agents::Rival{agents::Opponent::kLevel2};
-  };
+  o.rivals = {kSelf, kScript};
   replay::Buffer buffer(dqn_columns(sight), 10000);
   rollout::Collector collector(o, buffer);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
@@ -379,12 +383,9 @@ TEST_CASE("each transition links to its game's previous one", "[property]") {
   const std::int64_t n_step = GENERATE(1, 3);
   rollout::CollectorOptions o = options_for(3);
   o.sight = sight;
-  o.self_play = true;
   o.n_step = n_step;
   o.episode_length = 30;
-  o.opponent = [](std::int64_t game) {
-    return game % 2 == 1 ? agents::Rival{} : agents::Rival{agents::Opponent::kLevel2};
-  };
+  o.rivals = {kScript, kSelf, kSelf};
   replay::Buffer buffer(dqn_columns(sight, /*linked=*/true), 10000);
   rollout::Collector collector(o, buffer);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
@@ -408,65 +409,14 @@ TEST_CASE("each transition links to its game's previous one", "[property]") {
   CHECK(first == teams);
 }
 
-TEST_CASE("each transition has the values that its moves were chosen by, also where a search chose them",
-          "[property]") {
-  // Values that depend on what a snake sees.
-  class Seeing final : public nets::Policy {
-   public:
-    [[nodiscard]] Answer answer() const override { return Answer::kValues; }
-    const at::Tensor& action_values(const at::Tensor& observations) override {
-      return out_ = at::matmul(observations, weight_);
-    }
-
-   private:
-    at::Tensor weight_ = at::randn({310, 4}, at::make_generator<at::CPUGeneratorImpl>(3)), out_;
-  };
-  Seeing policy;
-  const bool masks = GENERATE(false, true);
-  rollout::CollectorOptions o = options_for(4);
-  o.sight = {encode::ObsKind::kAhead, {}};
-  o.self_play = true;
-  o.mask_fatal = masks;
-  o.epsilon = 0.2;
-  o.opponent = [](std::int64_t game) {
-    return game % 2 == 1 ? agents::Rival{} : agents::Rival{agents::Opponent::kLevel2};
-  };
-  replay::Buffer buffer(
-      rollout::with_boards(learners::columns_up_to(learners::kValue, o.sight.features()), o.sight), 10000);
-  rollout::Collector collector(o, buffer);
-  std::vector<rollout::Episode> episodes;
-  for (int i = 0; i < 250; ++i) collector.step(policy, episodes);
-  const at::Tensor back = shown(buffer, learners::kBack), value = shown(buffer, learners::kValue),
-                   allowed = shown(buffer, learners::kNextMoves) > 0,
-                   values = policy.action_values(shown(buffer, learners::kObservation)).clone();
-  int compared = 0, masked = 0;
-  for (std::int64_t row = 0; row < buffer.size(); ++row) {
-    const auto steps = static_cast<std::int64_t>(back[row].item<float>());
-    if (steps == 0) continue;
-    const at::Tensor open = allowed[row - steps];
-    REQUIRE(at::allclose(value[row], values[row].masked_fill(open.logical_not(), -INFINITY).amax(1)));
-    ++compared;
-    masked += open.all().item<bool>() ? 0 : 1;
-  }
-  CHECK(compared > 1000);
-  CHECK((masked > 0) == masks);
-}
-
 TEST_CASE("frozen teams play team B, each with its own outputs, and their transitions are not stored",
           "[property]") {
   rollout::CollectorOptions o = options_for(6);
-  o.opponent = [](std::int64_t game) {
-    return game % 3 == 0 ? agents::Rival{agents::Opponent::kLevel2}
-                         : agents::Rival{std::nullopt, static_cast<int>(game % 3) - 1};
-  };
+  o.rivals = {kFrozen, kFrozen, kOther, kScript, kScript, kOther};
   // Their best moves; where these are no moves for a snake, its direction says so.
   Fixed up({3.0F, 2.0F, 1.0F, 0.0F}, nets::Policy::Answer::kValues),
       right({0.0F, 1.0F, 2.0F, 3.0F}, nets::Policy::Answer::kValues);
-  std::vector<int> asked;
-  o.frozen = [&](int place) {
-    asked.push_back(place);
-    return place == 0 ? &up : &right;
-  };
+  o.frozen = [&](int place) { return place == 0 ? &up : &right; };
   int place_of_first = -1, seen = 0;
   o.watch = [&](const rollout::Episode& e, const game::State&, const game::Actions* actions,
                 const game::StepResult*) {
@@ -479,24 +429,51 @@ TEST_CASE("frozen teams play team B, each with its own outputs, and their transi
   rollout::Collector collector(o, buffer);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
   std::vector<rollout::Episode> episodes;
-  for (int i = 0; i < 400; ++i) {
-    asked.clear();
-    collector.step(policy, episodes);
-    REQUIRE(asked == std::vector<int>{0, 1});  // one batch for each
-  }
+  for (int i = 0; i < 400; ++i) collector.step(policy, episodes);
+  // One batch for each range of boards.
+  CHECK(up.asked == std::vector<std::int64_t>(400, 2));
+  CHECK(right.asked == std::vector<std::int64_t>(800, 1));
   CHECK(seen >= 200);
   CHECK(buffer.size() == 6 * 400);
-  // A state with games against a missing team is ignored.
-  const nets::NamedTensors state = collector.state();
-  for (const bool any : {false, true}) {
-    rollout::CollectorOptions fewer = o;
-    fewer.frozen = [&, any](int place) { return any && place == 0 ? &up : nullptr; };
-    replay::Buffer rows(columns(30), 10);
-    rollout::Collector other(fewer, rows);
-    const std::uint64_t before = other.hash();
-    CHECK_FALSE(other.restore(state, "state"));
-    CHECK(other.hash() == before);
-  }
+  // Who plays itself where is part of a state's shape; other opponents are those of the options.
+  rollout::CollectorOptions other = o;
+  other.rivals[5] = kScript;
+  other.watch = {};
+  rollout::Collector same(other, buffer);
+  CHECK(same.restore(collector.state(), "state"));
+  other.rivals[5] = kSelf;
+  rollout::Collector another(other, buffer);
+  const std::uint64_t before = another.hash();
+  CHECK_FALSE(another.restore(collector.state(), "state"));
+  CHECK(another.hash() == before);
+}
+
+TEST_CASE("boards get other opponents in the middle of a game, which counts for the one at its end",
+          "[unit]") {
+  rollout::CollectorOptions o = options_for(3);
+  o.rivals = {kSelf, kFrozen, kScript};
+  Fixed policy({0.4F, 0.3F, 0.2F, 0.1F}), up({3.0F, 2.0F, 1.0F, 0.0F}, nets::Policy::Answer::kValues);
+  Fixed later = up;
+  nets::Policy* frozen = &up;
+  o.frozen = [&](int) { return frozen; };
+  replay::Buffer buffer(columns(30), 10000);
+  rollout::Collector collector(o, buffer);
+  std::vector<rollout::Episode> episodes;
+  for (int i = 0; i < 100; ++i) collector.step(policy, episodes);
+  CHECK_FALSE(collector.deal(o.rivals));
+  frozen = &later;  // another team at the same place
+  CHECK(collector.deal(o.rivals));
+  CHECK(collector.deal({kSelf, kScript, kFrozen}));
+  for (int i = 0; i < 100; ++i) collector.step(policy, episodes);
+  CHECK(up.asked == std::vector<std::int64_t>(100, 1));
+  CHECK(later.asked == std::vector<std::int64_t>(100, 1));
+  CHECK(policy.asked == std::vector<std::int64_t>(200, 4));
+  REQUIRE(episodes.size() == 3);
+  CHECK(episodes[0].opponent == kSelf);
+  CHECK(episodes[1].opponent == kScript);
+  CHECK(episodes[2].opponent == kFrozen);
+  rollout::Collector by_games(options_for(3), buffer);
+  CHECK_FALSE(by_games.deal({kScript, kScript, kScript}));
 }
 
 namespace {
@@ -522,7 +499,7 @@ TEST_CASE("a frozen team sees its own side, draws numbers of its own and keeps t
   rollout::CollectorOptions o = options_for(1);
   o.epsilon = 0;
   o.mask_fatal = mask;
-  o.opponent = [](std::int64_t) { return agents::Rival{std::nullopt, 0}; };
+  o.rivals = {kFrozen};
   Seeing policy, frozen;
   o.frozen = [&](int) { return &frozen; };
   game::Actions played{};
@@ -627,7 +604,7 @@ TEST_CASE("with tokens, a row has the board as team A's, and graphs of it are wh
 
 TEST_CASE("100 rollouts have the pinned fingerprint", "[signature]") {
   rollout::CollectorOptions o = options_for(100, 12345);
-  o.opponent = [](std::int64_t episode) { return agents::Rival{static_cast<agents::Opponent>(episode % 6)}; };
+  for (int board = 1; board <= 100; ++board) o.rivals.push_back({static_cast<agents::Opponent>(board % 6)});
   CHECK(played_by(o, 200).hash == 0x736537dd8f6c2844ULL);
 }
 
@@ -640,10 +617,7 @@ TEST_CASE("a collector restored from a state plays the same games into the same 
   options.epsilon_min = epsilon_min;
   if (self_play) {
     options.sight.kind = encode::ObsKind::kWindow;
-    options.self_play = true;
-    options.opponent = [](std::int64_t game) {
-      return game % 2 == 1 ? agents::Rival{} : agents::Rival{agents::Opponent::kLevel2};
-    };
+    options.rivals = {kSelf, kSelf, kSelf, kScript, kScript};
   }
   const auto stored = self_play ? dqn_columns(options.sight, /*linked=*/true) : columns(30);
   replay::Buffer first_rows(stored, 20000), second_rows(stored, 20000);
@@ -704,8 +678,7 @@ TEST_CASE("a state of another layout is ignored, and impossible boards are rejec
 TEST_CASE("rows that wait for their n-th reward must be boards, and only these", "[unit]") {
   rollout::CollectorOptions options = options_for(2);
   options.n_step = 3;
-  options.self_play = true;
-  options.opponent = [](std::int64_t) { return agents::Rival{}; };
+  options.rivals = {kSelf, kSelf};
   replay::Buffer rows(columns(30), 100);
   rollout::Collector collector(options, rows);
   Fixed policy({0.4F, 0.3F, 0.2F, 0.1F});
@@ -810,13 +783,7 @@ TEST_CASE("a policy with memory starts each game with an empty one", "[property]
   rollout::CollectorOptions o = options_for(3);
   o.memory = 1;
   o.episode_length = 5;
-  o.self_play = true;
-  // Games by the order of their start: against itself, a frozen copy, a script.
-  o.opponent = [](std::int64_t game) {
-    return game % 3 == 1   ? agents::Rival{}
-           : game % 3 == 2 ? agents::Rival{std::nullopt, 0}
-                           : agents::Rival{agents::Opponent::kLevel2};
-  };
+  o.rivals = {kSelf, kFrozen, kScript};
   Counting policy, frozen;
   o.frozen = [&](int) { return &frozen; };
   replay::Buffer buffer(columns(30), 1000);
@@ -858,13 +825,12 @@ TEST_CASE("with the heading up, outputs are for moves ahead, back, left and righ
     return std::pair{best, directions[best]};
   };
   for (const int frozen : {agents::Rival::kNobody, 0}) {  // against itself, a frozen copy
-    std::optional<Fixed> policy;
+    std::optional<Fixed> policy(std::in_place, kWorth[0], nets::Policy::Answer::kValues);
     rollout::CollectorOptions o = options_for(1);
     o.sight = {encode::ObsKind::kAhead};
     o.mask_fatal = true;
     o.epsilon = o.epsilon_min = 1e-12;
-    o.self_play = frozen == agents::Rival::kNobody;
-    o.opponent = [frozen](std::int64_t) { return agents::Rival{std::nullopt, frozen}; };
+    o.rivals = {{std::nullopt, frozen}};
     o.frozen = [&](int) { return &*policy; };
     std::vector<game::State> before;
     std::vector<game::Actions> made;
@@ -881,7 +847,7 @@ TEST_CASE("with the heading up, outputs are for moves ahead, back, left and righ
       collector.step(*policy, episodes);
     }
     REQUIRE(made.size() == 150);
-    const std::int64_t teams = o.self_play ? 2 : 1;
+    const std::int64_t teams = frozen == agents::Rival::kNobody ? 2 : 1;
     REQUIRE(buffer.size() == 150 * teams);
     const at::Tensor action = shown(buffer, learners::kAction), next = shown(buffer, learners::kNextMoves);
     std::array<int, 4> moves{};

@@ -28,14 +28,15 @@ def test_games_in_another_order_are_equal():
     lines = done.stdout.splitlines()
     assert done.returncode == 0 and lines[-1] == "all equal", done.stdout + done.stderr
     assert [line.split(":")[0] for line in lines if line.endswith("arrays: equal")] == \
-        ["26 features", "30 features", "a window with the board", "the view", "the view with the heading up", "Adam"]
+        ["26 features", "30 features", "a window with the board", "the view", "the view with the heading up", "rollouts",
+         "Adam"]
 
 
 def test_a_bit_of_any_array_is_noticed():
     done = check("--device", "host", "--boards", "8", "--steps", "20", "--spoil", "all")
-    assert done.returncode == 1 and done.stdout.endswith("6 of 6 parts differ\n"), done.stdout + done.stderr
+    assert done.returncode == 1 and done.stdout.endswith("7 of 7 parts differ\n"), done.stdout + done.stderr
     found = re.findall(r"in (\d+) arrays: DIFFERENT: (.*)", done.stdout)
-    assert [len(set(arrays.split(", "))) for _, arrays in found] == [int(count) for count, _ in found] and len(found) == 6
+    assert [len(set(arrays.split(", "))) for _, arrays in found] == [int(count) for count, _ in found] and len(found) == 7
 
 
 def test_wrong_arguments_are_rejected():

@@ -86,9 +86,10 @@ void observe_at(const Place& p, std::int64_t i, const Look& look) {
 }
 
 // The last board alone plays two games and a half; its rows of replay follow those of the boards before it.
-void play_alone(Place& p) {
-  rollout::FleetArrays& f = p.games.f;
+void play_alone(Place& p, agents::Opponent opponent) {
+  rollout::BoardArrays& f = p.games.f;
   const std::int64_t b = p.board, before = b - kBoard;
+  f.running[b * play::kFields + play::kOpponent] = static_cast<std::int64_t>(opponent);
   rollout::start_game(f, b, 1);
   *f.started = 1;
   *f.ended = before;
@@ -127,12 +128,9 @@ TEST_CASE("boards and rows beyond 2^32 are played, stored and seen as those befo
       Sparse near, far;
       Place here{lay_out_games(near, sight, kBoard + 1, kCapacity), kBoard},
           there{lay_out_games(far, sight, kFar + kBoard + 1, kFar + kCapacity), kFar + kBoard};
-      for (Place* p : {&here, &there}) {
-        p->games.f.opponents = agents::plan_of_mix(agents::parse_mix(opponent), 11);
-        play_alone(*p);
-      }
+      for (Place* p : {&here, &there}) play_alone(*p, agents::try_opponent(opponent).value());
       // Numbers of games and rows grow by those before.
-      rollout::FleetArrays& f = there.games.f;
+      rollout::BoardArrays& f = there.games.f;
       REQUIRE(*here.games.f.ended == 2);
       REQUIRE(here.games.f.counter[replay::kNext] > 300);
       for (std::int64_t game = 0; game < 2; ++game)

@@ -6,7 +6,7 @@
 
 #include "../../src/learners/adam_work.hpp"
 #include "../../src/replay/draw_rows.hpp"
-#include "../../src/rollout/fleet_work.hpp"
+#include "../../src/rollout/board_work.hpp"
 
 namespace snake_ddp {
 
@@ -17,23 +17,26 @@ T* filled(const T* array) {
 }
 
 struct Games {
-  rollout::FleetArrays f{};
+  rollout::BoardArrays f{};
+  rollout::TakeRows take{};       // with a rollout
   rollout::Seen seen{}, drawn{};  // of the boards now, and of rows of replay
   replay::DrawRows draw{};
   rollout::WriteGraphs graphs{};  // with tokens
 };
 
+/// On the last `selves` boards the policy plays itself. With `rollout_steps`, steps go to a rollout of so many, not to replay.
 template <class Memory>
-Games lay_out_games(Memory& m, const play::Sight& sight, std::int64_t boards, std::int64_t capacity) {
+Games lay_out_games(Memory& m, const play::Sight& sight, std::int64_t boards, std::int64_t capacity,
+                    std::int64_t selves = 0, std::int64_t rollout_steps = 0) {
   Games g;
-  rollout::FleetArrays& f = g.f;
+  rollout::BoardArrays& f = g.f;
   const std::int64_t row = play::kTeam * (sight.features() + 1);
   f.rules.sight = sight;
   f.rules.n_step = 3;
   f.rules.mask_fatal = true;
-  f.opponents =
-      agents::plan_of_mix(agents::parse_mix("level0,level1,level2,level3,level4,evasion,territory"), 11);
-  f.num_boards = boards;
+  f.seats = {boards, boards - selves, selves};
+  f.sides = selves > 0 ? 2 : 1;
+  const std::int64_t seats = f.seats.count(), windows = boards * f.sides;
   f.capacity = f.ended_capacity = capacity;
   f.best = encode::is_view(sight.kind);
   f.decays = true;
@@ -41,14 +44,16 @@ Games lay_out_games(Memory& m, const play::Sight& sight, std::int64_t boards, st
   f.games = m.template take<std::int64_t>("games", boards);
   f.running = m.template take<std::int64_t>("running games", boards * play::kFields);
   f.running_epsilon = m.template take<double>("running epsilon", boards);
-  f.window = m.template take<float>("window", boards * f.rules.n_step * play::kAlignedWindowWidth);
-  f.window_size = m.template take<std::int64_t>("window's size", boards);
-  f.window_next = m.template take<std::int64_t>("window's next", boards);
+  f.window = m.template take<float>("window", windows * f.rules.n_step * play::kAlignedWindowWidth);
+  f.window_size = m.template take<std::int64_t>("window's size", windows);
+  f.window_next = m.template take<std::int64_t>("window's next", windows);
   f.epsilon = m.template take<double>("epsilon", 1);
-  f.place = m.template take<double>("place", boards + 1);
+  f.place = m.template take<double>("place", seats + 1);
   f.started = m.template take<std::int64_t>("started", 1);
   f.ended = m.template take<std::int64_t>("ended", 1);
-  f.values = m.template take<float>("values", boards * play::kActionFloats);
+  f.values = m.template take<float>("values", seats * play::kActionFloats);
+  f.actions = m.template take<game::Actions>("actions", boards);
+  f.last_row = m.template take<std::int64_t>("last rows", windows);
   f.rivals = m.template take<std::uint8_t>("rivals", boards * play::kTeam);
   f.counts = m.template take<std::int64_t>("counts", boards);
   f.sums = m.template take<std::int64_t>("sums", boards);
@@ -66,6 +71,24 @@ Games lay_out_games(Memory& m, const play::Sight& sight, std::int64_t boards, st
   if (f.best)
     g.drawn = {sight, reinterpret_cast<game::State*>(f.column[play::kObservation]), g.draw.index,
                m.template take<float>("rows seen", boards * row)};
+  if (rollout_steps > 0) {
+    const std::int64_t rows = rollout_steps * seats;
+    rollout::RolloutArrays& r = f.rollout;
+    f.rules.n_step = 1;
+    r.seats = f.seats;
+    r.steps = rollout_steps;
+    r.board = m.template take<game::State>("a rollout's boards", rows);
+    r.action = m.template take<float>("its actions", rows * play::kActionFloats);
+    r.reward = m.template take<float>("its rewards", rows * play::kTeam);
+    r.discount = m.template take<float>("its discounts", rows);
+    r.value = m.template take<float>("its values", rows * play::kTeam);
+    r.cut_every = rollout_steps;
+    r.cut_board = m.template take<game::State>("boards cut off", seats);
+    r.cut_value = m.template take<float>("their values", seats * play::kTeam);
+    r.last_value = m.template take<float>("values at the end", seats * play::kTeam);
+    r.counter = m.template take<std::int64_t>("a rollout's counters", rollout::kRolloutCounters);
+    g.take = {r, 7, 3, m.template take<std::int64_t>("a batch's rows", rows / 3)};
+  }
   if (sight.tokens)
     g.graphs = {sight.view_radius, f.boards,
                 m.template take<float>("graphs", boards * play::kTeam * encode::kGraphsFloats)};

@@ -56,12 +56,12 @@ def drawn(dice, tokens):
         s |= {"sequence_length": 6, "burn_in": 2}
     else:
         s["n_step"] = dice.randint(1, 3)
-    if algo not in (*ROLLOUTS, "rqmix") and dice.random() < 0.3:
+    if algo != "rqmix" and dice.random() < 0.3:
         s |= {"boards": "device", "device": "cpu", "record_interval": 0}
-        mixes = SCRIPTS
     mix = dice.choice(mixes)
     if mix:
         s["opponent_mix"] = mix
+        s["num_envs"] = max(s["num_envs"], mix.count(",") + 1)  # a board for each
     if "league" in mix:
         s |= {"league_interval": 3, "league_games": 100, "league_win_rate": 0}
     averaging = dice.choice(({}, {}, {"local_updates": 4},

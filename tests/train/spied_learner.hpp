@@ -28,24 +28,15 @@ inline std::unique_ptr<learners::Learner> decorated(const learners::LearnerOptio
 class SpiedLearner final : public learners::Learner {
  public:
   struct Notes {
-    std::vector<double> rates;                // factors, in their order
-    std::vector<replay::Batch> batches;       // of updates: copies
-    std::vector<replay::Batch> rollouts;      // given to `prepare`: copies
-    std::vector<std::size_t> updates_before;  // how many updates came before each rollout
-    nets::NamedTensors last;                  // the state after the last update: a copy
+    std::vector<double> rates;           // factors, in their order
+    std::vector<replay::Batch> batches;  // of updates: copies
+    nets::NamedTensors last;             // the state after the last update: a copy
   };
 
   SpiedLearner(std::unique_ptr<learners::Learner> inner, Notes& notes)
       : inner_(std::move(inner)), notes_(notes) {}
 
   std::vector<replay::Column> columns() const override { return inner_->columns(); }
-  void prepare(replay::Buffer& played, replay::Batch& rows) override {
-    replay::Batch rollout;
-    played.gather(played.oldest_first(), rollout);
-    notes_.rollouts.push_back(copy_of(rollout));
-    notes_.updates_before.push_back(notes_.batches.size());
-    inner_->prepare(played, rows);
-  }
   nets::Policy& policy() override { return inner_->policy(); }
   void update(const replay::Batch& batch, const learners::Average& average) override {
     notes_.batches.push_back(copy_of(batch));

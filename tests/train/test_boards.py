@@ -60,10 +60,9 @@ def test_a_stopped_run_on_the_device_continues_anywhere(start, tmp_path, later):
 
 
 def test_what_a_device_cannot_play_is_rejected(tmp_path):
-    for wrong, words in (({"opponent_mix": "level2,self"}, ["scripted", "--opponent_mix"]),
-                         ({"record_interval": 5}, ["--record_interval"]),
+    for wrong, words in (({"record_interval": 5}, ["--record_interval"]),
                          ({"buffer_size": 16, "num_envs": 10}, ["--buffer_size 16", "--n_step 3"]),
                          ({"algo": "bicnet", "cuda_graph": "on"}, ["--cuda_graph", "ddpg"]),
-                         ({"algo": "pqn", "n_step": 1}, ["--boards device does not apply to --algo pqn"])):
+                         ({"algo": "rqmix", "n_step": 1}, ["--boards device does not apply to --algo rqmix"])):
         done = call(*flags(RUN | {"runs_dir": tmp_path, "boards": "device"} | wrong))
         assert done.returncode == 2 and all(word in done.stderr for word in words), done.stderr

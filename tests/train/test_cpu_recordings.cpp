@@ -13,7 +13,6 @@
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/nets/precision.hpp"
-#include "snake_ddp/rollout/fleet.hpp"
 #include "snake_ddp/train/file_teams.hpp"
 
 #ifdef SD_HAVE_WITNESS
@@ -27,6 +26,7 @@ struct Case {
   bool layer_norm;
   bool expected_value = false;
   const char* products = "float32";
+  const char* mix = "";
 };
 
 // What a recording could get wrong, and each learner whose updates may be recorded.
@@ -39,6 +39,9 @@ std::vector<Case> cases() {
       {"vdn", "vdn", "30", true},
       {"qmix", "qmix", "view", true},
       {"dqn in bf16", "dqn", "view", true, false, "bf16"},
+      {"dqn against itself", "dqn", "ahead", true, false, "float32", "level1:0.2,self:0.5,territory:0.3"},
+      {"pqn", "pqn", "view", true},
+      {"pqn_vdn against itself", "pqn_vdn", "ahead", true, false, "float32", "level1,self"},
   };
   for (const learners::LearnerEntry& entry : learners::registry()) {
     const bool listed =
@@ -63,6 +66,8 @@ train::TrainOptions options_of(const Case& c) {
   o.episode_length = 11;
   o.buffer_size = 60;
   o.epsilon_speed = 0.99;
+  o.opponent_mix = c.mix;
+  o.rollout_steps = 3;
   return o;
 }
 
@@ -94,27 +99,32 @@ Outcome played(const Case& c, const train::MakeRecording& record) {
   const train::League league(train::league_options(plan));
   const train::FileTeams files(plan);
   const rollout::CollectorOptions collector_options = train::collector_options(plan, 0, league, files, 0);
-  replay::Buffer replay(rollout::with_boards(learner->columns(), plan.sight), plan.buffer_size);
-  rollout::Collector collector(collector_options, replay);
-  const nets::NamedTensors rest;
-  const auto arena = train::make_device_arena(
-      {plan, collector_options, *learner, collector, replay, at::kCPU, record, rest}, 0, 7);
+  replay::Buffer replay(rollout::with_boards(learner->columns(), plan.sight), train::replay_capacity(plan));
+  std::optional<rollout::Rollout> rollout;
+  if (train::learns_from_rollouts(plan))
+    rollout.emplace(train::rollout_options(plan, 0), collector_options,
+                    rollout::seats_of(collector_options.rivals, plan.num_envs), at::kCPU);
+  rollout::Collector collector(collector_options, replay, rollout ? &*rollout : nullptr, 7);
+  train::Arena arena({plan, collector_options.seed, *learner, collector, replay,
+                      rollout ? &*rollout : nullptr, at::kCPU, record});
   Outcome out;
   const learners::Average average = [](at::Tensor& gradient) { gradient.mul_(0.5); };
-  for (std::int64_t step = 0, update = 0; step < 46; ++step) {
-    arena->step(out.ended);
-    if (step % 7 == 6) arena->fetch(out.ended);
+  for (std::int64_t step = 0; step < 46; ++step) {
+    arena.step(out.ended);
+    if (step % 7 == 6) arena.fetch(out.ended);
     learner->scale_rates(1.0 - 0.02 * static_cast<double>(step));
-    if (step < 5) continue;
-    arena->draw(update++);
-    arena->learn(average);
+    std::int64_t updates = step < 5 ? 0 : 1;
+    if (rollout) updates = rollout->is_due() ? plan.rollout_epochs * train::rollout_batches(plan) : 0;
+    for (; updates > 0; --updates) {
+      arena.draw();
+      arena.learn(average);
+    }
   }
-  arena->fetch(out.ended);
-  arena->save();
+  arena.fetch(out.ended);
   for (const auto& [name, tensor] : learner->state()) out.state.emplace_back(name, tensor.clone());
   out.measured = learner->measured().clone();
-  for (const at::Tensor& column : arena->last_batch().columns) out.batch.columns.push_back(column.clone());
-  out.count = arena->count();
+  for (const at::Tensor& column : arena.last_batch().columns) out.batch.columns.push_back(column.clone());
+  out.count = arena.count();
   return out;
 }
 

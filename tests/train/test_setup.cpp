@@ -87,18 +87,20 @@ void put_collector(Places& out, const rollout::CollectorOptions& o) {
   put("epsilon", o.epsilon);
   put("epsilon_speed", o.epsilon_speed);
   put("epsilon_min", o.epsilon_min);
-  put("self_play", o.self_play);
   put("memory", o.memory);
   put("watch", o.watch != nullptr);
   put("frozen", o.frozen != nullptr);
   std::string met;
-  for (const std::int64_t game : kGames) met += text_of(o.opponent(game)) + " ";
+  for (const std::int64_t game : kGames)
+    met += text_of(o.rivals.empty() ? agents::Rival{o.schedule.of(game)}
+                                    : o.rivals[static_cast<std::size_t>(game) % o.rivals.size()]) +
+           " ";
   put("opponents", met);
 }
 
 void put_league(Places& out, const train::LeagueOptions& options) {
-  const auto& [scripted, files, places, games, entry, seed, sight, head, mask_fatal, search, training] =
-      options;
+  const auto& [scripted, files, places, games, entry, seed, sight, head, mask_fatal, search, training,
+               device] = options;
   const auto put = [&](const char* name, const auto& value) {
     out[std::string("league.") + name] = fmt::format("{}", value);
   };
@@ -114,19 +116,9 @@ void put_league(Places& out, const train::LeagueOptions& options) {
   put("head", static_cast<int>(head));
   put("mask_fatal", mask_fatal);
   const auto& [rival_reward, reward_scale, gamma] = training;
+  put("device", device.str());
   put("search",
       search ? fmt::format("{} {} {} {}", search->count, rival_reward, reward_scale, gamma) : "none");
-}
-
-std::string plan_text(const TrainOptions& o) {
-  try {
-    const agents::OpponentPlan plan = train::opponent_plan(train::Plan(o), 3);
-    std::string met;
-    for (const std::int64_t game : kGames) met += std::string(agents::name(plan.of(game))) + " ";
-    return met;
-  } catch (const base::UsageError&) {
-    return "refused";
-  }
 }
 
 Places everything_from(const TrainOptions& options) {
@@ -145,7 +137,7 @@ Places everything_from(const TrainOptions& options) {
   put_collector(out, collector);
   put_turn(out, collector);
   put_sight(out, "sight.", o.sight);
-  out["plan"] = plan_text(o);
+  out["boards"] = train::boards_text(o);
   out["vote_interval"] = std::to_string(train::vote_interval(o));
   out["replay_capacity"] = std::to_string(train::replay_capacity(o));
   out["rollout_batches"] = std::to_string(train::rollout_batches(o));
@@ -188,7 +180,7 @@ const std::vector<Row>& rows() {
   static const std::vector<Row> all = {
       // The learner.
       {SD_SET(algo, "pqn"),
-       {{"learner.algo", "pqn"}, {"feed", "rollouts true windows false"}, {"replay_capacity", "32"}}},
+       {{"learner.algo", "pqn"}, {"feed", "rollouts true windows false"}, {"replay_capacity", "1"}}},
       {SD_SET(output_activation, "tanh"),
        {{"learner.output_activation", "tanh"},
         {"turn.random_low", "-1"},
@@ -222,31 +214,23 @@ const std::vector<Row>& rows() {
        {{"seen.tokens", "true"}},
        [](TrainOptions& o) { o.algo = "dqn", o.obs = "window"; }},
       // Opponents. By default level 0 below a tenth of 50,000 episodes, then 1, 2 below 0.6, 3 below 0.85, and 4.
-      {SD_SET(max_episodes, 25000),
-       {{"collector.opponents", "level0 level3 level4 level4 level4 "},
-        {"plan", "level0 level3 level4 level4 level4 "}}},
+      {SD_SET(max_episodes, 25000), {{"collector.opponents", "level0 level3 level4 level4 level4 "}}},
       {SD_SET(opponent_difficulty_strategy, "fixed:3"),
-       {{"collector.opponents", "level3 level3 level3 level3 level3 "},
-        {"plan", "level3 level3 level3 level3 level3 "}}},
+       {{"collector.opponents", "level3 level3 level3 level3 level3 "}}},
       {SD_SET(enable_opponent_evasion, true),
-       {{"collector.opponents", "level0 level2 evasion evasion evasion "},
-        {"plan", "level0 level2 evasion evasion evasion "}}},
+       {{"collector.opponents", "level0 level2 evasion evasion evasion "}}},
       {SD_SET(opponent_evasion_start_episode, 20000),
-       {{"collector.opponents", "level0 evasion evasion evasion evasion "},
-        {"plan", "level0 evasion evasion evasion evasion "}},
+       {{"collector.opponents", "level0 evasion evasion evasion evasion "}},
        [](TrainOptions& o) { o.enable_opponent_evasion = true; }},
       {SD_SET(opponent_mix, "self"),
-       {{"collector.opponents", "self self self self self "},
-        {"collector.self_play", "true"},
-        {"plan", "refused"},
-        {"league.scripted", ""}}},
+       {{"collector.opponents", "self self self self self "}, {"boards", "self 1"}, {"league.scripted", ""}}},
       {SD_SET(league_games, 333), {{"league.games", "333"}}},
       {SD_SET(league_win_rate, 0.25), {{"league.entry", "0.25"}}},
       // Batches and votes.
       {SD_SET(buffer_size, 777), {{"replay_capacity", "777"}}},
       {SD_SET(batch_size, 16), {{"rollout_batches", "2"}}},
       {SD_SET(updates_per_step, 4), {{"vote_interval", "5"}}},
-      {SD_SET(rollout_steps, 64), {{"rollout_batches", "16"}, {"replay_capacity", "256"}}, rollouts},
+      {SD_SET(rollout_steps, 64), {{"rollout_batches", "16"}}, rollouts},
       {SD_SET(rollout_epochs, 8), {{"vote_interval", "10"}}, rollouts},
       {SD_SET(threads, 61), {{"threads", "61"}}},
       // The run's own.
@@ -283,6 +267,7 @@ const std::vector<Row>& rows() {
       {SD_SET(checkpoint_replay, "off"), {}},
       {SD_SET(resume, "never"), {}},
       {SD_SET(max_minutes, 9), {}},
+      {SD_SET(total_steps, 9), {}},
       {SD_SET(lr_end, 0.25), {}},
       {SD_SET(local_updates, 50), {{"vote_interval", "50"}}},
       {SD_SET(local_updates, 50),  // a stop does not wait for rare updates
@@ -423,9 +408,38 @@ TEST_CASE("rank, world size, device and memory reach their places", "[unit]") {
   CHECK(p.at("collector.memory") == "7");
   CHECK(p.at("collector.watch") == "false");
   CHECK(p.at("collector.opponents") == "level0 level2 level3 level4 level4 ");
-  CHECK(p.at("plan") == p.at("collector.opponents"));
   CHECK(p.at("vote_interval") == "20");
   CHECK(p.at("feed") == "rollouts false windows false");
+}
+
+TEST_CASE("auto is what a machine does best: boards, recordings and products", "[unit]") {
+  const at::Device gpu(at::kCUDA, 0);
+  const train::Machine plain{at::kCPU, "gloo", false}, with_bf16{at::kCPU, "gloo", true},
+      nccl{gpu, "nccl", false}, over_gloo{gpu, "gloo", true};
+  const auto text = [](
+                        const std::string& algo, const train::Machine& machine,
+                        void (*change)(TrainOptions&) = [](TrainOptions&) {}) {
+    TrainOptions o = train::usual_options(algo);
+    o.algo = algo;
+    o.num_envs = 128;
+    change(o);
+    return train::choices_text(o, train::chosen(o, machine));
+  };
+  CHECK(text("pqn_vdn", plain) == "--boards host --cuda_graph off --products float32");
+  CHECK(text("pqn_vdn", with_bf16) == "--boards host --cuda_graph off --products bf16");
+  CHECK(text("pqn_vdn", nccl) == "--boards device --cuda_graph on --products tf32");
+  CHECK(text("pqn_vdn", over_gloo) == "--boards device --cuda_graph off --products tf32");
+  CHECK(text("ddpg", with_bf16) == "--boards host --cuda_graph off --products float32");
+  CHECK(text("bicnet", nccl) == "--boards device");
+  CHECK(text("rqmix", nccl).empty());
+  CHECK(text("dqn", nccl, [](TrainOptions& o) { o.num_envs = 1; }) ==
+        "--boards host --cuda_graph on --products tf32");
+  CHECK(text("dqn", nccl, [](TrainOptions& o) { o.record_interval = 10; }) ==
+        "--boards host --cuda_graph on --products tf32");
+  CHECK(text("dqn", nccl, [](TrainOptions& o) { o.local_updates = 8; }) ==
+        "--boards device --cuda_graph off --products tf32");
+  CHECK(text("dqn", nccl, [](TrainOptions& o) { o.boards = "host", o.products = "float32"; }) ==
+        "--cuda_graph on");
 }
 
 TEST_CASE("learning rates grow with the world size as --lr_scaling says", "[unit]") {
@@ -459,12 +473,16 @@ TEST_CASE("learning rates fall to --lr_end over the episodes, however many board
     CAPTURE(boards);
     o.num_envs = boards;
     const std::int64_t all = o.max_episodes * o.episode_length / boards;  // steps of each board
-    CHECK(train::rate_factor(train::Plan(o), 0) == 1.0);
-    CHECK(train::rate_factor(train::Plan(o), all / 4) == Approx(0.8125));
-    CHECK(train::rate_factor(train::Plan(o), all / 2) == Approx(0.625));
-    CHECK(train::rate_factor(train::Plan(o), all - 1) > 0.25);
-    CHECK(train::rate_factor(train::Plan(o), all) == Approx(0.25));
-    CHECK(train::rate_factor(train::Plan(o), 3 * all) == Approx(0.25));
+    CHECK(train::rate_factor(train::Plan(o), 0, 0) == 1.0);
+    CHECK(train::rate_factor(train::Plan(o), all / 4, 0) == Approx(0.8125));
+    CHECK(train::rate_factor(train::Plan(o), all / 2, 0) == Approx(0.625));
+    CHECK(train::rate_factor(train::Plan(o), all - 1, 0) > 0.25);
+    CHECK(train::rate_factor(train::Plan(o), all, 0) == Approx(0.25));
+    CHECK(train::rate_factor(train::Plan(o), 3 * all, 0) == Approx(0.25));
+    TrainOptions by_steps = o;
+    by_steps.total_steps = 4000;
+    CHECK(train::rate_factor(train::Plan(by_steps), all, 2000) == Approx(0.625));
+    CHECK(train::rate_factor(train::Plan(by_steps), 0, 5000) == Approx(0.25));
   }
 }
 
@@ -483,43 +501,38 @@ TEST_CASE("a league has the mix's scripted opponents, or a default one, and exis
   CHECK(scripted("").empty());
 }
 
-TEST_CASE("a mix's games get the opponents that the rank's seed draws, from the league where the mix says so",
-          "[unit]") {
+TEST_CASE(
+    "boards have the mix's opponents; those of the league are drawn anew every 200 steps, and on each rank",
+    "[unit]") {
   TrainOptions o;
   o.opponent_mix = "level1:0.3,self:0.2,league:0.5";
   o.seed = 17;
+  o.num_envs = 40;
   train::LeagueOptions members = train::league_options(train::Plan(o));
   members.scripted = {agents::Opponent::kLevel3, agents::Opponent::kEvasion, agents::Opponent::kLevel4};
   const train::League league(members);
-  const train::FileTeams files(train::Plan{o});
-  const agents::Mix mix = agents::parse_mix(o.opponent_mix);
-  std::vector<std::string> of_rank[2];
-  for (const int rank : {0, 1}) {
-    const rollout::CollectorOptions c = train::collector_options(train::Plan(o), rank, league, files, 0);
-    CHECK(c.self_play);
-    const auto seed = static_cast<std::uint64_t>(17 + rank);
-    for (std::uint64_t game = 1; game <= 400; ++game) {
-      const agents::Rival met = c.opponent(static_cast<std::int64_t>(game));
-      const agents::Share& share = agents::drawn(mix, seed, game);
-      REQUIRE(met == (share.league ? league.drawn(seed, game) : share.rival));
-      of_rank[rank].push_back(text_of(met));
-    }
-    for (const char* who : {"level1", "self", "level3", "evasion", "level4"})
-      CHECK(std::count(of_rank[rank].begin(), of_rank[rank].end(), who) > 20);
+  const train::Plan plan(o);
+  CHECK(train::boards_text(plan) == "level1 12, self 8, league 20");
+  std::set<std::string> league_met;
+  int differ = 0;
+  for (std::int64_t steps = 0; steps < 4000; steps += 20) {
+    const std::vector<agents::Rival> rivals = train::rivals_of(plan, 0, league, steps);
+    REQUIRE(rivals.size() == 40);
+    for (std::size_t b = 0; b < 20; ++b)
+      REQUIRE(rivals[b] == (b < 12 ? agents::Rival{agents::Opponent::kLevel1} : agents::Rival{}));
+    // One that was drawn several times has its boards side by side.
+    REQUIRE(std::is_sorted(rivals.begin() + 20, rivals.end(), [](const auto& a, const auto& b) {
+      return agents::code_of(a) < agents::code_of(b);
+    }));
+    for (std::size_t b = 20; b < 40; ++b) league_met.insert(text_of(rivals[b]));
+    REQUIRE((rivals == train::rivals_of(plan, 0, league, steps / 200 * 200)));
+    differ += rivals != train::rivals_of(plan, 1, league, steps);
   }
-  CHECK(of_rank[0] != of_rank[1]);
-}
-
-TEST_CASE("replay of a rollout has room for both teams where the policy plays itself", "[unit]") {
-  TrainOptions o;
-  o.algo = "pqn";
-  o.rollout_steps = 10;
-  o.num_envs = 6;
-  CHECK(train::replay_capacity(train::Plan(o)) == 60);
-  o.opponent_mix = "level1,league";
-  CHECK(train::replay_capacity(train::Plan(o)) == 60);
-  o.opponent_mix = "level1,self";
-  CHECK(train::replay_capacity(train::Plan(o)) == 120);
+  CHECK(league_met == std::set<std::string>{"level3", "evasion", "level4"});
+  CHECK(differ > 100);  // of 200
+  o.opponent_mix = "";
+  CHECK(train::rivals_of(train::Plan(o), 0, league, 0).empty());
+  CHECK(train::boards_text(train::Plan(o)).empty());
 }
 
 TEST_CASE("settings that just fit together are accepted, the next ones refused", "[unit]") {

@@ -1,4 +1,4 @@
-// Several opponents at once: each game draws one of them.
+// Several opponents at once: each has boards of its own.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,12 @@ struct Rival {
   bool operator==(const Rival&) const = default;
 };
 
+/// A rival as a number, for devices and files: a scripted one's own, kSelfCode for oneself, less for frozen teams.
+inline constexpr std::int64_t kSelfCode = -1, kFirstFrozenCode = -2, kLastFrozenCode = -1002;
+std::int64_t code_of(const Rival& rival);
+/// Throws  Bug for a number that is none.
+Rival rival_of(std::int64_t code);
+
 struct Share {
   Rival rival;  // unless drawn from a league
   bool league = false;
@@ -40,7 +46,12 @@ using Mix = std::vector<Share>;
 /// Throws  UsageError with the allowed forms.
 Mix parse_mix(const std::string& text);
 
-/// The share of game number `game`: a function of these arguments alone.
+/// How many of `boards` boards each share gets: in proportion to the weights, by largest remainders, but at least one. They
+/// are in the mix's order, so that each share has a range of boards.
+/// Throws  UsageError if there are fewer boards than shares.
+std::vector<std::int64_t> boards_of(const Mix& mix, std::int64_t boards);
+
+/// The share of game number `game`, for callers whose games draw their opponents: a function of these arguments alone.
 /// Throws  Bug for an empty mix.
 const Share& drawn(const Mix& mix, std::uint64_t seed, std::uint64_t game);
 
@@ -50,6 +61,8 @@ std::size_t place_of(double unit, const std::vector<double>& weights);
 
 /// The scripted opponent's name, "self", or "frozen".
 std::string_view name(const Rival& rival);
+/// As in the mix, without its weight: "level2", "self", "league", "file:PATH".
+std::string name(const Share& share);
 
 /// For reports: a scripted opponent's place in kOpponents; then self, then a frozen team.
 int level_of(const Rival& rival);

@@ -66,13 +66,20 @@ void set_from_text(const Field& field, const std::string& text);
 ///         `where` (a file's name) starts the message.
 void set_from_json(const Fields& fields, const nlohmann::json& object, const std::string& where);
 
+/// A part of a file of settings, an object under this name: where it applies, its settings come over the others.
+struct Section {
+  std::string name = {};
+  bool applies = false;
+};
+
 /// Merges the text of a JSON file (comments allowed). Keys in `passed_over` are no error and set nothing; `where` (the
 /// file's name) starts the message.
 /// Returns all keys, with underscores.
 /// Throws  UsageError as set_from_json, and for text that is not JSON.
 std::vector<std::string> set_from_json_text(const Fields& fields, std::string_view text,
                                             const std::string& where,
-                                            const std::vector<std::string>& passed_over = {});
+                                            const std::vector<std::string>& passed_over = {},
+                                            const Section& section = {});
 
 /// All values, in list order.
 nlohmann::ordered_json to_json(const Fields& fields);

@@ -1,6 +1,10 @@
 // The two teams' views of one board.
 #pragma once
 
+#include <cstdint>
+#include <cstring>
+
+#include "snake_ddp/base/host_device.hpp"
 #include "snake_ddp/game/state.hpp"
 
 namespace snake_ddp::game {
@@ -11,10 +15,15 @@ namespace snake_ddp::game {
 /// want the same bean.
 SD_HD inline State with_sides_swapped(const State& state) {
   State swapped = state;
-  for (int c = 0; c < kCells; ++c) {
-    const int code = state.cells[c] & 7;
-    const int change = code >= 2 + kTeamSize ? -kTeamSize : code >= 2 ? kTeamSize : 0;
-    swapped.cells[c] = static_cast<std::uint8_t>(state.cells[c] + change);
+  // Four cells at a time, each in its byte: codes from 2 on grow by 3, from 5 on they shrink by 3.
+  static_assert(kCells % 4 == 0 && kTeamSize == 3);
+  SD_ROLLED for (int c = 0; c < kCells; c += 4) {
+    std::uint32_t cells = 0;
+    memcpy(&cells, state.cells + c, sizeof cells);
+    const std::uint32_t codes = cells & 0x07070707U, from_2 = (codes + 0x06060606U) >> 3 & 0x01010101U,
+                        from_5 = (codes + 0x03030303U) >> 3 & 0x01010101U;
+    cells += 3 * from_2 - 6 * from_5;
+    memcpy(swapped.cells + c, &cells, sizeof cells);
   }
   for (int i = 0; i < kSnakes; ++i) {
     const int other = i < kTeamSize ? i + kTeamSize : i - kTeamSize;

@@ -24,8 +24,6 @@ enum Column : std::size_t {
   kNextMoves,  // [B, 3, 4], above 0 where the move may be made in the next state
   // Of Q-learners that follow a game from step to step.
   kBack,  // [B, 1], how many rows earlier the game's previous transition is, 0 at its first
-  // Of Q-learners that learn at once from what they play.
-  kValue,  // [B, 3], what the network expected when it moved: its largest value of an allowed move
 };
 
 /// The columns up to `last`.

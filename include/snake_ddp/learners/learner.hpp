@@ -24,12 +24,8 @@ class Learner {
  public:
   virtual ~Learner() = default;
 
-  /// What replay must store, in the order that `update` expects.
+  /// What replay must store, in the order that `update` expects. From a rollout it gets observation, action and return.
   [[nodiscard]] virtual std::vector<replay::Column> columns() const = 0;
-
-  /// With Feed::kRollout, called before the updates from a rollout: turns the transitions in `played` into the rows that
-  /// `update` takes, oldest first. The network is still the one that played them.
-  virtual void prepare(replay::Buffer& /*played*/, replay::Batch& /*rows*/) {}
 
   [[nodiscard]] virtual nets::Policy& policy() = 0;
   /// The same, for games that are not learned from.

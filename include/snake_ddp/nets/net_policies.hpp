@@ -2,6 +2,9 @@
 // which must outlive it; weights may change between calls.
 #pragma once
 
+#include <cstdint>
+#include <map>
+
 #include "snake_ddp/nets/bicnet.hpp"
 #include "snake_ddp/nets/dense_rows.hpp"
 #include "snake_ddp/nets/gru_net.hpp"
@@ -10,12 +13,15 @@
 
 namespace snake_ddp::nets {
 
-/// The results of passes for acting. Observations on a device always come in batches of the same size: a recording holds
-/// the addresses of their pass, which must not change when a larger batch comes from main memory.
+/// The results of passes for acting. Observations on a device come in batches of a few sizes: a recording holds the addresses of
+/// their pass, which must not change when a batch of another size comes.
 template <class Pass>
 struct ActingPasses {
-  Pass host, device;
-  Pass& of(const at::Tensor& observations) { return observations.is_cpu() ? host : device; }
+  Pass host;
+  std::map<std::int64_t, Pass> device;  // by batch size
+  Pass& of(const at::Tensor& observations) {
+    return observations.is_cpu() ? host : device[observations.size(0)];
+  }
 };
 
 /// A dense actor.

@@ -41,10 +41,10 @@ inline constexpr const char* kQNetName = "q_net";
 bool is_q_net(const NamedTensors& weights);
 
 /// A policy that plays weights from a file. The kind of network follows from their names, its width from their shapes;
-/// `head` is for actors. A Q-network that is symmetric under `mirror` takes fewer products.
+/// `head` is for actors. A Q-network that is symmetric under `mirror` takes fewer products in main memory.
 /// Throws  FileError if they are neither an actor nor a Q-network of ours. `what` names the source.
 std::unique_ptr<Policy> make_policy(const NamedTensors& weights, Head head, const std::string& what,
-                                    const base::Mirror& mirror = {});
+                                    const base::Mirror& mirror = {}, at::Device device = at::kCPU);
 
 /// The features that this policy reads, without the constant.
 /// Throws  as make_policy.

@@ -1,5 +1,5 @@
 // What happens to one board in one step, apart from the networks: moves from a policy's outputs, rewards, n-step
-// sums. Compiles for devices; both collector and fleet use it.
+// sums. Compiles for devices.
 #pragma once
 
 #include <cstdint>
@@ -27,19 +27,9 @@ inline constexpr std::uint32_t kTeamB = 1U << 16;
 enum EpisodeField : std::int64_t { kStarted, kReturns, kSteps = kReturns + kTeam, kOpponent, kFields };
 
 /// Sources of replay's columns, by name.
-enum Source {
-  kObservation,
-  kAction,
-  kReward,
-  kNextObservation,
-  kDiscount,
-  kNextMoves,
-  kBack,
-  kValue,
-  kSources
-};
+enum Source { kObservation, kAction, kReward, kNextObservation, kDiscount, kNextMoves, kBack, kSources };
 inline constexpr const char* kSourceNames[kSources] = {
-    "observation", "action", "reward", "next_observation", "discount", "next_moves", "back", "value"};
+    "observation", "action", "reward", "next_observation", "discount", "next_moves", "back"};
 
 /// The rules of a step: what a team sees, how it moves, what it is given, what is stored of it. Plain values.
 struct TurnRules {
@@ -60,6 +50,48 @@ struct TurnRules {
 /// The stream of random numbers of the `games`-th game of a board.
 SD_HD inline std::uint64_t stream_of(std::int64_t board, std::uint32_t games) {
   return static_cast<std::uint64_t>(board) << 32 | games;
+}
+
+/// What a policy answers for one snake, by direction, and the moves that it may make.
+struct Answer {
+  float of[kActions];
+  unsigned open;
+
+  /// The best open move, or one drawn from the answer as weights; `unit` is in [0, 1).
+  [[nodiscard]] SD_HD std::uint8_t best() const { return best_move(of, open); }
+  [[nodiscard]] SD_HD std::uint8_t sampled(float unit) const { return sampled_move(of, unit, open); }
+};
+
+/// Shapes  outputs [4], in the order of moves that Sight::up gives.
+SD_HD inline Answer answer_for(const Sight& sight, bool mask_fatal, const game::State& state, int snake,
+                               const float* outputs) {
+  Answer answer{{}, mask_fatal ? encode::open_moves(state, snake) : kAllMoves};
+  encode::to_directions(sight.up(state, snake), outputs, answer.of);
+  return answer;
+}
+
+/// The moves of a frozen team B, which does not explore: the best ones of values, or else drawn from weights.
+/// Shapes  outputs [12]; moves [3].
+SD_HD inline void frozen_moves(const TurnRules& rules, const game::State& state, std::uint64_t stream,
+                               bool best, const float* outputs, std::uint8_t* moves) {
+  const auto step = static_cast<std::uint32_t>(state.step());
+  const base::RandomBlock draw = base::random_block(rules.seed, stream, step | kTeamB, base::Purpose::kAct);
+  for (int k = 0; k < kTeam; ++k) {
+    const Answer answer =
+        answer_for(rules.sight, rules.mask_fatal, state, game::kTeamSize + k, outputs + k * kActions);
+    moves[k] = best ? answer.best() : answer.sampled(base::unit_float(draw.word[k]));
+  }
+}
+
+/// Of each snake of a team: the value of its best open move.
+/// Shapes  values [12]; worth [3].
+SD_HD inline void worth_of(const TurnRules& rules, const game::State& state, int team, const float* values,
+                           float* worth) {
+  for (int k = 0; k < kTeam; ++k) {
+    const Answer answer =
+        answer_for(rules.sight, rules.mask_fatal, state, team * game::kTeamSize + k, values + k * kActions);
+    worth[k] = answer.of[answer.best()];
+  }
 }
 
 /// Chooses a team's moves. From weights, as in the reference: with probability epsilon the whole team's action vector
@@ -83,17 +115,13 @@ SD_HD inline void choose(const TurnRules& rules, const game::State& state, std::
   for (int snake = 0; snake < kTeam; ++snake) {
     float* weights = stored + snake * kActions;
     const int index = team * game::kTeamSize + snake;
-    const unsigned open = rules.mask_fatal ? encode::open_moves(state, index) : kAllMoves;
     const float unit = base::unit_float(draw.word[snake]);
     const bool explores = best && static_cast<double>(random.unit()) < epsilon;
-    const int up = rules.sight.up(state, index);
-    float by_direction[kActions];
-    encode::to_directions(up, weights, by_direction);
-    const std::uint8_t direction = best && !explores
-                                       ? best_move(by_direction, open)
-                                       : sampled_move(explores ? kNone : by_direction, unit, open);
+    const Answer answer = answer_for(rules.sight, rules.mask_fatal, state, index, explores ? kNone : weights);
+    const std::uint8_t direction = best && !explores ? answer.best() : answer.sampled(unit);
     actions.of[index] = direction;
     if (rules.store_played || best) {
+      const int up = rules.sight.up(state, index);
       for (int a = 0; a < kActions; ++a) weights[a] = encode::direction_of(up, a) == direction ? 1.0F : 0.0F;
     }
   }

@@ -1,4 +1,5 @@
-// A ring buffer of transitions in columns, allocated once.
+// A ring buffer of transitions in columns, on one device, allocated once. Kernels may write and draw its rows: the counters are on
+// the device, too, so that the host does not wait.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,15 +11,16 @@
 #include <string>
 #include <vector>
 
+#include "snake_ddp/replay/counters.hpp"
+
 namespace snake_ddp::replay {
 
 /// How a column is stored if it differs from its shown form: in fewer floats, with arbitrary bits.
 struct Packing {
   std::int64_t floats = 0;
-  std::function<void(const float* packed, float* row)> unpack;  // writes a whole row of the column
   std::function<bool(const float* packed)> possible = {};  // is `unpack` safe on this? for rows from files
-  /// The same for rows on any device. Shapes  storage [capacity, floats], indices [B] int64, out [B, ...], overwritten.
-  std::function<void(const at::Tensor& storage, const at::Tensor& indices, at::Tensor& out)> unpack_rows = {};
+  /// Shapes  storage [capacity, floats], indices [B] int64, out [B, ...], overwritten; on any device.
+  std::function<void(const at::Tensor& storage, const at::Tensor& indices, at::Tensor& out)> unpack = {};
 };
 
 /// One column: floats of a transition, shown as `shape` (without the leading transition dimension).
@@ -30,7 +32,7 @@ struct Column {
 
 /// Sampled rows of every column, in column order. Reused from call to call.
 struct Batch {
-  std::vector<at::Tensor> columns;  // each [B, ...] float32 in main memory
+  std::vector<at::Tensor> columns;  // each [B, ...] float32
   bool pinned = false;              // in page-locked memory, from which a GPU can copy by itself
 };
 
@@ -60,28 +62,40 @@ class Snapshot {
 
 class Buffer {
  public:
-  /// Allocates capacity x the columns' payload in main memory; pages are allocated on first write.
-  /// Throws  UsageError if there is not enough memory, with the size and the flag to lower.
-  Buffer(std::vector<Column> columns, std::int64_t capacity);
+  /// Allocates capacity x the columns' payload; in main memory, pages are allocated on first write.
+  /// Throws  UsageError if there is not enough memory, with the size and the flag to lower, or the build has no kernels for
+  ///         `device`.
+  Buffer(std::vector<Column> columns, std::int64_t capacity, at::Device device = at::kCPU);
 
-  [[nodiscard]] std::int64_t size() const { return size_; }
+  [[nodiscard]] at::Device device() const { return counters_.device(); }
   [[nodiscard]] std::int64_t capacity() const { return capacity_; }
-  /// Number of transitions ever appended.
-  [[nodiscard]] std::int64_t appended() const { return appended_; }
   [[nodiscard]] const std::vector<Column>& columns() const { return columns_; }
   [[nodiscard]] std::int64_t payload_bytes() const;
+  // These three wait for the device.
+  [[nodiscard]] std::int64_t size() const { return counter(kSize); }
+  /// Number of transitions ever appended.
+  [[nodiscard]] std::int64_t appended() const { return counter(kAppended); }
+  /// The slot that the next row goes to.
+  [[nodiscard]] std::int64_t next_slot() const { return counter(kNext); }
 
-  /// Appends one transition, overwriting the oldest when full.
+  /// int64 [kCounters] on the device. A kernel that writes rows advances the first three.
+  [[nodiscard]] const at::Tensor& counters() const { return counters_; }
+  /// To be called before kernels write the next `rows` rows: a snapshot in main memory keeps what they overwrite.
+  void make_room(std::int64_t rows);
+  /// Batches drawn so far.
+  void set_draws(std::int64_t draws) { counters_.select(0, kDraw).fill_(draws); }
+
+  /// Appends one transition, overwriting the oldest when full. On a GPU it is there after `settle`.
   /// Shapes  values[c] points to the floats of column c as they are stored; they are copied.
   void append(std::span<const float* const> values);
+  /// On a GPU: copies what was appended since `restart`.
+  void settle();
 
   /// Floats stored per row, all columns together.
   [[nodiscard]] std::int64_t row_floats() const;
-  /// The slot that the next row goes to.
-  [[nodiscard]] std::int64_t next_slot() const { return next_; }
 
   /// The rows as they are now, packed.
-  /// Cost        none at once; appending is slower by a lock while an earlier snapshot is being read.
+  /// Cost        none at once; appending is slower by a lock while an earlier snapshot is being read. From a GPU: a copy.
   [[nodiscard]] Snapshot snapshot();
 
   /// Discards all rows; the next one goes to slot `first`, and `appended` counts those before it. With the
@@ -94,42 +108,42 @@ class Buffer {
   /// Is this row valid? Packed columns may hold data that cannot be unpacked.
   [[nodiscard]] bool possible(const float* row) const;
 
-  /// Copies rows into `out`, unpacked.
-  /// Shapes  indices [B] int64 on the CPU, each in 0..size-1.
-  void gather(const at::Tensor& indices, Batch& out);
-
-  /// The same of column `c` alone. Shapes  out [B, ...], made anew unless it has this shape.
-  void gather_column(std::size_t c, const at::Tensor& indices, at::Tensor& out, bool pinned = false);
+  /// Copies rows into `out`, unpacked; the same tensors in each call with as many.
+  /// Shapes  indices [B] int64 on the device, each in 0..size-1.
+  void gather(const at::Tensor& indices, Batch& out) const;
 
   /// The indices of all rows, oldest first. Shapes  [size] int64.
   [[nodiscard]] at::Tensor oldest_first() const;
 
-  /// Draws `count` rows uniformly with replacement and gathers them. The choice is a function of (seed,
-  /// draw, size).
-  /// Throws      Bug if the buffer is empty.
-  void sample(std::int64_t count, std::uint64_t seed, std::uint64_t draw, Batch& out);
+  /// Draws `count` rows uniformly with replacement, counts the draw, and gathers them. The choice is a function of (seed,
+  /// draws so far, size). Queued; there must be rows by the time it runs.
+  void sample(std::int64_t count, std::uint64_t seed, Batch& out);
 
-  /// Draws `count` rows as `sample` does, and gathers with each the length - 1 previous rows of its game, window by
+  /// In main memory: draws `count` rows as `sample` does, and gathers with each the length - 1 previous rows of its game, window by
   /// window, oldest first. If the game, or what is left of it, has fewer, the window begins with copies that do not
   /// count. `back` is replaced by 1 if a row counts, else 0.
   /// Throws      Bug if the buffer is empty or has no column `back`, the distance to the game's previous row.
-  void sample_windows(std::int64_t count, std::int64_t length, std::uint64_t seed, std::uint64_t draw,
-                      Batch& out);
+  void sample_windows(std::int64_t count, std::int64_t length, std::uint64_t seed, Batch& out);
 
   /// The storage of column `c`: [capacity, ...], or [capacity, packing.floats] if it is packed; rows size.. are
   /// unspecified.
   [[nodiscard]] const at::Tensor& column(std::size_t c) const { return storage_.at(c); }
 
  private:
-  void put_by(Snapshot::Kept& kept) const;
+  [[nodiscard]] std::int64_t counter(Counter which) const {
+    return counters_.to(at::kCPU).data_ptr<std::int64_t>()[which];
+  }
+  void put_by(Snapshot::Kept& kept, std::int64_t slot) const;
+  [[nodiscard]] at::Tensor& drawn(std::int64_t count);
 
   std::vector<Column> columns_;
   std::vector<std::int64_t> widths_;  // floats stored per row, by column
   std::vector<at::Tensor> storage_;
   std::shared_ptr<Snapshot::Kept> snapshot_;
+  std::unique_ptr<Buffer> arriving_;  // in main memory, of one on a GPU
   std::vector<const float*> row_;
-  at::Tensor indices_;
-  std::int64_t capacity_, size_ = 0, next_ = 0, appended_ = 0;
+  at::Tensor counters_, indices_;
+  std::int64_t capacity_;
 };
 
 }  // namespace snake_ddp::replay

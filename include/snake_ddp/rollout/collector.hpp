@@ -1,5 +1,6 @@
-// Many boards stepped together: the policy plays team A on all of them in one batch; a scripted opponent, a frozen
-// policy or the policy itself plays team B. The policy's transitions go into replay.
+// Many boards stepped together, on the host or a device: the policy plays team A on all of them in one batch; a scripted opponent,
+// a frozen policy or the policy itself plays team B. The policy's transitions go into replay or a rollout. The host queues work and
+// fetches finished games on request; in main memory the same functors run in a loop.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "snake_ddp/agents/mix.hpp"
+#include "snake_ddp/agents/plan.hpp"
 #include "snake_ddp/encode/reward.hpp"
 #include "snake_ddp/game/state.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"
@@ -19,13 +21,14 @@
 #include "snake_ddp/play/sight.hpp"
 #include "snake_ddp/play/turn.hpp"
 #include "snake_ddp/replay/buffer.hpp"
+#include "snake_ddp/rollout/rollout.hpp"
 
 namespace snake_ddp::rollout {
 
 /// A game so far.
 struct Episode {
   std::int64_t number = 0;   // of this rank, from 1, in the order in which games end; 0 before its end
-  std::int64_t started = 0;  // number in the order in which games start, which chose the opponent
+  std::int64_t started = 0;  // number in the order in which games start
   int snake_return[game::kTeamSize] = {};  // sums of the game's own rewards
   int team_return[2] = {};
   int steps = 0;
@@ -39,13 +42,14 @@ struct CollectorOptions : play::TurnRules {
   double epsilon_speed = 0.9995;  // factor on epsilon at every decision of one board
   double epsilon_min =
       0.0;  // > 0: no decay; the boards' epsilons form a geometric ladder from this to epsilon
-  /// The opponent of the n-th game that this rank starts, from 1.
-  std::function<agents::Rival(std::int64_t)> opponent = {};
-  /// Called for the first board, if set: after a new game starts, without actions and result, and after each step.
+  /// The opponents by board; or, if there are none, by a game's number in the order in which they start, from 1.
+  std::vector<agents::Rival> rivals = {};
+  agents::OpponentPlan schedule = {};
+  /// Called for the first board, if set: after a new game starts, without actions and result, and after each step. For boards in
+  /// main memory.
   std::function<void(const Episode&, const game::State&, const game::Actions*, const game::StepResult*)>
       watch = {};
-  bool self_play = false;  // `opponent` may be the policy itself; then its team B learns too
-  /// The frozen team at an index, null if there is none; needed if `opponent` may name one. It observes like the policy
+  /// The frozen team at an index, null if there is none; needed if `rivals` may name one. It observes like the policy
   /// and does not explore.
   std::function<nets::Policy*(int place)> frozen = {};
   std::int64_t memory = 0;  // floats of memory per snake, of the policy and of each frozen one that has any
@@ -58,103 +62,113 @@ double ladder_epsilon(const CollectorOptions& options, std::int64_t board);
 /// stores the board, 256 bytes, and `sight` recomputes the observation for the rows that are drawn.
 std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, const play::Sight& sight);
 
+/// Neighbouring boards against the same frozen team.
+struct FrozenRange {
+  std::int64_t first, end;
+  nets::Policy* policy;
+  bool operator==(const FrozenRange&) const = default;
+};
+/// Throws  Bug for a frozen team that does not exist.
+std::vector<FrozenRange> frozen_ranges(const CollectorOptions& options);
+
+/// The opponents' codes. Shapes  [boards] int64.
+at::Tensor codes_of(const std::vector<agents::Rival>& rivals);
+
 /// A rank's progress in games, which outlives its boards.
 struct GameCount {
   std::int64_t started = 0, ended = 0;
   double epsilon = 0;
 };
 
+struct BoardArrays;
+
 class Collector {
  public:
-  /// `replay` has columns as with_boards makes them, named observation, action, reward, next_observation,
-  /// discount, next_moves (1 if a move is allowed, else 0), back (the distance in rows to the same team's previous
-  /// transition of that game, 0 at its first), value (of the policy's allowed moves at the observation the largest, by snake; for
-  /// one-step transitions of a policy of values), in any order; it must outlive the collector.
-  /// Throws  Bug for a column with another name.
-  Collector(CollectorOptions options, replay::Buffer& replay);
+  /// The boards are where `replay` is, which has columns as with_boards makes them, named observation, action, reward,
+  /// next_observation, discount, next_moves (1 if a move is allowed, else 0), back (the distance in rows to the same team's previous
+  /// transition of that game, 0 at its first), in any order. With a `rollout` on that device, of a policy of values, nothing goes
+  /// there. Both must outlive the collector. `fetch_interval`: maximum number of steps between fetches.
+  /// Throws  Bug for a column with another name; UsageError if replay is smaller than what one step may store.
+  Collector(CollectorOptions options, replay::Buffer& replay, Rollout* rollout = nullptr,
+            std::int64_t fetch_interval = 1);
 
-  /// One move on every board. Finished boards start a new game.
-  /// Shapes  appends a transition for each team that the policy plays, except those still waiting for their n-th
-  ///         reward; finished games are appended to `episodes`.
-  void step(nets::Policy& policy, std::vector<Episode>& episodes);
+  /// Queues one move on every board; finished boards start a new game. The policy's outputs are copied to the device if necessary.
+  /// Stores a transition for each team that the policy plays, except those still waiting for their n-th reward.
+  void step(nets::Policy& policy);
+  /// Appends the games that ended since the last call, in order. Waits for the device.
+  void fetch(std::vector<Episode>& episodes);
+  /// Both.
+  void step(nets::Policy& policy, std::vector<Episode>& episodes) {
+    step(policy);
+    fetch(episodes);
+  }
+  /// Queues the end of a complete rollout.
+  void finish(nets::Policy& policy);
 
-  [[nodiscard]] double epsilon() const { return epsilon_; }
-  [[nodiscard]] std::int64_t episodes_ended() const { return ended_; }
-  [[nodiscard]] const std::vector<game::State>& boards() const { return boards_; }
+  /// Other opponents on the boards, but where the policy plays itself. Games in progress go on against them; a game counts for
+  /// the opponent at its end. Without opponents by board, nothing happens. Returns whether anybody changed: recordings of `step` are
+  /// then void.
+  bool deal(std::vector<agents::Rival> rivals);
+
+  // As of the last fetch.
+  [[nodiscard]] double epsilon() const { return fetched_epsilon_; }
+  [[nodiscard]] std::int64_t episodes_ended() const { return fetched_; }
+
+  /// Copies; these wait for the device.
+  [[nodiscard]] std::vector<game::State> boards() const;
   /// Hash over all boards, for tests of determinism.
   [[nodiscard]] std::uint64_t hash() const;
-
-  [[nodiscard]] GameCount count() const { return {started_, ended_, epsilon_}; }
+  [[nodiscard]] GameCount count() const;
 
   /// Everything that a bit-exact continuation needs: boards, running games, n-step windows, counters.
-  /// Copies; Owner: the caller.
+  /// Copies in main memory; Owner: the caller.
   [[nodiscard]] nets::NamedTensors state() const;
 
-  /// Restores the state of a collector with the same options and returns true. Returns false, with nothing changed,
-  /// if that collector had other numbers of boards or steps, another layout, or games against frozen teams that no longer
-  /// exist.
+  /// Restores the state of a collector with the same options, on any device, and returns true. Returns false, with nothing changed,
+  /// if that collector had other numbers of boards or steps, or the policy played itself on other ones. Opponents by board are
+  /// those of the options.
   /// Throws  FileError that starts with `what` if the values are impossible.
   bool restore(const nets::NamedTensors& state, const std::string& what);
 
   /// New boards, none of which was played before.
   void start_new_games(const GameCount& count);
   /// The decay of epsilon goes on from here.
-  void explore_from(double epsilon) { epsilon_ = epsilon; }
+  void explore_from(double epsilon);
+
+  /// The observations of the seats, [seats, 3, features + 1].
+  [[nodiscard]] const at::Tensor& observations() const { return observations_; }
 
  private:
-  void start_game(std::size_t board);
-  void look();
-  const at::Tensor& ask(nets::Policy& policy, const at::Tensor& observations);
-  void decide(nets::Policy& policy);
-  void move(std::vector<Episode>& episodes);
+  [[nodiscard]] BoardArrays arrays() const;
+  template <class Work>
+  void run(std::int64_t count) const;
+  at::Tensor ask(nets::Policy& policy, const at::Tensor& observations, const at::Tensor& teams);
   void ask_frozen();
-  void expect();
-  void choose(std::size_t board, int team, bool best, const float* values, game::Actions& actions,
-              float* stored);
-  void remember(std::size_t seat, const game::State& before, const float* action, const float* reward,
-                const game::State& after, bool terminated, bool truncated);
-  void emit(std::size_t seat, std::int64_t oldest, std::int64_t count, const game::State& after,
-            bool terminated);
-  [[nodiscard]] const float* as_stored(const float* board, std::vector<float>& row) const;
-  [[nodiscard]] double board_epsilon(std::size_t board) const;
-  [[nodiscard]] std::uint64_t stream(std::size_t board) const;
+  void ask_territory();
+  void meet();
+  void look();
+  void look_at(std::int64_t first, std::int64_t count, int team, at::Tensor& out, std::int64_t row) const;
+  [[nodiscard]] Episode running(std::int64_t board) const;
+  void watch_step(const game::State& before) const;
+  void settle();
 
   CollectorOptions options_;
+  Seats seats_;
+  std::int64_t sides_;  // windows of a board: two where the policy plays itself
   replay::Buffer& replay_;
-  std::vector<game::State> boards_;
-  std::vector<std::uint32_t> games_;  // started so far, by board
-  std::vector<Episode> running_;
-  // Teams that the policy plays. A board has one seat, or two where there is self-play: seat = board * sides_ + team.
-  struct Seat {
-    std::size_t board;
-    int team;
-  };
-  std::vector<Seat> seats_;  // in use in this step
-  std::size_t sides_;
-  at::Tensor observations_;  // [seats in use or more, 3, D + 1]
-  // Boards against frozen teams, grouped by team, and these teams' outputs.
-  std::vector<std::size_t> frozen_boards_;
-  at::Tensor frozen_observations_;           // [boards or more, 3, D + 1]
-  std::vector<game::Actions> frozen_moves_;  // by board
-  // The last n transitions of each seat, a ring by seat: [seats, n, width].
-  std::vector<float> window_;
-  std::vector<std::int64_t> window_size_, window_next_;
-  std::vector<std::int64_t> asked_;  // teams that the policy moves, by number 2 * board + team
-  std::vector<float> values_;        // outputs of this step, by seat
-  std::vector<float>
-      expected_;       // column `value` of this step, [board * sides_ + team, 3]; empty without the column
-  bool best_ = false;  // play the move with the highest output
-  at::Tensor
-      memory_;  // [boards, 2, 3, memory], of a policy with memory that plays the team; zeros at a game's start
-  // By seat: replay's count of appended rows at its game's last row; kNoRow before the first.
-  std::vector<std::int64_t> last_row_;
-  static constexpr std::int64_t kNoRow = std::numeric_limits<std::int64_t>::min();
-  bool linked_ = false;       // replay has a column `back`
-  std::vector<int> sources_;  // source of each column of replay
-  bool packed_ = false;       // observations are stored as boards
-  std::vector<float> row_, next_row_;
-  double epsilon_;
-  std::int64_t started_ = 0, ended_ = 0;
+  Rollout* rollout_;
+  at::Device device_;
+  // What `state` names, on the device.
+  at::Tensor boards_, games_, running_, running_epsilon_, window_, window_size_, window_next_, epsilon_,
+      started_, ended_, last_row_, memory_;
+  // What a step needs besides; board_work.hpp has their shapes.
+  at::Tensor place_, counts_, sums_, actions_, records_, record_epsilon_, observations_, values_, rivals_,
+      frozen_observations_, seat_teams_;
+  std::vector<FrozenRange> frozen_;
+  std::int64_t sources_[play::kSources];  // the index of each in replay's columns, -1 if there is none
+  bool stores_boards_ = false, best_ = false, territory_ = false;
+  std::int64_t fetched_ = 0;
+  double fetched_epsilon_;
 };
 
 }  // namespace snake_ddp::rollout

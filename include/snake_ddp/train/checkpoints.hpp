@@ -36,7 +36,7 @@ struct RunState {
   League& league;
   Averaging& averaging;
   const FileTeams& files;
-  nets::NamedTensors& rest;  // of the arena
+  rollout::Rollout* rollout;  // null if the learner has none
 };
 
 /// Names of a checkpoint's files.

@@ -27,7 +27,7 @@ class FileTeams {
   /// Reads the files that the mix names.
   /// Throws  FileError for a file that cannot be used; UsageError for a network that would play otherwise here than in
   ///         `eval`.
-  explicit FileTeams(const Plan& plan);
+  explicit FileTeams(const Plan& plan, at::Device device = at::kCPU);
 
   [[nodiscard]] const std::vector<Team>& teams() const { return teams_; }
   /// Lines for the user about the files.

@@ -36,6 +36,7 @@ struct LeagueOptions {
   bool mask_fatal = false;
   std::optional<search::Spec> search = {};  // in judgements, of all members that are Q-networks
   search::Training training = {};
+  at::Device device = at::kCPU;  // of frozen teams
 };
 
 /// A member, and the learner's last result against it.
@@ -62,8 +63,8 @@ class League {
 
   [[nodiscard]] const std::vector<LeagueMember>& members() const { return members_; }
 
-  /// The opponent of game number `game`: a member, drawn by difficulty, which counts at least 5 %.
-  [[nodiscard]] agents::Rival drawn(std::uint64_t seed, std::uint64_t game) const;
+  /// Draw number `draw` of an opponent: a member, by difficulty, which counts at least 5 %.
+  [[nodiscard]] agents::Rival drawn(std::uint64_t seed, std::uint64_t draw) const;
 
   /// The frozen copy at an index, null if there is none. Owner: the league, until another copy replaces it.
   [[nodiscard]] nets::Policy* frozen(int place) const;

@@ -45,6 +45,7 @@ struct RunProgress {
   double episodes_per_s = 0;                   // 0: not known yet
   double seconds = 0, max_seconds = 0;         // max 0: no limit
   std::int64_t board_steps = 0;                // of all ranks
+  std::int64_t total_steps = 0;                // its limit, in place of the episodes'; 0: none
   bool resumed = false;                        // this start continues an earlier one
   std::optional<double> win_rate;
   bool evaluated = false;      // the win rate is the last evaluation's, otherwise that of training games

@@ -44,9 +44,9 @@ struct TrainOptions : learners::LearnerFlags {
   double updates_per_step = 1.0;
   std::string lr_scaling = "none";
   std::string device = "auto";
-  std::string boards = "host";
-  std::string cuda_graph = "off";
-  std::string products = "float32";
+  std::string boards = "auto";
+  std::string cuda_graph = "auto";
+  std::string products = "auto";
   std::string dist_backend = "auto";
   bool shared_memory = true;
   std::int64_t local_updates = 0;
@@ -77,6 +77,7 @@ struct TrainOptions : learners::LearnerFlags {
   double reward_scale = 1.0;
   double epsilon_min = 0.0;
   double max_minutes = 0;
+  std::int64_t total_steps = 0;  // of the boards of all ranks, in place of max_episodes; 0: none
   std::string opponent_mix;
   std::int64_t league_games = 2000;
   double league_win_rate = 0.7;
@@ -94,7 +95,11 @@ config::Fields fields(TrainOptions& options);
 /// The defaults of the learner `algo`; its name is not set.
 TrainOptions usual_options(const std::string& algo);
 
-/// The settings in the text of a JSON file, over its learner's defaults; other parameters as of config::set_from_json_text.
+/// The section of a file of settings for runs on a GPU.
+inline constexpr const char* kGpuSection = "cuda";
+
+/// The settings in the text of a JSON file, over its learner's defaults, without its section for GPUs; other parameters as of
+/// config::set_from_json_text.
 TrainOptions options_of_file(std::string_view text, const std::string& where,
                              const std::vector<std::string>& passed_over = {});
 

@@ -54,25 +54,50 @@ inline bool learns_from_windows(const Plan& plan) { return plan.learner.feed == 
 /// Batches into which a rollout of this many steps is cut, equal on all ranks; with self-play they are larger.
 std::int64_t rollout_batches(const Plan& plan);
 
-/// Transitions that replay must hold: --buffer_size, or those of one rollout.
+/// Transitions that replay must hold: --buffer_size, or a mere one where a rollout takes its place.
 std::int64_t replay_capacity(const Plan& plan);
 
-/// Factor on the learning rates after `steps` steps of each board: 1 at the start, --lr_end after as many steps as
-/// max_episodes of full length have. Counted in steps, which are equal on all ranks.
-double rate_factor(const Plan& plan, std::int64_t steps);
+/// The opponents of a rank's boards after so many steps of each; none with a schedule, which goes by games. Members of the league
+/// are drawn anew every 200 steps, a game's most. Follows from the arguments alone.
+/// Throws  UsageError if there are fewer boards than opponents.
+std::vector<agents::Rival> rivals_of(const Plan& plan, int rank, const League& league, std::int64_t steps);
+
+/// "level2 13, self 38": how many boards each opponent of the mix has; empty without a mix.
+std::string boards_text(const Plan& plan);
+
+/// Factor on the learning rates after `steps` steps of each board, `board_steps` of all ranks' boards: 1 at the start, --lr_end after
+/// --total_steps, or else as many steps as max_episodes of full length have. Both numbers are equal on all ranks.
+double rate_factor(const Plan& plan, std::int64_t steps, std::int64_t board_steps);
+
+/// What a run has, as all its ranks see it.
+struct Machine {
+  at::Device device = at::kCPU;
+  std::string backend;  // of its ranks
+  bool bf16 = false;    // all processors have instructions for it
+};
+
+/// The options with what `auto` means on this machine, for --boards, --cuda_graph and --products.
+TrainOptions chosen(const TrainOptions& options, const Machine& machine);
+
+/// "--boards device --products tf32": what was chosen, of the flags that the learner uses; empty if nothing was.
+std::string choices_text(const TrainOptions& options, const TrainOptions& chosen);
 
 /// Checks that products on this device, of this machine, can have the requested precision.
 /// Throws  UsageError.
 void check_products(const Plan& plan, at::Device device);
 
-/// Checks that a machine with this many GPUs has what the run needs: a device, files to load.
+/// Checks that a machine with this many GPUs has what the run needs: a device, files to load. Returns what a run on it would be,
+/// if its ranks are alike.
 /// Throws  UsageError, FileError.
-void check_start(const Plan& plan, const dist::World& world, int gpus);
+Machine check_start(const Plan& plan, const dist::World& world, int gpus);
 
 /// `memory`: floats of the policy's memory per snake. The league and the files must outlive the options' users.
 rollout::CollectorOptions collector_options(const Plan& plan, int rank, const League& league,
                                             const FileTeams& files, std::int64_t memory);
-LeagueOptions league_options(const Plan& plan, const FileTeams* files = nullptr);
+LeagueOptions league_options(const Plan& plan, const FileTeams* files = nullptr,
+                             at::Device device = at::kCPU);
+/// Throws  Bug unless its learner learns from rollouts.
+rollout::RolloutOptions rollout_options(const Plan& plan, int rank);
 learners::LearnerOptions learner_options(const Plan& plan, int world_size, at::Device device);
 
 }  // namespace snake_ddp::train

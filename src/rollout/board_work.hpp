@@ -1,9 +1,12 @@
-// What a fleet does with one board, as functors for the host or a device. All pointers are to the fleet's and
+// What a collector does with one board, as functors for the host or a device. All pointers are to the collector's and
 // replay's tensors on that device.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
+#include "rollout_work.hpp"
+#include "snake_ddp/agents/mix.hpp"
 #include "snake_ddp/agents/plan.hpp"
 #include "snake_ddp/base/chunk.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
@@ -11,7 +14,7 @@
 #include "snake_ddp/game/chance.hpp"
 #include "snake_ddp/game/game.hpp"
 #include "snake_ddp/play/turn.hpp"
-#include "snake_ddp/replay/device_counters.hpp"
+#include "snake_ddp/replay/counters.hpp"
 
 namespace snake_ddp::rollout {
 
@@ -26,10 +29,12 @@ enum EndedField : std::int64_t {
   kEndedFields
 };
 
-struct FleetArrays {
+struct BoardArrays {
   play::TurnRules rules;
-  agents::OpponentPlan opponents;
-  std::int64_t num_boards, capacity, ended_capacity;
+  agents::OpponentPlan schedule;  // empty where each board has its own opponent
+  Seats seats;
+  std::int64_t sides;  // windows of a board, 2 where the policy plays itself
+  std::int64_t capacity, ended_capacity;
   bool best;    // the policy's outputs are values
   bool decays;  // epsilon decays; otherwise each board has its own, from `place`
 
@@ -37,37 +42,56 @@ struct FleetArrays {
   std::int64_t* games;    // started so far, by board
   std::int64_t* running;  // [boards, kFields]
   double* running_epsilon;
-  float* window;  // [boards, n_step, kAlignedWindowWidth]
-  std::int64_t *window_size, *window_next;
-  double* epsilon;                // one number
-  const double* place;            // [boards + 1], factors on `epsilon`, or the boards' own epsilons
-  std::int64_t *started, *ended;  // one number each
-  const float* values;            // [boards, 12]
-  std::uint8_t* rivals;           // [boards, 3], moves of team B where it plays by the territory heuristic
-  std::int64_t* counts;           // games ended << 32 | rows for replay, of each board in this step
-  const std::int64_t* sums;       // the same, of it and all boards before it
-  std::int64_t* records;          // [ended_capacity, kEndedFields], a ring
+  float* window;                            // [boards, sides, n_step, kAlignedWindowWidth]
+  std::int64_t *window_size, *window_next;  // [boards, sides]
+  double* epsilon;                          // one number
+  const double* place;                      // [boards + 1], factors on `epsilon`, or the boards' own epsilons
+  std::int64_t *started, *ended;            // one number each
+  const float* values;                      // [seats, 12]
+  std::uint8_t* rivals;    // [boards, 3], moves of team B where they are known before the step
+  game::Actions* actions;  // [boards], of the last step
+  float* memory;           // [boards, memory_floats], of the policies that play its teams
+  std::int64_t memory_floats;
+  std::int64_t* counts;      // games ended << 32 | rows for replay, of each board in this step
+  const std::int64_t* sums;  // the same, of it and all boards before it
+  std::int64_t* records;     // [ended_capacity, kEndedFields], a ring
   double* record_epsilon;
+  std::int64_t* last_row;         // [boards, sides], its number among all rows; kNoRow before a game's first
   float* column[play::kSources];  // replay's; null where it has none
   std::int64_t* counter;          // replay's counters
+  RolloutArrays rollout;          // with which there is no replay; without boards: there is none
 };
 
 inline constexpr std::int64_t kRowsMask = (std::int64_t{1} << 32) - 1;
+inline constexpr std::int64_t kNoRow = std::numeric_limits<std::int64_t>::min();
 
-SD_HD inline void start_game(const FleetArrays& f, std::int64_t b, std::int64_t number) {
+SD_HD inline void start_game(const BoardArrays& f, std::int64_t b, std::int64_t number) {
   const auto games = static_cast<std::uint32_t>(++f.games[b]);
   game::PhiloxChance chance(f.rules.seed, play::stream_of(b, games));
   game::State board;
   game::reset(board, chance);
   f.boards[b] = board;
   std::int64_t* running = f.running + b * play::kFields;
-  for (std::int64_t k = 0; k < play::kFields; ++k) running[k] = 0;
+  for (std::int64_t k = 0; k < play::kFields; ++k)
+    if (k != play::kOpponent) running[k] = 0;
   running[play::kStarted] = number;
-  running[play::kOpponent] = static_cast<std::int64_t>(f.opponents.of(number));
+  if (f.schedule.count > 0) running[play::kOpponent] = static_cast<std::int64_t>(f.schedule.of(number));
   f.running_epsilon[b] = 0;
+  for (std::int64_t side = 0; side < f.sides; ++side) f.last_row[b * f.sides + side] = kNoRow;
+  for (std::int64_t k = 0; k < f.memory_floats; ++k) f.memory[b * f.memory_floats + k] = 0.0F;
 }
 
-SD_HD inline bool has_ended(const FleetArrays& f, std::int64_t b) {
+/// All boards at once, in place of their games.
+struct StartBoard {
+  BoardArrays f;
+
+  SD_HD void operator()(std::int64_t b) const {
+    for (std::int64_t side = 0; side < f.sides; ++side) f.window_size[b * f.sides + side] = 0;
+    start_game(f, b, *f.started + b + 1);
+  }
+};
+
+SD_HD inline bool has_ended(const BoardArrays& f, std::int64_t b) {
   return f.boards[b].done() || f.running[b * play::kFields + play::kSteps] >= f.rules.episode_length;
 }
 
@@ -76,10 +100,17 @@ SD_HD inline const game::State& board_in(const float* row) {
   return *reinterpret_cast<const game::State*>(row);
 }
 
-/// In quarters: a thread has no registers for a whole board.
-SD_HD inline void put_board(float* row, const game::State& board) {
-  constexpr std::size_t kQuarter = sizeof board / 4;
-  for (int k = 0; k < 4; ++k) base::chunk<kQuarter>(row, k) = base::chunk<kQuarter>(&board, k);
+/// A board as its team sees it, as team A. Apart: unrolled, it would take all of a thread's registers.
+SD_HD_APART inline void swap_sides(const game::State& board, game::State& swapped) {
+  swapped = game::with_sides_swapped(board);
+}
+
+SD_HD inline std::int64_t opponent_of(const BoardArrays& f, std::int64_t b) {
+  return f.running[b * play::kFields + play::kOpponent];
+}
+
+SD_HD inline int teams_of(const BoardArrays& f, std::int64_t b) {
+  return opponent_of(f, b) == agents::kSelfCode ? 2 : 1;
 }
 
 /// Team B's moves where it plays by the territory heuristic; before PlayBoard.
@@ -89,11 +120,10 @@ struct TerritoryMoves {
     encode::Surveyed board;
     game::Outlook outlook[play::kTeam][game::kMoves];
   };
-  FleetArrays f;
+  BoardArrays f;
 
   SD_HD void operator()(int phase, std::int64_t b, int lane, Shared& s) const {
-    if (f.running[b * play::kFields + play::kOpponent] != static_cast<int>(agents::Opponent::kTerritory))
-      return;
+    if (opponent_of(f, b) != static_cast<int>(agents::Opponent::kTerritory)) return;
     if (phase < encode::kSurveyPhases) {
       encode::survey(phase, f.boards[b], lane, true, s.board, nullptr);
     } else if (phase == encode::kSurveyPhases) {
@@ -109,37 +139,88 @@ struct TerritoryMoves {
   }
 };
 
-/// Moves, the game's step, rewards; counts what is to be stored.
+/// Team B's moves on boards where a frozen team plays it; before PlayBoard.
+struct FrozenMoves {
+  BoardArrays f;
+  std::int64_t first;    // board
+  const float* outputs;  // [boards from `first` on, 12]
+  bool best;             // they are values
+
+  SD_HD void operator()(std::int64_t i) const {
+    const std::int64_t b = first + i;
+    play::frozen_moves(f.rules, f.boards[b], play::stream_of(b, static_cast<std::uint32_t>(f.games[b])), best,
+                       outputs + i * play::kActionFloats, f.rivals + b * play::kTeam);
+  }
+};
+
+/// Moves, the game's step, rewards; stores them in the rollout, or in a window and counts what replay is to store.
 struct PlayBoard {
-  FleetArrays f;
+  BoardArrays f;
+
+  // Where a team's action and reward go, before replay has them.
+  [[nodiscard]] SD_HD float* window(std::int64_t b, int team) const {
+    const std::int64_t seat = b * f.sides + team;
+    return f.window + (seat * f.rules.n_step + f.window_next[seat]) * play::kAlignedWindowWidth;
+  }
 
   SD_HD void operator()(std::int64_t b) const {
     game::State board = f.boards[b];
     const std::uint64_t stream = play::stream_of(b, static_cast<std::uint32_t>(f.games[b]));
     std::int64_t* running = f.running + b * play::kFields;
-    const double epsilon = f.decays ? *f.epsilon * f.place[b] : f.place[b];
-    float* row = f.window + (b * f.rules.n_step + f.window_next[b]) * play::kAlignedWindowWidth;
-    put_board(row, f.boards[b]);
+    const int teams = teams_of(f, b);
+    const double decayed = f.decays ? *f.epsilon : 1.0;
     game::Actions actions{};
-    play::choose(f.rules, board, stream, 0, epsilon, f.best, f.values + b * play::kActionFloats, actions,
-                 row + play::kBoardFloats);
-    const auto opponent = static_cast<agents::Opponent>(running[play::kOpponent]);
-    if (opponent == agents::Opponent::kTerritory) {
-      for (int k = 0; k < play::kTeam; ++k) actions.of[play::kTeam + k] = f.rivals[b * play::kTeam + k];
-    } else {
-      agents::act_by_sight(opponent, board, 1, actions, f.rules.seed, stream);
+    float played[2][play::kActionFloats], reward[2][play::kTeam];
+    double epsilon = 0.0;
+    SD_ROLLED for (int team = 0; team < teams; ++team) {
+      epsilon = decayed * f.place[f.decays ? f.seats.before(b, team) : b];
+      play::choose(f.rules, board, stream, team, epsilon, f.best,
+                   f.values + f.seats.of(b, team) * play::kActionFloats, actions, played[team]);
     }
+    const std::int64_t opponent = running[play::kOpponent];
+    if (opponent == static_cast<int>(agents::Opponent::kTerritory) || opponent <= agents::kFirstFrozenCode) {
+      for (int k = 0; k < play::kTeam; ++k) actions.of[play::kTeam + k] = f.rivals[b * play::kTeam + k];
+    } else if (teams == 1) {
+      agents::act_by_sight(static_cast<agents::Opponent>(opponent), board, 1, actions, f.rules.seed, stream);
+    }
+    f.actions[b] = actions;
     game::PhiloxChance chance(f.rules.seed, stream);
     const game::StepResult result = game::step(board, actions, chance);
-    play::team_reward(f.rules, board, result, 0, row + play::kBoardFloats + play::kActionFloats);
-    f.boards[b] = board;
+    SD_ROLLED for (int team = 0; team < teams; ++team)
+        play::team_reward(f.rules, board, result, team, reward[team]);
     for (int snake = 0; snake < play::kTeam; ++snake) running[play::kReturns + snake] += result.reward[snake];
     ++running[play::kSteps];
     f.running_epsilon[b] = epsilon;
-    const std::int64_t n = f.rules.n_step, size = f.window_size[b] < n ? f.window_size[b] + 1 : n;
-    f.window_size[b] = size;
-    f.window_next[b] = (f.window_next[b] + 1) % n;
-    f.counts[b] = has_ended(f, b) ? (std::int64_t{1} << 32 | size) : size == n ? 1 : 0;
+    const bool cut = !result.done && running[play::kSteps] >= f.rules.episode_length,
+               ended = result.done || cut;
+    std::int64_t rows = 0;
+    SD_ROLLED for (int team = 0; team < teams; ++team) {
+      game::State swapped;
+      const game::State* before = &f.boards[b];
+      if (team == 1) swap_sides(*before, swapped), before = &swapped;
+      if (f.rollout.board != nullptr) {
+        const std::int64_t seat = f.seats.of(b, team);
+        put_turn(f.rollout, f.rules, seat, *before, f.values + seat * play::kActionFloats, played[team],
+                 reward[team], result.done, cut);
+        if (!cut) continue;
+        if (team == 1) swap_sides(board, swapped);
+        put_board(f.rollout.cut_board + f.rollout.cut_at(f.rollout.counter[kStep], seat),
+                  team == 0 ? board : swapped);
+        continue;
+      }
+      float* row = window(b, team);
+      put_board(row, *before);
+      for (int k = 0; k < play::kActionFloats; ++k) row[play::kBoardFloats + k] = played[team][k];
+      for (int k = 0; k < play::kTeam; ++k)
+        row[play::kBoardFloats + play::kActionFloats + k] = reward[team][k];
+      const std::int64_t seat = b * f.sides + team, n = f.rules.n_step,
+                         size = f.window_size[seat] < n ? f.window_size[seat] + 1 : n;
+      f.window_size[seat] = size;
+      f.window_next[seat] = (f.window_next[seat] + 1) % n;
+      rows += ended ? size : size == n ? 1 : 0;
+    }
+    f.boards[b] = board;
+    f.counts[b] = (ended ? std::int64_t{1} << 32 : 0) | rows;
   }
 };
 
@@ -147,7 +228,7 @@ struct PlayBoard {
 /// or 30 features.
 template <bool kBoards>
 struct SettleBoard {
-  FleetArrays f;
+  BoardArrays f;
 
   template <int kWidth>
   SD_HD void put(play::Source source, std::int64_t slot, const float* from) const {
@@ -164,14 +245,18 @@ struct SettleBoard {
     }
   }
 
-  SD_HD void operator()(std::int64_t b) const {
-    const std::int64_t n = f.rules.n_step, rows = f.counts[b] & kRowsMask, before = f.sums[b] - f.counts[b];
-    const game::State& after = f.boards[b];
-    const float* window = f.window + b * n * play::kAlignedWindowWidth;
-    const bool ended = has_ended(f, b);
+  // The rows of one team; returns how many.
+  SD_HD std::int64_t settle(std::int64_t b, int team, std::int64_t before, bool ended,
+                            const game::State& after) const {
+    const std::int64_t seat = b * f.sides + team, n = f.rules.n_step,
+                       rows = ended                      ? f.window_size[seat]
+                              : f.window_size[seat] == n ? 1
+                                                         : 0,
+                       first_row = f.counter[replay::kAppended] + before;
+    const float* window = f.window + seat * n * play::kAlignedWindowWidth;
     for (std::int64_t k = 0; k < rows; ++k) {
-      const std::int64_t slot = (f.counter[replay::kNext] + (before & kRowsMask) + k) % f.capacity,
-                         count = f.window_size[b], oldest = (f.window_next[b] - count + n) % n;
+      const std::int64_t slot = (f.counter[replay::kNext] + before + k) % f.capacity,
+                         count = f.window_size[seat], oldest = (f.window_next[seat] - count + n) % n;
       const float* first = window + oldest * play::kAlignedWindowWidth;
       const play::Summed transition =
           play::summed(f.rules, window, oldest, count, after, after.done(), play::kAlignedWindowWidth);
@@ -181,7 +266,27 @@ struct SettleBoard {
       put<play::kTeam>(play::kReward, slot, transition.reward);
       put<play::kTeam>(play::kDiscount, slot, transition.discount);
       put<play::kActionFloats>(play::kNextMoves, slot, transition.next_moves);
-      --f.window_size[b];
+      const std::int64_t row = first_row + k, last = f.last_row[seat];
+      const float back = last == kNoRow ? 0.0F : static_cast<float>(row - last);
+      put<1>(play::kBack, slot, &back);
+      f.last_row[seat] = row;
+      --f.window_size[seat];
+    }
+    return rows;
+  }
+
+  SD_HD void operator()(std::int64_t b) const {
+    const std::int64_t before = f.sums[b] - f.counts[b];
+    const game::State& after = f.boards[b];
+    const bool ended = has_ended(f, b);
+    if (f.rollout.board == nullptr) {
+      std::int64_t rows = before & kRowsMask;
+      game::State swapped;
+      const int teams = teams_of(f, b);
+      SD_ROLLED for (int team = 0; team < teams; ++team) {
+        if (team == 1) swap_sides(after, swapped);
+        rows += settle(b, team, rows, ended, team == 0 ? after : swapped);
+      }
     }
     if (!ended) return;
     const std::int64_t number = *f.ended + (before >> 32) + 1, place = (number - 1) % f.ended_capacity;
@@ -199,28 +304,30 @@ struct SettleBoard {
   }
 };
 
-/// Advances all counters; one index for the whole fleet.
+/// Advances all counters; one index for all boards.
 struct CountStep {
-  FleetArrays f;
+  BoardArrays f;
 
   SD_HD void operator()(std::int64_t) const {
-    const std::int64_t all = f.sums[f.num_boards - 1], rows = all & kRowsMask, ended = all >> 32;
+    const std::int64_t all = f.sums[f.seats.boards - 1], rows = all & kRowsMask, ended = all >> 32;
     f.counter[replay::kNext] = (f.counter[replay::kNext] + rows) % f.capacity;
     const std::int64_t size = f.counter[replay::kSize] + rows;
     f.counter[replay::kSize] = size < f.capacity ? size : f.capacity;
     f.counter[replay::kAppended] += rows;
     *f.started += ended;
     *f.ended += ended;
-    if (f.decays) *f.epsilon *= f.place[f.num_boards];
+    if (f.decays) *f.epsilon *= f.place[f.seats.count()];
+    if (f.rollout.board != nullptr) ++f.rollout.counter[kStep];
   }
 };
 
-/// What team A sees on all boards, or on some of them.
+/// What a team sees on all boards, or on some of them.
 struct Seen {
   play::Sight sight;
   const game::State* boards;
   const std::int64_t* index;  // which boards; null: all
   float* out;                 // [count, 3, features + 1]
+  int team = 0;
 
   [[nodiscard]] SD_HD const game::State& board(std::int64_t i) const {
     return boards[index != nullptr ? index[i] : i];
@@ -234,7 +341,9 @@ struct Seen {
 struct SeePlain {
   Seen seen;
 
-  SD_HD void operator()(std::int64_t i) const { seen.sight.write_plain(seen.board(i), 0, seen.row(i)); }
+  SD_HD void operator()(std::int64_t i) const {
+    seen.sight.write_plain(seen.board(i), seen.team, seen.row(i));
+  }
 };
 
 /// The window or the view.
@@ -254,11 +363,11 @@ struct SeeView {
     } else if (phase == encode::kSurveyPhases) {
       const int jobs = game::kTeamSize * (floods ? 1 + game::kMoves : 1);
       SD_ROLLED for (int k = lane; k < jobs; k += kLanes) {
-        const int snake = k % game::kTeamSize, d = k / game::kTeamSize - 1,
-                  up = sight.up(s.board.state, snake);
-        float* const row = seen.row(i) + snake * (sight.features() + 1);
+        const int place = k % game::kTeamSize, snake = seen.team * game::kTeamSize + place,
+                  d = k / game::kTeamSize - 1, up = sight.up(s.board.state, snake);
+        float* const row = seen.row(i) + place * (sight.features() + 1);
         if (d < 0) {
-          encode::view::write_one(s.board.state, s.around, 0, snake, up, row);
+          encode::view::write_one(s.board.state, s.around, seen.team, snake, up, row);
         } else {
           encode::view::write_outlook(
               encode::outlook_of(s.board, snake, d),
@@ -267,7 +376,7 @@ struct SeeView {
         }
       }
     } else if (lane < play::kTeam) {
-      sight.finish_view(s.board.state, 0, seen.row(i) + lane * (sight.features() + 1));
+      sight.finish_view(s.board.state, seen.team, seen.row(i) + lane * (sight.features() + 1));
     }
   }
 };
@@ -310,6 +419,8 @@ struct WanderBoard {
 #ifdef SD_HAVE_KERNELS
 /// Queue work on a CUDA stream. Return cudaSuccess, or the error.
 int launch(const TerritoryMoves& work, std::int64_t count, void* stream);
+int launch(const StartBoard& work, std::int64_t count, void* stream);
+int launch(const FrozenMoves& work, std::int64_t count, void* stream);
 int launch(const PlayBoard& work, std::int64_t count, void* stream);
 int launch(const SettleBoard<false>& work, std::int64_t count, void* stream);
 int launch(const SettleBoard<true>& work, std::int64_t count, void* stream);

@@ -1,4 +1,4 @@
-// A fleet plays the collector's games. These tests run the devices' functors in a loop on the host, and, if there is
+// Devices play the same games as main memory. These tests run the devices' functors in a loop on the host, and, if there is
 // a device, on it too.
 #include <ATen/ATen.h>
 
@@ -13,7 +13,8 @@
 #include "snake_ddp/cuda/kernels.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/learners/columns.hpp"
-#include "snake_ddp/rollout/fleet.hpp"
+#include "snake_ddp/rollout/collector.hpp"
+#include "snake_ddp/rollout/wanderers.hpp"
 
 namespace {
 
@@ -22,9 +23,9 @@ using namespace snake_ddp;
 // Its outputs depend on its observations, so that a wrong observation leads to other games.
 class Reflex final : public nets::Policy {
  public:
-  explicit Reflex(std::int64_t features, Answer answer) : answer_(answer) {
-    const std::int64_t n = (features + 1) * 4;
-    weight_ = at::arange(n, at::kFloat).mul_(0.7).sin_().view({features + 1, 4});
+  explicit Reflex(encode::ObsKind kind, Answer answer) : answer_(answer) {
+    const std::int64_t in = encode::obs_size(kind) + 1;
+    weight_ = at::arange(in * 4, at::kFloat).mul_(0.7).sin_().view({in, 4});
   }
   [[nodiscard]] Answer answer() const override { return answer_; }
   const at::Tensor& action_values(const at::Tensor& observations) override {
@@ -38,6 +39,9 @@ class Reflex final : public nets::Policy {
   at::Tensor weight_, out_;
 };
 
+constexpr auto kWeights = nets::Policy::Answer::kWeights;
+constexpr auto kValues = nets::Policy::Answer::kValues;
+
 struct Case {
   const char* what;
   encode::ObsKind kind;
@@ -48,7 +52,19 @@ struct Case {
   const char* mix;  // empty: the curriculum
 };
 
-rollout::CollectorOptions options_of(const Case& c, const agents::OpponentPlan& plan) {
+// Each opponent of the mix on boards of its own; files are frozen teams.
+std::vector<agents::Rival> rivals_of(const char* text, std::int64_t boards) {
+  agents::Mix mix = agents::parse_mix(text);
+  mix.resize(std::min(mix.size(), static_cast<std::size_t>(boards)));
+  std::vector<agents::Rival> rivals;
+  if (mix.empty()) return rivals;
+  const std::vector<std::int64_t> counts = agents::boards_of(mix, boards);
+  for (std::size_t k = 0; k < mix.size(); ++k)
+    rivals.insert(rivals.end(), static_cast<std::size_t>(counts[k]), mix[k].rival);
+  return rivals;
+}
+
+rollout::CollectorOptions options_of(const Case& c, Reflex& frozen) {
   rollout::CollectorOptions o;
   o.num_envs = c.boards;
   o.sight.kind = c.kind;
@@ -61,100 +77,86 @@ rollout::CollectorOptions options_of(const Case& c, const agents::OpponentPlan& 
   o.own_reward = 0.7;
   o.rival_reward = 0.3;
   o.seed = 77;
-  o.opponent = [plan](std::int64_t game) { return agents::Rival{plan.of(game)}; };
+  o.rivals = rivals_of(c.mix, c.boards);
+  o.frozen = [&frozen](int) { return &frozen; };
+  o.schedule = agents::plan_of_schedule(
+      [](std::int64_t game) { return agents::opponent_at({}, game, 700, true, 600); }, 700);
   return o;
 }
 
-agents::OpponentPlan plan_of(const Case& c) {
-  if (*c.mix != '\0') return agents::plan_of_mix(agents::parse_mix(c.mix), 77);
-  const auto at = [](std::int64_t game) { return agents::opponent_at({}, game, 700, true, 600); };
-  return agents::plan_of_schedule(at, 700);
-}
-
-// Both play; then their complete states are compared.
-void compare(const Case& c, at::Device device) {
-  CAPTURE(c.what);
-  const agents::OpponentPlan plan = plan_of(c);
-  const rollout::CollectorOptions options = options_of(c, plan);
-  const auto columns = rollout::with_boards(
-      learners::columns_up_to(learners::kNextMoves, options.sight.features()), options.sight);
-  replay::Buffer buffer(columns, c.capacity);
-  replay::DeviceBuffer device_buffer(columns, c.capacity, device);
-  rollout::Collector collector(options, buffer);
-  rollout::Fleet fleet(options, plan, device_buffer, 20);
-  Reflex policy(options.sight.features(), c.answer);
-  std::vector<rollout::Episode> expected, reported;
-  for (std::int64_t t = 0; t < c.steps; ++t) {
-    collector.step(policy, expected);
-    fleet.step(policy);
-    if (t % 20 == 19) fleet.fetch(reported);
-  }
-  fleet.fetch(reported);
-
-  replay::Buffer empty(columns, c.capacity), copy(columns, c.capacity);
-  rollout::Collector as_fleet(options, empty);
-  fleet.copy_to(as_fleet);
-  device_buffer.copy_to(copy);
-  CHECK(as_fleet.hash() == collector.hash());
-  const nets::NamedTensors theirs = collector.state(), ours = as_fleet.state();
+void compare_states(const nets::NamedTensors& ours, const nets::NamedTensors& theirs) {
+  REQUIRE(ours.size() == theirs.size());
   for (std::size_t k = 0; k < theirs.size(); ++k) {
     CAPTURE(theirs[k].first);
-    if (theirs[k].second.dtype() == at::kDouble) {
-      CHECK(at::allclose(ours[k].second, theirs[k].second, 1e-10));
-    } else if (theirs[k].first == "window") {  // boards: bits, which may be NaN
-      CHECK(at::equal(ours[k].second.view(at::kInt), theirs[k].second.view(at::kInt)));
-    } else {
-      CHECK(at::equal(ours[k].second, theirs[k].second));
-    }
+    const bool floats = theirs[k].second.scalar_type() == at::kFloat;  // boards: bits, which may be NaN
+    CHECK(at::equal(floats ? ours[k].second.view(at::kInt) : ours[k].second,
+                    floats ? theirs[k].second.view(at::kInt) : theirs[k].second));
   }
-  REQUIRE(copy.size() == buffer.size());
-  CHECK(copy.appended() == buffer.appended());
-  CHECK(copy.next_slot() == buffer.next_slot());
-  for (std::size_t k = 0; k < columns.size(); ++k) {
-    CAPTURE(columns[k].name);
-    const auto rows = [&](const replay::Buffer& of) {
-      return of.column(k).narrow(0, 0, of.size()).contiguous().view(at::kInt);
-    };
-    CHECK(at::equal(rows(copy), rows(buffer)));
-  }
+}
+
+void compare_episodes(const std::vector<rollout::Episode>& reported,
+                      const std::vector<rollout::Episode>& expected) {
   REQUIRE(reported.size() == expected.size());
-  REQUIRE(static_cast<std::int64_t>(reported.size()) >= c.boards);
   for (std::size_t k = 0; k < reported.size(); ++k) {
-    CHECK(reported[k].number == expected[k].number);
-    CHECK(reported[k].started == expected[k].started);
-    CHECK(reported[k].steps == expected[k].steps);
-    CHECK(reported[k].opponent == expected[k].opponent);
-    CHECK(reported[k].epsilon == Approx(expected[k].epsilon).epsilon(1e-10));
-    CHECK(std::equal(std::begin(reported[k].snake_return), std::end(reported[k].snake_return),
-                     expected[k].snake_return));
-    CHECK(std::equal(std::begin(reported[k].team_return), std::end(reported[k].team_return),
-                     expected[k].team_return));
+    const rollout::Episode &a = reported[k], &b = expected[k];
+    CHECK(std::tie(a.number, a.started, a.steps, a.epsilon) ==
+          std::tie(b.number, b.started, b.steps, b.epsilon));
+    CHECK(a.opponent == b.opponent);
+    CHECK(std::equal(std::begin(a.snake_return), std::end(a.snake_return), b.snake_return));
+    CHECK(std::equal(std::begin(a.team_return), std::end(a.team_return), b.team_return));
   }
+}
+
+// One plays as in main memory, the other as a device does, or on one; then their complete states are compared.
+void compare(const Case& c, at::Device device, const base::HostLoop& way = in_blocks_of(64)) {
+  CAPTURE(c.what);
+  Reflex policy(c.kind, c.answer), frozen(c.kind, kWeights);
+  const rollout::CollectorOptions options = options_of(c, frozen);
+  const auto columns = rollout::with_boards(
+      learners::columns_up_to(learners::kNextMoves, options.sight.features()), options.sight);
+  replay::Buffer buffer(columns, c.capacity), there(columns, c.capacity, device);
+  rollout::Collector collector(options, buffer), other(options, there, nullptr, 20);
+  std::vector<rollout::Episode> expected, reported;
+  const auto play = [&](rollout::Collector& of_device, std::int64_t steps) {
+    for (std::int64_t t = 0; t < steps; ++t) {
+      collector.step(policy, expected);
+      const HostGoes goes(way);
+      of_device.step(policy);
+      if (t % 20 == 19) of_device.fetch(reported);
+    }
+    of_device.fetch(reported);
+    CHECK(of_device.hash() == collector.hash());
+    compare_states(of_device.state(), collector.state());
+    CHECK(there.size() == buffer.size());
+    CHECK(there.appended() == buffer.appended());
+    CHECK(there.next_slot() == buffer.next_slot());
+    for (std::size_t k = 0; k < columns.size(); ++k) {
+      CAPTURE(columns[k].name);
+      const auto rows = [&](const replay::Buffer& of) {
+        return of.column(k).narrow(0, 0, buffer.size()).to(at::kCPU).contiguous().view(at::kInt);
+      };
+      CHECK(at::equal(rows(there), rows(buffer)));
+    }
+  };
+  play(other, c.steps);
+  compare_episodes(reported, expected);
+  REQUIRE(static_cast<std::int64_t>(reported.size()) >= c.boards);
 
   replay::Batch batch, device_batch;
-  for (std::uint64_t draw = 0; draw < 3; ++draw) {
-    buffer.sample(37, 5, draw, batch);
-    device_buffer.sample(37, 5, device_batch);
+  for (int draw = 0; draw < 3; ++draw) {
+    buffer.sample(37, 5, batch);
+    const HostGoes goes(way);
+    there.sample(37, 5, device_batch);
     for (std::size_t k = 0; k < columns.size(); ++k)
       CHECK(at::equal(device_batch.columns[k].to(at::kCPU), batch.columns[k]));
   }
 
-  // Taken over in the middle of games, it continues as the collector does.
-  rollout::Fleet second(options, plan, device_buffer, 20);
-  second.copy_from(collector);
-  device_buffer.copy_from(buffer, 0);
-  for (int t = 0; t < 30; ++t) {
-    collector.step(policy, expected);
-    second.step(policy);
-  }
-  second.copy_to(as_fleet);
-  CHECK(as_fleet.hash() == collector.hash());
-  device_buffer.copy_to(copy);
-  CHECK(copy.next_slot() == buffer.next_slot());
+  // Taken over in the middle of games, it continues as the first one does.
+  rollout::Collector second(options, there, nullptr, 20);
+  REQUIRE(second.restore(collector.state(), "state"));
+  play(second, 30);
 }
 
-constexpr auto kWeights = nets::Policy::Answer::kWeights;
-constexpr auto kValues = nets::Policy::Answer::kValues;
 constexpr Case kCases[] = {
     {"65 boards, 4,096 steps, the curriculum", encode::ObsKind::k30, kWeights, 65, 4096, 1, 200, 3001, 0.0,
      false, ""},
@@ -162,6 +164,10 @@ constexpr Case kCases[] = {
      true, "level2:0.7,evasion:0.1,territory:0.2"},
     {"values, boards in replay, games cut off", encode::ObsKind::kView, kValues, 7, 120, 3, 17, 200, 0.0,
      true, "level1,level3,level4"},
+    {"against itself, a frozen team and scripts", encode::ObsKind::kAhead, kValues, 13, 260, 3, 60, 900, 0.0,
+     true, "territory:0.3,self:0.4,file:a:0.2,level1:0.1"},
+    {"weights, against itself with 30 features", encode::ObsKind::k30, kWeights, 8, 150, 2, 60, 900, 0.0,
+     false, "self:0.6,level2:0.2,file:a:0.2"},
     {"one board, its rows as many as replay has room for", encode::ObsKind::kWindow, kWeights, 1, 450, 4, 200,
      4, 0.1, false, "level0"},
 };
@@ -181,23 +187,18 @@ constexpr Case kView = {"the view, territory", encode::ObsKind::kView, kValues, 
 Held held_after(Case c, std::int64_t boards, at::Device device) {
   c.boards = boards;
   c.capacity = boards * c.n_step;
-  const agents::OpponentPlan plan = plan_of(c);
-  const rollout::CollectorOptions options = options_of(c, plan);
+  Reflex policy(c.kind, c.answer);
+  const rollout::CollectorOptions options = options_of(c, policy);
   const auto columns = rollout::with_boards(
       learners::columns_up_to(learners::kNextMoves, options.sight.features()), options.sight);
-  replay::DeviceBuffer buffer(columns, c.capacity, device);
-  rollout::Fleet fleet(options, plan, buffer, 20);
-  Reflex policy(options.sight.features(), c.answer);
-  for (std::int64_t t = 0; t < c.steps; ++t) fleet.step(policy);
+  replay::Buffer buffer(columns, c.capacity, device);
+  rollout::Collector collector(options, buffer, nullptr, 20);
+  for (std::int64_t t = 0; t < c.steps; ++t) collector.step(policy);
   std::vector<rollout::Episode> ended;
-  fleet.fetch(ended);
-  Held out{{}, {}, ended.size()};
-  replay::Buffer unused(columns, 1);
-  rollout::Collector as_fleet(options, unused);
-  fleet.copy_to(as_fleet);
-  out.state = as_fleet.state();
+  collector.fetch(ended);
+  Held out{collector.state(), {}, ended.size()};
   for (std::size_t k = 0; k < columns.size(); ++k) out.rows.push_back(buffer.column(k).to(at::kCPU));
-  out.rows.push_back(fleet.observations().to(at::kCPU));
+  out.rows.push_back(collector.observations().to(at::kCPU));
   return out;
 }
 
@@ -219,7 +220,7 @@ void compare_held(const Held& held, const Held& expected) {
 
 }  // namespace
 
-TEST_CASE("a fleet plays the collector's games and stores the same rows", "[property]") {
+TEST_CASE("a device's kernels play the same games as main memory, and store the same rows", "[property]") {
   for (const Case& c : kCases) compare(c, at::kCPU);
 }
 
@@ -230,10 +231,8 @@ TEST_CASE("boards may be played in any order, and at once", "[unit]") {
        "level2,territory"},
       {"values, the heading up", encode::ObsKind::kAhead, kValues, 9, 40, 2, 17, 200, 0.1, false, "level2"},
   };
-  for (const auto& way : {shuffled, threaded}) {
-    const HostGoes goes(way);
-    for (const Case& c : kSmall) compare(c, at::kCPU);
-  }
+  for (const auto& way : {shuffled, threaded})
+    for (const Case& c : kSmall) compare(c, at::kCPU, way);
 }
 
 TEST_CASE("several threads per board compute the same view as one", "[unit]") {
@@ -260,7 +259,7 @@ TEST_CASE("several threads per board compute the same view as one", "[unit]") {
     played.step();
     if (t % 20 != 19) continue;
     boards.narrow(0, 0, kBoards).copy_(played.boards());
-    for (const base::HostLoop& way : {base::HostLoop(), base::HostLoop(shuffled)}) {
+    for (const base::HostLoop& way : {in_blocks_of(64), base::HostLoop(shuffled)}) {
       const HostGoes goes(way);
       for (const play::Sight& sight : sights) {
         at::Tensor shown = at::empty({kBoards + 1, 3, sight.features() + 1}), row = at::empty_like(shown[0]);
@@ -288,21 +287,19 @@ TEST_CASE("a fetch copies the games that ended, not their whole ring", "[unit]")
     std::int64_t numbers = 0;
   };
   const Case c{"", encode::ObsKind::k30, kWeights, 33, 0, 1, 17, 900, 0.0, false, "level1"};
-  const agents::OpponentPlan plan = plan_of(c);
-  const rollout::CollectorOptions options = options_of(c, plan);
-  replay::DeviceBuffer buffer(
-      rollout::with_boards(learners::columns_up_to(learners::kDiscount, 30), options.sight), c.capacity,
-      at::kCPU);
-  rollout::Fleet fleet(options, plan, buffer, 40);  // room for 33 x 4 games
-  Reflex policy(options.sight.features(), c.answer);
+  Reflex policy(c.kind, c.answer);
+  const rollout::CollectorOptions options = options_of(c, policy);
+  replay::Buffer buffer(rollout::with_boards(learners::columns_up_to(learners::kDiscount, 30), options.sight),
+                        c.capacity);
+  rollout::Collector collector(options, buffer, nullptr, 40);  // room for 33 x 4 games
   std::vector<rollout::Episode> ended;
   for (int t = 0; t < 500; ++t) {  // the ring goes round
-    fleet.step(policy);
+    collector.step(policy);
     if (t % 20 != 19) continue;
     const std::size_t before = ended.size();
     Fetched fetched;
     fetched.watch();
-    fleet.fetch(ended);
+    collector.fetch(ended);
     fetched.rest();
     const auto games = static_cast<std::int64_t>(ended.size() - before);
     CHECK(fetched.numbers <= 8 + 10 * games);
@@ -313,13 +310,13 @@ TEST_CASE("a fetch copies the games that ended, not their whole ring", "[unit]")
 #endif
 
 // Hidden: test_device.py runs them where there is a GPU.
-TEST_CASE("a fleet on a device plays the collector's games and stores the same rows", "[.device]") {
+TEST_CASE("a device plays the same games as the host and stores the same rows", "[.device]") {
   REQUIRE(cuda::kHaveKernels);
   for (const Case& c : kCases) compare(c, at::kCUDA);
 }
 
 // Few, for launch/gpu_check.sh's sanitizers, which slow a device down; replay has been filled, so that all of it may be read.
-TEST_CASE("1 and 63 boards on a device play the collector's games", "[.device]") {
+TEST_CASE("1 and 63 boards on a device play the host's games", "[.device]") {
   REQUIRE(cuda::kHaveKernels);
   for (const std::int64_t boards : {1, 63}) {
     compare({"30 features", encode::ObsKind::k30, kWeights, boards, 40, 2, 17, 2 * boards, 0.0, true, ""},
@@ -351,7 +348,7 @@ TEST_CASE("65,536 and 1,048,576 boards on a device move as on the host", "[.devi
   }
 }
 
-TEST_CASE("a plan names the schedule's opponents, and draws as a mix does", "[unit]") {
+TEST_CASE("a plan names the schedule's opponents", "[unit]") {
   for (const char* text : {"curriculum", "linear", "exponential", "fixed:3", "fixed:territory"}) {
     const agents::Curriculum curriculum = agents::parse_curriculum(text);
     for (const bool evasion : {false, true}) {
@@ -362,20 +359,15 @@ TEST_CASE("a plan names the schedule's opponents, and draws as a mix does", "[un
       for (std::int64_t game = 1; game < 1100; ++game) REQUIRE(plan.of(game) == at(game));
     }
   }
-  const agents::Mix mix = agents::parse_mix("level2:0.7,level4:3,territory");
-  const agents::OpponentPlan plan = agents::plan_of_mix(mix, 9);
-  for (std::uint64_t game = 1; game < 2000; ++game)
-    REQUIRE(plan.of(static_cast<std::int64_t>(game)) == *agents::drawn(mix, 9, game).rival.scripted);
-  CHECK_THROWS_AS(agents::plan_of_mix(agents::parse_mix("level2,self"), 1), base::UsageError);
 }
 
 TEST_CASE("replay that is smaller than a step's rows is refused", "[unit]") {
   const Case small{"", encode::ObsKind::k30, kWeights, 5, 1, 2, 200, 9, 0.0, false, ""};
-  const agents::OpponentPlan plan = plan_of(small);
-  const rollout::CollectorOptions options = options_of(small, plan);
-  replay::DeviceBuffer buffer(
-      rollout::with_boards(learners::columns_up_to(learners::kDiscount, 30), options.sight), 9, at::kCPU);
-  CHECK_THROWS_AS(rollout::Fleet(options, plan, buffer, 20), base::UsageError);
+  Reflex policy(small.kind, small.answer);
+  const rollout::CollectorOptions options = options_of(small, policy);
+  replay::Buffer buffer(rollout::with_boards(learners::columns_up_to(learners::kDiscount, 30), options.sight),
+                        9);
+  CHECK_THROWS_AS(rollout::Collector(options, buffer), base::UsageError);
 }
 
 TEST_CASE("wandering boards are consistent and end their games", "[unit]") {

@@ -1,4 +1,4 @@
-// The counters of replay on a device. Without tensors, for kernels.
+// The counters of a buffer. Without tensors, for kernels.
 #pragma once
 
 #include <cstdint>

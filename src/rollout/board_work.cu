@@ -1,4 +1,4 @@
-#include "fleet_work.hpp"
+#include "board_work.hpp"
 
 #include "snake_ddp/base/each.hpp"
 
@@ -20,6 +20,8 @@ cudaError_t queue(const Work& work, std::int64_t count, void* stream) {
 }  // namespace
 
 int launch(const TerritoryMoves& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
+int launch(const StartBoard& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
+int launch(const FrozenMoves& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
 int launch(const PlayBoard& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
 int launch(const SettleBoard<false>& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
 int launch(const SettleBoard<true>& w, std::int64_t n, void* stream) { return queue(w, n, stream); }
