@@ -79,11 +79,11 @@ over_nccl() {
   done
 }
 
-# to_bar PERCENT SECONDS FLAGS...: trains until an evaluation wins PERCENT of its games, or for SECONDS.
+# to_bar PERCENT SECONDS BOARDS FLAGS...: trains on so many boards until an evaluation wins PERCENT of its games, or for SECONDS.
 to_bar() {
-  local percent=$1 most=$2 log won begin=$SECONDS took code=0
-  shift 2
-  log=$(train 4096 --cuda_graph on --max_minutes "$(awk "BEGIN {print $most / 60}")" --target_win_rate "0.$percent" "$@") || code=$?
+  local percent=$1 most=$2 boards=$3 log won begin=$SECONDS took code=0
+  shift 3
+  log=$(train "$boards" --cuda_graph on --max_minutes "$(awk "BEGIN {print $most / 60}")" --target_win_rate "0.$percent" "$@") || code=$?
   took=$((SECONDS - begin))
   echo "$log"
   won=$(sed -nE 's/^\[Evaluation at episode .*: won ([0-9]+).*/\1/p' <<<"$log" | tail -n 1)
@@ -114,9 +114,9 @@ for products in float32 tf32 bf16; do
   bench "update, dqn with layer norm, $products" 30 update --config configs/dqn.json --batch_size 384 --batch_size 8192 \
     --products $products --seconds 1
 done
-step "80 % against level 2" 90 bash -c 'to_bar 80 60 --config configs/ddpg.json'
-step "80 % against territory" 150 bash -c 'to_bar 80 120 --config configs/champion_gpu.json'
-step "95 % against territory" 120 bash -c 'to_bar 95 90 --config configs/champion.json --batch_size 4096'
+step "80 % against level 2" 90 bash -c 'to_bar 80 60 4096 --config configs/ddpg.json'
+step "80 % against territory" 150 bash -c 'to_bar 80 120 4096 --config configs/champion_gpu.json'
+step "95 % against territory" 120 bash -c 'to_bar 95 90 128 --config configs/champion.json'
 export PYTORCH_NO_CUDA_MEMORY_CACHING=1  # each tensor has memory of its own
 for tool in memcheck initcheck; do
   step "sanitizer: $tool" 120 compute-sanitizer --tool $tool --error-exitcode 9 "$bin/tests/rollout/test_rollout" \

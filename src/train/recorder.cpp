@@ -15,7 +15,7 @@ Recorder::Recorder(std::string folder, const TrainOptions& options, const rollou
       interval_(options.record_interval),
       model_episode_(options.model_episode),
       written_(collector.episodes_ended() / interval_) {
-  const game::State& board = collector.boards().front();
+  const game::State board = collector.boards().front();
   if (board.step() == 1) running_ = records::begin_record(board);  // it started before the recorder
 }
 
