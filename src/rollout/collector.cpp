@@ -213,8 +213,8 @@ void Collector::look_at(std::int64_t first, std::int64_t count, int team, at::Te
                         std::int64_t row) const {
   if (count == 0) return;
   see(device_, count,
-      {options_.sight, static_cast<const game::State*>(boards_.const_data_ptr()) + first, nullptr,
-       out.data_ptr<float>() + row * out.stride(0), team});
+      {options_.sight, boards_in(boards_) + first, nullptr, out.data_ptr<float>() + row * out.stride(0),
+       team});
 }
 
 void Collector::look() {
@@ -267,15 +267,13 @@ void Collector::step(nets::Policy& policy) {
   best_ = policy.answer() == nets::Policy::Answer::kValues;
   ask_frozen();
   ask_territory();
-  const game::State before =
-      options_.watch ? *static_cast<const game::State*>(boards_.const_data_ptr()) : game::State{};
+  const game::State before = options_.watch ? *boards_in(boards_) : game::State{};
   run<PlayBoard>(seats_.boards);
   at::cumsum_out(sums_, counts_, 0);
   if (options_.watch) watch_step(before);
   const bool starts = options_.watch && longs(counts_)[0] >> 32 != 0;
   settle();
-  if (starts)
-    options_.watch(running(0), *static_cast<const game::State*>(boards_.const_data_ptr()), nullptr, nullptr);
+  if (starts) options_.watch(running(0), *boards_in(boards_), nullptr, nullptr);
   look();
 }
 
@@ -290,9 +288,7 @@ void Collector::settle() {
   run<CountStep>(1);
 }
 
-void Collector::finish(nets::Policy& policy) {
-  rollout_->finish(policy, observations_, static_cast<const game::State*>(boards_.const_data_ptr()));
-}
+void Collector::finish(nets::Policy& policy) { rollout_->finish(policy, observations_, boards_in(boards_)); }
 
 // The game on a board, in main memory.
 Episode Collector::running(std::int64_t board) const {
@@ -359,8 +355,7 @@ void Collector::start_new_games(const GameCount& count) {
   fetched_epsilon_ = count.epsilon;
   meet();
   look();
-  if (options_.watch)
-    options_.watch(running(0), *static_cast<const game::State*>(boards_.const_data_ptr()), nullptr, nullptr);
+  if (options_.watch) options_.watch(running(0), *boards_in(boards_), nullptr, nullptr);
 }
 
 }  // namespace snake_ddp::rollout

@@ -72,8 +72,6 @@ void Rollout::see(const at::Tensor& observations) {
   seen_.index_copy_(0, counter_.narrow(0, kStep, 1), observations.unsqueeze(0));
 }
 
-void Rollout::advance() { counter_.select(0, kStep).add_(1); }
-
 void Rollout::finish(nets::Policy& policy, const at::Tensor& observations, const game::State* boards) {
   const std::int64_t seats = arrays_.seats.count();
   const auto ask = [&](const at::Tensor& seen) {

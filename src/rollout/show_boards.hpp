@@ -9,6 +9,11 @@ namespace snake_ddp::rollout {
 
 struct Seen;
 
+/// The boards whose bytes a tensor holds.
+inline const game::State* boards_in(const at::Tensor& storage) {
+  return static_cast<const game::State*>(storage.const_data_ptr());
+}
+
 /// Writes what `seen` asks for, of `count` boards.
 void see(at::Device device, std::int64_t count, const Seen& seen);
 

@@ -10,14 +10,6 @@
 #include "snake_ddp/rollout/wanderers.hpp"
 
 namespace snake_ddp::rollout {
-namespace {
-
-const game::State* boards_in(const at::Tensor& storage) {
-  return static_cast<const game::State*>(storage.const_data_ptr());
-}
-
-}  // namespace
-
 void see(at::Device device, std::int64_t count, const Seen& seen) {
   // In main memory one thread is faster than the eight of SeeView one after the other, which tests run.
   if (device.is_cpu() && !base::host_loop) {

@@ -46,11 +46,6 @@ std::optional<search::Spec> search_from(const std::string& text) {
   return how;
 }
 
-bool has_self(const agents::Mix& mix) {
-  return std::any_of(mix.begin(), mix.end(),
-                     [](const auto& share) { return !share.league && share.rival.is_self(); });
-}
-
 bool has_league(const agents::Mix& mix) {
   return std::any_of(mix.begin(), mix.end(), [](const auto& share) { return share.league; });
 }
@@ -69,7 +64,6 @@ Plan::Plan(const TrainOptions& options)
       eval_rival(agents::try_opponent(eval_opponent).value()),
       eval_how(search_from(eval_search)),
       training{rival_reward, reward_scale, gamma},
-      self_play(has_self(mix)),
       league(has_league(mix)),
       on_device(boards == "device"),
       records_updates(cuda_graph == "on"),

@@ -46,7 +46,7 @@ using Mix = std::vector<Share>;
 /// Throws  UsageError with the allowed forms.
 Mix parse_mix(const std::string& text);
 
-/// How many of `boards` boards each share gets: in proportion to the weights, by largest remainders, but at least one. They
+/// How many of `boards` boards each share gets: one, and the others one by one to the share that is farthest below its weight's part. They
 /// are in the mix's order, so that each share has a range of boards.
 /// Throws  UsageError if there are fewer boards than shares.
 std::vector<std::int64_t> boards_of(const Mix& mix, std::int64_t boards);

@@ -32,17 +32,14 @@ class Rollout {
   /// Throws  UsageError if there is not enough memory.
   Rollout(const RolloutOptions& options, const play::TurnRules& rules, const Seats& seats, at::Device device);
 
-  /// To write a step with put_turn. Owner: this.
+  /// To write a step with put_turn; who has written all seats counts kStep on. Owner: this.
   [[nodiscard]] const RolloutArrays& arrays() const { return arrays_; }
-  [[nodiscard]] const RolloutOptions& options() const { return options_; }
   [[nodiscard]] at::Device device() const { return board_.device(); }
   /// Transitions of a rollout.
   [[nodiscard]] std::int64_t rows() const { return options_.steps * arrays_.seats.count(); }
 
   /// Queues storing what the seats see now. Shapes  observations [seats, 3, features + 1].
   void see(const at::Tensor& observations);
-  /// Queues the next step's place, after all its seats are stored.
-  void advance();
   /// Queues the returns of a complete rollout.
   /// Shapes  observations [seats, 3, features + 1] of the boards that follow it, `boards` [boards]; on this device.
   void finish(nets::Policy& policy, const at::Tensor& observations, const game::State* boards);

@@ -34,7 +34,7 @@ struct Plan : TrainOptions {
   agents::Opponent eval_rival;
   std::optional<search::Spec> eval_how;  // if evaluation games look ahead
   search::Training training;             // what the network's values mean
-  bool self_play, league;                // what the mix contains
+  bool league;                           // what the mix contains
   bool on_device;                        // boards and replay
   bool records_updates;                  // as CUDA graphs, if the learner is on a GPU
   bool keeps_replay;                     // in checkpoints
