@@ -43,6 +43,7 @@ struct Foot {
 static_assert(sizeof(Foot) == 24);
 
 std::uint32_t crc_of(std::uint32_t before, const void* bytes, std::size_t size) {
+  if (size == 0) return before;  // a set without games has no ends, and zlib starts anew at a null pointer
   return static_cast<std::uint32_t>(::crc32_z(before, static_cast<const Bytef*>(bytes), size));
 }
 
@@ -58,9 +59,11 @@ std::string fault_in(const std::uint8_t* boards, const std::int64_t* ends, const
   if (before != foot.boards)
     return fmt::format("its games have {}, the file has {}", base::counted(before, "board"), foot.boards);
   for (std::int64_t b = 0; b < foot.boards; ++b) {
-    const std::string fault =
-        game::fault_of_image(boards + static_cast<std::size_t>(b) * sizeof(game::State));
+    const std::uint8_t* const image = boards + static_cast<std::size_t>(b) * sizeof(game::State);
+    const std::string fault = game::fault_of_image(image);
     if (!fault.empty()) return fmt::format("board {}: {}", b, fault);
+    if (reinterpret_cast<const game::State*>(image)->done())
+      return fmt::format("board {}: its game is over, and sets have boards before a move", b);
   }
   return {};
 }
@@ -140,7 +143,8 @@ BoardSet::BoardSet(const std::string& path) {
   Foot foot;
   if (bytes_ < sizeof head) throw refuse("truncated: too small for a set of boards. Record it again");
   std::memcpy(&head, map_, sizeof head);
-  if (!is_head(head)) throw refuse("not a set of boards: wrong header");
+  if (!is_head(head))
+    throw refuse("not a set of boards: wrong header. Record it again, or remove it from the folder");
   if (!is_readable(head)) {
     throw refuse(
         fmt::format("a set of boards of version {} with {} per board; this program reads version {} with {}. "
@@ -148,8 +152,8 @@ BoardSet::BoardSet(const std::string& path) {
                     head.version, base::counted(head.board_bytes, "byte"), kVersion, sizeof(game::State)));
   }
   if (head.interval < 1)
-    throw refuse(
-        fmt::format("not of recorded games: an interval of {}", base::counted(head.interval, "step")));
+    throw refuse(fmt::format("not of recorded games: an interval of {}. Record it again",
+                             base::counted(head.interval, "step")));
   const auto* begin = static_cast<const std::uint8_t*>(map_);
   const std::size_t content = bytes_ >= sizeof head + sizeof foot ? bytes_ - sizeof foot : 0;
   if (content > 0) std::memcpy(&foot, begin + content, sizeof foot);

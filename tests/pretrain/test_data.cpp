@@ -155,9 +155,19 @@ TEST_CASE("a set with impossible boards or ends of games is refused, whatever it
                                                           {offsetof(State, n_beans), 6},
                                                           {offsetof(State, steps), 0},
                                                           {offsetof(State, returns) + 3, 127},
+                                                          {offsetof(State, is_done), 1},
                                                           {offsetof(State, is_done), 2}})
     CHECK(refused(board + place, value, 1).find("board 7: ") != std::string::npos);
   CHECK(refused(16, 0, 8).find("interval") != std::string::npos);
+}
+
+TEST_CASE("a set without games is whole: a rank that played none wrote it", "[unit]") {
+  const Folder folder;
+  BoardSetWriter(folder / "a.boards", 4).finish();
+  const BoardSet set(folder / "a.boards");
+  CHECK(set.games() == 0);
+  CHECK(set.interval() == 4);
+  CHECK_THROWS_AS(split_by_games(set, 0.1), sd::base::UsageError);
 }
 
 TEST_CASE("a set says which recording it belongs to", "[unit]") {
