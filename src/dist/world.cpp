@@ -126,8 +126,7 @@ World from_slurm(const Environment& env) {
 }
 
 // How launchers of MPI tell a process its place; null: not at all. PMI is that of MPICH's mpiexec (Hydra), Intel MPI, PALS
-// and, with an option, srun. PMIx sets rank and namespace; the size is known to its server alone, so that a rank 0 may be the
-// only one.
+// and, with an option, srun. PMIx sets rank and namespace; the size is known to its server alone.
 struct MpiLauncher {
   const char *name, *rank, *size, *local_rank, *local_size;
 };
@@ -156,14 +155,22 @@ bool agrees_with_srun(const Environment& env, long rank, std::optional<long> siz
          (!size || size == (tasks ? tasks : number(env, "SLURM_NTASKS")));
 }
 
-// The launcher of MPI whose variables say that this process is one of several. srun sets them, too, with --mpi; then they
-// agree with its own, which have all that is needed.
-const MpiLauncher* mpi_of_several(const Environment& env, bool of_srun) {
+// Whether any launcher says of how many processes this one, its first, is one.
+bool size_is_known(const Environment& env) {
+  return number(env, "SLURM_PROCID") == 0 ||
+         std::any_of(std::begin(kMpiLaunchers), std::end(kMpiLaunchers),
+                     [&](const MpiLauncher& mpi) { return number(env, mpi.size).has_value(); });
+}
+
+// The launcher of MPI whose variables say that this process is one of several, or, if it trains, that it may be: the first
+// of them would train by itself. srun sets them, too, with --mpi; then they agree with its own, which have all that is needed.
+const MpiLauncher* mpi_of_several(const Environment& env, bool of_srun, bool trains) {
   for (const MpiLauncher& mpi : kMpiLaunchers) {
     const auto rank = number(env, mpi.rank), size = number(env, mpi.size);
     if (!rank || (size.value_or(2) < 2)) continue;
-    const bool is_later = *rank > 0 || number(env, mpi.local_rank).value_or(0) > 0;
-    if (!size && !is_later && number(env, mpi.local_size).value_or(1) < 2) continue;
+    const bool is_first = *rank == 0 && number(env, mpi.local_rank).value_or(0) == 0 &&
+                          number(env, mpi.local_size).value_or(1) < 2;
+    if (!size && is_first && (!trains || size_is_known(env))) continue;
     if (!of_srun || !agrees_with_srun(env, *rank, size)) return &mpi;
   }
   return nullptr;
@@ -176,9 +183,10 @@ World from_mpi(const Environment& env, const MpiLauncher& mpi) {
   const auto size = mpi.size == nullptr ? std::nullopt : number_between(env, mpi.size, 1, kMaxRanks);
   if (!size)
     throw UsageError(fmt::format(
-        "{}={}: started by {} as one of several processes, but nothing says of how many. Set RANK, "
-        "WORLD_SIZE and MASTER_ADDR, or start with torchrun, srun or --ddp",
-        mpi.rank, w.rank, mpi.name));
+        "{0}={1}: started by {2}, but nothing says as one of how many processes. Set RANK, WORLD_SIZE and "
+        "MASTER_ADDR, or start with torchrun, srun or --ddp{3}",
+        mpi.rank, w.rank, mpi.name,
+        w.rank > 0 ? "" : fmt::format("; if it is the only one, unset {}", mpi.rank)));
   w.size = *size;
   if (!lookup(env, "MASTER_ADDR"))
     throw UsageError(
@@ -291,7 +299,7 @@ World world_from_env(const Environment& env, Purpose purpose) {
   }
   if (!rank || !size) {
     const bool trains = purpose == Purpose::kTraining, of_srun = is_srun_task(env);
-    if (const MpiLauncher* const mpi = mpi_of_several(env, of_srun)) return from_mpi(env, *mpi);
+    if (const MpiLauncher* const mpi = mpi_of_several(env, of_srun, trains)) return from_mpi(env, *mpi);
     if (of_srun && (trains || !is_shell_of_srun(env))) return from_slurm(env);
     if (!trains || (!rank && size.value_or("1") == "1")) return {};  // left over in a shell
   }

@@ -181,8 +181,24 @@ TEST_CASE("launchers of MPI are recognised if they speak of several processes", 
   }
   CHECK_THAT(usage_error_of({{"PMIX_RANK", "1"}}), Contains("RANK, WORLD_SIZE and MASTER_ADDR"));
   CHECK_THAT(usage_error_of({{"PMI_RANK", "0"}, {"MPI_LOCALNRANKS", "4"}}), Contains("PMI_RANK=0"));
-  CHECK(world_of({{"PMIX_RANK", "0"}}).launcher == Launcher::kSingle);
   CHECK(world_of({{"PMI_RANK", "x"}, {"PMI_SIZE", "y"}}).launcher == Launcher::kSingle);
+}
+
+TEST_CASE("a first process of MPI that may have others does not train by itself", "[unit]") {
+  using Catch::Contains;
+  for (const char* name : {"PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"}) {
+    const Variables first{{name, "0"}};
+    CHECK_THAT(usage_error_of(first), Contains("WORLD_SIZE and MASTER_ADDR") && Contains("--ddp") &&
+                                          Contains(std::string("unset ") + name));
+    CHECK(world_of(first, Purpose::kOther).launcher == Launcher::kSingle);
+    CHECK(world_of(with(first, {{"RANK", "0"}, {"WORLD_SIZE", "1"}})).size == 1);
+    CHECK(world_of(with(first, {{"PMI_SIZE", "1"}})).launcher == Launcher::kSingle);
+    CHECK_THAT(usage_error_of({{name, "1"}}), !Contains("unset"));
+  }
+  // A shell of SLURM's with its plugin for PMIx: of salloc, whose step is SLURM's own, and of `srun --pty` with one task.
+  const Variables shell{{"PMIX_RANK", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}};
+  CHECK(world_of(with(shell, {{"SLURM_STEP_ID", "4294967290"}})).launcher == Launcher::kSingle);
+  CHECK(world_of(with(shell, {{"SLURM_STEP_ID", "0"}})).size == 1);
 }
 
 TEST_CASE("srun with a plugin for MPI is srun", "[unit]") {

@@ -76,6 +76,17 @@ def test_ranks_of_mpirun_are_no_separate_runs(tmp_path):
     assert not (tmp_path / "snakes_3v3").exists()
 
 
+@pytest.mark.parametrize("variable", ["PMIX_RANK", "PMI_RANK"])
+def test_the_first_process_of_an_unknown_number_trains_with_own_ranks_only(tmp_path, variable):
+    training = flags(TINY | {"runs_dir": tmp_path})
+    done = call(*training, **{variable: 0})
+    assert done.returncode == 2 and f"{variable}=0" in done.stderr and "or --ddp; if it is the only one, unset" in done.stderr, done.stderr
+    assert not (tmp_path / "snakes_3v3").exists()
+    assert result(call(*SHARED[0], **{variable: 0})) == result(call(*SHARED[0]))
+    done = call("--ddp", "--world_size", 2, *training, **{variable: 0})
+    assert done.returncode == 0 and sorted(fingerprint(done.stdout)["ranks"]) == [0, 1], done.stderr
+
+
 def test_mpirun_and_an_address_make_a_group(start, tmp_path):
     port = free_port()
     ranks = [start([BINARY, *flags(TINY | {"runs_dir": tmp_path})], MASTER_ADDR="127.0.0.1", MASTER_PORT=port,

@@ -41,9 +41,9 @@ struct World {
 using Environment = std::function<const char*(const char*)>;
 
 /// Reads the world from the environment. Only RANK and WORLD_SIZE make a group; MASTER_ADDR, MASTER_PORT and the rest
-/// qualify it. Without both: the variables of a launcher of MPI, if they say that there are several processes; then
-/// SLURM's (only inside an srun step: a batch shell has SLURM_PROCID as well; and in a shell of `srun --pty` only to
-/// train); else one process.
+/// qualify it. Without both: the variables of a launcher of MPI, if they say that there are several processes (to train: or
+/// leave it open); then SLURM's (only inside an srun step: a batch shell has SLURM_PROCID as well; and in a shell of
+/// `srun --pty` only to train); else one process.
 /// Throws      UsageError: variables that are missing (lists those set, too), not a number, a rank outside of its
 ///             world.
 /// Follows     torchrun 2.11; SLURM 22.05; MASTER_ADDR and MASTER_PORT override SLURM's variables.
