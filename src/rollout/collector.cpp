@@ -10,8 +10,6 @@
 #include "board_work.hpp"
 #include "show_boards.hpp"
 #include "snake_ddp/base/check.hpp"
-#include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/text.hpp"
 #include "snake_ddp/cuda/kernels.hpp"
 #include "snake_ddp/game/position.hpp"
 
@@ -84,10 +82,7 @@ Collector::Collector(CollectorOptions options, replay::Buffer& replay, Rollout* 
            "collector options");
   SD_CHECK(rollout_ == nullptr || options_.n_step == 1, "a rollout of several steps at once");
   SD_CHECK(device_.is_cpu() || (!options_.watch && options_.memory == 0), "what needs boards in main memory");
-  if (rollout_ == nullptr && replay_.capacity() < seats * options_.n_step)
-    throw base::UsageError(
-        fmt::format("--buffer_size {}: it must hold the transitions of one step, {} x --n_step {}",
-                    replay_.capacity(), base::counted(seats, "team"), options_.n_step));
+  SD_CHECK(rollout_ != nullptr || replay_.capacity() >= seats * options_.n_step, "replay for one step");
   std::fill(std::begin(sources_), std::end(sources_), -1);
   const std::vector<replay::Column>& columns = replay_.columns();
   for (std::size_t c = 0; c < columns.size(); ++c) {

@@ -298,10 +298,6 @@ void check_together(const TrainOptions& options) {
       {o.sight.tokens && o.records_updates, "--cuda_graph on is for updates without --tokens"},
       {o.on_device && o.record_interval > 0,
        "--record_interval is for --boards host: games on a device are not recorded"},
-      {o.on_device && feed != Feed::kRollout && o.buffer_size < o.num_envs * o.n_step,
-       fmt::format("--boards device: --buffer_size {} must hold the transitions of one step, --num_envs {} x "
-                   "--n_step {}",
-                   o.buffer_size, o.num_envs, o.n_step)},
       {o.local_updates > 0 && o.records_updates,
        "--cuda_graph on is for gradients that are averaged in each update: leave out either it, or "
        "--local_updates"},
@@ -322,6 +318,9 @@ void check_together(const TrainOptions& options) {
       {feed != Feed::kRollout && o.buffer_size < o.batch_size,
        fmt::format("--buffer_size {} is smaller than --batch_size {}: no batch could be drawn", o.buffer_size,
                    o.batch_size)},
+      {feed != Feed::kRollout && o.buffer_size < learning_teams(o) * o.n_step,
+       fmt::format("--buffer_size {} must hold the transitions of one step: {} that learn x --n_step {}",
+                   o.buffer_size, base::counted(learning_teams(o), "team"), o.n_step)},
       {o.epsilon_min > o.epsilon,
        fmt::format("--epsilon_min {} is above --epsilon {}", o.epsilon_min, o.epsilon)},
       {o.eval_how && o.eval_interval == 0 && !o.league,

@@ -120,6 +120,15 @@ std::string boards_text(const Plan& o) {
   return text;
 }
 
+std::int64_t learning_teams(const Plan& o) {
+  std::int64_t teams = o.num_envs;
+  if (o.mix.empty()) return teams;
+  const std::vector<std::int64_t> counts = agents::boards_of(o.mix, o.num_envs);
+  for (std::size_t k = 0; k < counts.size(); ++k)
+    if (o.mix[k].rival.is_self() && !o.mix[k].league) teams += counts[k];
+  return teams;
+}
+
 double rate_factor(const Plan& o, std::int64_t steps, std::int64_t board_steps) {
   const double played = static_cast<double>(steps * o.num_envs) / static_cast<double>(o.episode_length);
   const double share = o.total_steps > 0

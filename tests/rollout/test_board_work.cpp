@@ -367,7 +367,7 @@ TEST_CASE("replay that is smaller than a step's rows is refused", "[unit]") {
   const rollout::CollectorOptions options = options_of(small, policy);
   replay::Buffer buffer(rollout::with_boards(learners::columns_up_to(learners::kDiscount, 30), options.sight),
                         9);
-  CHECK_THROWS_AS(rollout::Collector(options, buffer), base::UsageError);
+  CHECK_THROWS_AS(rollout::Collector(options, buffer), base::Bug);
 }
 
 TEST_CASE("wandering boards are consistent and end their games", "[unit]") {

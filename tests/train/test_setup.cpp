@@ -560,6 +560,15 @@ TEST_CASE("settings that just fit together are accepted, the next ones refused",
       {"a device's replay for one step",
        [](TrainOptions& o) { o.boards = "device", o.num_envs = 40, o.n_step = 5, o.buffer_size = 200; },
        [](TrainOptions& o) { o.boards = "device", o.num_envs = 40, o.n_step = 5, o.buffer_size = 199; }},
+      {"a replay for one step of both teams in self-play, and of one against others",
+       [](TrainOptions& o) {
+         o.batch_size = 8, o.num_envs = 8, o.opponent_mix = "level2,self,league,file:a.pth",
+         o.buffer_size = 10;
+       },
+       [](TrainOptions& o) {
+         o.batch_size = 8, o.num_envs = 8, o.opponent_mix = "level2,self,league,file:a.pth",
+         o.buffer_size = 9;
+       }},
       {"a search for a league",
        [](TrainOptions& o) {
          o.algo = "dqn", o.reward = "score", o.eval_search = "look1", o.opponent_mix = "league";

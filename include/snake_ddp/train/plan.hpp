@@ -65,6 +65,10 @@ std::vector<agents::Rival> rivals_of(const Plan& plan, int rank, const League& l
 /// "level2 13, self 38": how many boards each opponent of the mix has; empty without a mix.
 std::string boards_text(const Plan& plan);
 
+/// Teams of a rank that learn: one on each board, both where the policy plays itself.
+/// Throws  UsageError if there are fewer boards than opponents.
+std::int64_t learning_teams(const Plan& plan);
+
 /// Factor on the learning rates after `steps` steps of each board, `board_steps` of all ranks' boards: 1 at the start, --lr_end after
 /// --total_steps, or else as many steps as max_episodes of full length have. Both numbers are equal on all ranks.
 double rate_factor(const Plan& plan, std::int64_t steps, std::int64_t board_steps);
