@@ -7,15 +7,17 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
+import zlib
 
 import pytest
 import torch
 
-from processes import (BINARY, BUILD, DATA, PATIENCE_S, SOURCE, STARTER, TINY, call, clean_environment, descendants, fingerprint, flags, only_json,
-                       run_folder, starter)
+from processes import (BINARY, BUILD, DATA, PATIENCE_S, SOURCE, STARTER, TINY, call, clean_environment, descendants, fingerprint, flags,
+                       free_port, only_json, run_folder, starter)
 
 SMALL = {"graph_dim": 8, "codebook_size": 16, "tokens_per_snake": 2, "code_dim": 4, "hidden_dim": 16, "num_encoder_layers": 1,
          "num_decoder_layers": 1, "num_heads": 2, "batch_size": 64, "epochs": 2, "threads": 1, "num_workers": 1}
@@ -361,6 +363,53 @@ def test_a_resumed_run_with_tokens_equals_one_that_was_never_stopped(tokens, tmp
     assert again.returncode == 0 and "Resumed from checkpoint" in again.stdout, again.stdout + again.stderr
     whole = call(*flags(settings | {"runs_dir": tmp_path / "whole", "max_episodes": total}))
     assert fingerprint(again.stdout)["line"] == fingerprint(whole.stdout)["line"], whole.stderr
+
+
+def test_impossible_sets_are_refused_and_an_impossible_cache_is_made_again(games, tmp_path):
+    whole = (games / "level2.boards").read_bytes()
+    count, boards = struct.unpack_from("<qq", whole, len(whole) - 24)
+    ends, last = len(whole) - 24 - 8 * count, 64 + 256 * (boards - 1)
+
+    def changed(at, kind, value):
+        content = bytearray(whole)
+        struct.pack_into(kind, content, at, value)
+        struct.pack_into("<I", content, len(content) - 8, zlib.crc32(content[:-24]))
+        return bytes(content)
+
+    # Offsets of game::State: heads, lengths, directions, beans, steps, returns, done.
+    wrong = [changed(last + place, kind, value) for place, kind, value in (
+        (200, "B", 200), (206, "B", 255), (212, "B", 0), (212, "B", 255), (218, "B", 4), (224, "B", 200), (225, "B", whole[last + 224]),
+        (230, "<H", 202), (232, "<f", math.nan), (240, "B", 1))]
+    wrong += [changed(ends + 8 * game, "<q", end) for game, end in ((0, 0), (0, -1), (1, 1), (1, 1 << 62), (count - 1, boards + 1))]
+    wrong += [changed(len(whole) - 24 + place, "<q", value) for place, value in ((0, -1), (0, 1 << 61), (8, boards - 1))]
+    source, cache = tmp_path / "games" / "a.boards", tmp_path / "cache"
+    source.parent.mkdir()
+    for content in wrong:
+        source.write_bytes(content)
+        done = pretrain("tokenizer", source.parent, tmp_path / "run")
+        assert done.returncode == 4 and re.fullmatch(r"snake_ddp: \S+/games/a.boards: .* Record it again\n", done.stderr), done.stderr
+        assert not list(cache.iterdir()) and not list((tmp_path / "run").glob("*.pth"))
+    source.write_bytes(whole)
+    first = pretrain("tokenizer", source.parent, tmp_path / "run", epochs=1)
+    (cached,) = cache.iterdir()
+    good = cached.read_bytes()
+    for content in (wrong[0], wrong[2], wrong[-6]):
+        cached.write_bytes(content)
+        done = pretrain("tokenizer", source.parent, tmp_path / "run", epochs=1, resume="never")
+        assert done.returncode == 0 and f"Rebuilt the cache: {cached}: not of recorded games" in done.stdout, done.stdout + done.stderr
+        assert cached.read_bytes() == good and first.stdout.count("Cached ") == 1
+
+
+def test_a_rank_without_games_records_a_set_that_can_be_read(games, tmp_path):
+    folder, port = tmp_path / "games", free_port()
+    line = [BINARY, "eval", "--team_a", "level1", "--team_b", "level2", "--games", 1, "--record_boards", folder / "a.boards"]
+    with starter(tmp_path) as start:
+        ranks = [start(line, RANK=rank, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port) for rank in range(2)]
+        assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text() + ranks[1].text()
+    assert sorted(path.name for path in folder.iterdir()) == ["a.boards", "a_1.boards"]
+    shutil.copy(games / "level2.boards", folder / "b.boards")
+    done = pretrain("tokenizer", folder, tmp_path / "run", epochs=1)
+    assert done.returncode == 0 and "Data: 31 games" in done.stdout, done.stdout + done.stderr
 
 
 def test_contents_not_names_and_times_decide_whether_the_cache_is_of_them(games, tmp_path):
