@@ -115,9 +115,11 @@ std::string contradiction_in(const State& state) {
   if (state.free_cells() != kCells - taken) return "the number of free cells is wrong";
   if (n_beans < kBeans && state.free_cells() > 0) return "beans are missing though there is room";
   if (state.step() < 1 || state.step() > kMaxSteps + 1) return "the step is not 1..201";
+  // No step changes a team's sum by more than all cells, so a game that goes on from here stays within the bound.
+  const int most = state.step() * kCells;
   for (const std::int32_t sum : state.returns)
-    if (sum < -kMaxSteps * kCells || sum > kMaxSteps * kCells)
-      return fmt::format("a team's rewards sum up to {}", sum);
+    if (sum < -most || sum > most)
+      return fmt::format("a team's rewards sum up to {} before step {}", sum, state.step());
   if (!state.done() && (state.step() > kMaxSteps || kBeans + state.segments() > kCells))
     return "should be done";
   return {};

@@ -158,6 +158,9 @@ TEST_CASE("a set with impossible boards or ends of games is refused, whatever it
                                                           {offsetof(State, is_done), 1},
                                                           {offsetof(State, is_done), 2}})
     CHECK(refused(board + place, value, 1).find("board 7: ") != std::string::npos);
+  CHECK(refused(board + offsetof(State, returns), 600, 4).empty());  // the game's third board
+  CHECK(refused(board + offsetof(State, returns), 601, 4).find("sum up to 601 before step 3") !=
+        std::string::npos);
   CHECK(refused(16, 0, 8).find("interval") != std::string::npos);
 }
 
