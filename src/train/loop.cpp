@@ -1,6 +1,8 @@
 // The algorithm, and the run around it.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <vector>
 
 #include "session.hpp"
@@ -25,20 +27,30 @@ double updates_of_step(const Plan& o, Counters& n) {
   return is_warm ? o.updates_per_step * static_cast<double>(o.num_envs) : 0.0;
 }
 
-// What the ranks agree on while a step is under way.
+// What the ranks agree on between two votes on everything.
 struct Pause {
   std::int64_t stop = 0;  // got a stop request
+  std::int64_t slow = 0;  // took more than a second since the last of these votes
 };
 
-// Whether the ranks stop between two updates of a step, as they do between steps after a vote. They vote by the number of updates,
-// which is equal on all ranks, and only where their weights are.
-bool pauses(Session& s, std::int64_t& voted_at) {
-  constexpr std::int64_t kUpdates = 50;
-  if (s.counters.updates_due < 1.0 || !s.averaging->have_met() ||
-      (s.context.size() > 1 && s.counters.updates - voted_at < kUpdates))
+// When they do: seldom enough to cost nothing, often enough for a stop to wait for seconds only, however long updates take.
+struct Pauses {
+  std::int64_t every = 1, voted_at = 0;  // updates
+  Clock::time_point voted = Clock::now();
+};
+
+// Whether the ranks stop now, after a step's move or one of its updates, as they do after a vote in keep(). They vote by the
+// number of updates, which is equal on all ranks, and only where their weights are.
+bool pauses(Session& s, Pauses& p) {
+  constexpr std::int64_t kSeldom = 50;
+  const Counters& n = s.counters;
+  if ((n.updates_due < 1.0 && n.steps % s.votes_every == 0) || !s.averaging->have_met() ||
+      (s.context.size() > 1 && n.updates - p.voted_at < p.every))
     return false;
-  voted_at = s.counters.updates;
-  return (s.agreed.stop = running::vote(Pause{running::stop_requested() ? 1 : 0}, s.context).stop) > 0;
+  const bool slow = Clock::now() - p.voted > std::chrono::seconds(1);
+  const Pause agreed = running::vote(Pause{running::stop_requested() ? 1 : 0, slow ? 1 : 0}, s.context);
+  p = {agreed.slow > 0 ? std::max<std::int64_t>(1, p.every / 2) : std::min(2 * p.every, kSeldom), n.updates};
+  return (s.agreed.stop = agreed.stop) > 0;
 }
 
 Progress progress(const Session& s) { return {s.counters.steps * s.o.num_envs, s.counters.updates}; }
@@ -49,7 +61,9 @@ void train(Session& s) {
   Counters& n = s.counters;
   Arena& arena = *s.arena;
   std::vector<rollout::Episode> ended;
-  for (bool go_on = begin_periodic(s); go_on;) {
+  Pauses pause;
+  // A run that was stopped between two votes goes on to the next one.
+  for (bool go_on = n.steps % s.votes_every != 0 || begin_periodic(s); go_on;) {
     ended.clear();
     // After a stop within a step, its updates come first.
     if (n.updates_due < 1.0) {
@@ -68,7 +82,7 @@ void train(Session& s) {
 
     // 2. Sample a batch, as often as updates are due.
     if (o.lr_end != 1.0) s.learner->scale_rates(rate_factor(o, n.steps, n.board_steps));
-    for (std::int64_t voted_at = n.updates; go_on && n.updates_due >= 1.0;) {
+    while ((go_on = !pauses(s, pause)) && n.updates_due >= 1.0) {
       arena.draw();
       // 3. Learn from it: gradients are averaged over the ranks.
       s.watchdog.tick("learning");
@@ -76,20 +90,22 @@ void train(Session& s) {
       s.averaging->updated();
       ++n.updates;
       n.updates_due -= 1.0;
-      go_on = !pauses(s, voted_at);
     }
     if (!go_on) arena.fetch(ended);
     if (s.watch) s.watch(progress(s));
 
     // 4. Report. Without this step the weights would be the same.
     report(s, ended);
-    if (!go_on) break;
+    if (n.updates_due >= 1.0) break;
 
     // All ranks have equal weights for what they decide and do together.
-    if (n.steps % s.votes_every == 0) s.averaging->meet();
+    if (n.steps % s.votes_every == 0) {
+      s.averaging->meet();
+      pause = {pause.every, n.updates};
+    }
 
     // 5. Keep: save, vote with all ranks whether to go on, compare weights, evaluate, take checkpoints.
-    go_on = keep(s);
+    go_on = keep(s) && go_on;
   }
 }
 

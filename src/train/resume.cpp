@@ -660,7 +660,7 @@ Origin origin_of(const TrainOptions& o, const Launch& launch, dist::DistContext&
 }
 
 Resumed resume_from(const Origin& origin, const running::Access& access, const RunState& state,
-                    const ordered_json& settings, dist::DistContext& context) {
+                    const ordered_json& settings, std::int64_t votes_every, dist::DistContext& context) {
   std::vector<std::string> lines;
   const Found found = newest_whole(origin, access, state, settings, context, lines);
   const Games games = share(found, state, settings, context);
@@ -697,6 +697,7 @@ Resumed resume_from(const Origin& origin, const running::Access& access, const R
     fresh += of_rank.at("same_boards").get<bool>() ? 0 : 1;
     all_played = all_played && of_rank.at("played").get<bool>();
   }
+  all_played = all_played && state.counters.steps % votes_every == 0;  // else it goes on to the next vote
   Resumed resumed;
   if (context.is_main() && is_saved(origin.place.run, settings, episode))
     resumed.over = why_over(state.counters, settings, found.manifest.settings, all_played ? episode : -1);

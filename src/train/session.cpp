@@ -138,7 +138,7 @@ std::vector<std::string> open_folder(Session& s, const Origin& origin, const Lau
 // Returns on rank 0 what to report. Nothing of the run is written yet: this start may still fail.
 std::vector<std::string> resume(Session& s, const Origin& origin, const Launch& launch) {
   std::vector<std::string> lines = open_folder(s, origin, launch);
-  const Resumed resumed = resume_from(origin, s.access, s.state(), s.settings, s.context);
+  const Resumed resumed = resume_from(origin, s.access, s.state(), s.settings, s.votes_every, s.context);
   lines.insert(lines.end(), resumed.lines.begin(), resumed.lines.end());
   s.over = resumed.over;
   s.resumed_at = s.counters.steps;

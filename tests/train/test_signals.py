@@ -238,6 +238,36 @@ def test_a_run_that_is_stopped_within_a_step_ends_with_the_same_bits(start, tmp_
     assert fingerprint(again.text())["line"] == fingerprint(whole.text())["line"]
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_run_whose_updates_are_slow_stops_between_two_votes_and_ends_with_the_same_bits(start, tmp_path, ranks):
+    # One update a step, and twenty steps from vote to vote.
+    settings = TINY | {"algo": "dqn", "hidden_size": 256, "batch_size": 8192 // ranks, "num_envs": 64, "updates_per_step": 1 / 64,
+                       "buffer_size": 10000, "dist_timeout": 60, "opponent_difficulty_strategy": "fixed:2"}
+
+    def run(*more, **changed):
+        return start([BINARY, "--ddp", "--world_size", ranks, *flags(settings | changed), *more])
+
+    for attempt in range(5):  # a signal may come just before a vote
+        stopped = run(runs_dir=tmp_path / f"parts{attempt}", max_episodes=10**9)
+        stopped.wait_for(r"First update")
+        time.sleep(1)
+        os.kill(worker_pids(stopped, ranks)[ranks - 1], signal.SIGTERM)
+        assert stopped.wait() == 75, stopped.text()
+        folder = run_folder(stopped.text())
+        check_stopped(folder)
+        steps = int(checkpoints(folder)[-1].name[5:])
+        if steps % 20 != 0:
+            break
+    else:
+        raise AssertionError("no stop came between two votes")
+    total = {"total_steps": steps * settings["num_envs"] * ranks}  # all are played; what remains are the steps up to the vote
+    again = run("--resume", folder, **total)
+    assert again.wait() == 0, again.text()
+    whole = run(runs_dir=tmp_path / "whole", **total)
+    assert whole.wait() == 0, whole.text()
+    assert fingerprint(again.text())["line"] == fingerprint(whole.text())["line"]
+
+
 # What was due when the stop came
 
 

@@ -55,11 +55,12 @@ struct Resumed {
 };
 
 /// Restores the newest complete checkpoint of the run, or the named one, into `state`. Damaged ones are reported, set
-/// aside and skipped. A finished run is left as it is.
+/// aside and skipped. A finished run is left as it is: one that has played all, at a vote of its ranks.
 /// Collective  every rank calls it; the shared part is the same on all afterwards.
 /// Throws      FileError if no checkpoint is complete, or a rank could not read one, or it belongs to another run;
 ///             then none is renamed. UsageError if a setting differs that must not.
 Resumed resume_from(const Origin& origin, const running::Access& access, const RunState& state,
-                    const nlohmann::ordered_json& settings, dist::DistContext& context);
+                    const nlohmann::ordered_json& settings, std::int64_t votes_every,
+                    dist::DistContext& context);
 
 }  // namespace snake_ddp::train
