@@ -59,6 +59,12 @@ def test_own_ranks_ignore_the_variables_of_a_group(tmp_path, variables):
     assert ("the ranks started here get their own" in done.stderr) == (variables == WHOLE), done.stderr
 
 
+@pytest.mark.parametrize("variables", LEFT_OVER)
+def test_messages_name_no_rank_without_a_group(variables):
+    for line in (["--threads", 10**7], ["eval", "--team_a", "nobody", "--team_b", "level1"]):
+        assert re.match(r"snake_ddp: (--threads|team) ", call(*line, **variables).stderr)
+
+
 @pytest.mark.parametrize("variables", HALF)
 def test_training_refuses_half_a_group(tmp_path, variables):
     done = call(*flags(TINY | {"runs_dir": tmp_path}), **variables)

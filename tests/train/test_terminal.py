@@ -141,7 +141,8 @@ NAMES = ("time", "evaluation", "training", "league", "loss", "speed")
 
 @pytest.mark.parametrize("locale, signs", [("C.UTF-8", "▁▂▃▄▅▆▇█"), ("C", "_.-~=+*#")], ids=["UTF-8", "ASCII"])
 def test_the_live_view_stays_below_the_lines_and_shows_what_the_log_says(tmp_path, locale, signs):
-    terminal = Terminal(100, LIVE | {"runs_dir": tmp_path}, TERM="xterm", LANG=locale)
+    settings = LIVE | {"runs_dir": tmp_path, "epsilon": 0.3, "epsilon_min": 0.01}  # another one on each board
+    terminal = Terminal(100, settings, TERM="xterm", LANG=locale)
     try:
         terminal.wait_until(lambda shown: all(row(shown, name) for name in NAMES), "whole view")
         terminal.wait_until(lambda shown: len(row(shown, "evaluation").split("  ")[0]) >= 3, "third evaluation")
@@ -164,6 +165,8 @@ def test_the_live_view_stays_below_the_lines_and_shows_what_the_log_says(tmp_pat
     assert float(views[-1][4]) == max(float(rate) for rate, _, _ in reported[:len(views[-1][0])])
     elo = re.findall(r"league      \S+ +(Elo -?\d+ \[-?\d+, -?\d+\])", terminal.text())
     assert elo and all(f"] {words} above" in log for words in elo)
+    epsilons = set(re.findall(r"training    .*epsilon (\d\.\d\d)", terminal.text()))
+    assert epsilons and epsilons <= set(re.findall(r"epsilon: (\d\.\d\d)", log))
 
 
 def test_the_live_view_gives_way_to_a_bar_where_it_has_no_room(tmp_path):
