@@ -246,14 +246,13 @@ std::shared_ptr<Team> actor_team(const std::string& obs, int view_radius, const 
   if (head != "softmax" && head != "tanh")
     throw base::UsageError(fmt::format("head is \"{}\", not softmax or tanh", head));
   const std::int64_t features = team->sight.features(), hidden = static_cast<std::int64_t>(post0_bias.size());
-  base::AlignedFloats prev_ = copied(prev, (features + 1) * hidden, "prev"),
-                      weight0 = copied(post0_weight, hidden * hidden, "post0_weight"),
-                      bias0 = copied(post0_bias, hidden, "post0_bias"),
-                      weight2 = copied(post2_weight, game::kMoves * hidden, "post2_weight"),
-                      bias2 = copied(post2_bias, game::kMoves, "post2_bias");
-  team->actor =
-      actor_of(features, hidden, head == "tanh" ? nets::Head::kTanh : nets::Head::kSoftmax,
-               {prev_.data(), weight0.data(), bias0.data(), weight2.data(), bias2.data(), nullptr, nullptr});
+  const base::AlignedFloats first = copied(prev, (features + 1) * hidden, "prev"),
+                            second = copied(post0_weight, hidden * hidden, "post0_weight"),
+                            bias = copied(post0_bias, hidden, "post0_bias");
+  team->actor = std::make_shared<const Actor>(
+      Actor{features, hidden, head == "tanh" ? nets::Head::kTanh : nets::Head::kSoftmax,
+            folded(first, second, bias), copied(post2_weight, game::kMoves * hidden, "post2_weight"),
+            copied(post2_bias, game::kMoves, "post2_bias")});
   return team;
 }
 

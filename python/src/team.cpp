@@ -50,14 +50,6 @@ Team scripted_team(const std::string& name) {
   return team;
 }
 
-std::shared_ptr<const nets::DenseRows> actor_of(std::int64_t features, std::int64_t hidden, nets::Head head,
-                                                const nets::DenseBlocks& weights) {
-  auto rows = std::make_shared<nets::DenseRows>(
-      nets::DenseShape{features, hidden, game::kMoves, head, /*layer_norm=*/false});
-  rows->refresh(weights);
-  return rows;
-}
-
 Passes::Passes(const Team& team)
     : q_net_(team.q_net),
       actor_(team.actor),
@@ -65,7 +57,7 @@ Passes::Passes(const Team& team)
       rows_(kBoards * kSeats * static_cast<std::size_t>(row_floats_)),
       values_(kBoards * kSeats * kValues) {
   SD_CHECK((q_net_ != nullptr) != (actor_ != nullptr), "a network");
-  if (actor_) actor_scratch_.emplace(actor_->shape().hidden, actor_->shape().in);
+  if (actor_) hidden_.resize(kBoards * kSeats * static_cast<std::size_t>(actor_->hidden));
 }
 
 const float* Passes::run(std::int64_t boards) {
@@ -73,7 +65,7 @@ const float* Passes::run(std::int64_t boards) {
   if (q_net_) {
     search::forward(*q_net_, rows, rows_.data(), row_floats_, q_scratch_, values_.data());
   } else {
-    nets::forward_all(*actor_, rows, rows_.data(), *actor_scratch_, values_.data());
+    forward(*actor_, rows, rows_.data(), hidden_.data(), values_.data());
   }
   return values_.data();
 }

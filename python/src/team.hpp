@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "actor.hpp"
 #include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/base/random.hpp"
-#include "snake_ddp/nets/dense_rows.hpp"
 #include "snake_ddp/play/match.hpp"
 #include "snake_ddp/play/sight.hpp"
 #include "snake_ddp/search/mover.hpp"
@@ -23,7 +23,7 @@ namespace snake_ddp::python {
 struct Team {
   std::optional<agents::Opponent> script;
   std::shared_ptr<const search::QWeights> q_net;
-  std::shared_ptr<const nets::DenseRows> actor;
+  std::shared_ptr<const Actor> actor;
   std::optional<search::Evaluator> values;       // of moves, from the caller
   std::shared_ptr<const search::Player> search;  // a Q-network's search, if it has one; always with `values`
   play::Sight sight;                             // what the network reads
@@ -37,11 +37,6 @@ struct Team {
 /// A script's team.
 /// Throws  UsageError for an unknown name.
 Team scripted_team(const std::string& name);
-
-/// An actor that plays these weights.
-/// Shapes  as nets::DenseBlocks; without layer norm.
-std::shared_ptr<const nets::DenseRows> actor_of(std::int64_t features, std::int64_t hidden, nets::Head head,
-                                                const nets::DenseBlocks& weights);
 
 /// A network's passes and their memory. One per thread.
 class Passes {
@@ -60,11 +55,11 @@ class Passes {
 
  private:
   std::shared_ptr<const search::QWeights> q_net_;
-  std::shared_ptr<const nets::DenseRows> actor_;
+  std::shared_ptr<const Actor> actor_;
   std::int64_t row_floats_;
   std::vector<float> rows_, values_;
   search::QScratch q_scratch_;
-  std::optional<nets::RowScratch> actor_scratch_;
+  base::AlignedFloats hidden_;  // the actor's
 };
 
 /// The moves of a team that is a network, as play::Mover::act, on any number of boards. `draw(k)` has the words by which moves on

@@ -1,6 +1,7 @@
 #include "snake_ddp/kernels/layer_norm.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -306,6 +307,26 @@ void few_outputs_backward(std::int64_t rows, std::int64_t width, std::int64_t ou
       begun = true;
     }
     if (!begun) std::fill_n(d_hidden, width, 0.0F);
+  }
+}
+
+void softmax_of_four(float* values, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; i += 4) {
+    float* v = values + i;
+    const float most = std::max(std::max(v[0], v[1]), std::max(v[2], v[3]));
+    for (int o = 0; o < 4; ++o) v[o] -= most;
+  }
+  std::array<float, kLanes> line{};
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    const auto n = static_cast<std::size_t>(std::min<std::int64_t>(kLanes, count - i));
+    std::memcpy(line.data(), values + i, n * sizeof(float));
+    put(line.data(), base::exp_of(get<Vector>(line.data())));
+    std::memcpy(values + i, line.data(), n * sizeof(float));
+  }
+  for (std::int64_t i = 0; i < count; i += 4) {
+    float* v = values + i;
+    const float inverse = 1.0F / ((v[0] + v[2]) + (v[1] + v[3]));
+    for (int o = 0; o < 4; ++o) v[o] *= inverse;
   }
 }
 

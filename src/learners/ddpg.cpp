@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+
 #include "entries.hpp"
 #include "snake_ddp/base/error.hpp"
 
@@ -14,39 +16,37 @@ nets::DenseShape actor_shape(const LearnerOptions& o) {
 }
 
 nets::DenseShape critic_shape(const LearnerOptions& o) {
-  return {o.features + kActions, o.hidden_size, 1, nets::Head::kIdentity, o.layer_norm};
+  return {o.features, o.hidden_size, 1, nets::Head::kIdentity, o.layer_norm, kActions};
+}
+
+// In main memory so many rows go through all passes before the next ones: they stay in cache from layer to layer.
+constexpr std::int64_t kChunk = 384;
+
+// Calls work(first, count) for the rows that go through the passes together.
+template <class Work>
+void for_chunks(bool by_library, std::int64_t rows, const Work& work) {
+  const std::int64_t chunk = by_library ? rows : kChunk;
+  for (std::int64_t first = 0; first < rows; first += chunk) work(first, std::min(chunk, rows - first));
 }
 
 }  // namespace
 
 DdpgTrainee::DdpgTrainee(const LearnerOptions& o, const nets::DenseShape& shape, double learning_rate,
                          std::uint64_t seed)
-    : Trainee(o, learning_rate, seed, nets::DenseNet(shape, o.device), nets::DenseNet(shape, o.device)),
-      library(by_library(o)),
-      folded(shape, o.device),
-      target_folded(shape, o.device),
-      rows(shape),
-      target_rows(shape),
-      folded_gradient(shape, library ? shape.hidden : rows.width(), o.device) {}
-
-void DdpgTrainee::refresh() { library ? folded.refresh(net) : rows.refresh(net.blocks()); }
-void DdpgTrainee::refresh_target() {
-  library ? target_folded.refresh(target()) : target_rows.refresh(target().blocks());
-}
+    : Trainee(o, learning_rate, seed, nets::DenseNet(shape, o.device, by_library(o)),
+              nets::DenseNet(shape, o.device, by_library(o))),
+      folded(net),
+      target_folded(net),
+      folded_gradient(net) {}
 
 Ddpg::Ddpg(const LearnerOptions& options)
     : options_(options),
-      by_library_(by_library(options)),
       actor_(options, actor_shape(options), options.a_lr, options.seed * 2),
-      critic_(options, critic_shape(options), options.c_lr, options.seed * 2 + 1) {
+      critic_(options, critic_shape(options), options.c_lr, options.seed * 2 + 1),
+      policy_(actor_.net, actor_.folded) {
   const auto floats = at::TensorOptions().dtype(at::kFloat).device(options.device);
   for (at::Tensor* t : {&critic_loss_, &q_mean_, &actor_loss_}) *t = at::zeros({}, floats);
   updates_ = at::zeros({}, floats.dtype(at::kLong));
-  if (by_library_) {
-    policy_.emplace(actor_.net, actor_.folded);
-  } else {
-    prepare_rows();
-  }
   start_from_exported();
 }
 
@@ -60,14 +60,24 @@ void Ddpg::start_from_exported() {
 
 std::vector<replay::Column> Ddpg::columns() const { return columns_up_to(kDiscount, options_.features); }
 
+Ddpg::Transitions Ddpg::Transitions::part(std::int64_t first, std::int64_t count) const {
+  const auto rows = [&](const at::Tensor& t) { return t.narrow(0, first, count); };
+  return {rows(observation), rows(action), rows(reward), rows(next_observation), rows(discount)};
+}
+
+Ddpg::Transitions Ddpg::transitions_of(const replay::Batch& batch) const {
+  const std::int64_t rows = batch.columns.at(kObservation).size(0) * kTeam, d = options_.features;
+  const auto column = [&](Column c, std::int64_t width) {
+    return batch.columns.at(c).view({rows, width}).to(options_.device);
+  };
+  return {column(kObservation, d + 1), column(kAction, kActions), column(kReward, 1),
+          column(kNextObservation, d + 1), column(kDiscount, 1)};
+}
+
 // Clip, Adam, then the target's step; nothing reads the target before the next update, so refresh_target may come
 // later.
 void Ddpg::step(DdpgTrainee& t) {
-  if (by_library_) {
-    nets::unfold(t.net, t.folded_gradient, t.gradient);
-  } else {
-    unfold_in_rows(t);
-  }
+  nets::unfold(t.net, t.folded_gradient, t.gradient);
   t.descend();
   t.refresh();
 }
@@ -75,15 +85,70 @@ void Ddpg::step(DdpgTrainee& t) {
 void Ddpg::update(const replay::Batch& batch, const Average& average) {
   const c10::NoGradGuard no_grad;
   updates_.add_(1);
-  by_library_ ? critic_gradient_by_library(batch) : critic_gradient_in_rows(batch);
+  const Transitions all = transitions_of(batch);
+  critic_gradient(all);
   average(critic_.folded_gradient.flat);
   step(critic_);
-  by_library_ ? actor_gradient_by_library(batch) : actor_gradient_in_rows(batch);
+  actor_gradient(all);
   average.post(actor_.folded_gradient.flat);
   critic_.refresh_target();
   average(actor_.folded_gradient.flat);
   step(actor_);
   actor_.refresh_target();
+}
+
+// Q'(s', mu'(s')) [R, 1].
+at::Tensor Ddpg::next_values(const at::Tensor& next) {
+  nets::forward(actor_.target(), actor_.target_folded, next, {}, actor_.target_pass);
+  const at::Tensor& action = actor_.target_pass.output;
+  if (options_.expected_value) {
+    nets::forward_moves(critic_.target(), critic_.target_folded, next, critic_.target_pass, move_values_);
+    return move_values_.mul_(action).sum(1, /*keepdim=*/true);
+  }
+  nets::forward(critic_.target(), critic_.target_folded, next, action, critic_.target_pass);
+  return critic_.target_pass.output;
+}
+
+// L = mean (Q(s, a) - (r + discount * Q'(s', mu'(s'))))^2
+void Ddpg::critic_gradient(const Transitions& all) {
+  // Into the same tensors each time, because a recording has their addresses.
+  for (at::Tensor* t : {&critic_.folded_gradient.flat, &critic_loss_, &q_mean_}) t->zero_();
+  const std::int64_t total = all.reward.size(0);
+  const double share = 1.0 / static_cast<double>(total);
+  for_chunks(critic_.net.by_library(), total, [&](std::int64_t first, std::int64_t count) {
+    const Transitions t = all.part(first, count);
+    const at::Tensor target = at::addcmul(t.reward, t.discount, next_values(t.next_observation));
+    nets::forward(critic_.net, critic_.folded, t.observation, t.action, critic_.pass);
+    at::Tensor error = critic_.pass.output - target;
+    critic_loss_.add_(at::dot(error.view(-1), error.view(-1)), share);
+    q_mean_.add_(critic_.pass.output.sum(), share);
+    nets::backward_parameters(critic_.net, t.observation, t.action, error.mul_(2.0 * share), critic_.pass,
+                              critic_.folded_gradient);
+  });
+}
+
+// L = -mean Q(s, mu(s)); only the actor's gradient is computed.
+void Ddpg::actor_gradient(const Transitions& all) {
+  for (at::Tensor* t : {&actor_.folded_gradient.flat, &actor_loss_}) t->zero_();
+  const std::int64_t total = all.reward.size(0);
+  const double share = 1.0 / static_cast<double>(total);
+  for_chunks(actor_.net.by_library(), total, [&](std::int64_t first, std::int64_t count) {
+    const Transitions t = all.part(first, count);
+    nets::forward(actor_.net, actor_.folded, t.observation, {}, actor_.pass);
+    const at::Tensor& action = actor_.pass.output;
+    if (options_.expected_value) {
+      // dL/da_i = -Q(s, e_i) / n: the critic is not differentiated at all.
+      nets::forward_moves(critic_.net, critic_.folded, t.observation, critic_.pass, d_action_);
+      d_action_.mul_(-share);
+      actor_loss_.add_(at::dot(d_action_.view(-1), action.view(-1)));
+    } else {
+      nets::forward(critic_.net, critic_.folded, t.observation, action, critic_.pass);
+      actor_loss_.sub_(critic_.pass.output.sum(), share);
+      nets::backward_action(critic_.net, critic_.folded, at::full({count, 1}, -share, action.options()),
+                            critic_.pass, d_action_);
+    }
+    nets::backward_parameters(actor_.net, t.observation, {}, d_action_, actor_.pass, actor_.folded_gradient);
+  });
 }
 
 void Ddpg::scale_rates(double factor) {

@@ -2,19 +2,30 @@
 
 #include <ATen/ATen.h>
 
-#include "dense_blocks.hpp"
 #include "fit.hpp"
-#include "last_layer.hpp"
+#include "layers.hpp"
 #include "snake_ddp/base/check.hpp"
-#include "snake_ddp/kernels/layer_norm.hpp"
-#include "snake_ddp/nets/precision.hpp"
+#include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::nets {
 namespace {
 
+// The order of the parameters in memory. Both first weights are stored transposed.
+enum : std::size_t {
+  kPrev,         // [in + actions + 1, hidden], the last row is the bias
+  kPost0Weight,  // [hidden, hidden]
+  kPost0Bias,
+  kPost2Weight,  // [out, hidden]
+  kPost2Bias,
+  kNormWeight,  // with layer norm only
+  kNormBias
+};
+
+std::int64_t inputs_of(const DenseShape& s) { return s.in + s.actions; }
+
 std::vector<Block> blocks_of(const DenseShape& s) {
   std::vector<Block> blocks = {
-      {s.in + 1, s.hidden}, {s.hidden, s.hidden}, {s.hidden, 0}, {s.out, s.hidden}, {s.out, 0}};
+      {inputs_of(s) + 1, s.hidden}, {s.hidden, s.hidden}, {s.hidden, 0}, {s.out, s.hidden}, {s.out, 0}};
   if (s.layer_norm) {
     blocks.push_back({s.hidden, 0});
     blocks.push_back({s.hidden, 0});
@@ -22,37 +33,34 @@ std::vector<Block> blocks_of(const DenseShape& s) {
   return blocks;
 }
 
-// d_output -> d_logits -> gradient at the hidden layer's output, masked by the ReLU, and through the layer norm. The
-// parameter gradients on the way are written if requested.
-at::Tensor gradient_before_hidden(const DenseNet& net, const at::Tensor& d_output, Pass& pass,
-                                  FoldedGradient* gradients) {
-  const FlatParameters& p = net.parameters();
-  at::Tensor d_logits = d_output;
+Norm norm_of(const DenseNet& net) {
+  if (!net.shape().layer_norm) return {};
+  return {net.parameters().block(kNormWeight), net.parameters().block(kNormBias)};
+}
+
+// The rows of the folded map, or of its gradient, that features and action are multiplied by, and the bias.
+struct Rows {
+  Rows(const DenseShape& s, const at::Tensor& map)
+      : features(map.narrow(0, 0, s.in)),
+        action(map.narrow(0, s.in, s.actions)),
+        bias(map.select(0, inputs_of(s))) {}
+  at::Tensor features, action, bias;
+};
+
+at::Tensor features_of(const DenseNet& net, const at::Tensor& observation) {
+  return observation.narrow(1, 0, net.shape().in);
+}
+
+// dL/d(output) -> dL/d(logits).
+at::Tensor before_head(const DenseNet& net, const at::Tensor& d_output, DensePass& pass) {
+  if (net.shape().head == Head::kIdentity) return d_output;
+  fit(pass.logits, d_output.sizes(), d_output);
   if (net.shape().head == Head::kSoftmax) {
-    fit(pass.d_logits, d_output.sizes(), d_output);
-    at::_softmax_backward_data_out(pass.d_logits, d_output, pass.output, 1, at::kFloat);
-    d_logits = pass.d_logits;
-  } else if (net.shape().head == Head::kTanh) {
-    fit(pass.d_logits, d_output.sizes(), d_output);
-    at::tanh_backward_out(pass.d_logits, d_output, pass.output);
-    d_logits = pass.d_logits;
+    at::_softmax_backward_data_out(pass.logits, d_output, pass.output, 1, at::kFloat);
+  } else {
+    at::tanh_backward_out(pass.logits, d_output, pass.output);
   }
-  fit(pass.d_hidden, pass.hidden.sizes(), pass.hidden);
-  if (gradients != nullptr) {
-    product_out(gradients->last_weight, d_logits.t(), pass.hidden);
-    at::sum_out(gradients->last_bias, d_logits, {0});
-  }
-  product_out(pass.d_hidden, d_logits, p.block(kPost2Weight));
-  at::threshold_backward_out(pass.d_hidden, pass.d_hidden, pass.hidden, 0);
-  if (!net.shape().layer_norm) return pass.d_hidden;
-  auto [d_before, d_scale, d_shift] = at::native_layer_norm_backward(
-      pass.d_hidden, pass.before_norm, {net.shape().hidden}, pass.mean, pass.inverse_deviation,
-      p.block(kNormWeight), p.block(kNormBias), {true, gradients != nullptr, gradients != nullptr});
-  if (gradients != nullptr) {
-    gradients->norm.select(0, 0).copy_(d_scale);
-    gradients->norm.select(0, 1).copy_(d_shift);
-  }
-  return d_before;
+  return pass.logits;
 }
 
 NamedTensors map_first_layer(const NamedTensors& from, const at::Tensor& shift, const at::Tensor& scale,
@@ -75,157 +83,132 @@ NamedTensors map_first_layer(const NamedTensors& from, const at::Tensor& shift, 
 
 }  // namespace
 
-DenseNet::DenseNet(DenseShape shape, at::Device device)
-    : shape_(shape), parameters_(blocks_of(shape), device) {
-  if (shape_.layer_norm) at::Tensor(parameters_.block(kNormWeight)).fill_(1.0F);
+Head head_from_name(const std::string& name) {
+  if (name == "softmax") return Head::kSoftmax;
+  if (name == "tanh") return Head::kTanh;
+  throw base::UsageError("--output_activation " + name + ": not known; allowed: softmax, tanh");
 }
 
-DenseBlocks DenseNet::blocks(const FlatParameters& of) const {
-  const auto block = [&](DenseBlock b) { return of.block(b).data_ptr<float>(); };
-  float* const none = nullptr;
-  return {block(kPrev),
-          block(kPost0Weight),
-          block(kPost0Bias),
-          block(kPost2Weight),
-          block(kPost2Bias),
-          shape_.layer_norm ? block(kNormWeight) : none,
-          shape_.layer_norm ? block(kNormBias) : none};
-}
-
-FoldedBlocks FoldedGradient::blocks() const {
-  return {width, map.data_ptr<float>(), last_weight.data_ptr<float>(), last_bias.data_ptr<float>(),
-          shape.layer_norm ? norm.data_ptr<float>() : nullptr};
+DenseNet::DenseNet(const DenseShape& shape, at::Device device, bool by_library)
+    : Net(shape, blocks_of(shape), device, by_library) {
+  if (shape.layer_norm) at::Tensor(parameters().block(kNormWeight)).fill_(1.0F);
 }
 
 void DenseNet::init(std::uint64_t seed) {
-  draw_weights(seed, {{parameters_.block(kPrev), shape_.in},
-                      {parameters_.block(kPost0Weight), shape_.hidden},
-                      {parameters_.block(kPost0Bias), shape_.hidden},
-                      {parameters_.block(kPost2Weight), shape_.hidden},
-                      {parameters_.block(kPost2Bias), shape_.hidden}});
+  draw_weights(seed, {{parameters().block(kPrev), inputs_of(shape())},
+                      {parameters().block(kPost0Weight), shape().hidden},
+                      {parameters().block(kPost0Bias), shape().hidden},
+                      {parameters().block(kPost2Weight), shape().hidden},
+                      {parameters().block(kPost2Bias), shape().hidden}});
 }
 
 NamedTensors DenseNet::named_views(const FlatParameters& of) const {
   const at::Tensor& prev = of.block(kPrev);
-  NamedTensors out = {{"prev_dense.0.weight", prev.narrow(0, 0, shape_.in).t()},
-                      {"prev_dense.0.bias", prev.select(0, shape_.in)},
-                      {"post_dense.0.weight", of.block(kPost0Weight).t()},
-                      {"post_dense.0.bias", of.block(kPost0Bias)},
-                      {"post_dense.2.weight", of.block(kPost2Weight)},
-                      {"post_dense.2.bias", of.block(kPost2Bias)}};
-  if (shape_.layer_norm) {
+  const std::int64_t inputs = inputs_of(shape());
+  NamedTensors out = {
+      {"prev_dense.0.weight", prev.narrow(0, 0, inputs).t()}, {"prev_dense.0.bias", prev.select(0, inputs)},
+      {"post_dense.0.weight", of.block(kPost0Weight).t()},    {"post_dense.0.bias", of.block(kPost0Bias)},
+      {"post_dense.2.weight", of.block(kPost2Weight)},        {"post_dense.2.bias", of.block(kPost2Bias)}};
+  if (shape().layer_norm) {
     out.emplace_back("post_norm.weight", of.block(kNormWeight));
     out.emplace_back("post_norm.bias", of.block(kNormBias));
   }
   return out;
 }
 
-Folded::Folded(const DenseShape& shape, at::Device device)
-    : map(at::zeros({shape.in + 1, shape.hidden}, at::TensorOptions().dtype(at::kFloat).device(device))) {}
+Folded::Folded(const DenseNet& net) : map(at::zeros_like(net.parameters().block(kPrev))) {}
 
 void Folded::refresh(const DenseNet& net) {
   const FlatParameters& p = net.parameters();
-  product_out(map, p.block(kPrev), p.block(kPost0Weight));
-  map.select(0, net.shape().in).add_(p.block(kPost0Bias));
+  product(net.by_library(), map, p.block(kPrev), p.block(kPost0Weight));
+  Rows(net.shape(), map).bias.add_(p.block(kPost0Bias));
 }
 
-FoldedGradient::FoldedGradient(const DenseShape& shape_, std::int64_t width_, at::Device device)
-    : shape(shape_), width(width_) {
-  const std::int64_t count = shape.in + 1 + shape.out + (shape.layer_norm ? 2 : 0);
-  // The last layer's few biases take a whole vector of 64 bytes or more, so that all parts stay aligned.
-  const std::int64_t biases = (shape.out + 15) / 16 * 16;
-  flat = at::zeros({count * width + biases}, at::TensorOptions().dtype(at::kFloat).device(device));
-  std::int64_t row = 0;
-  const auto rows = [&](std::int64_t n) {
-    row += n;
-    return flat.narrow(0, (row - n) * width, n * width).view({n, width});
-  };
-  map = rows(shape.in + 1);
-  last_weight = rows(shape.out);
-  if (shape.layer_norm) norm = rows(2);
-  last_bias = flat.narrow(0, row * width, shape.out);
+FoldedGradient::FoldedGradient(const DenseNet& net) {
+  const DenseShape& s = net.shape();
+  const std::int64_t vectors = s.layer_norm ? 2 : 0, rows = inputs_of(s) + 1 + s.out + vectors;
+  flat = at::zeros({rows * s.hidden + s.out}, net.parameters().flat().options());
+  const at::Tensor by_row = flat.narrow(0, 0, rows * s.hidden).view({rows, s.hidden});
+  map = by_row.narrow(0, 0, inputs_of(s) + 1);
+  last_weight = by_row.narrow(0, inputs_of(s) + 1, s.out);
+  if (s.layer_norm) gain = by_row[rows - 2], shift = by_row[rows - 1];
+  last_bias = flat.narrow(0, rows * s.hidden, s.out);
 }
 
-void forward(const DenseNet& net, const Folded& folded, const at::Tensor& input, Pass& pass) {
+void forward(const DenseNet& net, const Folded& folded, const at::Tensor& observation,
+             const at::Tensor& action, DensePass& pass) {
   const FlatParameters& p = net.parameters();
   const DenseShape& shape = net.shape();
-  const std::int64_t rows = input.size(0);
-  fit(pass.output, {rows, shape.out}, input);
-  if (shape.layer_norm) {
-    fit(pass.before_norm, {rows, shape.hidden}, input);
-    product_out(pass.before_norm, input, folded.map);
-    std::tie(pass.hidden, pass.mean, pass.inverse_deviation) = at::native_layer_norm(
-        pass.before_norm, {shape.hidden}, p.block(kNormWeight), p.block(kNormBias), kernels::kNormEpsilon);
-  } else {
-    fit(pass.hidden, {rows, shape.hidden}, input);
-    product_out(pass.hidden, input, folded.map);
-  }
-  // A softmax cannot be done in place; the backward pass overwrites this scratch.
-  if (shape.head == Head::kSoftmax) fit(pass.d_logits, pass.output.sizes(), input);
-  at::Tensor& logits = shape.head == Head::kSoftmax ? pass.d_logits : pass.output;
-  pass.hidden.relu_();
-  last_layer_out(logits, p.block(kPost2Bias), pass.hidden, p.block(kPost2Weight));
-  if (shape.head == Head::kSoftmax) {
-    at::_softmax_out(pass.output, logits, 1, false);
-  } else if (shape.head == Head::kTanh) {
-    pass.output.tanh_();
-  }
+  const bool library = net.by_library();
+  const std::int64_t rows = observation.size(0);
+  const Rows map(shape, folded.map);
+  fit(pass.hidden.z, {rows, shape.hidden}, observation);
+  sparse_product(library, pass.hidden.z, features_of(net, observation), map.features);
+  if (shape.actions > 0) product(library, pass.hidden.z, action, map.action, /*add=*/true);
+  norm_relu(library, map.bias, norm_of(net), pass.hidden);
+  fit(pass.output, {rows, shape.out}, observation);
+  few_outputs(library, pass.hidden.out, p.block(kPost2Weight), p.block(kPost2Bias), pass.output);
+  if (shape.head == Head::kSoftmax) softmax(library, pass.output);
+  if (shape.head == Head::kTanh) pass.output.tanh_();
 }
 
-void backward_parameters(const DenseNet& net, const at::Tensor& input, const at::Tensor& d_output, Pass& pass,
-                         FoldedGradient& gradient) {
-  SD_CHECK(gradient.width == net.shape().hidden, "the library's rows have no padding");
-  const at::Tensor d_before = gradient_before_hidden(net, d_output, pass, &gradient);
-  product_out(gradient.map, input.t(), d_before);
+void backward_parameters(const DenseNet& net, const at::Tensor& observation, const at::Tensor& action,
+                         const at::Tensor& d_output, DensePass& pass, FoldedGradient& gradient) {
+  const bool library = net.by_library();
+  const at::Tensor d_logits = before_head(net, d_output, pass);
+  fit(pass.d_hidden, pass.hidden.out.sizes(), pass.hidden.out);
+  product(library, pass.d_hidden, d_logits, net.parameters().block(kPost2Weight));
+  product(library, gradient.last_weight, d_logits.t(), pass.hidden.out, /*add=*/true);
+  gradient.last_bias.add_(d_logits.sum(0));
+  const Rows d_map(net.shape(), gradient.map);
+  const Norm d_norm{gradient.gain, gradient.shift};
+  const at::Tensor d = norm_relu_back(library, norm_of(net), pass.hidden, pass.d_hidden, d_map.bias, d_norm);
+  sparse_product(library, d_map.features, features_of(net, observation).t(), d, /*add=*/true);
+  if (net.shape().actions > 0) product(library, d_map.action, action.t(), d, /*add=*/true);
 }
 
 void unfold(const DenseNet& net, const FoldedGradient& folded, FlatParameters& gradient) {
   const FlatParameters& p = net.parameters();
-  // With M [in + 1, hidden] the map's gradient and both weights stored transposed:
+  // With M [inputs + 1, hidden] the map's gradient and both weights stored transposed:
   // dW1^T = W0 * M with the constant row carrying the biases, dW0^T = M * W1.
-  at::Tensor d_post0 = gradient.block(kPost0Weight), d_prev = gradient.block(kPrev);
-  product_out(d_post0, p.block(kPrev).t(), folded.map);
-  product_out(d_prev, folded.map, p.block(kPost0Weight).t());
-  at::Tensor(gradient.block(kPost0Bias)).copy_(folded.map.select(0, net.shape().in));
+  product(net.by_library(), gradient.block(kPost0Weight), p.block(kPrev).t(), folded.map);
+  product(net.by_library(), gradient.block(kPrev), folded.map, p.block(kPost0Weight).t());
+  at::Tensor(gradient.block(kPost0Bias)).copy_(Rows(net.shape(), folded.map).bias);
   at::Tensor(gradient.block(kPost2Weight)).copy_(folded.last_weight);
   at::Tensor(gradient.block(kPost2Bias)).copy_(folded.last_bias);
   if (net.shape().layer_norm) {
-    at::Tensor(gradient.block(kNormWeight)).copy_(folded.norm.select(0, 0));
-    at::Tensor(gradient.block(kNormBias)).copy_(folded.norm.select(0, 1));
+    at::Tensor(gradient.block(kNormWeight)).copy_(folded.gain);
+    at::Tensor(gradient.block(kNormBias)).copy_(folded.shift);
   }
 }
 
-void backward_input(const DenseNet& net, const Folded& folded, const at::Tensor& d_output, Pass& pass,
-                    std::int64_t first, std::int64_t count, at::Tensor& d_columns) {
-  const at::Tensor d_before = gradient_before_hidden(net, d_output, pass, nullptr);
-  fit(d_columns, {d_output.size(0), count}, d_output);
-  product_out(d_columns, d_before, folded.map.narrow(0, first, count).t());
+void backward_action(const DenseNet& net, const Folded& folded, const at::Tensor& d_output, DensePass& pass,
+                     at::Tensor& d_action) {
+  const bool library = net.by_library();
+  fit(pass.d_hidden, pass.hidden.out.sizes(), pass.hidden.out);
+  product(library, pass.d_hidden, before_head(net, d_output, pass), net.parameters().block(kPost2Weight));
+  const at::Tensor d = norm_relu_back(library, norm_of(net), pass.hidden, pass.d_hidden, {}, {});
+  fit(d_action, {d_output.size(0), net.shape().actions}, d_output);
+  few_outputs(library, d, Rows(net.shape(), folded.map).action, at::zeros({net.shape().actions}, d.options()),
+              d_action);
 }
 
-void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& observation,
-                   std::int64_t moves, Pass& pass, at::Tensor& values) {
+void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& observation, DensePass& pass,
+                   at::Tensor& values) {
   const FlatParameters& p = net.parameters();
   const DenseShape& shape = net.shape();
-  const std::int64_t rows = observation.size(0), features = shape.in - moves;
-  SD_CHECK(observation.size(1) == features + 1 && shape.out == 1,
-           "an input of features and moves, one value");
-  // The constant's row follows the features' here, without the actions' rows between.
-  const at::Tensor state_map =
-      at::cat({folded.map.narrow(0, 0, features), folded.map.narrow(0, shape.in, 1)});
-  fit(pass.d_hidden, {rows, shape.hidden}, observation);
-  product_out(pass.d_hidden, observation, state_map);
-  at::Tensor& before = shape.layer_norm ? pass.before_norm : pass.hidden;
-  fit(before, {rows, shape.hidden}, observation);
+  SD_CHECK(shape.out == 1, "forward_moves is for networks with one output");
+  const std::int64_t rows = observation.size(0);
+  const Rows map(shape, folded.map);
+  for (at::Tensor* t : {&pass.features, &pass.moves.z}) fit(*t, {rows, shape.hidden}, observation);
   fit(pass.output, {rows, 1}, observation);
-  fit(values, {rows, moves}, observation);
-  for (std::int64_t move = 0; move < moves; ++move) {
-    at::add_out(before, pass.d_hidden, folded.map[features + move]);
-    if (shape.layer_norm) {
-      pass.hidden = std::get<0>(at::native_layer_norm(before, {shape.hidden}, p.block(kNormWeight),
-                                                      p.block(kNormBias), kernels::kNormEpsilon));
-    }
-    pass.hidden.relu_();
-    last_layer_out(pass.output, p.block(kPost2Bias), pass.hidden, p.block(kPost2Weight));
+  fit(values, {rows, shape.actions}, observation);
+  sparse_product(net.by_library(), pass.features, features_of(net, observation), map.features);
+  const at::Tensor biases = map.action + map.bias;
+  for (std::int64_t move = 0; move < shape.actions; ++move) {
+    pass.moves.z.copy_(pass.features);
+    norm_relu(net.by_library(), biases[move], norm_of(net), pass.moves, /*keep=*/false);
+    few_outputs(net.by_library(), pass.moves.out, p.block(kPost2Weight), p.block(kPost2Bias), pass.output);
     values.select(1, move).copy_(pass.output.select(1, 0));
   }
 }

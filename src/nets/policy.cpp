@@ -30,18 +30,9 @@ at::Tensor answer_to(const at::Tensor& observations, const at::Tensor& output) {
 
 const at::Tensor& DensePolicy::action_values(const at::Tensor& observations) {
   const c10::NoGradGuard no_grad;
-  if (net_ != nullptr) {
-    Pass& pass = passes_.of(observations);
-    forward(*net_, *folded_, rows_of(observations, net_->parameters()), pass);
-    return output_ = answer_to(observations, pass.output);
-  }
-  const std::int64_t boards = observations.size(0);
-  SD_CHECK(observations.is_contiguous() && observations.numel() == boards * kTeam * (rows_->shape().in + 1),
-           "rows of features and a constant 1");
-  if (!output_.defined() || output_.size(0) != boards)
-    output_ = at::empty({boards, kTeam, kMoves}, at::kFloat);
-  forward_all(*rows_, boards * kTeam, observations.data_ptr<float>(), *scratch_, output_.data_ptr<float>());
-  return output_;
+  DensePass& pass = passes_.of(observations);
+  forward(*net_, *folded_, rows_of(observations, net_->parameters()), {}, pass);
+  return output_ = answer_to(observations, pass.output);
 }
 
 const at::Tensor& BicnetPolicy::action_values(const at::Tensor& observations) {
@@ -82,33 +73,19 @@ struct FromFile {
 };
 
 struct DenseFromFile : FromFile<DenseNet> {
-  DenseFromFile(const DenseShape& shape, const NamedTensors& weights, const std::string& what)
-      : FromFile(DenseNet(shape, at::kCPU), weights, what), rows(shape), scratch(shape.hidden, shape.in) {
-    rows.refresh(net.blocks());
-  }
-  DenseRows rows;
-  RowScratch scratch;
-};
-
-struct LoadedDense final : private DenseFromFile, public DensePolicy {
-  LoadedDense(const DenseShape& shape, const NamedTensors& weights, const std::string& what)
-      : DenseFromFile(shape, weights, what), DensePolicy(rows, scratch) {}
-};
-
-struct DenseOnDevice : FromFile<DenseNet> {
-  DenseOnDevice(const DenseShape& shape, const NamedTensors& weights, const std::string& what,
+  DenseFromFile(const DenseShape& shape, const NamedTensors& weights, const std::string& what,
                 at::Device device)
-      : FromFile(DenseNet(shape, device), weights, what), folded(shape, device) {
+      : FromFile(DenseNet(shape, device), weights, what), folded(net) {
     const c10::NoGradGuard no_grad;
     folded.refresh(net);
   }
   Folded folded;
 };
 
-struct LoadedDenseOnDevice final : private DenseOnDevice, public DensePolicy {
-  LoadedDenseOnDevice(const DenseShape& shape, const NamedTensors& weights, const std::string& what,
-                      at::Device device)
-      : DenseOnDevice(shape, weights, what, device), DensePolicy(net, folded) {}
+struct LoadedDense final : private DenseFromFile, public DensePolicy {
+  LoadedDense(const DenseShape& shape, const NamedTensors& weights, const std::string& what,
+              at::Device device)
+      : DenseFromFile(shape, weights, what, device), DensePolicy(net, folded) {}
 };
 
 struct BicnetFromFile : FromFile<BicnetNet> {
@@ -169,9 +146,8 @@ std::unique_ptr<Policy> make_policy(const NamedTensors& weights, Head head, cons
     const BicnetShape shape{features, hidden, kMoves, head, BicnetRole::kActor};
     return std::make_unique<LoadedBicnet>(shape, weights, what, device);
   }
-  const DenseShape shape{features, hidden, kMoves, head, false};
-  if (!device.is_cpu()) return std::make_unique<LoadedDenseOnDevice>(shape, weights, what, device);
-  return std::make_unique<LoadedDense>(shape, weights, what);
+  return std::make_unique<LoadedDense>(DenseShape{features, hidden, kMoves, head, false}, weights, what,
+                                       device);
 }
 
 std::int64_t features_of(const NamedTensors& weights, const std::string& what) {

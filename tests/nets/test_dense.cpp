@@ -5,7 +5,6 @@
 #include "helpers.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/nets/dense.hpp"
-#include "snake_ddp/nets/dense_rows.hpp"
 #include "snake_ddp/nets/policy.hpp"
 
 namespace {
@@ -32,124 +31,93 @@ at::Tensor plain_forward(const nets::NamedTensors& p, const nets::DenseShape& sh
 
 TEST_CASE("forward and backward equal automatic differentiation through the plain layers", "[parity]") {
   at::manual_seed(7);
-  for (const nets::Head head : {nets::Head::kIdentity, nets::Head::kSoftmax, nets::Head::kTanh}) {
-    for (const bool layer_norm : {false, true}) {
-      for (const std::int64_t rows : {1, 3, 65}) {
-        CAPTURE(static_cast<int>(head), layer_norm, rows);
-        const nets::DenseShape shape{11, 24, 4, head, layer_norm};
-        nets::DenseNet net(shape, at::kCPU);
-        net.init(3);
-        if (layer_norm) {
-          find(net.named(), "post_norm.weight").uniform_(0.5, 1.5);
-          find(net.named(), "post_norm.bias").uniform_(-0.5, 0.5);
-        }
-        const at::Tensor features = at::randn({rows, shape.in});
-        const at::Tensor d_output = at::randn({rows, shape.out});
-
-        nets::NamedTensors plain;
-        for (const auto& [name, tensor] : net.named()) {
-          plain.emplace_back(name, tensor.clone().contiguous().set_requires_grad(true));
-        }
-        const at::Tensor plain_features = features.clone().set_requires_grad(true);
-        const at::Tensor expected = plain_forward(plain, shape, plain_features);
-        (expected * d_output).sum().backward();
-
-        nets::Folded folded(shape, at::kCPU);
-        folded.refresh(net);
-        nets::Pass pass;
-        const at::Tensor input = at::cat({features, at::ones({rows, 1})}, 1);
-        nets::forward(net, folded, input, pass);
-        CHECK(difference(pass.output, expected.detach()) < 1e-5);
-
-        nets::FlatParameters gradients = net.parameters().like();
-        nets::FoldedGradient folded_gradient(shape, shape.hidden, at::kCPU);
-        nets::backward_parameters(net, input, d_output, pass, folded_gradient);
-        nets::unfold(net, folded_gradient, gradients);
-        for (const auto& [name, gradient] : net.named_views(gradients)) {
-          CAPTURE(name);
-          CHECK(difference(gradient, find(plain, name).grad()) < 2e-5);
-        }
-        at::Tensor d_columns;
-        nets::backward_input(net, folded, d_output, pass, 2, 5, d_columns);
-        CHECK(difference(d_columns, plain_features.grad().narrow(1, 2, 5)) < 2e-5);
-      }
+  const bool by_library = GENERATE(false, true), layer_norm = GENERATE(false, true);
+  const nets::Head head = GENERATE(nets::Head::kIdentity, nets::Head::kSoftmax, nets::Head::kTanh);
+  const std::int64_t actions = GENERATE(0, 4), hidden = GENERATE(5, 24, 256);
+  const double zeros = GENERATE(0.0, 0.9);  // most of a view is 0
+  for (const std::int64_t rows : {1, 3, 65}) {
+    CAPTURE(by_library, static_cast<int>(head), layer_norm, actions, hidden, zeros, rows);
+    const nets::DenseShape shape{11, hidden, 4, head, layer_norm, actions};
+    nets::DenseNet net(shape, at::kCPU, by_library);
+    net.init(3);
+    if (layer_norm) {
+      find(net.named(), "post_norm.weight").uniform_(0.5, 1.5);
+      find(net.named(), "post_norm.bias").uniform_(-0.5, 0.5);
     }
+    const at::Tensor features =
+        at::randn({rows, shape.in}) * (at::rand({rows, shape.in}) >= zeros).to(at::kFloat);
+    const at::Tensor action = at::rand({rows, actions}), d_output = at::randn({rows, shape.out});
+
+    nets::NamedTensors plain;
+    for (const auto& [name, tensor] : net.named()) {
+      plain.emplace_back(name, tensor.clone().contiguous().set_requires_grad(true));
+    }
+    const at::Tensor plain_input = at::cat({features, action}, 1).set_requires_grad(true);
+    const at::Tensor expected = plain_forward(plain, shape, plain_input);
+    (expected * d_output).sum().backward();
+
+    nets::Folded folded(net);
+    folded.refresh(net);
+    nets::DensePass pass;
+    const at::Tensor observation = at::cat({features, at::ones({rows, 1})}, 1);
+    nets::forward(net, folded, observation, action, pass);
+    CHECK(difference(pass.output, expected.detach()) < 1e-5);
+
+    nets::FlatParameters gradients = net.parameters().like();
+    nets::FoldedGradient sums(net);
+    // Half of it twice: gradients are added to.
+    for (int half = 0; half < 2; ++half) {
+      nets::forward(net, folded, observation, action, pass);
+      nets::backward_parameters(net, observation, action, 0.5 * d_output, pass, sums);
+    }
+    nets::unfold(net, sums, gradients);
+    for (const auto& [name, gradient] : net.named_views(gradients)) {
+      CAPTURE(name);
+      CHECK(difference(gradient, find(plain, name).grad()) < 3e-5);
+    }
+    if (actions == 0) continue;
+    at::Tensor d_action;
+    nets::forward(net, folded, observation, action, pass);
+    nets::backward_action(net, folded, d_output, pass, d_action);
+    CHECK(difference(d_action, plain_input.grad().narrow(1, shape.in, actions)) < 2e-5);
   }
 }
 
-TEST_CASE("passes in rows equal the library's passes", "[parity]") {
+TEST_CASE("the values of all moves are those of one-hot actions", "[parity]") {
   at::manual_seed(8);
-  for (const nets::Head head : {nets::Head::kIdentity, nets::Head::kSoftmax, nets::Head::kTanh}) {
-    for (const bool layer_norm : {false, true}) {
-      for (const std::int64_t hidden : {5, 16, 24, 256}) {
-        for (const std::int64_t out : {1, 4}) {
-          if (head == nets::Head::kSoftmax && out != 4) continue;
-          CAPTURE(static_cast<int>(head), layer_norm, hidden, out);
-          const nets::DenseShape shape{11, hidden, out, head, layer_norm};
-          nets::DenseNet net(shape, at::kCPU);
-          net.init(3);
-          if (layer_norm) {
-            find(net.named(), "post_norm.weight").uniform_(0.5, 1.5);
-            find(net.named(), "post_norm.bias").uniform_(-0.5, 0.5);
-          }
-          nets::Folded folded(shape, at::kCPU);
-          folded.refresh(net);
-          nets::DenseRows rows_net(shape);
-          rows_net.refresh(net.blocks());
-          nets::RowScratch scratch(hidden, shape.in);
-          nets::FoldedGradient sums(shape, rows_net.width(), at::kCPU), library_sums(shape, hidden, at::kCPU);
-          nets::FlatParameters expected = net.parameters().like(), got = net.parameters().like();
-          // Sums over two calls, the second of few rows, with a rest after a group.
-          at::Tensor all_input, all_d_output;
-          for (const std::int64_t rows : {nets::kChunkRows, std::int64_t{7}}) {
-            const at::Tensor input = at::cat({at::randn({rows, shape.in}), at::ones({rows, 1})}, 1);
-            const at::Tensor d_output = at::randn({rows, out});
-            all_input = all_input.defined() ? at::cat({all_input, input}) : input;
-            all_d_output = all_d_output.defined() ? at::cat({all_d_output, d_output}) : d_output;
-            nets::Pass pass;
-            nets::forward(net, folded, input, pass);
-            at::Tensor output = at::empty({rows, out});
-            nets::forward(rows_net, rows, input.data_ptr<float>(), shape.in + 1, scratch,
-                          output.data_ptr<float>());
-            CHECK(difference(output, pass.output) < 1e-5);
-            for (const std::int64_t row : {std::int64_t{1}, rows - 1}) {
-              at::Tensor alone = at::empty({out});
-              nets::forward(rows_net, 1, input[row].data_ptr<float>(), shape.in + 1, scratch,
-                            alone.data_ptr<float>());
-              CHECK(at::equal(alone, output[row]));
-            }
-            nets::forward(rows_net, rows, input.data_ptr<float>(), shape.in + 1, scratch,
-                          output.data_ptr<float>());
-            if (out == 1 && head == nets::Head::kIdentity) {
-              at::Tensor d_columns, d_input = at::empty({rows, 4});
-              nets::backward_input(net, folded, d_output, pass, 7, 4, d_columns);
-              nets::backward_input(rows_net, rows, d_output.data_ptr<float>(), scratch, 7, 4,
-                                   d_input.data_ptr<float>());
-              CHECK(difference(d_input, d_columns) < 1e-5);
-            }
-            nets::backward(rows_net, rows, input.data_ptr<float>(), shape.in + 1, output.data_ptr<float>(),
-                           d_output.data_ptr<float>(), scratch, sums.blocks());
-            if (out == 1 && head == nets::Head::kIdentity) {
-              const at::Tensor observation = at::cat({input.narrow(1, 0, 7), input.narrow(1, 11, 1)}, 1);
-              at::Tensor expected_values, values = at::empty({rows, 4});
-              nets::forward_moves(net, folded, observation, 4, pass, expected_values);
-              nets::forward_moves(rows_net, rows, observation.data_ptr<float>(), 4, scratch,
-                                  values.data_ptr<float>());
-              CHECK(difference(values, expected_values) < 1e-5);
-            }
-          }
-          nets::Pass pass;
-          nets::forward(net, folded, all_input, pass);
-          nets::backward_parameters(net, all_input, all_d_output, pass, library_sums);
-          nets::unfold(net, library_sums, expected);
-          nets::unfold(shape, net.blocks(), sums.blocks(), scratch, net.blocks(got));
-          for (std::size_t i = 0; i < net.named().size(); ++i) {
-            CAPTURE(net.named()[i].first);
-            CHECK(difference(net.named_views(got)[i].second, net.named_views(expected)[i].second) < 3e-5);
-          }
-        }
-      }
-    }
+  const bool by_library = GENERATE(false, true), layer_norm = GENERATE(false, true);
+  const nets::DenseShape shape{11, 24, 1, nets::Head::kIdentity, layer_norm, 4};
+  nets::DenseNet net(shape, at::kCPU, by_library);
+  net.init(3);
+  nets::Folded folded(net);
+  folded.refresh(net);
+  nets::DensePass pass;
+  const at::Tensor observation = at::randn({9, 12});
+  at::Tensor values;
+  nets::forward_moves(net, folded, observation, pass, values);
+  REQUIRE(values.sizes().vec() == std::vector<std::int64_t>{9, 4});
+  for (std::int64_t move = 0; move < 4; ++move) {
+    const at::Tensor action = at::zeros({9, 4});
+    action.select(1, move).fill_(1);
+    nets::forward(net, folded, observation, action, pass);
+    CHECK(difference(pass.output.select(1, 0), values.select(1, move)) < 1e-5);
+  }
+}
+
+TEST_CASE("a row's output has the same bits alone and in any batch", "[unit]") {
+  at::manual_seed(9);
+  const nets::Head head = GENERATE(nets::Head::kSoftmax, nets::Head::kTanh);
+  nets::DenseNet net({11, 24, 4, head, false}, at::kCPU);
+  net.init(3);
+  nets::Folded folded(net);
+  folded.refresh(net);
+  nets::DensePass pass;
+  const at::Tensor all = at::randn({97, 12});
+  nets::forward(net, folded, all, {}, pass);
+  const at::Tensor together = pass.output.clone();
+  for (const std::int64_t row : {0, 50, 96}) {
+    nets::forward(net, folded, all.narrow(0, row, 1), {}, pass);
+    CHECK(at::equal(pass.output[0], together[row]));
   }
 }
 

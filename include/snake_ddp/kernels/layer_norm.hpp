@@ -51,4 +51,7 @@ void few_outputs_backward(std::int64_t rows, std::int64_t width, std::int64_t ou
                           const float* weight, const float* d_out, float* d_hidden, float* d_weight,
                           float* d_bias);
 
+/// In place on [count] logits, four by four.
+void softmax_of_four(float* values, std::int64_t count);
+
 }  // namespace snake_ddp::kernels

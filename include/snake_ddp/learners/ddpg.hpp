@@ -4,8 +4,6 @@
 //          differences.
 #pragma once
 
-#include <memory>
-#include <optional>
 #include <vector>
 
 #include "snake_ddp/learners/columns.hpp"
@@ -13,7 +11,6 @@
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/learners/trainee.hpp"
 #include "snake_ddp/nets/dense.hpp"
-#include "snake_ddp/nets/dense_rows.hpp"
 #include "snake_ddp/nets/net_policies.hpp"
 
 namespace snake_ddp::learners {
@@ -23,25 +20,20 @@ struct DdpgTrainee : Trainee<nets::DenseNet> {
   DdpgTrainee(const LearnerOptions& options, const nets::DenseShape& shape, double learning_rate,
               std::uint64_t seed);
   /// Must be called after weights or targets were written.
-  void refresh();
-  void refresh_target();
+  void refresh() { folded.refresh(net); }
+  void refresh_target() { target_folded.refresh(target()); }
 
-  bool library;
-  // For the library's products, and for our own; only the one in use is kept up to date.
   nets::Folded folded, target_folded;
-  nets::DenseRows rows, target_rows;
   nets::FoldedGradient folded_gradient;  // what is averaged; `gradient` is made from it
+  nets::DensePass pass, target_pass;
 };
-
-struct DdpgRows;
-struct DdpgWhole;
 
 class Ddpg final : public Learner {
  public:
   explicit Ddpg(const LearnerOptions& options);
 
   [[nodiscard]] std::vector<replay::Column> columns() const override;
-  [[nodiscard]] nets::Policy& policy() override { return *policy_; }
+  [[nodiscard]] nets::Policy& policy() override { return policy_; }
   void update(const replay::Batch& batch, const Average& average) override;
   void scale_rates(double factor) override;
   [[nodiscard]] at::Tensor measured() const override;
@@ -59,25 +51,22 @@ class Ddpg final : public Learner {
   [[nodiscard]] nets::DenseNet& critic_target() { return critic_.target(); }
 
  private:
+  /// A batch's rows, [R, ...], on the learner's device, and some of them.
+  struct Transitions {
+    at::Tensor observation, action, reward, next_observation, discount;
+    [[nodiscard]] Transitions part(std::int64_t first, std::int64_t count) const;
+  };
+  [[nodiscard]] Transitions transitions_of(const replay::Batch& batch) const;
+
   void step(DdpgTrainee& trainee);
-
-  // ddpg_rows.cpp: chunks of rows through our own products.
-  void prepare_rows();
-  void unfold_in_rows(DdpgTrainee& trainee);
-  void critic_gradient_in_rows(const replay::Batch& batch);
-  void actor_gradient_in_rows(const replay::Batch& batch);
-
-  // ddpg_library.cpp: whole batches through the library's, on any device.
-  void critic_gradient_by_library(const replay::Batch& batch);
-  void actor_gradient_by_library(const replay::Batch& batch);
-  [[nodiscard]] at::Tensor next_values_by_library(const at::Tensor& next);
+  void critic_gradient(const Transitions& all);
+  void actor_gradient(const Transitions& all);
+  [[nodiscard]] at::Tensor next_values(const at::Tensor& next);
 
   LearnerOptions options_;
-  bool by_library_;
   DdpgTrainee actor_, critic_;
-  std::shared_ptr<DdpgRows> rows_;    // scratch of one path
-  std::shared_ptr<DdpgWhole> whole_;  // of the other
-  std::optional<nets::DensePolicy> policy_;
+  nets::DensePolicy policy_;
+  at::Tensor move_values_, d_action_;             // scratch
   at::Tensor critic_loss_, q_mean_, actor_loss_;  // 0-dim
   at::Tensor updates_;                            // 0-dim, their number
 };

@@ -3,7 +3,6 @@
 // layers are one linear map: forward and backward multiply by their product W1*W0 [hidden, in] instead of by
 // both. With 30 features and 256 hidden units that is an eighth of the arithmetic, and the parameters stay
 // those of the reference.
-// All passes here use the library's products, on any device; dense_rows.hpp has our own for the CPU.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,96 +10,83 @@
 #include <cstdint>
 
 #include "snake_ddp/nets/dense_shape.hpp"
-#include "snake_ddp/nets/flat_parameters.hpp"
+#include "snake_ddp/nets/net.hpp"
 
 namespace snake_ddp::nets {
 
-/// The parameters of one network. Rows of inputs carry a constant 1 after the features: [R, in + 1].
-class DenseNet {
+/// The parameters of one network. Its inputs are the features and, of a critic, an action; then a constant 1.
+class DenseNet : public Net<DenseNet, DenseShape> {
  public:
-  DenseNet(DenseShape shape, at::Device device);
-
-  [[nodiscard]] const DenseShape& shape() const { return shape_; }
-  [[nodiscard]] FlatParameters& parameters() { return parameters_; }
-  [[nodiscard]] const FlatParameters& parameters() const { return parameters_; }
+  /// `by_library`: ATen's operators on the CPU, too.
+  DenseNet(const DenseShape& shape, at::Device device, bool by_library = false);
 
   /// torch.nn.Linear's default: uniform in +-1/sqrt(fan_in) for weights and biases. Depends only on `seed`.
   void init(std::uint64_t seed);
 
   /// Views under the reference's names: prev_dense.0.*, post_dense.0.*, post_dense.2.*, and with layer norm
-  /// post_norm.*. Owner: this network.
-  [[nodiscard]] NamedTensors named() const { return named_views(parameters_); }
-  /// The same names over another tensor of this layout (gradients, moments).
+  /// post_norm.*.
   [[nodiscard]] NamedTensors named_views(const FlatParameters& of) const;
-
-  /// The parameters in main memory. Owner: this network.
-  [[nodiscard]] DenseBlocks blocks() const { return blocks(parameters_); }
-  /// Another tensor of this layout in main memory.
-  [[nodiscard]] DenseBlocks blocks(const FlatParameters& of) const;
-
- private:
-  DenseShape shape_;
-  FlatParameters parameters_;
 };
 
 /// The product of the first two layers for the parameters as they are now. Valid until they change.
 class Folded {
  public:
-  explicit Folded(const DenseShape& shape, at::Device device);
-  /// Cost  one [in + 1, hidden] x [hidden, hidden] product.
+  explicit Folded(const DenseNet& net);
+  /// Cost  one [inputs, hidden] x [hidden, hidden] product.
   void refresh(const DenseNet& net);
-  at::Tensor map;  // [in + 1, hidden]; the last row is the bias
+  at::Tensor map;  // [in + actions + 1, hidden]; the last row is the bias
 };
 
 /// A gradient as the backward pass computes it: of the folded map, the last layer and the norm. For given weights the
-/// gradient of all parameters is linear in it, and it is an eighth as long at 256 hidden units, so ranks
-/// average it.
+/// gradient of all parameters is linear in it, and it is shorter by a [hidden, hidden] block, so ranks average it.
 struct FoldedGradient {
-  /// Shapes  rows are `width` >= hidden floats long; floats beyond `hidden` are unused.
-  FoldedGradient(const DenseShape& shape, std::int64_t width, at::Device device);
-  /// In main memory. Owner: this.
-  [[nodiscard]] FoldedBlocks blocks() const;
+  explicit FoldedGradient(const DenseNet& net);
 
-  DenseShape shape;
-  std::int64_t width;
   at::Tensor flat;
-  // Views: [in + 1, width] the last row the bias, [out, width], [out], and with layer norm [2, width] scale and shift.
-  at::Tensor map, last_weight, last_bias, norm;
+  // Views: [in + actions + 1, hidden] the last row the bias, [out, hidden], [out], and with layer norm [hidden] twice.
+  at::Tensor map, last_weight, last_bias, gain, shift;
+};
+
+/// A hidden layer's rows. In main memory `z` is normalised in place; by the library it stays the product.
+struct Activated {
+  at::Tensor z, out;                   // [R, hidden], before and after; the same without layer norm
+  at::Tensor mean, inverse_deviation;  // [R], with layer norm only; the mean by the library only
 };
 
 /// One forward pass and what its backward pass needs. Reused from call to call: no allocation while the
 /// number of rows stays the same.
-struct Pass {
-  at::Tensor hidden;  // [R, hidden] after the ReLU
+struct DensePass {
+  Activated hidden;
   at::Tensor output;  // [R, out] after the head
-  // With layer norm only.
-  at::Tensor before_norm, mean, inverse_deviation;
-  // Scratch of the backward pass.
-  at::Tensor d_logits, d_hidden;
+  // Scratch of the backward pass, and of forward_moves.
+  at::Tensor logits, d_hidden, features;
+  Activated moves;
 };
 
-/// Shapes  input [R, in + 1] whose last column is 1; fills pass.hidden and pass.output.
-void forward(const DenseNet& net, const Folded& folded, const at::Tensor& input, Pass& pass);
+/// Shapes  observation [R, in + 1], whose last column is not read; action [R, actions], undefined if there are none;
+///         fills `pass`.
+void forward(const DenseNet& net, const Folded& folded, const at::Tensor& observation,
+             const at::Tensor& action, DensePass& pass);
 
-/// Gradient of a scalar loss with respect to the folded map, the last layer and the norm.
-/// Shapes  d_output [R, out] = dL/d(output); `gradient` is overwritten.
-void backward_parameters(const DenseNet& net, const at::Tensor& input, const at::Tensor& d_output, Pass& pass,
-                         FoldedGradient& gradient);
+/// Adds the gradient of a scalar loss with respect to the folded map, the last layer and the norm.
+/// Shapes  observation and action as above; d_output [R, out] = dL/d(output).
+void backward_parameters(const DenseNet& net, const at::Tensor& observation, const at::Tensor& action,
+                         const at::Tensor& d_output, DensePass& pass, FoldedGradient& gradient);
 
 /// From that, the gradient with respect to all parameters, which has the network's layout and is overwritten.
+/// Cost  two [inputs, hidden] x [hidden, hidden] products.
 void unfold(const DenseNet& net, const FoldedGradient& folded, FlatParameters& gradient);
 
-/// The gradient with respect to `count` input columns from `first` on; no parameter gradient is computed.
-/// Shapes  returns into `d_columns` [R, count].
-void backward_input(const DenseNet& net, const Folded& folded, const at::Tensor& d_output, Pass& pass,
-                    std::int64_t first, std::int64_t count, at::Tensor& d_columns);
+/// The gradient with respect to the action; no parameter's is computed.
+/// Shapes  returns into `d_action` [R, actions].
+void backward_action(const DenseNet& net, const Folded& folded, const at::Tensor& d_output, DensePass& pass,
+                     at::Tensor& d_action);
 
 /// Values of all one-hot actions at once: column i is the output for [features, e_i].
-/// Shapes  observation [R, features + 1] with the constant 1 last; `net` has features + moves inputs and one output;
-///         returns into `values` [R, moves]. `pass` is scratch.
-/// Cost    one forward pass over the features, and the hidden layer `moves` times; no backward pass may follow.
-void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& observation,
-                   std::int64_t moves, Pass& pass, at::Tensor& values);
+/// Shapes  observation [R, in + 1]; `net` has one output; returns into `values` [R, actions]. `pass` is scratch.
+/// Cost    one forward pass over the features, and the hidden layer `actions` times; no backward pass may follow.
+void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& observation, DensePass& pass,
+                   at::Tensor& values);
 
 /// Folds x' = (x - shift) * scale of the first n input features into the first layer, so that a network
 /// trained on scaled features gives the same outputs for raw ones.

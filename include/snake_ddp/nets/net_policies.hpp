@@ -6,7 +6,7 @@
 #include <map>
 
 #include "snake_ddp/nets/bicnet.hpp"
-#include "snake_ddp/nets/dense_rows.hpp"
+#include "snake_ddp/nets/dense.hpp"
 #include "snake_ddp/nets/gru_net.hpp"
 #include "snake_ddp/nets/mlp.hpp"
 #include "snake_ddp/nets/policy.hpp"
@@ -27,18 +27,13 @@ struct ActingPasses {
 /// A dense actor.
 class DensePolicy : public Policy {
  public:
-  /// In rows, on the CPU. `scratch` may be shared with other passes.
-  DensePolicy(const DenseRows& rows, RowScratch& scratch) : rows_(&rows), scratch_(&scratch) {}
-  /// By the library's products, on any device.
   DensePolicy(const DenseNet& net, const Folded& folded) : net_(&net), folded_(&folded) {}
   const at::Tensor& action_values(const at::Tensor& observations) override;
 
  private:
-  const DenseRows* rows_ = nullptr;
-  RowScratch* scratch_ = nullptr;
-  const DenseNet* net_ = nullptr;
-  const Folded* folded_ = nullptr;
-  ActingPasses<Pass> passes_;
+  const DenseNet* net_;
+  const Folded* folded_;
+  ActingPasses<DensePass> passes_;
   at::Tensor output_;
 };
 
