@@ -13,7 +13,7 @@
 #include "snake_ddp/kernels/halves.hpp"
 #include "snake_ddp/kernels/products.hpp"
 #include "snake_ddp/nets/mlp.hpp"
-#include "snake_ddp/nets/mlp_mirror.hpp"
+#include "snake_ddp/nets/net_mirror.hpp"
 #include "snake_ddp/rollout/player.hpp"
 #include "snake_ddp/search/mover.hpp"
 
@@ -59,7 +59,7 @@ struct Champion {
     const base::Mirror mirror = encode::mirror_of(sight.kind);
     nets::Mlp fresh({sight.features(), 256, 4, true}, at::kCPU, nets::kQNetName);
     fresh.init(1);
-    nets::MlpMirror(fresh, mirror).make_symmetric(fresh.parameters().flat());
+    nets::NetMirror(fresh, mirror).make_symmetric(fresh.parameters().flat());
     net = rollout::search_weights(fresh.named(), "bench");
     search::fold(net, mirror.inputs);
     rows.resize(boards.size() * game::kSnakes * width());

@@ -129,7 +129,7 @@ TESTS = [
     catch("test_nets", "a symmetric network's passes take half of the products, and return the same",
           ("differences take the weights of sums", "fold_weight", "-0.5F", "0.5F"),
           ("a gradient of sums counts twice", "unfold_gradient", "(*sum - *difference)", "(*sum + *difference)"),
-          ("an image keeps its sign", "MlpMirror::average", "other[j] = run.sign * mean", "other[j] = mean"),
+          ("an image keeps its sign", "NetMirror::average", "other[j] = run.sign * mean", "other[j] = mean"),
           ("a product stays in halves", "norm_relu", "if (halved)", "if (halved && r > 0)"),
           ("a gradient stays in halves", "norm_relu_backward", "if (exchange.before)", "if (exchange.before && r > 0)")),
     catch("test_nets", "the layer norm of the usual width, with halves exchanged and without, equals ATen's",

@@ -52,8 +52,10 @@ Ddpg::Ddpg(const LearnerOptions& options)
 
 void Ddpg::start_from_exported() {
   const c10::NoGradGuard no_grad;
-  actor_.start();
-  critic_.start();
+  for (DdpgTrainee* t : {&actor_, &critic_}) {
+    t->keep_symmetry();
+    t->start();
+  }
   updates_.zero_();
   state_changed();
 }
@@ -172,23 +174,28 @@ std::vector<Trained> Ddpg::trained() { return {actor_.trained(), critic_.trained
 
 void Ddpg::state_changed() {
   const c10::NoGradGuard no_grad;
-  for (DdpgTrainee* t : {&actor_, &critic_}) t->refresh(), t->refresh_target();
+  for (DdpgTrainee* t : {&actor_, &critic_}) {
+    t->keep_symmetry();
+    t->refresh();
+    t->refresh_target();
+  }
 }
 
 std::vector<LearnerEntry> ddpg_entries() {
-  return {{.name = "ddpg",
-           .make = make<Ddpg>,
-           .flags = flags_of<NetFlags, TargetFlags, LayerNormFlags, ActorFlags, ExpectedValueFlags>,
-           .actor = true,
-           .n_step = true,
-           .device_boards = true,
-           .cuda_graphs = true,
-           .low_precision = true,
-           .lone_critic = true,
-           .check = [](const LearnerOptions& o) {
-             if (o.expected_value && o.output_activation != "softmax")
-               throw base::UsageError("--expected_value needs --output_activation softmax");
-           }}};
+  return {
+      {.name = "ddpg",
+       .make = make<Ddpg>,
+       .flags = flags_of<NetFlags, TargetFlags, LayerNormFlags, MirrorFlags, ActorFlags, ExpectedValueFlags>,
+       .actor = true,
+       .n_step = true,
+       .device_boards = true,
+       .cuda_graphs = true,
+       .low_precision = true,
+       .lone_critic = true,
+       .check = [](const LearnerOptions& o) {
+         if (o.expected_value && o.output_activation != "softmax")
+           throw base::UsageError("--expected_value needs --output_activation softmax");
+       }}};
 }
 
 }  // namespace snake_ddp::learners

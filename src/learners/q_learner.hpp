@@ -5,16 +5,13 @@
 #include <c10/core/GradMode.h>
 
 #include <optional>
-#include <type_traits>
 #include <vector>
 
-#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/columns.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/trainee.hpp"
 #include "snake_ddp/nets/mixer.hpp"
 #include "snake_ddp/nets/mlp.hpp"
-#include "snake_ddp/nets/mlp_mirror.hpp"
 #include "snake_ddp/nets/net_policies.hpp"
 
 namespace snake_ddp::learners {
@@ -89,14 +86,7 @@ class QLearnerWith : public QLearner {
                std::optional<Net> follower)
       : QLearner(options, value, last_column),
         q_(options, options.c_lr, options.seed, std::move(fresh), std::move(follower)),
-        policy_(q_.net) {
-    if (!options.mirror_symmetric) return;
-    if constexpr (kMayMirror) {
-      mirror_.emplace(q_.net, options.mirror);
-      mirror_->make_symmetric(q_.net.parameters().flat());
-      q_.start();
-    }
-  }
+        policy_(q_.net) {}
 
   [[nodiscard]] nets::Policy& policy() override { return policy_; }
   void scale_rates(double factor) override {
@@ -123,21 +113,19 @@ class QLearnerWith : public QLearner {
   /// For files without a target: it starts as a copy of the network that was read.
   void start_from_exported() override {
     const c10::NoGradGuard no_grad;
-    keep_symmetry();
+    q_.keep_symmetry();
     if (!mixing_) return q_.adam.reset();
     q_.start();
     mixing_->start();
   }
-  void state_changed() override { keep_symmetry(); }
+  void state_changed() override {
+    const c10::NoGradGuard no_grad;
+    q_.keep_symmetry();
+  }
 
  protected:
   void step(const Average& average) {
-    average(q_.gradient.flat());
-    // After the ranks' mean: an all-reduce need not round an element and its image alike.
-    if constexpr (kMayMirror) {
-      if (mirror_) mirror_->average(q_.gradient.flat());
-    }
-    q_.descend();
+    q_.step(average);
     norm_ = q_.norm;
     if (mixing_) mixing_->step(average);
   }
@@ -145,25 +133,7 @@ class QLearnerWith : public QLearner {
   Trainee<Net> q_;
 
  private:
-  static constexpr bool kMayMirror = std::is_same_v<Net, nets::Mlp>;
-
-  // Gradients keep a symmetry, but do not make one. Means over ranks are symmetric up to rounding.
-  void keep_symmetry() {
-    if constexpr (kMayMirror) {
-      if (!mirror_) return;
-      if (mirror_->asymmetry(q_.net.parameters().flat()) > 1e-5)
-        throw base::FileError("not symmetric under reflections: train it without --mirror_symmetric");
-      const c10::NoGradGuard no_grad;
-      for (at::Tensor flat : {q_.net.parameters().flat(), q_.adam.first_moment.flat()})
-        if (!mirror_->is_symmetric(flat)) mirror_->make_symmetric(flat);
-      at::Tensor squares = q_.adam.second_moment.flat();
-      mirror_->make_symmetric(squares);
-      squares.abs_();  // an image has signs
-    }
-  }
-
   NetPolicy policy_;
-  std::optional<nets::MlpMirror> mirror_;
 };
 
 }  // namespace snake_ddp::learners

@@ -9,7 +9,7 @@
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/text.hpp"
-#include "snake_ddp/nets/mlp_mirror.hpp"
+#include "snake_ddp/nets/net_mirror.hpp"
 #include "snake_ddp/nets/net_policies.hpp"
 
 namespace snake_ddp::nets {

@@ -6,7 +6,7 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/nets/mlp.hpp"
-#include "snake_ddp/nets/mlp_mirror.hpp"
+#include "snake_ddp/nets/net_mirror.hpp"
 #include "snake_ddp/nets/precision.hpp"
 
 namespace {
@@ -88,7 +88,7 @@ TEST_CASE("an Mlp in bfloat16 is nearly the same network", "[parity]") {
     REQUIRE_FALSE(usual.in_bf16());
     net.init(7);
     if (symmetric)
-      nets::MlpMirror(net, {shape.mirrored_inputs, {{0}, {2}, {1}, {3}}})
+      nets::NetMirror(net, {shape.mirrored_inputs, {{0}, {2}, {1}, {3}}})
           .make_symmetric(net.parameters().flat());
     at::Tensor(usual.parameters().flat()).copy_(net.parameters().flat());
     const at::Tensor drawn = at::randn({300, 30}), d = at::randn({300, 4}),

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "helpers.hpp"
-#include "snake_ddp/nets/mlp_mirror.hpp"
+#include "snake_ddp/nets/net_mirror.hpp"
 
 namespace {
 
@@ -35,7 +35,7 @@ TEST_CASE("a symmetric network's outputs for mirrored inputs are the mirrored ou
   at::manual_seed(1);
   for (const bool norm : {false, true}) {
     nets::Mlp net = random_net(norm);
-    nets::MlpMirror mirror(net, {kInputs, kOutputs});
+    nets::NetMirror mirror(net, {kInputs, kOutputs});
     const at::Tensor x = at::randn({40, 5});
     const auto output = [&](const at::Tensor& input) {
       nets::MlpPass pass;
@@ -60,7 +60,7 @@ TEST_CASE("an averaged gradient is that of the inputs and their mirror images to
   at::manual_seed(2);
   for (const bool norm : {false, true}) {
     nets::Mlp net = random_net(norm);
-    nets::MlpMirror mirror(net, {kInputs, kOutputs});
+    nets::NetMirror mirror(net, {kInputs, kOutputs});
     mirror.make_symmetric(net.parameters().flat());
     const at::Tensor x = at::randn({40, 5}), d = at::randn({40, 4});
     nets::FlatParameters once = net.parameters().like(), both = net.parameters().like();
@@ -83,7 +83,7 @@ TEST_CASE("a symmetric network's passes take half of the products, and return th
     for (const auto& [rows, hidden] : {std::pair{1, 6}, {40, 24}, {300, 64}, {600, 66}}) {
       CAPTURE(norm, rows, hidden);
       nets::Mlp plain = random_net(norm, hidden);
-      nets::MlpMirror(plain, {kInputs, kOutputs}).make_symmetric(plain.parameters().flat());
+      nets::NetMirror(plain, {kInputs, kOutputs}).make_symmetric(plain.parameters().flat());
       nets::Mlp halved({5, hidden, 4, norm, kInputs}, at::kCPU, "q_net"),
           library({5, hidden, 4, norm, kInputs}, at::kCPU, "q_net", /*by_library=*/true);
       REQUIRE(halved.halves() != nullptr);
@@ -96,7 +96,7 @@ TEST_CASE("a symmetric network's passes take half of the products, and return th
       nets::forward(plain, x, expected);
       for (nets::Mlp* net : {&plain, &halved, &library}) {
         net->parameters().flat().copy_(plain.parameters().flat());
-        nets::MlpMirror mirror(*net, {kInputs, kOutputs});
+        nets::NetMirror mirror(*net, {kInputs, kOutputs});
         nets::MlpPass pass, without_backward;
         nets::FlatParameters gradient = net->parameters().like();
         for (int call = 0; call < 2; ++call) {  // the second one in the buffers of the first

@@ -12,7 +12,7 @@
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/game/sides.hpp"
 #include "snake_ddp/nets/mlp.hpp"
-#include "snake_ddp/nets/mlp_mirror.hpp"
+#include "snake_ddp/nets/net_mirror.hpp"
 #include "snake_ddp/nets/precision.hpp"
 
 namespace {
@@ -29,7 +29,7 @@ nets::Mlp fresh_net(nets::MlpShape shape) {
 
 nets::Mlp symmetric_net(std::int64_t hidden, bool norm) {
   nets::Mlp net = fresh_net({309, hidden, 4, norm, kMirror.inputs});
-  nets::MlpMirror(net, kMirror).make_symmetric(net.parameters().flat());
+  nets::NetMirror(net, kMirror).make_symmetric(net.parameters().flat());
   return net;
 }
 

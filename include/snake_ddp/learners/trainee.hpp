@@ -7,10 +7,12 @@
 #include <string>
 #include <utility>
 
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/adam.hpp"
 #include "snake_ddp/learners/average.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
+#include "snake_ddp/nets/net_mirror.hpp"
 
 namespace snake_ddp::learners {
 
@@ -35,6 +37,12 @@ class Trainee {
         max_norm_(options.max_grad_norm),
         tau_(options.tau) {
     net.init(seed);
+    if constexpr (kMayMirror) {
+      if (options.mirror_symmetric) {
+        mirror_.emplace(net, options.mirror);
+        mirror_->make_symmetric(net.parameters().flat());
+      }
+    }
     start();
   }
 
@@ -50,8 +58,10 @@ class Trainee {
     adam.publish_rate();
   }
 
-  /// Adam's step with the clipped gradient; then the target's.
+  /// Adam's step with the clipped gradient; then the target's. A symmetric network's gradient is averaged with its image: after the
+  /// ranks' mean, because an all-reduce need not round an element and its image alike.
   void descend() {
+    if (mirror_) mirror_->average(gradient.flat());
     at::Tensor none;
     norm = adam.step(net.parameters().flat(), gradient.flat(), max_norm_,
                      target_ ? target_->parameters().flat() : none, tau_);
@@ -61,6 +71,20 @@ class Trainee {
   void step(const Average& average) {
     average(gradient.flat());
     descend();
+  }
+
+  /// For weights that were read or averaged over ranks: gradients keep a symmetry, but do not make one, and means are symmetric up
+  /// to rounding.
+  /// Throws  FileError if a network that should be symmetric is not.
+  void keep_symmetry() {
+    if (!mirror_) return;
+    if (mirror_->asymmetry(net.parameters().flat()) > 1e-5)
+      throw base::FileError("not symmetric under reflections: train it without --mirror_symmetric");
+    for (at::Tensor flat : {net.parameters().flat(), adam.first_moment.flat()})
+      if (!mirror_->is_symmetric(flat)) mirror_->make_symmetric(flat);
+    at::Tensor squares = adam.second_moment.flat();
+    mirror_->make_symmetric(squares);
+    squares.abs_();  // an image has signs
   }
 
   /// Appends what a bit-exact continuation needs, under these prefixes.
@@ -86,7 +110,12 @@ class Trainee {
   at::Tensor norm;  // 0-dim, of the last gradient before clipping
 
  private:
+  static constexpr bool kMayMirror = requires(const Net& n, const base::Mirror& m) {
+    nets::mirrored_blocks(n, m);
+  };
+
   std::optional<Net> target_;
+  std::optional<nets::NetMirror> mirror_;
   double learning_rate_, max_norm_, tau_;
 };
 

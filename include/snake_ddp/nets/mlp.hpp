@@ -24,7 +24,7 @@ struct MlpShape {
   std::int64_t hidden = 256;
   std::int64_t out = 4;
   bool layer_norm = true;
-  /// For a symmetric network (MlpMirror): how inputs change if left and right are exchanged. Passes in main memory then
+  /// For a symmetric network (NetMirror): how inputs change if left and right are exchanged. Passes in main memory then
   /// leave out products that follow from others (kernels/halves.hpp), and average the second weight's gradient with its
   /// image.
   std::vector<base::MirrorImage> mirrored_inputs = {};

@@ -1,4 +1,4 @@
-#include "snake_ddp/nets/mlp_mirror.hpp"
+#include "snake_ddp/nets/net_mirror.hpp"
 
 #include <ATen/ATen.h>
 
@@ -12,44 +12,71 @@ namespace {
 
 using Images = std::vector<base::MirrorImage>;
 
+const Images kOne = {{0}};
+
 }  // namespace
 
-MlpMirror::MlpMirror(const Mlp& net, const base::Mirror& mirror) {
-  const auto& [inputs, outputs] = mirror;
+std::vector<MirroredBlock> mirrored_blocks(const Mlp& net, const base::Mirror& mirror) {
   const MlpShape& shape = net.shape();
-  const at::Tensor& flat = net.parameters().flat();
-  SD_CHECK(static_cast<std::int64_t>(inputs.size()) == shape.in, "an image for each input");
-  SD_CHECK(static_cast<std::int64_t>(outputs.size()) == shape.out, "an image for each output");
+  SD_CHECK(static_cast<std::int64_t>(mirror.inputs.size()) == shape.in, "an image for each input");
+  SD_CHECK(static_cast<std::int64_t>(mirror.outputs.size()) == shape.out, "an image for each output");
+  const Images hidden = kernels::mirrored_units(shape.hidden);
+  const NamedTensors named = net.named();
+  const std::size_t per_layer = shape.layer_norm ? 4 : 2;
+  std::vector<MirroredBlock> blocks;
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    const std::size_t layer = std::min(i / per_layer, kHiddenLayers);
+    const bool weight = i == layer * per_layer;
+    blocks.push_back({named[i].second, layer == kHiddenLayers ? mirror.outputs : hidden,
+                      !weight      ? kOne
+                      : layer == 0 ? mirror.inputs
+                                   : hidden});
+  }
+  return blocks;
+}
+
+std::vector<MirroredBlock> mirrored_blocks(const DenseNet& net, const base::Mirror& mirror) {
+  const DenseShape& shape = net.shape();
+  SD_CHECK(static_cast<std::int64_t>(mirror.inputs.size()) == shape.in, "an image for each input");
+  Images inputs = mirror.inputs;
+  if (shape.actions > 0) {
+    for (const auto& [of, sign] : mirror.outputs) inputs.push_back({static_cast<int>(shape.in) + of, sign});
+  }
+  const Images hidden = kernels::mirrored_units(shape.hidden);
+  std::vector<MirroredBlock> blocks;
+  for (const auto& [name, tensor] : net.named()) {
+    const bool last = name.starts_with("post_dense.2.");
+    blocks.push_back({tensor,
+                      !last            ? hidden
+                      : shape.out == 1 ? kOne
+                                       : mirror.outputs,
+                      tensor.dim() == 1                   ? kOne
+                      : name.starts_with("prev_dense.0.") ? inputs
+                                                          : hidden});
+  }
+  return blocks;
+}
+
+NetMirror::NetMirror(const at::Tensor& flat, const std::vector<MirroredBlock>& blocks) {
   at::Tensor index = at::arange(flat.numel(), at::kLong), sign = at::ones({flat.numel()}),
              replaced = at::zeros({flat.numel()}, at::kBool);
-  // Weights as in files, [out, in]; vectors as a column of them.
-  const auto add = [&](const at::Tensor& block, const Images& rows, const Images& columns) {
+  // A vector is a column.
+  for (const auto& [block, rows, columns] : blocks) {
     const std::int64_t first = block.storage_offset(), row_stride = block.stride(0),
                        column_stride = block.dim() == 2 ? block.stride(1) : 0;
     for (std::size_t r = 0; r < rows.size(); ++r) {
       for (std::size_t c = 0; c < columns.size(); ++c) {
-        const auto place = [&](std::size_t row, std::size_t column) {
+        const auto offset = [&](std::size_t row, std::size_t column) {
           return first + static_cast<std::int64_t>(row) * row_stride +
                  static_cast<std::int64_t>(column) * column_stride;
         };
-        const std::int64_t at = place(r, c), image = place(static_cast<std::size_t>(rows[r].of),
-                                                           static_cast<std::size_t>(columns[c].of));
+        const std::int64_t at = offset(r, c), image = offset(static_cast<std::size_t>(rows[r].of),
+                                                             static_cast<std::size_t>(columns[c].of));
         index.data_ptr<std::int64_t>()[at] = image;
         sign.data_ptr<float>()[at] = rows[r].sign * columns[c].sign;
         replaced.data_ptr<bool>()[at] = image < at;
       }
     }
-  };
-  const Images hidden = kernels::mirrored_units(shape.hidden), one = {{0}};
-  const NamedTensors named = net.named();
-  const std::size_t per_layer = shape.layer_norm ? 4 : 2;
-  for (std::size_t i = 0; i < named.size(); ++i) {
-    const std::size_t layer = std::min(i / per_layer, kHiddenLayers);
-    const bool weight = i == layer * per_layer;
-    add(named[i].second, layer == kHiddenLayers ? outputs : hidden,
-        !weight      ? one
-        : layer == 0 ? inputs
-                     : hidden);
   }
   index_ = index.to(flat.device());
   sign_ = sign.to(flat.device());
@@ -68,13 +95,13 @@ MlpMirror::MlpMirror(const Mlp& net, const base::Mirror& mirror) {
   }
 }
 
-const at::Tensor& MlpMirror::image_of(const at::Tensor& flat) {
+const at::Tensor& NetMirror::image_of(const at::Tensor& flat) {
   if (!image_.defined()) image_ = at::empty_like(flat);
   at::index_select_out(image_, flat, 0, index_);
   return image_.mul_(sign_);
 }
 
-void MlpMirror::average(at::Tensor& flat) {
+void NetMirror::average(at::Tensor& flat) {
   if (!flat.is_cpu()) {
     flat.add_(image_of(flat)).mul_(0.5);
     return;
@@ -90,13 +117,13 @@ void MlpMirror::average(at::Tensor& flat) {
   }
 }
 
-void MlpMirror::make_symmetric(at::Tensor& flat) {
+void NetMirror::make_symmetric(at::Tensor& flat) {
   at::where_out(flat, replaced_, at::Tensor(image_of(flat)), flat.clone());
 }
 
-bool MlpMirror::is_symmetric(const at::Tensor& flat) { return at::equal(flat, image_of(flat)); }
+bool NetMirror::is_symmetric(const at::Tensor& flat) { return at::equal(flat, image_of(flat)); }
 
-double MlpMirror::asymmetry(const at::Tensor& flat) {
+double NetMirror::asymmetry(const at::Tensor& flat) {
   return ((flat - image_of(flat)).abs().max() / flat.abs().max()).item<double>();
 }
 
@@ -109,7 +136,7 @@ std::vector<base::MirrorImage> symmetric_inputs(const NamedTensors& weights, con
     return {};
   Mlp net(shape, at::kCPU, kQNetName);
   copy_state(weights, net.named(), what);
-  if (!MlpMirror(net, mirror).is_symmetric(net.parameters().flat())) return {};
+  if (!NetMirror(net, mirror).is_symmetric(net.parameters().flat())) return {};
   return inputs;
 }
 

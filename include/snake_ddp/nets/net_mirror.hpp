@@ -8,15 +8,31 @@
 #include <vector>
 
 #include "snake_ddp/base/mirror_image.hpp"
+#include "snake_ddp/nets/dense.hpp"
 #include "snake_ddp/nets/mlp.hpp"
 
 namespace snake_ddp::nets {
 
-/// The reflection of an Mlp's parameters. Unit i of a hidden layer is the image of unit i + hidden / 2.
-class MlpMirror {
+/// A weight [rows, columns] or vector [rows] of a network as files have it, and the images of its rows and columns.
+struct MirroredBlock {
+  at::Tensor block;
+  std::vector<base::MirrorImage> rows, columns;
+};
+
+/// The parameters of networks with an even number of hidden units. Unit i of a hidden layer is the image of unit i + hidden / 2.
+/// A critic's actions change as the mirror's outputs do.
+std::vector<MirroredBlock> mirrored_blocks(const Mlp& net, const base::Mirror& mirror);
+std::vector<MirroredBlock> mirrored_blocks(const DenseNet& net, const base::Mirror& mirror);
+
+/// The reflection of a network's parameters.
+class NetMirror {
  public:
-  /// `hidden` is even.
-  MlpMirror(const Mlp& net, const base::Mirror& mirror);
+  /// The blocks are views of `flat`.
+  NetMirror(const at::Tensor& flat, const std::vector<MirroredBlock>& blocks);
+  /// Of this network.
+  template <class Net>
+  NetMirror(const Net& net, const base::Mirror& mirror)
+      : NetMirror(net.parameters().flat(), mirrored_blocks(net, mirror)) {}
 
   /// flat := (flat + its image) / 2. This turns a gradient for some inputs into the gradient for these inputs and their
   /// mirror images. A symmetric network whose gradients are symmetric stays symmetric, bit for bit.
