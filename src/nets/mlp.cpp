@@ -11,6 +11,7 @@
 #include "snake_ddp/kernels/bf16.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/kernels/products.hpp"
+#include "snake_ddp/kernels/q_pass.hpp"
 #include "snake_ddp/nets/precision.hpp"
 
 namespace snake_ddp::nets {
@@ -63,41 +64,6 @@ void layer_by_library(const LayerParameters& p, const at::Tensor& from, MlpPass:
         at::native_layer_norm(product, {width}, p.gain, p.shift, kernels::kNormEpsilon);
   }
   layer.hidden.relu_();
-}
-
-// The same in main memory, for `rows` rows from `from`, which are `from_row` apart, to row `at` on. Returns the result.
-const float* layer_in_rows(const LayerParameters& p, std::int64_t rows, const float* from,
-                           std::int64_t from_row, std::int64_t at, bool keep, const Mlp& net,
-                           const kernels::Halves* halves, MlpPass& pass, MlpPass::Layer& layer) {
-  const std::int64_t in = p.weight.size(0), width = p.weight.size(1);
-  float* hidden = floats(layer.hidden) + at * width;
-  float* z = p.gain.defined() && keep ? floats(layer.normal) + at * width : hidden;
-  // Most of a view is 0. An input with fewer zeros uses the dense product in float32.
-  const bool is_first = &layer == pass.layer.data();
-  const bool is_dense =
-      is_first && net.skips_zeros() && !pass.row_by_row && !kernels::has_many_zeros(rows, in, from, from_row);
-  const bool halved = halves != nullptr && !is_dense;
-  float* const sums =
-      halves != nullptr ? floats(pass.sums) + at * width : nullptr;  // of the first layer's units
-  if (net.in_bf16() && is_first && !is_dense) {
-    pass.rounded_first.multiply(halves, rows, from, from_row, z);
-  } else if (net.in_bf16() && !is_first) {
-    pass.rounded_second.multiply(rows, halved ? sums : from, z);
-  } else if (!halved) {
-    kernels::multiply_sparse(rows, width, in, from, from_row, floats(p.weight), z, width);
-  } else if (is_first) {
-    kernels::multiply_halves(*halves, rows, from, from_row, floats(layer.folded), width / 2, z);
-  } else {
-    kernels::multiply_units(rows, sums, floats(layer.folded), width / 2, z);
-  }
-  float* const sums_of_this = is_first ? sums : nullptr;
-  if (p.gain.defined()) {
-    kernels::norm_relu(rows, width, floats(p.bias), floats(p.gain), floats(p.shift), z,
-                       floats(layer.inverse_deviation) + at, hidden, halved, sums_of_this);
-  } else {
-    kernels::bias_relu(rows, width, floats(p.bias), hidden, halved, sums_of_this);
-  }
-  return hidden;
 }
 
 // The sum of the rows of `d`, as a product: the library's sum takes 10 us of an H200 for 1,152 rows.
@@ -207,33 +173,47 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) 
   }
   const std::int64_t kept = keep ? rows : std::min(rows, kChunk);
   const kernels::Halves* halves = net.halves();
+  kernels::QLayers all{shape.in, shape.hidden, shape.out, {}};
+  for (std::size_t i = 0; i <= kHiddenLayers; ++i) {
+    const LayerParameters& p = i < kHiddenLayers ? layers[i] : last;
+    all.layer[i] = {floats(p.weight), floats(p.bias)};
+    if (p.gain.defined()) all.layer[i].gain = floats(p.gain), all.layer[i].shift = floats(p.shift);
+  }
   for (std::size_t i = 0; i < kHiddenLayers; ++i) {
     MlpPass::Layer& layer = pass.layer[i];
     fit(layer.hidden, {kept, shape.hidden}, input);
-    if (halves != nullptr) {
-      fit(layer.folded, {halves[i].count(), shape.hidden / 2}, input);
-      kernels::fold_weight(halves[i], shape.hidden / 2, floats(layers[i].weight), floats(layer.folded));
-    }
-    const float* weights = floats(halves != nullptr ? layer.folded : layers[i].weight);
-    if (net.in_bf16() && i == 0) {
-      pass.rounded_first.set(halves, shape.in, shape.hidden, weights, net.instructions());
-    } else if (net.in_bf16()) {
-      pass.rounded_second.set(halves != nullptr, shape.hidden, weights, net.instructions());
-    }
-    if (!shape.layer_norm) continue;
-    if (keep) fit(layer.normal, {kept, shape.hidden}, input);
-    fit(layer.inverse_deviation, {kept}, input);
+    if (keep && shape.layer_norm) fit(layer.normal, {kept, shape.hidden}, input);
+    if (shape.layer_norm) fit(layer.inverse_deviation, {kept}, input);
+    if (halves == nullptr) continue;
+    fit(layer.folded, {halves[i].count(), shape.hidden / 2}, input);
+    kernels::fold_weight(halves[i], shape.hidden / 2, floats(layers[i].weight), floats(layer.folded));
+    all.folded[i] = floats(layer.folded);
   }
-  if (halves != nullptr) fit(pass.sums, {kept, shape.hidden}, input);
+  if (halves != nullptr) {
+    fit(pass.sums, {kept, shape.hidden}, input);
+    all.inputs = halves;
+  }
+  all.dense_rows_apart = net.skips_zeros() && !pass.row_by_row;
+  if (net.in_bf16()) {
+    const auto weights = [&](std::size_t i) {
+      return floats(halves != nullptr ? pass.layer[i].folded : layers[i].weight);
+    };
+    pass.rounded_first.set(halves, shape.in, shape.hidden, weights(0), net.instructions());
+    pass.rounded_second.set(halves != nullptr, shape.hidden, weights(1), net.instructions());
+    all.rounded_first = &pass.rounded_first, all.rounded_second = &pass.rounded_second;
+  }
   for (std::int64_t first = 0; first < rows; first += kChunk) {
-    const std::int64_t count = std::min(kChunk, rows - first);
-    const float* from = floats(input) + first * input.stride(0);
-    std::int64_t from_row = input.stride(0);
-    for (std::size_t i = 0; i < kHiddenLayers; ++i, from_row = shape.hidden)
-      from = layer_in_rows(layers[i], count, from, from_row, keep ? first : 0, keep, net,
-                           halves != nullptr ? halves + i : nullptr, pass, pass.layer[i]);
-    kernels::few_outputs(count, shape.hidden, shape.out, from, floats(last.weight), floats(last.bias),
-                         floats(pass.output) + first * shape.out);
+    const std::int64_t count = std::min(kChunk, rows - first), at = keep ? first : 0;
+    kernels::QRows to{};
+    for (std::size_t i = 0; i < kHiddenLayers; ++i) {
+      const MlpPass::Layer& layer = pass.layer[i];
+      to.hidden[i] = floats(layer.hidden) + at * shape.hidden;
+      to.normal[i] = keep && shape.layer_norm ? floats(layer.normal) + at * shape.hidden : to.hidden[i];
+      if (shape.layer_norm) to.inverse_deviation[i] = floats(layer.inverse_deviation) + at;
+    }
+    if (halves != nullptr) to.sums = floats(pass.sums) + at * shape.hidden;
+    kernels::forward(all, count, floats(input) + first * input.stride(0), input.stride(0), to,
+                     floats(pass.output) + first * shape.out);
   }
 }
 

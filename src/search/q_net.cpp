@@ -1,22 +1,10 @@
 #include "snake_ddp/search/q_net.hpp"
 
 #include "snake_ddp/game/state.hpp"
-#include "snake_ddp/kernels/layer_norm.hpp"
-#include "snake_ddp/kernels/products.hpp"
+#include "snake_ddp/kernels/q_pass.hpp"
 
 namespace snake_ddp::search {
 namespace {
-
-// Bias, layer norm if there is one, ReLU, in place of the product `z`. `halved` and `sums` as in norm_relu.
-void activate(const QWeights::Layer& layer, std::int64_t count, std::int64_t width, bool halved, float* sums,
-              float* deviation, float* z) {
-  if (layer.gain.empty()) {
-    kernels::bias_relu(count, width, layer.bias.data(), z, halved, sums);
-  } else {
-    kernels::norm_relu(count, width, layer.bias.data(), layer.gain.data(), layer.shift.data(), z, deviation,
-                       z, halved, sums);
-  }
-}
 
 using Images = std::vector<base::MirrorImage>;
 
@@ -82,34 +70,26 @@ void round_weights(QWeights& net, base::Bf16By instructions) {
 
 void forward(const QWeights& net, std::int64_t count, const float* rows, std::int64_t row_floats,
              QScratch& scratch, float* q) {
-  const std::int64_t width = net.hidden;
-  const auto floats = static_cast<std::size_t>(count * width);
+  const auto floats = static_cast<std::size_t>(count * net.hidden);
   for (base::AlignedFloats* v : {&scratch.first, &scratch.second})
     if (v->size() < floats) v->resize(floats);
   if (scratch.deviation.size() < static_cast<std::size_t>(count)) scratch.deviation.resize(count);
+  kernels::QLayers layers{net.features, net.hidden, game::kMoves, {}};
+  for (std::size_t k = 0; k < net.layer.size(); ++k) {
+    const QWeights::Layer& layer = net.layer[k];
+    layers.layer[k] = {layer.weight.data(), layer.bias.data()};
+    if (!layer.gain.empty())
+      layers.layer[k].gain = layer.gain.data(), layers.layer[k].shift = layer.shift.data();
+  }
   const bool rounded = !net.first_rounded.empty();
-  const bool symmetric = rounded ? net.first_rounded.halved() : !net.folded[0].empty();
+  if (rounded) layers.rounded_first = &net.first_rounded, layers.rounded_second = &net.second_rounded;
+  if (rounded ? net.first_rounded.halved() : !net.folded[0].empty()) {
+    layers.inputs = &net.inputs;
+    layers.folded = {net.folded[0].data(), net.folded[1].data()};
+  }
   float *first = scratch.first.data(), *second = scratch.second.data(), *deviation = scratch.deviation.data();
-  if (rounded) {
-    net.first_rounded.multiply(symmetric ? &net.inputs : nullptr, count, rows, row_floats, first);
-  } else if (symmetric) {
-    kernels::multiply_halves(net.inputs, count, rows, row_floats, net.folded[0].data(), width / 2, first);
-  } else {
-    kernels::multiply_sparse(count, width, net.features, rows, row_floats, net.layer[0].weight.data(), first,
-                             width);
-  }
-  activate(net.layer[0], count, width, symmetric, symmetric ? first : nullptr, deviation, first);
-  if (rounded) {
-    net.second_rounded.multiply(count, first, second);
-  } else if (symmetric) {
-    kernels::multiply_units(count, first, net.folded[1].data(), width / 2, second);
-  } else {
-    kernels::multiply(count, width, width, {first, width, 1}, {net.layer[1].weight.data(), width, 1}, second,
-                      width);
-  }
-  activate(net.layer[1], count, width, symmetric, nullptr, deviation, second);
-  kernels::few_outputs(count, width, game::kMoves, second, net.layer[2].weight.data(),
-                       net.layer[2].bias.data(), q);
+  kernels::forward(layers, count, rows, row_floats,
+                   {{first, second}, {first, second}, {deviation, deviation}, first}, q);
 }
 
 }  // namespace snake_ddp::search
