@@ -159,7 +159,7 @@ void backward_parameters(const DenseNet& net, const at::Tensor& observation, con
   fit(pass.d_hidden, pass.hidden.out.sizes(), pass.hidden.out);
   product(library, pass.d_hidden, d_logits, net.parameters().block(kPost2Weight));
   product(library, gradient.last_weight, d_logits.t(), pass.hidden.out, /*add=*/true);
-  gradient.last_bias.add_(d_logits.sum(0));
+  add_rows(d_logits, gradient.last_bias);
   const Rows d_map(net.shape(), gradient.map);
   const Norm d_norm{gradient.gain, gradient.shift};
   const at::Tensor d = norm_relu_back(library, norm_of(net), pass.hidden, pass.d_hidden, d_map.bias, d_norm);

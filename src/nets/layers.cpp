@@ -71,6 +71,11 @@ void norm_relu(bool by_library, const at::Tensor& bias, const Norm& norm, Activa
   }
 }
 
+void add_rows(const at::Tensor& rows, at::Tensor sum) {
+  // As a product: the library's sum takes 10 us of an H200 for 1,152 rows.
+  sum.addmv_(rows.t(), at::ones({rows.size(0)}, rows.options()));
+}
+
 at::Tensor norm_relu_back(bool by_library, const Norm& norm, const Activated& rows, at::Tensor d,
                           at::Tensor d_bias, const Norm& d_norm) {
   const std::int64_t width = d.size(1);
@@ -84,7 +89,7 @@ at::Tensor norm_relu_back(bool by_library, const Norm& norm, const Activated& ro
       if (wanted) at::Tensor(d_norm.gain).add_(d_gain), at::Tensor(d_norm.shift).add_(d_shift);
       d = before;
     }
-    if (d_bias.defined()) d_bias.add_(d.sum(0));
+    if (d_bias.defined()) add_rows(d, d_bias);
     return d;
   }
   // The kernels compute them in any case.

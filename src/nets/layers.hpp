@@ -36,6 +36,9 @@ void norm_relu(bool by_library, const at::Tensor& bias, const Norm& norm, Activa
 at::Tensor norm_relu_back(bool by_library, const Norm& norm, const Activated& rows, at::Tensor d,
                           at::Tensor d_bias, const Norm& d_norm);
 
+/// sum += the sum of the rows.
+void add_rows(const at::Tensor& rows, at::Tensor sum);
+
 /// In place, for each row of 4.
 void softmax(bool by_library, at::Tensor logits);
 
