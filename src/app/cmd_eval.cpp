@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -30,6 +31,7 @@
 #include "snake_ddp/dist/world.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/nets/precision.hpp"
+#include "snake_ddp/play/elo.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/game_log.hpp"
@@ -46,6 +48,7 @@ struct EvalLine {
   std::string team_a, team_b;
   std::vector<std::string> ladder;
   std::string anchor;
+  std::vector<double> sprt;  // elo0, elo1
   std::int64_t games = 200;
   std::int64_t seed = 1;
   bool swap_sides = true;
@@ -310,6 +313,52 @@ void print(const EvalLine& line, const play::MatchResult& r, double steps_per_se
                   lost.size() > shown ? fmt::format(" and {} more", lost.size() - shown) : ""));
 }
 
+/// Rounds of games until the test decides, at most line.games.
+void play_sprt(const EvalLine& line, const Team& a, const Team& b, dist::DistContext& context) {
+  constexpr std::int64_t kRound = 8 * play::kBlock;
+  const play::Sprt test{line.sprt[0], line.sprt[1]};
+  play::MatchResult all;
+  double ratio = 0;
+  Progress progress("Playing", context.is_main());
+  for (std::int64_t round = 0; all.games < line.games && std::abs(ratio) < play::sprt_bound(); ++round) {
+    play::MatchOptions match{std::min(kRound, (line.games - all.games + 1) / 2 * 2),
+                             static_cast<std::uint64_t>(line.seed + round), true, true};
+    const std::optional<play::MatchResult> played =
+        train::judge(a.player, b.player, match, context, running::stop_requested);
+    if (!played) throw base::Stopped("stopped by a signal before the test was decided; there is no result");
+    all.add(*played);
+    ratio = play::log_likelihood_ratio(all.pairs, test);
+    progress.show(std::max(std::abs(ratio) / play::sprt_bound(),
+                           static_cast<double>(all.games) / static_cast<double>(line.games)));
+  }
+  if (!context.is_main()) return;
+  const std::string verdict = ratio >= play::sprt_bound()    ? "above elo0"
+                              : ratio <= -play::sprt_bound() ? "below elo1"
+                                                             : "undecided";
+  const play::Rating rating = play::fit_elo(2, {{0, 1, all.wins, all.draws, all.losses}}, 1).front();
+  if (line.json) {
+    nlohmann::ordered_json out = result_json(all);
+    out["pairs"] = all.pairs;
+    out["elo"] = {rating.elo, rating.low, rating.high};
+    out["log_likelihood_ratio"] = ratio;
+    out["verdict"] = verdict;
+    base::print_result(fmt::format("{}\n", out.dump()));
+    return;
+  }
+  base::print_result(fmt::format(
+      "{} against {}: {}, {} won, {} drawn, {} lost\n{:+.1f} Elo (95 % interval {:+.1f} to {:+.1f}), "
+      "pairs from two losses to two wins: {}\n",
+      line.team_a, line.team_b, base::counted(all.games, "game"), all.wins, all.draws, all.losses, rating.elo,
+      rating.low, rating.high, fmt::join(all.pairs, " ")));
+  base::print_result(fmt::format(
+      "log-likelihood ratio of {:+g} to {:+g} Elo {:.2f}, bounds +-{:.2f}: {}\n", test.elo1, test.elo0, ratio,
+      play::sprt_bound(),
+      ratio >= play::sprt_bound() ? fmt::format("stronger than {:+g} Elo", test.elo0)
+      : ratio <= -play::sprt_bound()
+          ? fmt::format("weaker than {:+g} Elo", test.elo1)
+          : fmt::format("undecided after {}, play more with --games", base::counted(all.games, "game"))));
+}
+
 }  // namespace
 
 Action add_eval(CLI::App& command) {
@@ -328,6 +377,14 @@ Action add_eval(CLI::App& command) {
                      "instead of two teams: play all pairs of these and rate them by Elo");
   command.add_option("--anchor", line->anchor,
                      "team of --ladder whose rating is 0 Elo [the mean of all is 0]");
+  command
+      .add_option("--sprt", line->sprt,
+                  "ELO0 ELO1: play until it is decided whether team a is stronger than team b by more than "
+                  "ELO0 or by "
+                  "less than ELO1, each wrongly in 5 % of tests at most; pairs of games have the same boards "
+                  "with sides "
+                  "swapped, and --games is the most that are played")
+      ->expected(2);
   add_number(command, "games", line->games, "games to play; with --ladder, per pair", 1, kMostCount);
   add_number(command, "seed", line->seed, "random seed; game k depends only on the seed and k", 0, kMostSeed);
   command.add_flag("--swap_sides,--swap-sides,!--no_swap_sides,!--no-swap-sides", line->swap_sides,
@@ -380,10 +437,18 @@ Action add_eval(CLI::App& command) {
             "--show, --watch, --record, --explain, --record_boards and --view_radius need two teams: use "
             "them "
             "without --ladder");
+      if (!line->sprt.empty()) throw base::UsageError("--sprt needs two teams: use it without --ladder");
       play_ladder({line->ladder, line->anchor, line->games, static_cast<std::uint64_t>(line->seed),
                    line->swap_sides, line->json, line->mask_fatal, line->join_timeout});
       return base::kExitDone;
     }
+    if (!line->sprt.empty() && !(line->sprt[0] < line->sprt[1]))
+      throw base::UsageError(
+          fmt::format("--sprt {} {}: the first must be lower, such as 0 10", line->sprt[0], line->sprt[1]));
+    if (!line->sprt.empty() && (line->show > 0 || line->watch || !line->record.empty() ||
+                                !line->record_boards.empty() || !line->swap_sides))
+      throw base::UsageError(
+          "--sprt cannot be combined with --show, --watch, --record, --record_boards or --no_swap_sides");
     if (!line->anchor.empty()) throw base::UsageError("--anchor is for --ladder");
     if (line->team_a.empty() || line->team_b.empty())
       throw base::UsageError("eval needs --team_a and --team_b, or --ladder");
@@ -422,6 +487,10 @@ Action add_eval(CLI::App& command) {
     }
     if (context.is_main())
       for (const Team* team : {&a, &b}) tell_remark(*team);
+    if (!line->sprt.empty()) {
+      play_sprt(*line, a, b, context);
+      return base::kExitDone;
+    }
     if (line->watch && context.is_main()) watch_game(*line, match);
     std::optional<Replaced> replaced;
     std::string refusal;  // by the first rank, for all

@@ -148,4 +148,19 @@ std::vector<Rating> fit_elo(std::size_t players, const std::vector<Meeting>& mee
   return ratings;
 }
 
+double log_likelihood_ratio(const std::array<std::int64_t, 5>& pairs, const Sprt& test) {
+  constexpr double kUnseen = 1e-3;  // results that did not happen: the variance is never 0
+  double count = 0, sum = 0, squares = 0;
+  for (std::size_t k = 0; k < pairs.size(); ++k) {
+    const double n = std::max(static_cast<double>(pairs[k]), kUnseen), score = 0.25 * static_cast<double>(k);
+    count += n, sum += n * score, squares += n * score * score;
+  }
+  const double mean = sum / count, variance = squares / count - mean * mean;
+  const auto expected = [](double elo) { return 1 / (1 + std::pow(10.0, -elo / 400)); };
+  const double s0 = expected(test.elo0), s1 = expected(test.elo1);
+  return count * (s1 - s0) * (2 * mean - s0 - s1) / (2 * variance);
+}
+
+double sprt_bound() { return std::log((1 - 0.05) / 0.05); }
+
 }  // namespace snake_ddp::play

@@ -34,9 +34,14 @@ MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOption
   std::vector<game::State> boards(count);
   std::vector<std::uint8_t> team_a(count, 0), team_b(count, 1);
   std::vector<game::Actions> actions(count);
+  const auto luck_of = [&](std::size_t k) {
+    const std::uint64_t id = static_cast<std::uint64_t>(first) + k;
+    return game::Draws{options.seed, options.paired ? id / 2 * 2 : id};
+  };
+  std::vector<int> points(count, -1);  // twice player a's; below 0: the game goes on
   for (std::size_t k = 0; k < count; ++k) {
     const std::uint64_t id = static_cast<std::uint64_t>(first) + k;
-    boards[k] = game::new_board({options.seed, id});
+    boards[k] = game::new_board(luck_of(k));
     if (options.watch) options.watch(first + static_cast<std::int64_t>(k), boards[k]);
     if (options.swap_sides && id % 2 == 1) std::swap(team_a[k], team_b[k]);
   }
@@ -59,8 +64,7 @@ MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOption
     for (std::size_t k = 0; k < count; ++k) {
       if (boards[k].done()) continue;
       const game::State before = boards[k];
-      const game::StepResult played =
-          game::advance(boards[k], actions[k], {options.seed, static_cast<std::uint64_t>(first) + k});
+      const game::StepResult played = game::advance(boards[k], actions[k], luck_of(k));
       if (options.on_step)
         options.on_step(first + static_cast<std::int64_t>(k), actions[k], played, boards[k]);
       if (options.watch) options.watch(first + static_cast<std::int64_t>(k), boards[k]);
@@ -76,6 +80,10 @@ MatchResult play_block(const MakeMover& a, const MakeMover& b, const MatchOption
       result.losses += score_a < score_b;
       result.score_a += score_a;
       result.score_b += score_b;
+      points[k] = score_a > score_b ? 2 : score_a == score_b ? 1 : 0;
+      const std::size_t other = k ^ 1U;
+      if (options.paired && other < count && points[other] >= 0)
+        ++result.pairs[static_cast<std::size_t>(points[k] + points[other])];
     }
     report(++step);
   }
@@ -98,6 +106,7 @@ void MatchResult::add(const MatchResult& other) {
   steps += other.steps;
   deaths_a.add(other.deaths_a);
   deaths_b.add(other.deaths_b);
+  for (std::size_t k = 0; k < pairs.size(); ++k) pairs[k] += other.pairs[k];
 }
 
 double MatchResult::win_rate() const {

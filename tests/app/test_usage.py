@@ -5,6 +5,7 @@ import ctypes
 import functools
 import gzip
 import json
+import math
 import os
 import pathlib
 import re
@@ -885,6 +886,28 @@ def test_a_ladder_has_the_same_numbers_for_any_number_of_ranks(tmp_path):
         ranks = ranks_by_hand(start, 3, *line)
         assert [rank.wait() for rank in ranks] == [0, 0, 0], ranks[0].text()
         assert without_speed(only_json(ranks[0].text())) == alone
+
+
+def test_a_sequential_test_plays_pairs_until_it_is_decided(tmp_path):
+    line = ["eval", "--json", "--team_a", "territory", "--team_b", "level2", "--sprt", "0", "10", "--seed", "3"]
+    alone = only_json(call(*line, "--games", "2000").stdout)
+    assert alone["verdict"] == "above elo0" and alone["log_likelihood_ratio"] > math.log(19)
+    assert sum(alone["pairs"]) * 2 == alone["games"] < 2000, "decided early"
+    points = sum(k / 2 * n for k, n in enumerate(alone["pairs"]))
+    assert points == alone["wins"] + alone["draws"] / 2
+    with starter(tmp_path) as start:
+        ranks = ranks_by_hand(start, 2, *line, "--games", "2000")
+        assert [rank.wait() for rank in ranks] == [0, 0], ranks[0].text()
+        assert only_json(ranks[0].text()) == alone
+    # A team against itself, from the same start with sides swapped: a script makes as many points of each pair as its opponent.
+    same = only_json(call("eval", "--json", "--team_a", "level2", "--team_b", "level2", "--sprt", "0", "10").stdout)
+    assert same["pairs"][2] * 2 == same["games"] and same["verdict"] == "below elo1"
+    text = call("eval", "--team_a", "level2", "--team_b", "level4", "--sprt", "0", "1", "--games", "100").stdout
+    assert "undecided after 100 games, play more with --games" in text, text
+    for wrong, message in ((["--sprt", "10", "0"], "the first must be lower"), (["--sprt", "0", "10", "--watch"], "cannot be combined"),
+                           (["--sprt", "5"], "--sprt")):
+        refused = call("eval", "--team_a", "level2", "--team_b", "level4", *wrong)
+        assert refused.returncode == 2 and message in refused.stderr, refused.stderr
 
 
 def test_a_ladder_is_printed_as_a_table():

@@ -1,3 +1,4 @@
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>
@@ -145,4 +146,40 @@ TEST_CASE("19 of 20 intervals hold the strength that made the games", "[property
 TEST_CASE("ratings require that all players met", "[unit]") {
   CHECK_THROWS(fit_elo(4, {{0, 1, 3, 0, 4}, {2, 3, 1, 0, 1}}, std::nullopt));
   CHECK_NOTHROW(fit_elo(3, {{0, 1, 3, 0, 4}, {0, 2, 0, 0, 0}, {2, 1, 1, 0, 1}}, std::nullopt));
+}
+
+TEST_CASE("a sequential test rejects a true hypothesis in at most 5 % of tests, and a false one mostly",
+          "[unit]") {
+  constexpr int kTests = 2000;
+  const play::Sprt test{0, 20};
+  const auto rejected = [&](double elo, bool upper) {
+    int count = 0;
+    for (int t = 0; t < kTests; ++t) {
+      std::array<std::int64_t, 5> pairs{};
+      double ratio = 0;
+      for (std::uint64_t round = 0; std::abs(ratio) < play::sprt_bound(); ++round) {
+        for (std::uint32_t k = 0; k < 64; ++k) {
+          const base::RandomBlock draw =
+              base::random_block(static_cast<std::uint64_t>(t) + 1, round, k, base::Purpose::kAct);
+          int points = 0;
+          for (int game = 0; game < 2; ++game)
+            points += 2 * static_cast<int>(static_cast<double>(base::unit_float(draw.word[game])) <
+                                           expected_points(elo));
+          ++pairs[static_cast<std::size_t>(points)];
+        }
+        ratio = play::log_likelihood_ratio(pairs, test);
+      }
+      count += static_cast<int>((ratio > 0) == upper);
+    }
+    return static_cast<double>(count) / kTests;
+  };
+  CHECK(rejected(0, true) < 0.06);
+  CHECK(rejected(20, false) < 0.06);
+  CHECK(rejected(40, true) > 0.99);
+  // By hand: 10 pairs of one win and one loss each, which is right between the hypotheses of -10 and 10 Elo.
+  CHECK(play::log_likelihood_ratio({2, 0, 6, 0, 2}, {-10, 10}) == Approx(0).margin(1e-9));
+  // Of 100 pairs with mean 0.55 and variance 0.1225.
+  const double s1 = expected_points(10), mean = 0.55, variance = 0.1225;
+  CHECK(play::log_likelihood_ratio({20, 0, 50, 0, 30}, {0, 10}) ==
+        Approx(100 * (s1 - 0.5) * (2 * mean - 0.5 - s1) / (2 * variance)).epsilon(1e-3));
 }

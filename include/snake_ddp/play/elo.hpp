@@ -1,6 +1,7 @@
 // Ratings of players who have all played each other.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -30,5 +31,17 @@ struct Rating {
 /// Follows  Bradley and Terry (1952), "Rank analysis of incomplete block designs", by Newton's method.
 std::vector<Rating> fit_elo(std::size_t players, const std::vector<Meeting>& meetings,
                             std::optional<std::size_t> anchor);
+
+/// The test of two hypotheses about a player's strength above its opponent, in Elo, that goes on until one is rejected.
+struct Sprt {
+  double elo0 = 0, elo1 = 0;
+};
+
+/// The log-likelihood ratio of elo1 to elo0, by the normal approximation to the mean of pairs of games with sides swapped. At
+/// sprt_bound() or above elo0 is rejected, at -sprt_bound() or below elo1: wrongly in at most 5 % of tests each.
+/// Shapes   pairs as MatchResult::pairs.
+/// Follows  Wald (1945), "Sequential tests of statistical hypotheses", and Van den Bergh, "A practical introduction to the GSPRT".
+double log_likelihood_ratio(const std::array<std::int64_t, 5>& pairs, const Sprt& test);
+double sprt_bound();
 
 }  // namespace snake_ddp::play

@@ -1,6 +1,7 @@
 // Games between two teams, many at a time, for evaluation.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -42,6 +43,7 @@ struct MatchOptions {
   std::int64_t games = 200;
   std::uint64_t seed = 1;
   bool swap_sides = true;  // player a is team B in every second game
+  bool paired = false;     // a game and the next one have the same boards and luck; see MatchResult::pairs
   // Shares the games among processes: this one plays the blocks with index part mod parts.
   std::int64_t part = 0;
   std::int64_t parts = 1;
@@ -65,6 +67,9 @@ struct MatchResult {
   std::int64_t score_a = 0, score_b = 0;  // sums of the platform's n_return: step rewards of a team
   std::int64_t steps = 0;
   DeathSums deaths_a{}, deaths_b{};
+  /// Pairs of games with sides swapped, by twice the points that player a has of both: 0 for two losses to 4 for two wins. With
+  /// `paired` only.
+  std::array<std::int64_t, 5> pairs{};
 
   void add(const MatchResult& other);
   [[nodiscard]] double win_rate() const;
