@@ -87,58 +87,6 @@ float norm_relu_row(std::int64_t width, const float* __restrict bias, const floa
   return inverse;
 }
 
-// A row of this width, the presets', is read once: with AVX-512 it stays in registers.
-constexpr std::int64_t kUsualWidth = 256;
-
-// norm_relu_row for that width, with the same bits, and the exchanges of halves before and after it.
-template <bool kKeep>
-float norm_relu_usual_row(const float* __restrict bias, const float* __restrict gain,
-                          const float* __restrict shift, float* z, float* out, bool halved, float* sums) {
-  constexpr int kVectors = kUsualWidth / kLanes, kHalf = kVectors / 2;
-  constexpr float kShare = 1.0F / static_cast<float>(kUsualWidth);
-  Vector x[kVectors];
-  Sum sum, squares;
-  const auto exchange = [&x] {
-#pragma GCC unroll 64
-    for (int j = 0; j < kHalf; ++j) {
-      const Vector a = x[j], b = x[j + kHalf];
-      x[j] = a + b;
-      x[j + kHalf] = a - b;
-    }
-  };
-  const auto put_all = [&x](float* to) {
-#pragma GCC unroll 64
-    for (int j = 0; j < kVectors; ++j) put(to + j * kLanes, x[j]);
-  };
-#pragma GCC unroll 64
-  for (int j = 0; j < kVectors; ++j) x[j] = get<Vector>(z + j * kLanes);
-  if (halved) exchange();
-#pragma GCC unroll 64
-  for (int j = 0; j < kVectors; ++j) {
-    x[j] += get<Vector>(bias + j * kLanes);
-    sum.add(j % kSums, x[j]);
-  }
-  const float mean = sum.total() * kShare;
-#pragma GCC unroll 64
-  for (int j = 0; j < kVectors; ++j) {
-    x[j] -= mean;
-    squares.add(j % kSums, x[j] * x[j]);
-  }
-  const float inverse = 1.0F / std::sqrt(squares.total() * kShare + static_cast<float>(kNormEpsilon));
-#pragma GCC unroll 64
-  for (int j = 0; j < kVectors; ++j) {
-    const Vector normal = x[j] * inverse;
-    if constexpr (kKeep) put(z + j * kLanes, normal);
-    x[j] = positive<Vector>(normal * get<Vector>(gain + j * kLanes) + get<Vector>(shift + j * kLanes));
-  }
-  if (sums != out) put_all(out);
-  if (sums != nullptr) {
-    exchange();
-    put_all(sums);
-  }
-  return inverse;
-}
-
 // kRows rows together, so that the sums over rows are read and written once for all of them; the bits do not depend on kRows.
 template <int kRows>
 void norm_relu_rows_backward(std::int64_t width, const float* __restrict gain, const float* __restrict normal,
@@ -209,15 +157,6 @@ void four_outputs(std::int64_t rows, std::int64_t width, const float* hidden, co
 
 void norm_relu(std::int64_t rows, std::int64_t width, const float* bias, const float* gain,
                const float* shift, float* z, float* inverse_deviation, float* out, bool halved, float* sums) {
-  if (width == kUsualWidth) {
-    const auto row = out == z ? norm_relu_usual_row<false> : norm_relu_usual_row<true>;
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const std::int64_t at = r * width;
-      inverse_deviation[r] =
-          row(bias, gain, shift, z + at, out + at, halved, sums != nullptr ? sums + at : nullptr);
-    }
-    return;
-  }
   const auto row = out == z ? norm_relu_row<false> : norm_relu_row<true>;
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int64_t at = r * width;
