@@ -110,7 +110,7 @@ bench() { step "bench: $1" "$2" "$bin/dev/bench/bench" "${@:3}" --device cuda --
 bench "game" 60 game --boards 65536 --seconds 5
 bench "game, a million boards" 60 game --boards 1048576 --seconds 5
 bench "update" 60 update --batch_size 128 --batch_size 8192 --seconds 3
-for products in float32 tf32 bf16; do
+for products in float32 tf32; do
   bench "update, dqn with layer norm, $products" 30 update --config configs/dqn.json --batch_size 384 --batch_size 8192 \
     --products $products --seconds 1
 done

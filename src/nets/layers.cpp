@@ -10,7 +10,6 @@
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/kernels/layer_norm.hpp"
 #include "snake_ddp/kernels/products.hpp"
-#include "snake_ddp/nets/precision.hpp"
 
 namespace snake_ddp::nets {
 namespace {
@@ -22,7 +21,7 @@ constexpr std::int64_t kProductGrain = 48;
 
 void product(bool by_library, at::Tensor out, const at::Tensor& left, const at::Tensor& right, bool add) {
   if (by_library) {
-    add ? void(out.addmm_(left, right)) : product_out(out, left, right);
+    add ? void(out.addmm_(left, right)) : void(at::mm_out(out, left, right));
     return;
   }
   const kernels::MatrixView b{floats(right), right.stride(0), right.stride(1)};
@@ -37,7 +36,7 @@ void sparse_product(bool by_library, at::Tensor out, const at::Tensor& left, con
                     bool add) {
   const std::int64_t m = left.size(0), n = right.size(1), p = left.size(1);
   if (by_library) {
-    add ? void(out.addmm_(left, right)) : product_out(out, left, right);
+    add ? void(out.addmm_(left, right)) : void(at::mm_out(out, left, right));
   } else if (left.stride(0) == 1) {
     kernels::multiply_sparse_transposed(m, n, p, floats(left), left.stride(1), floats(right), floats(out),
                                         add);
@@ -146,8 +145,8 @@ void few_outputs(bool by_library, const at::Tensor& hidden, const at::Tensor& we
 void few_outputs_back(bool by_library, const at::Tensor& hidden, const at::Tensor& weight,
                       const at::Tensor& d_out, at::Tensor d_hidden, at::Tensor d_weight, at::Tensor d_bias) {
   if (by_library) {
-    product_out(d_hidden, d_out, weight);
-    product_out(d_weight, d_out.t(), hidden);
+    at::mm_out(d_hidden, d_out, weight);
+    at::mm_out(d_weight, d_out.t(), hidden);
     at::sum_out(d_bias, d_out, {0});
   } else {
     d_weight.zero_(), d_bias.zero_();

@@ -58,7 +58,7 @@ void layer_by_library(const LayerParameters& p, const at::Tensor& from, MlpPass:
   const std::int64_t in = p.weight.size(0), width = p.weight.size(1);
   at::Tensor& product = p.gain.defined() ? layer.before_norm : layer.hidden;
   fit(product, {from.size(0), width}, from);
-  affine_out(product, p.bias, from.narrow(1, 0, in), p.weight);
+  at::addmm_out(product, p.bias, from.narrow(1, 0, in), p.weight);
   if (p.gain.defined()) {
     std::tie(layer.hidden, layer.mean, layer.inverse_deviation) =
         at::native_layer_norm(product, {width}, p.gain, p.shift, kernels::kNormEpsilon);
@@ -232,14 +232,14 @@ void backward(const Mlp& net, const at::Tensor& input, const at::Tensor& d_outpu
   fit(pass.d_lower, {chunk, width}, d_output);
   if (net.by_library()) {
     if (!pass.ones.defined() || pass.ones.size(0) != rows) pass.ones = at::ones({rows}, d_output.options());
-    product_out(pass.d_upper, d_output, last.weight);
-    product_out(d_last.weight, d_output.t(), top.hidden);
+    at::mm_out(pass.d_upper, d_output, last.weight);
+    at::mm_out(d_last.weight, d_output.t(), top.hidden);
     sum_rows(d_output, pass.ones, d_last.bias);
     const at::Tensor upper = activation_back_by_library(second, top, pass.ones, d_second, pass.d_upper);
-    product_out(d_second.weight, low.hidden.t(), upper);
-    product_out(pass.d_lower, upper, second.weight.t());
+    at::mm_out(d_second.weight, low.hidden.t(), upper);
+    at::mm_out(pass.d_lower, upper, second.weight.t());
     const at::Tensor lower = activation_back_by_library(first, low, pass.ones, d_first, pass.d_lower);
-    product_out(d_first.weight, input.narrow(1, 0, shape.in).t(), lower);
+    at::mm_out(d_first.weight, input.narrow(1, 0, shape.in).t(), lower);
     return;
   }
   const kernels::Halves* halves = net.halves();

@@ -1,6 +1,5 @@
 #include "snake_ddp/nets/precision.hpp"
 
-#include <ATen/ATen.h>
 #include <ATen/Context.h>
 
 #include "snake_ddp/base/error.hpp"
@@ -29,22 +28,5 @@ void set_product_precision(Precision precision, base::Bf16By instructions) {
 Precision product_precision() { return chosen; }
 
 base::Bf16By bf16_instructions() { return chosen_instructions; }
-
-void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
-  if (chosen == Precision::kBf16) {
-    out.copy_(at::mm(a.to(at::kBFloat16), b.to(at::kBFloat16)));
-  } else {
-    at::mm_out(out, a, b);
-  }
-}
-
-void affine_out(at::Tensor& out, const at::Tensor& bias, const at::Tensor& a, const at::Tensor& b) {
-  if (chosen == Precision::kFloat32) {
-    at::addmm_out(out, bias, a, b);
-    return;
-  }
-  product_out(out, a, b);
-  out.add_(bias);
-}
 
 }  // namespace snake_ddp::nets

@@ -209,12 +209,13 @@ config::Fields fields(TrainOptions& o) {
               &LearnerEntry::cuda_graphs,
               text("cuda_graph", &o.cuda_graph,
                    "record updates on a GPU as CUDA graphs; auto: where they can be", {"auto", "on", "off"})),
-          only(&LearnerEntry::low_precision,
-               text("products", &o.products,
-                    "precision of matrix products; on the CPU bf16 needs AMX "
-                    "or AVX512-BF16, and a Q-network without memory; auto: tf32 "
-                    "on a GPU, bf16 on CPUs that all have it",
-                    {"auto", "float32", "tf32", "bf16"})),
+          only(
+              &LearnerEntry::low_precision,
+              text(
+                  "products", &o.products,
+                  "precision of matrix products: tf32 is for GPUs; bf16 for CPUs with AMX or AVX512-BF16 and "
+                  "Q-networks without memory; auto: what the machine has of these",
+                  {"auto", "float32", "tf32", "bf16"})),
           number("threads", &o.threads,
                  "threads of LibTorch's matrix products; 0: cores / ranks on this machine. DDPG on the CPU "
                  "uses one",
@@ -303,9 +304,12 @@ void check_together(const TrainOptions& options) {
        "--local_updates"},
       {o.local_updates == 0 && (o.outer_momentum != 0 || o.outer_rate != 1),
        "--outer_momentum and --outer_rate are for averages of weights: set --local_updates too"},
-      {o.device == "cpu" && (o.products == "tf32" || (o.products == "bf16" && o.learner.actor)),
-       fmt::format("--products {} with --algo {} is for GPUs: leave out either it or --device cpu",
-                   o.products, o.algo)},
+      {o.products == "bf16" && o.learner.actor,
+       fmt::format("--products bf16 is for Q-networks: leave it out with --algo {}", o.algo)},
+      {o.device == "cpu" && o.products == "tf32",
+       "--products tf32 is for GPUs: leave out either it or --device cpu"},
+      {o.device == "cuda" && o.products == "bf16",
+       "--products bf16 is for CPUs: use tf32, or leave out either it or --device cuda"},
       {o.dist_backend == "nccl" && o.device == "cpu",
        "--dist_backend nccl works on GPUs only: leave out --device cpu, or use --dist_backend gloo"},
       {feed == Feed::kWindows && o.batch_size < o.sequence_length,

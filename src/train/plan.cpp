@@ -169,11 +169,11 @@ std::string choices_text(const TrainOptions& options, const TrainOptions& chosen
 }
 
 void check_products(const Plan& o, at::Device device) {
-  if (o.precision == nets::Precision::kFloat32 || !device.is_cpu()) return;
-  if (o.precision != nets::Precision::kBf16 || o.learner.actor)
-    throw base::UsageError(fmt::format("--products {} with --algo {} is for GPUs, and this run is on the CPU",
-                                       o.products, o.algo));
-  base::require_bf16();
+  if (o.precision == nets::Precision::kTf32 && device.is_cpu())
+    throw base::UsageError("--products tf32 is for GPUs, and this run is on the CPU");
+  if (o.precision == nets::Precision::kBf16 && !device.is_cpu())
+    throw base::UsageError("--products bf16 is for CPUs, and this run is on a GPU: use tf32");
+  if (o.precision == nets::Precision::kBf16) base::require_bf16();
 }
 
 Machine check_start(const Plan& o, const dist::World& world, int gpus) {

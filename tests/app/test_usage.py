@@ -155,7 +155,7 @@ USAGE = {
     "several flags of other learners": (["--algo", "dqn", "--expected_value", "--td_lambda", "0.5"],
                                         ["--expected_value on does not apply to --algo dqn, only to ddpg",
                                          "--td_lambda 0.5 does not apply to --algo dqn, only to pqn, pqn_vdn"]),
-    "low precision on the CPU": (["--products", "bf16", "--device", "cpu", "--check_settings"], ["--products bf16", "--device cpu"]),
+    "low precision on the CPU": (["--products", "bf16", "--device", "cpu", "--check_settings"], ["--products bf16", "Q-networks"]),
     "tf32 on the CPU": (["--algo", "dqn", "--products", "tf32", "--device", "cpu", "--check_settings"], ["--products tf32", "--device cpu"]),
     "NCCL on the CPU": (["--dist_backend", "nccl", "--device", "cpu", "--check_settings"], ["--dist_backend nccl", "--device cpu"]),
     "eval without teams": (["eval"], ["--team_a", "--team_b", "--ladder"]),

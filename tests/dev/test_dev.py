@@ -59,7 +59,7 @@ def test_the_benches_of_devices_run_their_work_on_the_cpu(tmp_path):
     assert list(bench("game", "--device", "pieces", "--boards", "65", "--boards", "3", least_s="0.02")) == [
         f"device_{what}_{boards}_boards" for boards in (65, 3)
         for what in ("game_step_random", "game_step_and_observe_30", "step_ddpg_30_level2", "step_dqn_view_territory")]
-    for products in ("float32", "tf32", "bf16"):
+    for products in ("float32", "tf32"):
         name = "device_dqn_layer_norm_update" + ("" if products == "float32" else f"_{products}")
         assert list(bench("update", "--device", "pieces", "--products", products, *small(tmp_path, algo="dqn", layer_norm=True))) == [
             f"{name}_batch_16", f"{name}_eager_batch_16"]

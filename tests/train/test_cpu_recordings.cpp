@@ -38,7 +38,7 @@ std::vector<Case> cases() {
       {"dqn without layer norm", "dqn", "30", false},
       {"vdn", "vdn", "30", true},
       {"qmix", "qmix", "view", true},
-      {"dqn in bf16", "dqn", "view", true, false, "bf16"},
+      {"dqn in tf32", "dqn", "view", true, false, "tf32"},
       {"dqn against itself", "dqn", "ahead", true, false, "float32", "level1:0.2,self:0.5,territory:0.3"},
       {"pqn", "pqn", "view", true},
       {"pqn_vdn against itself", "pqn_vdn", "ahead", true, false, "float32", "level1,self"},

@@ -44,7 +44,7 @@ struct LearnerEntry {
   bool n_step = false;           // takes rewards of several steps in one transition
   bool device_boards = false;    // learns from boards and replay on its device
   bool cuda_graphs = false;      // its updates may be recorded
-  bool low_precision = false;    // its products may be tf32 or bf16; on the CPU bf16, if it is no actor
+  bool low_precision = false;    // its products may be tf32 on GPUs and, if it is no actor, bf16 on CPUs
   bool tokens = false;           // may read tokens behind its features
   bool searches = false;         // a Q-network without memory, with which a team can look ahead
   bool team_value = false;       // learns a team's value, from the sum of its snakes' rewards
