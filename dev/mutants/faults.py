@@ -132,8 +132,6 @@ TESTS = [
           ("an image keeps its sign", "NetMirror::average", "other[j] = run.sign * mean", "other[j] = mean"),
           ("a product stays in halves", "norm_relu", "if (halved)", "if (halved && r > 0)"),
           ("a gradient stays in halves", "norm_relu_backward", "if (exchange.before)", "if (exchange.before && r > 0)")),
-    catch("test_nets", "the layer norm of the usual width, with halves exchanged and without, equals ATen's",
-          ("a product of the usual width stays in halves", "norm_relu_usual_row", "if (halved)", "if (halved && sums != nullptr)")),
     catch("test_game", "the view equals a plain one computed from the board",
           ("vectors of cells show no beans", "write_window", "kind[i] == 1 ?", "kind[i] == 9 ?")),
     catch("test_game", "with the heading up, the view equals a plain one, and its moves are turned",

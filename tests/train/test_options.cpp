@@ -150,7 +150,7 @@ const Change kOwn = {"own_reward", "0.5"};
 // not use them must reject them.
 const std::vector<Change> kRefused = {{"boards", "device"},
                                       {"cuda_graph", "on"},
-                                      {"products", "bf16"},
+                                      {"products", "tf32"},
                                       {kOwn.name, kOwn.value},
                                       {"eval_search", "look1", {{"reward", "score"}, {"eval_interval", "9"}}},
                                       {"tokens", "folder", {{"obs", "window"}, {"view_radius", "3"}}}};
