@@ -28,8 +28,8 @@ constexpr std::int64_t kFloats[] = {250,    500,     1'250,   2'500,   5'000,   
                                     50'000, 125'000, 250'000, 500'000, 1'250'000, 2'500'000};
 
 // How many floats the learner's calls of `average` hold, in the order of one update.
-std::vector<std::int64_t> calls_of_an_update(const train::TrainOptions& o, int world_size) {
-  const auto learner = learners::make_learner(train::learner_options(train::Plan(o), world_size, at::kCPU));
+std::vector<std::int64_t> calls_of_an_update(const train::TrainOptions& o) {
+  const auto learner = learners::make_learner(train::learner_options(train::Plan(o), at::kCPU));
   const replay::Batch batch = replay::random_batch(learner->columns(), o.batch_size);
   std::vector<std::int64_t> calls;
   learner->update(batch, [&](at::Tensor& gradient) { calls.push_back(gradient.numel()); });
@@ -115,7 +115,7 @@ nlohmann::json allreduce_job(const nlohmann::json& settings, const dist::World& 
     return nlohmann::json{{"bytes", floats * 4}, {"calls", calls.size()}, {"us", ours}, {"plain_us", plain}};
   };
   nlohmann::json result;
-  result["update"] = measured(calls_of_an_update(options, world.size));
+  result["update"] = measured(calls_of_an_update(options));
   for (const std::int64_t floats : kFloats) result["sizes"].push_back(measured({floats}));
   context.barrier("the end of the bench", context.deadline());
   return result;

@@ -196,7 +196,7 @@ std::vector<Row> measure_device_update(double seconds, std::vector<std::int64_t>
         settings.algo));
   const train::Plan plan(settings);
   nets::set_product_precision(plan.precision);
-  learners::LearnerOptions options = train::learner_options(plan, 1, device);
+  learners::LearnerOptions options = train::learner_options(plan, device);
   options.library_products = true;
   if (batch_sizes.empty()) batch_sizes = {settings.batch_size};
   const std::string what =

@@ -28,7 +28,7 @@ std::vector<Row> measure_update(double seconds, std::vector<std::int64_t> batch_
   const train::Plan plan(settings);
   train::check_products(plan, at::kCPU);
   nets::set_product_precision(plan.precision);
-  const learners::LearnerOptions options = train::learner_options(plan, 1, at::kCPU);
+  const learners::LearnerOptions options = train::learner_options(plan, at::kCPU);
   if (batch_sizes.empty()) batch_sizes = {settings.batch_size};
   std::vector<Row> rows;
   for (const std::int64_t batch_size : batch_sizes) {

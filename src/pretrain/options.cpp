@@ -34,8 +34,6 @@ config::Fields fields(PretrainOptions& o) {
       number("epochs", &o.epochs, "passes over the data set", 1, kMany),
       number("batch_size", &o.batch_size, "boards in each rank's batch", 1, 1e7),
       number("learning_rate", &o.learning_rate, "learning rate of Adam", 0, 1),
-      text("lr_scaling", &o.lr_scaling, "how the learning rate grows with the world size",
-           {"none", "linear", "sqrt"}),
       number("max_grad_norm", &o.max_grad_norm, "gradients are clipped to this norm", 1e-6, 1e9),
       number("seed", &o.seed, "random seed of weights, order and masks", 0, 4e18),
       only(kMaskPredictor, number("mask_ratio", &o.mask_ratio,

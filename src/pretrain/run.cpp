@@ -141,8 +141,7 @@ Run::Run(const PretrainOptions& options, const dist::World& world)
           (at::set_num_threads(running::threads(o_.threads, context_)), make_stage(o_, context_.device()))),
       gradients_(stage_->parameters().like()),
       leaves_(nets::leaves_over(stage_->parameters(), gradients_)),
-      adam_(stage_->parameters(), running::scaled_rate(o_.learning_rate, o_.lr_scaling, context_.size()),
-            !context_.device().is_cpu()) {
+      adam_(stage_->parameters(), o_.learning_rate, !context_.device().is_cpu()) {
   running::check_settings(settings_of(o_), context_);
   if (context_.is_main()) {
     for (const std::string& folder : {o_.save_dir, o_.cache_dir}) records::make_folders(folder);

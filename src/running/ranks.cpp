@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -85,12 +84,6 @@ int threads(std::int64_t wanted, const dist::DistContext& context) {
     throw base::UsageError(fmt::format("--threads {}: more than {}; this process may use {}", wanted, most,
                                        base::counted(cores, "core")));
   return wanted > 0 ? static_cast<int>(wanted) : std::max(1, cores / context.local_size());
-}
-
-double scaled_rate(double rate, std::string_view scaling, int ranks) {
-  if (scaling == "linear") return rate * ranks;
-  if (scaling == "sqrt") return rate * std::sqrt(ranks);
-  return rate;
 }
 
 }  // namespace snake_ddp::running

@@ -140,8 +140,6 @@ config::Fields fields(TrainOptions& o) {
           number("num_envs", &o.num_envs, "boards per rank, stepped together", 1, 1e6),
           only(replay, number("updates_per_step", &o.updates_per_step,
                               "learner updates per step of one board; may be below 1", 0, 1000)),
-          text("lr_scaling", &o.lr_scaling, "how learning rates grow with the world size",
-               {"none", "linear", "sqrt"}),
           number("local_updates", &o.local_updates,
                  "updates that each rank makes by itself between averages of the ranks' weights; 0: "
                  "gradients are averaged in each update",
@@ -344,7 +342,7 @@ void check_together(const TrainOptions& options) {
   for (const Rule& rule : rules)
     if (rule.broken) throw base::UsageError(rule.message);
   if (!o.mix.empty()) agents::boards_of(o.mix, o.num_envs);
-  o.learner.check(learner_options(o, 1, at::kCPU));
+  o.learner.check(learner_options(o, at::kCPU));
 }
 
 std::string flags_page() {

@@ -194,15 +194,12 @@ Machine check_start(const Plan& o, const dist::World& world, int gpus) {
   return {placement.device, placement.backend, base::fastest_bf16() != base::Bf16By::kFloats};
 }
 
-learners::LearnerOptions learner_options(const Plan& o, int world_size, at::Device device) {
-  const double growth = running::scaled_rate(1.0, o.lr_scaling, world_size);
+learners::LearnerOptions learner_options(const Plan& o, at::Device device) {
   learners::LearnerOptions l;
   static_cast<learners::LearnerFlags&>(l) = o;
   l.algo = o.algo;
   l.features = encode::obs_size(o.sight.kind);  // --tokens adds its own
   if (o.mirror_symmetric) l.mirror = encode::mirror_of(o.sight.kind);
-  l.a_lr = o.a_lr * growth;
-  l.c_lr = o.c_lr * growth;
   l.seed = static_cast<std::uint64_t>(o.seed);
   l.device = device;
   return l;

@@ -50,7 +50,7 @@ Machine machine_of(dist::DistContext& context) {
 std::unique_ptr<learners::Learner> new_learner(const Plan& o, const dist::DistContext& context) {
   at::set_num_threads(running::threads(o.threads, context));
   nets::set_product_precision(o.precision);
-  const learners::LearnerOptions options = learner_options(o, context.size(), context.device());
+  const learners::LearnerOptions options = learner_options(o, context.device());
   if (o.tokens.empty()) return learners::make_learner(options);
   // Each transition of replay has a board of its own, and its next board is another one's own unless the game ended there.
   const std::int64_t boards = replay_capacity(o) / 8 * 9 + 2 * o.num_envs * (o.n_step + 1);

@@ -93,7 +93,7 @@ Outcome played(const Case& c, const train::MakeRecording& record) {
   const train::Plan plan(options_of(c));
   at::set_num_threads(1);
   const Products products(plan.precision);
-  learners::LearnerOptions options = train::learner_options(plan, 1, at::kCPU);
+  learners::LearnerOptions options = train::learner_options(plan, at::kCPU);
   options.library_products = true;
   const auto learner = learners::make_learner(options);
   const train::League league(train::league_options(plan));

@@ -42,7 +42,7 @@ TEST_CASE("a team from a file makes the moves in training that it makes in eval"
   const train::Plan plan(options_against("file:" + kChampion + ",level2"));
   const train::FileTeams files(plan);
   const train::League league(train::league_options(plan));
-  const auto learner = learners::make_learner(train::learner_options(plan, 1, at::kCPU));
+  const auto learner = learners::make_learner(train::learner_options(plan, at::kCPU));
   rollout::CollectorOptions o = train::collector_options(plan, 0, league, files, 0);
 
   const auto policy = nets::make_policy(files::load_weights(kChampion).weights, nets::Head::kIdentity,
@@ -129,7 +129,7 @@ TEST_CASE("files are members of a league: drawn, judged, never replaced, known a
   CHECK(from_files > 150);
 
   dist::DistContext alone(dist::World{}, dist::Options{});
-  const auto learner = learners::make_learner(train::learner_options(plan, 1, at::kCPU));
+  const auto learner = learners::make_learner(train::learner_options(plan, at::kCPU));
   const auto judge = [&](std::int64_t episode) {
     return league
         .judge(

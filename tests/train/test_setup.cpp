@@ -125,7 +125,7 @@ Places everything_from(const TrainOptions& options) {
   static const dist::DistContext alone(dist::World{}, dist::Options{});
   const train::Plan o(options);
   Places out;
-  put_learner(out, train::learner_options(o, kWorldSize, at::Device(at::kCUDA, 3)));
+  put_learner(out, train::learner_options(o, at::Device(at::kCUDA, 3)));
   // A mix with a league but where the row is about the mix.
   TrainOptions mixed = options;
   if (o.opponent_mix.empty()) mixed.opponent_mix = "level4,league";
@@ -185,12 +185,6 @@ const std::vector<Row>& rows() {
        {{"learner.output_activation", "tanh"},
         {"turn.random_low", "-1"},
         {"league.head", std::to_string(static_cast<int>(nets::Head::kTanh))}}},
-      {SD_SET(lr_scaling, "linear"),
-       {{"learner.a_lr", "1.125"}, {"learner.c_lr", "2.25"}},
-       [](TrainOptions& o) {
-         o.a_lr = 0.125;
-         o.c_lr = 0.25;
-       }},
       // The boards.
       {SD_SET(episode_length, 60), {{"turn.episode_length", "60"}}},
       {SD_SET(gamma, 0.875), {{"turn.gamma", "0.875"}}},
@@ -440,28 +434,6 @@ TEST_CASE("auto is what a machine does best: boards, recordings and products", "
         "--boards device --cuda_graph off --products tf32");
   CHECK(text("dqn", nccl, [](TrainOptions& o) { o.boards = "host", o.products = "float32"; }) ==
         "--cuda_graph on");
-}
-
-TEST_CASE("learning rates grow with the world size as --lr_scaling says", "[unit]") {
-  struct Mode {
-    std::string name;
-    double (*factor)(double ranks);
-  };
-  const Mode modes[] = {{"none", [](double) { return 1.0; }},
-                        {"linear", [](double ranks) { return ranks; }},
-                        {"sqrt", [](double ranks) { return std::sqrt(ranks); }}};
-  TrainOptions o;
-  o.a_lr = 1e-4;
-  o.c_lr = 3e-3;
-  for (const Mode& mode : modes) {
-    for (const int ranks : {1, 2, 4, 7, 64}) {
-      CAPTURE(mode.name, ranks);
-      o.lr_scaling = mode.name;
-      const learners::LearnerOptions l = train::learner_options(train::Plan(o), ranks, at::kCPU);
-      CHECK(l.a_lr == Approx(o.a_lr * mode.factor(ranks)));
-      CHECK(l.c_lr == Approx(o.c_lr * mode.factor(ranks)));
-    }
-  }
 }
 
 TEST_CASE("learning rates fall to --lr_end over the episodes, however many boards play them", "[unit]") {

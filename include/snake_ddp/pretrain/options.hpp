@@ -19,7 +19,6 @@ struct PretrainOptions {
   std::int64_t epochs = 10;
   std::int64_t batch_size = 128;
   double learning_rate = 1e-3;
-  std::string lr_scaling = "none";
   double max_grad_norm = 1.0;
   std::int64_t seed = 1;
   double mask_ratio = 0.15;

@@ -94,7 +94,4 @@ std::string ranks_text(const dist::DistContext& context);
 /// Throws  UsageError for far more threads than cores.
 int threads(std::int64_t wanted, const dist::DistContext& context);
 
-/// `rate` after --lr_scaling (none, linear or sqrt) for this number of ranks.
-double scaled_rate(double rate, std::string_view scaling, int ranks);
-
 }  // namespace snake_ddp::running

@@ -42,7 +42,6 @@ struct TrainOptions : learners::LearnerFlags {
   std::string reward = "v1_2";
   std::int64_t num_envs = 1;
   double updates_per_step = 1.0;
-  std::string lr_scaling = "none";
   std::string device = "auto";
   std::string boards = "auto";
   std::string cuda_graph = "auto";

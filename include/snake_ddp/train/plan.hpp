@@ -102,6 +102,6 @@ LeagueOptions league_options(const Plan& plan, const FileTeams* files = nullptr,
                              at::Device device = at::kCPU);
 /// Throws  Bug unless its learner learns from rollouts.
 rollout::RolloutOptions rollout_options(const Plan& plan, int rank);
-learners::LearnerOptions learner_options(const Plan& plan, int world_size, at::Device device);
+learners::LearnerOptions learner_options(const Plan& plan, at::Device device);
 
 }  // namespace snake_ddp::train
