@@ -43,20 +43,6 @@ Curriculum parse_curriculum(const std::string& text) {
       text, fmt::join(fixed_levels(), ", ")));
 }
 
-std::string to_string(const Curriculum& curriculum) {
-  switch (curriculum.kind) {
-    case Curriculum::Kind::kCurriculum:
-      return "curriculum";
-    case Curriculum::Kind::kLinear:
-      return "linear";
-    case Curriculum::Kind::kExponential:
-      return "exponential";
-    case Curriculum::Kind::kFixed:
-      break;
-  }
-  return fmt::format("fixed:{}", short_name(kOpponents[static_cast<std::size_t>(curriculum.fixed)]));
-}
-
 int difficulty_at(const Curriculum& curriculum, std::int64_t episode, std::int64_t max_episodes) {
   SD_CHECK(episode >= 1 && max_episodes >= 1, fmt::format("episode {} of {}", episode, max_episodes));
   // Double arithmetic, in the reference's order: its results at the boundaries are part of the behaviour.

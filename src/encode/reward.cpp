@@ -15,6 +15,4 @@ std::optional<RewardRule> try_reward_rule(std::string_view name) {
   return static_cast<RewardRule>(at - std::begin(kRuleNames));
 }
 
-std::string_view name(RewardRule rule) { return kRuleNames[static_cast<int>(rule)]; }
-
 }  // namespace snake_ddp::encode

@@ -180,9 +180,12 @@ TEST_CASE("evasion takes over from its start episode on, where it is enabled", "
   CHECK(opponent_at(parse_curriculum("fixed:evasion"), 1, 10, false, 0) == Opponent::kEvasion);
 }
 
-TEST_CASE("schedules are parsed and printed, and others rejected with the valid forms", "[unit]") {
-  for (const char* text : {"curriculum", "linear", "exponential", "fixed:0", "fixed:4", "fixed:evasion"})
-    CHECK(agents::to_string(parse_curriculum(text)) == text);
+TEST_CASE("schedules are parsed, and others rejected with the valid forms", "[unit]") {
+  using Kind = agents::Curriculum::Kind;
+  CHECK(parse_curriculum("curriculum").kind == Kind::kCurriculum);
+  CHECK(parse_curriculum("linear").kind == Kind::kLinear);
+  CHECK(parse_curriculum("exponential").kind == Kind::kExponential);
+  CHECK(parse_curriculum("fixed:4") == agents::Curriculum{Kind::kFixed, Opponent::kLevel4});
   for (const char* text :
        {"", "Linear", "fixed", "fixed:", "fixed:5", "fixed:-1", "fixed:44", "fixed:level2", "random"}) {
     INFO(text);
@@ -234,8 +237,6 @@ TEST_CASE("each reward rule pays what its table says", "[unit]") {
     CHECK(shaped_reward(RewardRule::kV12, s, 0, -4, code) == Approx(scores_v1[code] - 50));
     CHECK(shaped_reward(RewardRule::kScore, s, 0, -4, code) == -4.0F);
   }
-  for (const char* name : {"2021", "v1_1", "v1_2", "score"})
-    CHECK(encode::name(*encode::try_reward_rule(name)) == name);
   CHECK(encode::try_reward_rule("v1_2") == RewardRule::kV12);
   CHECK_FALSE(encode::try_reward_rule("v1_0").has_value());
 }

@@ -23,7 +23,6 @@ std::vector<std::string> fixed_levels();
 /// "curriculum", "linear", "exponential" or "fixed:LEVEL".
 /// Throws  UsageError with the allowed forms.
 Curriculum parse_curriculum(const std::string& text);
-std::string to_string(const Curriculum& curriculum);
 
 /// The level 0..4 by progress p = episode / max_episodes, episodes counted from 1: linear floor(4 p),
 /// exponential floor(4 p^1.5), curriculum 0 below 0.10, 1 below 0.30, 2 below 0.60, 3 below 0.85, then 4. A

@@ -18,7 +18,6 @@ enum class RewardRule { k2021, kV11, kV12, kScore };
 
 /// "2021", "v1_1", "v1_2", "score".
 std::optional<RewardRule> try_reward_rule(std::string_view name);
-std::string_view name(RewardRule rule);
 
 /// How the team is doing, by the running sums of game rewards: at the end 1 won, 2 lost, 0 drawn; before, 3 ahead, 4
 /// behind, 0 level.
