@@ -19,7 +19,6 @@
 #include "snake_ddp/cuda/kernels.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/gpus.hpp"
-#include "snake_ddp/encode/scaling.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/nets/precision.hpp"
@@ -123,7 +122,7 @@ constexpr WholeStep kWholeSteps[] = {{"ddpg", encode::ObsKind::k30, "30", "level
 Row whole_step(double seconds, std::int64_t boards, at::Device device, const WholeStep& w) {
   rollout::CollectorOptions options;
   options.num_envs = boards;
-  options.sight = {w.kind, encode::is_view(w.kind) ? encode::no_scaling() : encode::feature_scaling(w.kind)};
+  options.sight = {w.kind};
   options.n_step = 3;
   options.mask_fatal = true;
   learners::LearnerOptions of_learner;
@@ -160,7 +159,7 @@ std::vector<Row> measure_device_game(double seconds, const std::vector<std::int6
   const OwnStream stream(device);
   const double part = seconds / static_cast<double>(8 * board_counts.size());
   std::vector<Row> rows;
-  const play::Sight sight{encode::ObsKind::k30, encode::feature_scaling(encode::ObsKind::k30)};
+  const play::Sight sight{encode::ObsKind::k30};
   for (const std::int64_t boards : board_counts) {
     for (const bool observed : {false, true}) {
       rollout::Wanderers game(boards, 1, observed ? &sight : nullptr, device);

@@ -50,7 +50,7 @@ double fastest(double seconds, const std::function<void()>& call) {
 
 struct Champion {
   std::vector<game::State> boards = played_boards();
-  play::Sight sight{encode::ObsKind::kAhead, encode::no_scaling()};
+  play::Sight sight{encode::ObsKind::kAhead};
   search::QWeights net;
   std::vector<float> rows;
 

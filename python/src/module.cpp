@@ -154,7 +154,7 @@ base::AlignedFloats copied(const Floats& from, std::int64_t wanted, const char* 
 }
 
 play::Sight sight_of(const std::string& obs, int view_radius) {
-  return {*obs_of(obs, false), encode::no_scaling(), view_radius, false};
+  return {*obs_of(obs, false), view_radius, false};
 }
 
 search::Spec spec_of(const std::string& text) {

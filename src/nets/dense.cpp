@@ -63,24 +63,6 @@ at::Tensor before_head(const DenseNet& net, const at::Tensor& d_output, DensePas
   return pass.logits;
 }
 
-NamedTensors map_first_layer(const NamedTensors& from, const at::Tensor& shift, const at::Tensor& scale,
-                             bool fold) {
-  NamedTensors to;
-  for (const auto& [name, tensor] : from) to.emplace_back(name, tensor.detach().clone());
-  const at::Tensor *weight = find(to, "prev_dense.0.weight"), *bias = find(to, "prev_dense.0.bias");
-  SD_CHECK(weight != nullptr && bias != nullptr, "a network without prev_dense.0");
-  const std::int64_t n = scale.size(0);
-  const at::Tensor columns = weight->narrow(1, 0, n);
-  // In double: the bias is a sum over all columns.
-  const at::Tensor scale64 = scale.to(at::kDouble);
-  const at::Tensor shift64 = shift.to(at::kDouble);
-  const at::Tensor raw = fold ? columns.to(at::kDouble) * scale64 : columns.to(at::kDouble);
-  const at::Tensor offset = at::mv(raw, shift64);
-  bias->copy_(fold ? bias->to(at::kDouble) - offset : bias->to(at::kDouble) + offset);
-  columns.copy_(fold ? raw : raw / scale64);
-  return to;
-}
-
 }  // namespace
 
 Head head_from_name(const std::string& name) {
@@ -211,14 +193,6 @@ void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& 
     few_outputs(net.by_library(), pass.moves.out, p.block(kPost2Weight), p.block(kPost2Bias), pass.output);
     values.select(1, move).copy_(pass.output.select(1, 0));
   }
-}
-
-NamedTensors fold_input_scale(const NamedTensors& scaled, const at::Tensor& shift, const at::Tensor& scale) {
-  return map_first_layer(scaled, shift, scale, true);
-}
-
-NamedTensors unfold_input_scale(const NamedTensors& raw, const at::Tensor& shift, const at::Tensor& scale) {
-  return map_first_layer(raw, shift, scale, false);
 }
 
 }  // namespace snake_ddp::nets

@@ -31,7 +31,6 @@ void check_fits(const files::SavedWeights& file, const ActorRecord& record, cons
   };
   const Rule rules[] = {
       {record.sight.tokens || o.sight.tokens, "neither it nor the run may have --tokens"},
-      {o.scale_features, "it reads raw features: leave --scale_features out"},
       {record.sight.kind != o.sight.kind || record.sight.view_radius != o.sight.view_radius,
        fmt::format(
            "it was trained with --obs {} and --view_radius {}, this run has --obs {} and --view_radius {}",

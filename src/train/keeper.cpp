@@ -39,8 +39,7 @@ Keeper::Keeper(const Plan& o, const std::string& folder, const nlohmann::ordered
       folder_(new_ ? new_->folder() : folder),
       claim_(folder_),
       settings_(settings),
-      plan_(o),
-      map_(o) {
+      plan_(o) {
   // Before the work that is to be kept there.
   for (const char* name : {"trained_model", "checkpoints", "evaluation", "games"})
     records::refuse_link(folder_ + "/" + name);
@@ -92,8 +91,12 @@ bool Keeper::mend() {
 void Keeper::save(learners::Learner& learner, const std::string& name) const {
   const std::string models = folder_ + "/trained_model/";
   records::refuse_link(folder_ + "/trained_model");
-  const nets::NamedTensors actor = map_.to_file(learner.exported_actor()),
-                           critic = map_.to_file(learner.exported_critic());
+  const auto in_main_memory = [](nets::NamedTensors weights) {
+    for (auto& [key, tensor] : weights) tensor = tensor.to(at::kCPU);
+    return weights;
+  };
+  const nets::NamedTensors actor = in_main_memory(learner.exported_actor()),
+                           critic = in_main_memory(learner.exported_critic());
   for (const nets::NamedTensors* weights : {&actor, &critic}) files::check_numbers(*weights);
   files::save_state_dict(models + "actor_" + name + ".pth", actor, actor_record_text(plan_, actor));
   files::save_state_dict(models + "critic_" + name + ".pth", critic);

@@ -51,7 +51,6 @@ class Keeper {
   nlohmann::ordered_json settings_;
   bool settings_written_ = true;
   Plan plan_;
-  FeatureMap map_;
 };
 
 }  // namespace snake_ddp::train

@@ -162,9 +162,6 @@ config::Fields fields(TrainOptions& o) {
           only(rollouts,
                number("rollout_steps", &o.rollout_steps, "steps of each board in a rollout", 1, 1e6)),
           only(rollouts, number("rollout_epochs", &o.rollout_epochs, "passes over each rollout", 1, 1000)),
-          only(&LearnerEntry::actor,
-               flag("scale_features", &o.scale_features,
-                    "train on features scaled to about -1..1; saved files take raw features")),
           number("view_radius", &o.view_radius,
                  "with --obs window: hide cells farther than this from a snake's head, at least 3; 0: none",
                  0, 10),
@@ -282,8 +279,6 @@ void check_together(const TrainOptions& options) {
   std::vector<Rule> rules = {
       {o.runs_dir.empty(),
        "--runs_dir \"\": name a folder for the runs, or leave it out; an empty variable in a script?"},
-      {o.scale_features && encode::is_view(o.sight.kind),
-       "--scale_features is for --obs 26 and 30: the view is already scaled"},
       {o.view_radius > 0 &&
            (o.sight.kind != encode::ObsKind::kWindow || o.view_radius < encode::kLeastRadius),
        fmt::format(

@@ -32,11 +32,7 @@ constexpr const char* kAuto = "auto";
 
 play::Sight sight_from(const TrainOptions& o) {
   const auto kind = encode::try_obs_kind(o.obs).value();  // one of the choices of its field
-  return {.kind = kind,
-          .scaling = o.scale_features && !encode::is_view(kind) ? encode::feature_scaling(kind)
-                                                                : encode::no_scaling(),
-          .view_radius = static_cast<int>(o.view_radius),
-          .tokens = !o.tokens.empty()};
+  return {.kind = kind, .view_radius = static_cast<int>(o.view_radius), .tokens = !o.tokens.empty()};
 }
 
 std::optional<search::Spec> search_from(const std::string& text) {

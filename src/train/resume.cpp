@@ -38,8 +38,7 @@ using nets::under;
 using nlohmann::ordered_json;
 
 // Settings that determine the tensors of a checkpoint.
-constexpr std::array kFixed = {"game_name",         "algo",       "obs",           "hidden_size",
-                               "output_activation", "layer_norm", "scale_features"};
+constexpr std::array kFixed = {"game_name", "algo", "obs", "hidden_size", "output_activation", "layer_norm"};
 
 std::int64_t whole_number(const nets::NamedTensors& all, const std::string& name, const std::string& what) {
   const at::Tensor* tensor = nets::find(all, name);

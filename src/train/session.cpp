@@ -275,7 +275,7 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
     }
   } else {
     counters.board_steps = 0;
-    if (o.load_model) add(load_weights(o, FeatureMap(o), *learner));
+    if (o.load_model) add(load_weights(o, *learner));
     share_weights(*learner, context);
   }
   averaging->begin();

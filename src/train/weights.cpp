@@ -8,29 +8,10 @@
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
-#include "snake_ddp/nets/dense.hpp"
 #include "snake_ddp/nets/policy.hpp"
 #include "snake_ddp/train/actor_record.hpp"
 
 namespace snake_ddp::train {
-FeatureMap::FeatureMap(const Plan& o) : scaled_(o.scale_features) {
-  if (!scaled_) return;
-  const play::Sight sight = o.sight;
-  encode::Scaling s = sight.scaling;
-  shift_ = at::from_blob(s.shift, {sight.features()}, at::kFloat).clone();
-  scale_ = at::from_blob(s.scale, {sight.features()}, at::kFloat).clone();
-}
-
-nets::NamedTensors FeatureMap::to_file(const nets::NamedTensors& weights) const {
-  nets::NamedTensors there;
-  for (const auto& [name, tensor] : weights) there.emplace_back(name, tensor.to(at::kCPU));
-  return scaled_ ? nets::fold_input_scale(there, shift_, scale_) : there;
-}
-
-nets::NamedTensors FeatureMap::from_file(const nets::NamedTensors& weights) const {
-  return scaled_ ? nets::unfold_input_scale(weights, shift_, scale_) : weights;
-}
-
 namespace {
 
 // The run's own flags say what nothing else does.
@@ -48,15 +29,13 @@ void check_meaning(const files::SavedWeights& file, const std::string& path, con
 
 }  // namespace
 
-std::vector<std::string> load_weights(const TrainOptions& o, const FeatureMap& map,
-                                      learners::Learner& learner) {
+std::vector<std::string> load_weights(const TrainOptions& o, learners::Learner& learner) {
   const files::RunModel files =
       files::find_run_model(o.runs_dir, o.game_name, o.load_model_run, o.load_model_run_episode);
   std::vector<std::string> remarks;
   const auto load = [&](const std::string& path, const files::SavedWeights& file,
                         const nets::NamedTensors& views) {
-    nets::copy_state(file.weights, views, path);  // names and shapes, before anything is computed from them
-    nets::copy_state(map.from_file(file.weights), views, path);
+    nets::copy_state(file.weights, views, path);
     if (std::string remark = remark_on(file, path); !remark.empty()) remarks.push_back(std::move(remark));
   };
   const files::SavedWeights actor = files::load_weights(files.actor);

@@ -16,23 +16,10 @@ class Learner;
 
 namespace snake_ddp::train {
 
-/// Weights in files take raw features, whatever the learner was trained on.
-class FeatureMap {
- public:
-  explicit FeatureMap(const Plan& plan);
-  [[nodiscard]] nets::NamedTensors to_file(const nets::NamedTensors& weights) const;
-  [[nodiscard]] nets::NamedTensors from_file(const nets::NamedTensors& weights) const;
-
- private:
-  bool scaled_;
-  at::Tensor shift_, scale_;  // [D]
-};
-
 /// --load_model.
 /// Returns  lines for the user about the files.
 /// Throws   FileError.
-std::vector<std::string> load_weights(const TrainOptions& options, const FeatureMap& map,
-                                      learners::Learner& learner);
+std::vector<std::string> load_weights(const TrainOptions& options, learners::Learner& learner);
 
 /// Rank 0's state on every rank, whatever each one drew from the seed.
 /// Collective.

@@ -143,7 +143,6 @@ USAGE = {
                                    ["--eval_search", "--reward score", "v1_2"]),
     "search of an actor": (["--eval_search", "look4", "--eval_interval", "9"], ["--eval_search look4", "not apply to --algo ddpg", "pqn"]),
     "mix with nobody": (["--opponent_mix", "level2:0.7,levle1"], ["levle1", "level2:0.7,self:0.3"]),
-    "view scaled again": (["--obs", "view", "--scale_features"], ["--scale_features", "--obs 26 and 30"]),
     "values of no actor": (["--algo", "dqn", "--expected_value"], ["--expected_value", "dqn"]),
     "n-step returns with pqn": (["--algo", "pqn", "--n_step", "3"], ["--n_step 3", "not apply to --algo pqn", "ddpg, bicnet, dqn"]),
     "a rollout below a batch": (["--algo", "pqn_vdn", "--rollout_steps", "2", "--num_envs", "3", "--batch_size", "7"],
@@ -335,12 +334,12 @@ def settings_of(tmp_path, *line):
 
 
 def test_both_spellings_and_the_order_of_precedence(tmp_path):
-    path = write(tmp_path / "c.json", '{"gamma": 0.5, "a-lr": 0.25, "c_lr": 0.125, "scale_features": true, "layer_norm": true, // yes\n "obs": 26}')
-    used = settings_of(tmp_path, "--config", path, "--c-lr", "0.5", "--gamma=0.75", "--scale-features=off",
+    path = write(tmp_path / "c.json", '{"gamma": 0.5, "a-lr": 0.25, "c_lr": 0.125, "mask_fatal": true, "layer_norm": true, // yes\n "obs": 26}')
+    used = settings_of(tmp_path, "--config", path, "--c-lr", "0.5", "--gamma=0.75", "--mask-fatal=off",
                        "--max-episodes", "2", "--max_episodes", "1")
-    assert used | {"gamma": 0.75, "a_lr": 0.25, "c_lr": 0.5, "scale_features": False, "layer_norm": True, "obs": "26",
+    assert used | {"gamma": 0.75, "a_lr": 0.25, "c_lr": 0.5, "mask_fatal": False, "layer_norm": True, "obs": "26",
                    "max_episodes": 1, "tau": 0.01} == used
-    assert settings_of(tmp_path, "--scale_features=false", "--layer_norm")["layer_norm"] is True
+    assert settings_of(tmp_path, "--mask_fatal=false", "--layer_norm")["layer_norm"] is True
 
 
 def test_help_shows_every_flag_with_its_default():
@@ -391,7 +390,7 @@ def test_help_and_the_readme_have_the_same_flags_under_the_same_headings():
 def test_help_of_a_learner_shows_only_what_it_uses(tmp_path):
     every = {name for group in help_groups().values() for name in group}
     dqn = {name for group in help_groups("--algo", "dqn").values() for name in group}
-    assert every - dqn == {"output_activation", "a_lr", "scale_features", "expected_value", "rollout_steps", "rollout_epochs", "td_lambda",
+    assert every - dqn == {"output_activation", "a_lr", "expected_value", "rollout_steps", "rollout_epochs", "td_lambda",
                            "sequence_length", "burn_in"}
     config = write(tmp_path / "c.json", '{"algo": "pqn"}')
     pqn = {name for group in help_groups("--config", config).values() for name in group}

@@ -151,24 +151,6 @@ TEST_CASE("names and shapes are those of the reference", "[unit]") {
   }
 }
 
-TEST_CASE("a network trained on scaled features has the same outputs on raw ones after folding, and back",
-          "[unit]") {
-  at::manual_seed(11);
-  const nets::DenseShape shape{6, 16, 2, nets::Head::kIdentity, false};
-  nets::DenseNet net(shape, at::kCPU);
-  net.init(1);
-  const at::Tensor shift = at::randn({4}),
-                   scale = at::rand({4}) + 0.5;  // the last two columns are not features
-  const at::Tensor raw = at::randn({9, 6}) * 5;
-  at::Tensor scaled = raw.clone();
-  scaled.narrow(1, 0, 4).copy_((raw.narrow(1, 0, 4) - shift) * scale);
-  const nets::NamedTensors folded = nets::fold_input_scale(net.named(), shift, scale);
-  CHECK(difference(plain_forward(folded, shape, raw), plain_forward(net.named(), shape, scaled)) < 1e-5);
-  const nets::NamedTensors back = nets::unfold_input_scale(folded, shift, scale);
-  for (std::size_t i = 0; i < back.size(); ++i)
-    CHECK(difference(back[i].second, net.named()[i].second) < 1e-5);
-}
-
 TEST_CASE("weights of another shape or with other names are refused and nothing is copied", "[unit]") {
   nets::DenseNet net({30, 16, 4, nets::Head::kSoftmax, false}, at::kCPU);
   net.init(1);

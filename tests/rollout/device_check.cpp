@@ -325,9 +325,9 @@ int main(int argc, char** argv) {
     read_arguments(argc, argv);
     if (!options.on_host && !find_device()) return 0;
     using encode::ObsKind;
-    compare_games("26 features", {ObsKind::k26, encode::feature_scaling(ObsKind::k26)});
-    compare_games("30 features", {ObsKind::k30, encode::feature_scaling(ObsKind::k30)});
-    compare_games("a window with the board", {ObsKind::kWindow, encode::no_scaling(), 3, true});
+    compare_games("26 features", {ObsKind::k26});
+    compare_games("30 features", {ObsKind::k30});
+    compare_games("a window with the board", {ObsKind::kWindow, 3, true});
     compare_games("the view", {ObsKind::kView});
     compare_games("the view with the heading up", {ObsKind::kAhead});
     compare_games("rollouts", {ObsKind::kAhead}, 16);

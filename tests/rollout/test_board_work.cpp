@@ -68,7 +68,6 @@ rollout::CollectorOptions options_of(const Case& c, Reflex& frozen) {
   rollout::CollectorOptions o;
   o.num_envs = c.boards;
   o.sight.kind = c.kind;
-  o.sight.scaling = encode::is_view(c.kind) ? encode::no_scaling() : encode::feature_scaling(c.kind);
   o.n_step = c.n_step;
   o.episode_length = c.episode_length;
   o.epsilon_min = c.epsilon_min;
@@ -237,13 +236,9 @@ TEST_CASE("boards may be played in any order, and at once", "[unit]") {
 
 TEST_CASE("several threads per board compute the same view as one", "[unit]") {
   using encode::ObsKind;
-  const play::Sight sights[] = {{ObsKind::k26, encode::feature_scaling(ObsKind::k26)},
-                                {ObsKind::k30, encode::feature_scaling(ObsKind::k30)},
-                                {ObsKind::kWindow, encode::no_scaling(), 4},
-                                {ObsKind::kView},
-                                {ObsKind::kAhead},
-                                {ObsKind::kWindow, encode::no_scaling(), 3, true},
-                                {ObsKind::kView, encode::no_scaling(), 0, true}};
+  const play::Sight sights[] = {{ObsKind::k26},           {ObsKind::k30},    {ObsKind::kWindow, 4},
+                                {ObsKind::kView},         {ObsKind::kAhead}, {ObsKind::kWindow, 3, true},
+                                {ObsKind::kView, 0, true}};
   constexpr std::int64_t kBoards = 33;
   rollout::Wanderers played(kBoards, 3, nullptr, at::kCPU);
   game::Position full;

@@ -542,28 +542,6 @@ TEST_CASE("rewards are shared within the team, and the opponents' subtracted, by
         Approx(0.5 * own.episodes[0].team_return[1] / 3).margin(1e-3));
 }
 
-TEST_CASE("observations are scaled by the sight, with the constant 1 last", "[unit]") {
-  game::State state;
-  game::PhiloxChance chance(1, 1);
-  game::reset(state, chance);
-  for (const auto kind : {encode::ObsKind::k26, encode::ObsKind::k30}) {
-    const play::Sight plain{kind, encode::no_scaling()}, scaled{kind, encode::feature_scaling(kind)};
-    const int n = plain.features();
-    std::array<float, 93> a{}, b{};
-    plain.write(state, 0, a.data());
-    scaled.write(state, 0, b.data());
-    for (int snake = 0; snake < 3; ++snake) {
-      for (int i = 0; i < n; ++i) {
-        const auto at_i = static_cast<std::size_t>(snake * (n + 1) + i);
-        CHECK(b[at_i] == (a[at_i] - scaled.scaling.shift[i]) * scaled.scaling.scale[i]);
-        CHECK(std::abs(b[at_i]) < 4.0F);
-      }
-      CHECK(a[static_cast<std::size_t>(snake * (n + 1) + n)] == 1.0F);
-      CHECK(b[static_cast<std::size_t>(snake * (n + 1) + n)] == 1.0F);
-    }
-  }
-}
-
 TEST_CASE("with tokens, a row has the board as team A's, and graphs of it are what the snake sees",
           "[unit]") {
   game::State state;
@@ -574,8 +552,7 @@ TEST_CASE("with tokens, a row has the board as team A's, and graphs of it are wh
     for (int team = 0; team < 2; ++team) agents::act(agents::Opponent::kLevel2, state, team, actions, 1, 1);
     game::step(state, actions, chance);
   }
-  const play::Sight plain{encode::ObsKind::kWindow, encode::no_scaling(), 4},
-      sight{encode::ObsKind::kWindow, encode::no_scaling(), 4, true};
+  const play::Sight plain{encode::ObsKind::kWindow, 4}, sight{encode::ObsKind::kWindow, 4, true};
   const std::int64_t features = plain.features();
   REQUIRE(sight.features() == features + play::kBoardFloats);
   for (int team = 0; team < 2; ++team) {

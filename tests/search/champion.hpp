@@ -22,7 +22,7 @@ inline const files::NamedTensors& weights() {
 }
 
 inline constexpr encode::ObsKind kSees = encode::ObsKind::kAhead;
-inline play::Sight sight() { return {kSees, encode::no_scaling()}; }
+inline play::Sight sight() { return {kSees}; }
 
 inline const search::QWeights& net() {
   static const search::QWeights all = [] {

@@ -131,7 +131,7 @@ TEST_CASE("in bfloat16 the network has the bits of LibTorch's side, too", "[prop
 TEST_CASE("a leaf of a network that is not symmetric depends on its board alone", "[property]") {
   const std::vector<game::State> boards = champion::boards(4, 10);
   const search::QWeights weights = rollout::search_weights(fresh_net({309, 64, 4, true}).named(), "test");
-  search::Evaluator evaluator(weights, {encode::ObsKind::kView, encode::no_scaling()}, {});
+  search::Evaluator evaluator(weights, {encode::ObsKind::kView}, {});
   std::vector<search::Leaf> together(boards.size()), alone(boards.size());
   evaluator(boards, together);
   for (std::size_t k = 0; k < boards.size(); ++k)

@@ -117,9 +117,9 @@ def test_python_reads_bicnet_and_computes_the_same_and_eval_plays_it(tmp_path, h
         assert reported["games"] == 10 and reported["score_a"] > 0
 
 
-def test_bicnet_continues_from_its_files_and_from_scaled_features(tmp_path):
-    folder, _ = train(tmp_path, "--scale_features", algo="bicnet", updates_per_step=0.2)
-    again, _ = train(tmp_path, "--scale_features", "--load_model", algo="bicnet", load_model_run=1, load_model_run_episode=4,
+def test_bicnet_continues_from_its_files(tmp_path):
+    folder, _ = train(tmp_path, algo="bicnet", updates_per_step=0.2)
+    again, _ = train(tmp_path, "--load_model", algo="bicnet", load_model_run=1, load_model_run_episode=4,
                      a_lr=0, c_lr=0, updates_per_step=0.2)
     before, after = (weights(run / "trained_model" / "actor_4.pth") for run in (folder, again))
     assert list(before) == list(after)
@@ -146,25 +146,6 @@ def test_the_reference_s_network_gives_the_recorded_outputs(tmp_path):
     assert torch.equal(ours.argmax(-1), recorded["probs"].argmax(-1))
     reported = only_json(call("eval", "--json", "--team_a", f"{UPSTREAM}:softmax:argmax", "--team_b", "random", "--games", "100").stdout)
     assert reported["win_rate"] > 0.5 and reported["score_a"] > reported["score_b"], "it was trained for this"
-
-
-def test_a_file_of_a_run_with_scaled_features_reads_raw_ones(tmp_path):
-    folder, _ = train(tmp_path, "--scale_features", a_lr=0, c_lr=0, seed=3)
-    actor = folder / "trained_model" / "actor_4.pth"
-    torch.save({"obs": OBS_30}, tmp_path / "raw.pth")
-    probe(tmp_path, "learner", "3", "16", tmp_path / "raw.pth", tmp_path / "played.pth")
-    played = weights(tmp_path / "played.pth")["values"]
-    close(answers(tmp_path, "softmax", actor, OBS_30), played, 1e-4)
-    assert float(played.std()) > 1e-3, "answers differ from board to board"
-    plain, _ = train(tmp_path, a_lr=0, c_lr=0, seed=3)
-    assert float((answers(tmp_path, "softmax", plain / "trained_model" / "actor_4.pth", OBS_30) - played).abs().max()) > 1e-2
-
-    # There and back again.
-    run = int(re.match(r"run(\d+)_", folder.name)[1])
-    again, _ = train(tmp_path, "--scale_features", "--load_model", a_lr=0, c_lr=0, load_model_run=run, load_model_run_episode=4)
-    for name in ("actor_4.pth", "critic_4.pth"):
-        for key, value in weights(folder / "trained_model" / name).items():
-            close(weights(again / "trained_model" / name)[key], value, 1e-5)
 
 
 # The record of an actor's file

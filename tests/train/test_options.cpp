@@ -114,7 +114,6 @@ const std::vector<Change> kFelt = {{"buffer_size", "16"},
                                    {"n_step", "3"},
                                    {"rollout_steps", "10"},
                                    {"rollout_epochs", "3"},
-                                   {"scale_features", "on"},
                                    // of all learners
                                    {"gamma", "0.5"},
                                    {"batch_size", "8"},

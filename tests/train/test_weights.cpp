@@ -82,7 +82,7 @@ TEST_CASE("after --load_model weights are the file's, and each target equals its
       if (name.find("adam.") != std::string::npos) tensor.fill_(0.5);
     second->state_changed();
 
-    train::load_weights(o, train::FeatureMap(train::Plan(o)), *second);
+    train::load_weights(o, *second);
     const nets::NamedTensors then = first->state(), now = second->state();
     for (const auto& [name, tensor] : now) {
       CAPTURE(name);

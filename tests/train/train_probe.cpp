@@ -26,7 +26,6 @@
 #include "snake_ddp/config/fields.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/dist/watchdog.hpp"
-#include "snake_ddp/encode/scaling.hpp"
 #include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
@@ -109,18 +108,6 @@ void act(const std::vector<std::string>& a) {
       a.at(4), {{"values", policy->action_values(with_constant(observations_of(a.at(3)))).clone()}});
 }
 
-void play_scaled(const std::vector<std::string>& a) {
-  learners::LearnerOptions options;
-  options.seed = std::stoull(a.at(1));
-  options.hidden_size = std::stoll(a.at(2));
-  const auto learner = learners::make_learner(options);
-  encode::Scaling s = encode::feature_scaling(encode::ObsKind::k30);
-  const at::Tensor shift = at::from_blob(s.shift, {30}, at::kFloat);
-  const at::Tensor scale = at::from_blob(s.scale, {30}, at::kFloat);
-  const at::Tensor seen = (observations_of(a.at(3)) - shift) * scale;
-  files::save_state_dict(a.at(4), {{"values", learner->policy().action_values(with_constant(seen)).clone()}});
-}
-
 // NAME VALUE ..., also with dashes before the name, from a[first] on.
 train::TrainOptions options_from(const std::vector<std::string>& a, std::size_t first) {
   train::TrainOptions options;
@@ -191,8 +178,8 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
     const std::string& mode = arguments.at(0);
-    SD_CHECK(mode == "union" || mode == "act" || mode == "learner" || mode == "perturb" || mode == "spoil" ||
-                 mode == "run" || mode == "judge",
+    SD_CHECK(mode == "union" || mode == "act" || mode == "perturb" || mode == "spoil" || mode == "run" ||
+                 mode == "judge",
              "unknown mode " + mode);
     if (mode == "perturb") return train_perturbed(arguments, 0.5);
     if (mode == "spoil") return train_perturbed(arguments, std::numeric_limits<double>::quiet_NaN());
@@ -200,7 +187,6 @@ int main(int argc, char** argv) {
     if (mode == "judge") judge_slowly();
     if (mode == "union") learn_union(arguments);
     if (mode == "act") act(arguments);
-    if (mode == "learner") play_scaled(arguments);
   } catch (const base::Error& e) {
     base::tell_error(e.what());
     return e.exit_code();

@@ -88,12 +88,4 @@ void backward_action(const DenseNet& net, const Folded& folded, const at::Tensor
 void forward_moves(const DenseNet& net, const Folded& folded, const at::Tensor& observation, DensePass& pass,
                    at::Tensor& values);
 
-/// Folds x' = (x - shift) * scale of the first n input features into the first layer, so that a network
-/// trained on scaled features gives the same outputs for raw ones.
-/// Shapes      shift, scale [n]; returns the tensors under the same names, not aliasing `scaled`.
-NamedTensors fold_input_scale(const NamedTensors& scaled, const at::Tensor& shift, const at::Tensor& scale);
-
-/// The inverse: weights for raw features become weights for scaled ones.
-NamedTensors unfold_input_scale(const NamedTensors& raw, const at::Tensor& shift, const at::Tensor& scale);
-
 }  // namespace snake_ddp::nets

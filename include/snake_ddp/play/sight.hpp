@@ -1,4 +1,4 @@
-// How a policy observes a board: which features, scaled or raw.
+// How a policy observes a board.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,6 @@
 #include "snake_ddp/base/host_device.hpp"
 #include "snake_ddp/encode/hidden_view.hpp"
 #include "snake_ddp/encode/observation.hpp"
-#include "snake_ddp/encode/scaling.hpp"
 #include "snake_ddp/game/sides.hpp"
 #include "snake_ddp/game/state.hpp"
 
@@ -17,7 +16,6 @@ inline constexpr std::int64_t kBoardFloats = sizeof(game::State) / sizeof(float)
 
 struct Sight {
   encode::ObsKind kind = encode::ObsKind::k30;
-  encode::Scaling scaling = encode::no_scaling();
   int view_radius =
       0;  // above 0, with the window: cells farther than this from a snake's head are hidden from it
   bool tokens = false;  // the features are followed by the board, for a reader of tokens
@@ -67,7 +65,7 @@ struct Sight {
     for (int snake = 0; snake < game::kTeamSize; ++snake) {
       float* row = out + snake * (n + 1);
       const float* from = raw + snake * n;
-      for (int i = 0; i < n; ++i) row[i] = (from[i] - scaling.shift[i]) * scaling.scale[i];
+      for (int i = 0; i < n; ++i) row[i] = from[i];
       row[n] = 1.0F;
     }
   }

@@ -72,7 +72,6 @@ struct TrainOptions : learners::LearnerFlags {
   std::int64_t n_step = 1;
   std::int64_t rollout_steps = 32;
   std::int64_t rollout_epochs = 2;
-  bool scale_features = false;
   double reward_scale = 1.0;
   double epsilon_min = 0.0;
   double max_minutes = 0;
