@@ -231,8 +231,8 @@ std::string screen_text(const RunProgress& p, const Doing& doing, int columns, b
   return text;
 }
 
-LiveView::LiveView(base::Console& console, bool screen, std::function<Doing()> doing)
-    : console_(console), screen_(screen && abilities_.escapes), doing_(std::move(doing)) {
+LiveView::LiveView(base::Console& console, std::function<Doing()> doing)
+    : console_(console), doing_(std::move(doing)) {
   if (!console_.terminal()) return;
   thread_ = std::thread([this] {
     std::unique_lock lock(mutex_);
@@ -269,8 +269,8 @@ void LiveView::draw() {
   const bool fits = size.columns >= kLeastColumns && size.rows >= kLeastRows;
   Doing doing = doing_ ? doing_() : Doing{};
   doing.quiet_seconds = quiet_s;
-  console_.bar(screen_ && fits ? screen_text(now, doing, size.columns, abilities_.utf8)
-                               : bar_text(now, size.columns));
+  console_.bar(abilities_.escapes && fits ? screen_text(now, doing, size.columns, abilities_.utf8)
+                                          : bar_text(now, size.columns));
 }
 
 }  // namespace snake_ddp::train

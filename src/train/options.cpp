@@ -122,8 +122,6 @@ config::Fields fields(TrainOptions& o) {
                  "updates between comparisons of all ranks' weights; 0: never", 0, kMany),
           flag("log_every_episode", &o.log_every_episode,
                "print every episode, instead of at most one a second"),
-          flag("live_view", &o.live_view,
-               "on a terminal: a live screen of the run below the log lines; off: a bar"),
       });
   add("Learning",
       {

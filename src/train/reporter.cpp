@@ -51,7 +51,7 @@ Reporter::Reporter(const std::string& folder, const RunProgress& begin, const Re
       progress_(begin),
       first_(begin),
       every_episode_(options.every_episode),
-      view_(console_, options.live_view, options.doing) {
+      view_(console_, options.doing) {
   if (first_.resumed) events_.restart(first_.episode + 1);
 }
 

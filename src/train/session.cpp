@@ -191,7 +191,7 @@ void open_reports(Session& s, std::vector<std::string> lines) {
     const dist::Watchdog::Activity now = s.watchdog.activity();
     return Doing{now.what, std::chrono::duration<double>(now.since).count()};
   };
-  s.reporter.emplace(s.folder, progress, ReporterOptions{s.o.log_every_episode, s.o.live_view, doing});
+  s.reporter.emplace(s.folder, progress, ReporterOptions{s.o.log_every_episode, doing});
   running::log_the_end(s.folder + "/train.log");
   if (s.o.record_interval > 0) s.recorder.emplace(s.folder + "/games", s.o, s.collector);
   s.reporter->line(fmt::format("{}: {}", running::version_text(), running::ranks_text(s.context)));

@@ -253,7 +253,6 @@ const std::vector<Row>& rows() {
       {SD_SET(record_interval, 9), {}},
       {SD_SET(check_consistency, 9), {}},
       {SD_SET(log_every_episode, true), {}},
-      {SD_SET(live_view, false), {}},
       {SD_SET(checkpoint_interval, 9), {}},
       {SD_SET(keep_checkpoints, 9), {}},
       {SD_SET(checkpoint_replay, "off"), {}},

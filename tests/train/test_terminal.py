@@ -22,11 +22,11 @@ TICK_S = 0.2  # more than a bar needs on its way
 class Terminal:
     """snake_ddp in a terminal of so many columns."""
 
-    def __init__(self, columns, settings, *more, **variables):
+    def __init__(self, columns, settings, *more, rows=24, **variables):
         self.leader, follower = pty.openpty()
         self.screen = pyte.HistoryScreen(columns, 24, history=100_000, ratio=1)
         self.stream = pyte.ByteStream(self.screen)
-        self.resize(columns)
+        self.resize(columns, rows)
         self.begun = time.monotonic()
         variables = {"LANG": "C.UTF-8", "LC_ALL": "", "LC_CTYPE": ""} | variables
         self.process = subprocess.Popen([BINARY, *more, *flags(settings)], stdout=follower, env=clean_environment(**variables),
@@ -96,11 +96,11 @@ def percent(bar):
 
 def test_the_bar_of_a_run_fits_the_terminal_and_runs_against_its_time_limit(tmp_path):
     settings = TINY | {"runs_dir": tmp_path, "max_episodes": 10**9}
-    terminal = Terminal(100, settings | {"max_minutes": 1000}, "train", "--live_view=off", TERM="xterm")
+    terminal = Terminal(100, settings | {"max_minutes": 1000}, "train", rows=12, TERM="xterm")
     try:
         terminal.wait_for_bar(r"^Training   0% \|.*\| 16:\d\d:\d\d left, training win rate [\d.]+ %, [\d.]+k? steps/s")
         first = time.monotonic()
-        terminal.resize(40)
+        terminal.resize(40, 12)
         time.sleep(TICK_S)
         terminal.wait_for_bar(r"^Training   0% \|.{5,}\| 16:\d\d:\d\d left$")
         time.sleep(max(1, 0.3 * (time.monotonic() - terminal.begun)))  # a share of the whole that a percentage can show

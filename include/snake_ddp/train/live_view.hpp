@@ -88,13 +88,13 @@ std::string bar_text(const RunProgress& progress, int columns);
 /// after three seconds without a report.
 std::string screen_text(const RunProgress& progress, const Doing& doing, int columns, bool utf8);
 
-/// Draws what fits the console's terminal: the screen from 60 columns and 16 rows on if requested, otherwise the bar.
+/// Draws what fits the console's terminal: the screen from 60 columns and 16 rows on, otherwise the bar.
 /// A thread redraws each second, so that the screen shows when nothing progresses.
 /// Threads  only one thread calls it.
 class LiveView {
  public:
   /// `console` must outlive the view. `doing` is called by the thread.
-  LiveView(base::Console& console, bool screen, std::function<Doing()> doing);
+  LiveView(base::Console& console, std::function<Doing()> doing);
   ~LiveView();
   LiveView(const LiveView&) = delete;
   LiveView& operator=(const LiveView&) = delete;
@@ -109,7 +109,6 @@ class LiveView {
 
   base::Console& console_;
   const base::Abilities abilities_ = base::abilities();
-  const bool screen_;
   const std::function<Doing()> doing_;
   std::mutex mutex_;
   std::condition_variable wake_;

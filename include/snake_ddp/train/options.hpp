@@ -62,7 +62,6 @@ struct TrainOptions : learners::LearnerFlags {
   std::int64_t check_consistency = 1000;
   std::int64_t threads = 0;
   bool log_every_episode = false;
-  bool live_view = true;
 
   std::int64_t checkpoint_interval = 1000;
   std::int64_t keep_checkpoints = 3;

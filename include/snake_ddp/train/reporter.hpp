@@ -34,7 +34,6 @@ struct Pace {
 
 struct ReporterOptions {
   bool every_episode = false;      // on the console, not at most one a second
-  bool live_view = true;           // instead of the bar, on a terminal that is large enough
   std::function<Doing()> doing{};  // called by another thread
 };
 
