@@ -27,8 +27,8 @@ class EveryUpdate final : public Averaging {
 
 class Weights final : public Averaging {
  public:
-  Weights(learners::Learner& learner, const OuterStep& step, Means means)
-      : learner_(learner), step_(step), means_(std::move(means)) {}
+  Weights(learners::Learner& learner, std::int64_t interval, double momentum, Means means)
+      : learner_(learner), interval_(interval), momentum_(momentum), means_(std::move(means)) {}
 
   [[nodiscard]] const learners::Average& lent() const override { return lent_; }
 
@@ -43,7 +43,7 @@ class Weights final : public Averaging {
   }
 
   void updated() override {
-    if (++since_ == step_.interval) meet();
+    if (++since_ == interval_) meet();
   }
 
   [[nodiscard]] bool have_met() const override { return since_ == 0; }
@@ -57,7 +57,7 @@ class Weights final : public Averaging {
     for (const learners::Trained& t : trained) parts.insert(parts.end(), t.beside.begin(), t.beside.end());
     at::Tensor all = at::cat(parts);
     means_.now(all);
-    if (step_.momentum != 0 || step_.rate != 1) take_outer_step(all.narrow(0, 0, start_.numel()));
+    if (momentum_ != 0) take_outer_step(all.narrow(0, 0, start_.numel()));
     std::int64_t first = 0;
     for (at::Tensor& part : parts) {
       part.copy_(all.narrow(0, first, part.numel()));
@@ -67,7 +67,7 @@ class Weights final : public Averaging {
   }
 
   [[nodiscard]] nets::NamedTensors state() override {
-    if (step_.momentum == 0) return {};
+    if (momentum_ == 0) return {};
     return {{kVelocity, velocity_}};
   }
 
@@ -89,13 +89,14 @@ class Weights final : public Averaging {
   // From `start_` in the direction of `mean`, which is overwritten by the result.
   void take_outer_step(at::Tensor mean) {
     const at::Tensor delta = start_ - mean;
-    velocity_.mul_(step_.momentum).add_(delta);
-    start_.sub_(delta.add(velocity_, step_.momentum), step_.rate);
+    velocity_.mul_(momentum_).add_(delta);
+    start_.sub_(delta.add(velocity_, momentum_));
     mean.copy_(start_);
   }
 
   learners::Learner& learner_;
-  OuterStep step_;
+  std::int64_t interval_;  // updates between two averages
+  double momentum_;
   Means means_;
   learners::Average lent_;       // leaves gradients as they are
   at::Tensor start_, velocity_;  // [all networks' weights]
@@ -108,9 +109,9 @@ std::unique_ptr<Averaging> average_every_update(const Means& means) {
   return std::make_unique<EveryUpdate>(means);
 }
 
-std::unique_ptr<Averaging> average_weights(learners::Learner& learner, const OuterStep& step,
+std::unique_ptr<Averaging> average_weights(learners::Learner& learner, std::int64_t interval, double momentum,
                                            const Means& means) {
-  return std::make_unique<Weights>(learner, step, means);
+  return std::make_unique<Weights>(learner, interval, momentum, means);
 }
 
 }  // namespace snake_ddp::train

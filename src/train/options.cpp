@@ -144,8 +144,6 @@ config::Fields fields(TrainOptions& o) {
                  0, 1000),
           number("outer_momentum", &o.outer_momentum,
                  "with --local_updates: momentum of the step from the last average to the new one", 0, 0.999),
-          number("outer_rate", &o.outer_rate,
-                 "with --local_updates: length of that step; 1: all the way to the new average", 0, 10),
           number("lr_end", &o.lr_end,
                  "learning rates fall linearly over total_steps or max_episodes to this fraction of their "
                  "start",
@@ -293,8 +291,8 @@ void check_together(const TrainOptions& options) {
       {o.local_updates > 0 && o.records_updates,
        "--cuda_graph on is for gradients that are averaged in each update: leave out either it, or "
        "--local_updates"},
-      {o.local_updates == 0 && (o.outer_momentum != 0 || o.outer_rate != 1),
-       "--outer_momentum and --outer_rate are for averages of weights: set --local_updates too"},
+      {o.local_updates == 0 && o.outer_momentum != 0,
+       "--outer_momentum is for averages of weights: set --local_updates too"},
       {o.products == "bf16" && o.learner.actor,
        fmt::format("--products bf16 is for Q-networks: leave it out with --algo {}", o.algo)},
       {o.device == "cpu" && o.products == "tf32",

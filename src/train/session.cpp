@@ -86,8 +86,7 @@ std::unique_ptr<Averaging> new_averaging(const Plan& o, learners::Learner& learn
                       context.all_reduce_mean(t, context.deadline());
                       all_reduce.stop();
                     }};
-  if (o.local_updates > 0)
-    return average_weights(learner, {o.local_updates, o.outer_momentum, o.outer_rate}, means);
+  if (o.local_updates > 0) return average_weights(learner, o.local_updates, o.outer_momentum, means);
   return average_every_update(means);
 }
 

@@ -65,7 +65,7 @@ def drawn(dice, tokens):
     if "league" in mix:
         s |= {"league_interval": 3, "league_games": 100, "league_win_rate": 0}
     averaging = dice.choice(({}, {}, {"local_updates": 4},
-                             {"local_updates": 6, "outer_momentum": 0.5, "outer_rate": 0.7}))
+                             {"local_updates": 6, "outer_momentum": 0.5}))
     return ranks, s | averaging
 
 

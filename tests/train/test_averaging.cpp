@@ -27,7 +27,6 @@ using learners::Learner;
 using named_tensors::copy_of, named_tensors::require_same;
 using train::Averaging;
 using train::Means;
-using train::OuterStep;
 
 constexpr int kRanks = 2;
 const learners::Average kAlone = [](at::Tensor&) {};
@@ -125,9 +124,10 @@ void update(std::array<Rank, kRanks>& ranks, const std::array<std::vector<replay
   for (std::thread& thread : threads) thread.join();
 }
 
-Make weights(const OuterStep& step) {
-  return
-      [step](Learner& learner, const Means& means) { return train::average_weights(learner, step, means); };
+Make weights(std::int64_t interval, double momentum = 0) {
+  return [=](Learner& learner, const Means& means) {
+    return train::average_weights(learner, interval, momentum, means);
+  };
 }
 
 // What the names in a learner's state say.
@@ -143,7 +143,7 @@ TEST_CASE("equal ranks that average their weights are one rank that does not, bi
     for (const std::int64_t interval : {1, 3}) {
       CAPTURE(entry.name, interval);
       Table table;
-      auto ranks = ranks_of(options_of(entry.name), table, weights({interval}));
+      auto ranks = ranks_of(options_of(entry.name), table, weights(interval));
       const auto alone = learners::make_learner(options_of(entry.name));
       const std::vector<replay::Batch> batches = batches_of(*alone, 7, 10);
       for (const replay::Batch& batch : batches) alone->update(batch, kAlone);
@@ -156,14 +156,13 @@ TEST_CASE("equal ranks that average their weights are one rank that does not, bi
 
 TEST_CASE("ranks step by themselves between averages, and the outer step is the plain equation",
           "[conformance]") {
-  constexpr double kMomentum = 0.8, kRate = 0.6;
+  constexpr double kMomentum = 0.8;
   for (const auto& entry : learners::registry()) {
     for (const bool outer : {false, true}) {
       CAPTURE(entry.name, outer);
       const learners::LearnerOptions options = options_of(entry.name);
       Table table;
-      auto ranks = ranks_of(options, table,
-                            weights(outer ? OuterStep{2, kMomentum, kRate} : OuterStep{.interval = 2}));
+      auto ranks = ranks_of(options, table, weights(2, outer ? kMomentum : 0));
       const std::array plain = {learners::make_learner(options), learners::make_learner(options)};
       nets::NamedTensors start = copy_of(plain[0]->state());
       std::map<std::string, at::Tensor> velocity;
@@ -188,7 +187,7 @@ TEST_CASE("ranks step by themselves between averages, and the outer step is the 
             if (!v.defined()) v = at::zeros_like(value);
             const at::Tensor delta = start[i].second - value;
             v = kMomentum * v + delta;
-            value = start[i].second - kRate * (delta + kMomentum * v);
+            value = start[i].second - (delta + kMomentum * v);
           }
           next.emplace_back(name, value);
         }
@@ -215,14 +214,13 @@ TEST_CASE("ranks step by themselves between averages, and the outer step is the 
 TEST_CASE("an outer step's momentum goes on from its state with the same bits", "[conformance]") {
   for (const auto& entry : learners::registry()) {
     CAPTURE(entry.name);
-    const OuterStep step{2, 0.9, 0.7};
     Table table, other_table;
-    auto ranks = ranks_of(options_of(entry.name), table, weights(step));
+    auto ranks = ranks_of(options_of(entry.name), table, weights(2, 0.9));
     const auto batches = [&](std::uint64_t seed) {
       return std::array{batches_of(*ranks[0].learner, 4, seed), batches_of(*ranks[0].learner, 4, seed + 10)};
     };
     update(ranks, batches(10));
-    auto again = ranks_of(options_of(entry.name), other_table, weights(step));
+    auto again = ranks_of(options_of(entry.name), other_table, weights(2, 0.9));
     for (const Rank& rank : again) {
       nets::copy_state(copy_of(ranks[0].learner->state()), rank.learner->state(), "saved");
       rank.learner->state_changed();
@@ -237,7 +235,7 @@ TEST_CASE("an outer step's momentum goes on from its state with the same bits", 
 
 TEST_CASE("a damaged state of averages is a file error", "[unit]") {
   const auto learner = learners::make_learner(options_of("dqn"));
-  const std::unique_ptr<Averaging> local = train::average_weights(*learner, {2, 0.9, 1}, {});
+  const std::unique_ptr<Averaging> local = train::average_weights(*learner, 2, 0.9, {});
   CHECK_THROWS_AS(local->restore({{"velocity", at::zeros({3}, at::kLong)}}, "the file"), base::FileError);
   local->restore({{"velocity", at::zeros({3})}}, "the file");
   CHECK_THROWS_AS(local->begin(), base::FileError);

@@ -265,7 +265,6 @@ const std::vector<Row>& rows() {
        {{"vote_interval", "200"}},
        [](TrainOptions& o) { o.updates_per_step = 0.01; }},
       {SD_SET(outer_momentum, 0.9), {}},
-      {SD_SET(outer_rate, 0.7), {}},
   };
   return all;
 }

@@ -49,18 +49,13 @@ struct Means {
 /// Averages the learner's gradients at once.
 std::unique_ptr<Averaging> average_every_update(const Means& means);
 
-struct OuterStep {
-  std::int64_t interval = 1;  // updates between two averages
-  double momentum = 0, rate = 1;
-};
-
 /// Each rank steps by its own gradients. After `interval` updates, and at `meet`, weights, targets and Adam's moments become their
 /// means over all ranks; then the weights take the outer step with Nesterov's momentum from where they were at the last average:
-///   delta = start - mean(theta), v <- momentum * v + delta, theta <- start - rate * (delta + momentum * v)
-/// Without momentum and at rate 1, theta is the mean itself. Owner: `learner` must outlive it.
+///   delta = start - mean(theta), v <- momentum * v + delta, theta <- start - (delta + momentum * v)
+/// Without momentum, theta is the mean itself. Owner: `learner` must outlive it.
 /// Follows  Douillard et al., "DiLoCo", arXiv:2311.08105; moments are averaged as the buffers of Wang et al., "SlowMo",
 ///          arXiv:1910.06553, are: ranks then hold one state, which checkpoints and comparisons need.
-std::unique_ptr<Averaging> average_weights(learners::Learner& learner, const OuterStep& step,
+std::unique_ptr<Averaging> average_weights(learners::Learner& learner, std::int64_t interval, double momentum,
                                            const Means& means);
 
 }  // namespace snake_ddp::train

@@ -50,7 +50,6 @@ struct TrainOptions : learners::LearnerFlags {
   bool shared_memory = true;
   std::int64_t local_updates = 0;
   double outer_momentum = 0.0;
-  double outer_rate = 1.0;
   double dist_timeout = 600;
   double join_timeout = 300;
   std::int64_t eval_interval = 0;
