@@ -6,8 +6,7 @@
 Needs root, /dev/net/tun and iproute2. A relay passes packets between the namespaces: it holds each back for --delay_ms, and
 for as long as the packets before it and itself occupy a line of --gbit. Both are floors, so the round trip of one byte over
 TCP is measured too. Each namespace has a host name of its own and --ranks ranks. For each network all --kinds of run, in turn,
---rounds times: "apart" (as many single runs at once, no network), "flat" (--shared_memory=off: all ranks through Gloo),
-"nodes" (a machine's ranks add in shared memory, one of each talks to the other), and "local"
+--rounds times: "apart" (as many single runs at once, no network), "nodes" (a machine's ranks add in shared memory, one of each talks to the other), and "local"
 (the same, --local_updates of --interval, with --outer_momentum). The table has updates a second, of all ranks together, and their ratio to "apart";
 medians. Flags after -- are the runs'.
 """
@@ -144,7 +143,7 @@ def updates_per_second(commands, seconds, folder):
             process.wait()
 
 
-KINDS = {"flat": ["--shared_memory=off"], "nodes": [], "local": ["--local_updates"]}
+KINDS = {"nodes": [], "local": ["--local_updates"]}
 
 
 def measure(holders, kind, line, folder):

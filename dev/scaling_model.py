@@ -81,8 +81,7 @@ def compared(rows, size, calls):
         compute_us = 1e6 * ranks / row["apart"]
         alpha_us, beta_us = row["round_trip_us"], 8e-3 / row["gbit"]
         line = (size, calls, alpha_us, beta_us)
-        times_us = {"flat": update_us(ranks, compute_us, *line),
-                    "nodes": compute_us + calls * machines_us(2, size, alpha_us, beta_us),
+        times_us = {"nodes": compute_us + calls * machines_us(2, size, alpha_us, beta_us),
                     "local": local_us(compute_us, 2, *line, row.get("interval", 1))}
         found.append((row, {kind: compute_us / us for kind, us in times_us.items() if kind in row}))
     return found

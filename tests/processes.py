@@ -20,6 +20,8 @@ SOURCE = pathlib.Path(os.environ["SD_SOURCE_DIR"]).resolve()
 BINARY = str(BUILD / "src" / "app" / "snake_ddp")
 STARTER = str(BUILD / "src" / "app" / "starter" / "snake_ddp")  # what ./snake_ddp links to
 DATA = SOURCE / "tests" / "data"
+# Variables of ranks that find no memory to share: they sum through Gloo's connections.
+THROUGH_GLOO = {"LD_PRELOAD": BUILD / "tests" / "train" / "libno_shared_memory.so"}
 PATIENCE_S = 90  # for anything that takes seconds on an idle machine
 # A run of a second with hundreds of updates.
 TINY = {"hidden_size": 16, "batch_size": 16, "num_envs": 4, "max_episodes": 4, "episode_length": 100, "buffer_size": 1000,

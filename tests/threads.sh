@@ -38,7 +38,7 @@ settings=(--hidden_size 16 --batch_size 16 --num_envs 4 --episode_length 100 --b
   --check_consistency 50 --eval_interval 8 --eval_games 8 --record_interval 4 --threads 1 --runs_dir "$scratch")
 ranks=(--ddp --world_size 2)
 expect 0 "two ranks" $snake_ddp "${ranks[@]}" "${settings[@]}" --max_episodes 16
-expect 0 "two ranks through Gloo" $snake_ddp "${ranks[@]}" "${settings[@]}" --max_episodes 16 --shared_memory=off
+expect 0 "two ranks through Gloo" env LD_PRELOAD=$build/tests/train/libno_shared_memory.so $snake_ddp "${ranks[@]}" "${settings[@]}" --max_episodes 16
 expect 0 "weights averaged" $snake_ddp "${ranks[@]}" "${settings[@]}" --max_episodes 16 --local_updates 30 --outer_momentum 0.8
 expect 0 "a league" $snake_ddp "${ranks[@]}" "${settings[@]}" --max_episodes 16 --algo dqn --obs view \
   --opponent_mix territory:0.3,self:0.3,league:0.4 --league_interval 3 --league_games 100 --league_win_rate 0

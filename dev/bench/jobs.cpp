@@ -159,7 +159,7 @@ int do_job(JobAction action, int ranks, int parent, const std::string& settings,
   if (ranks > 1 && is_job) {
     std::vector<std::string> again = {"bench"};
     again.insert(again.end(), arguments.begin(), arguments.end());
-    return dist::launch_local_ranks(ranks, std::nullopt, again);
+    return dist::launch_local_ranks(ranks, again);
   }
   const nlohmann::json result = action(nlohmann::json::parse(settings), world);
   if (world.rank == 0) records::write_json(result_file, result);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
-
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/text.hpp"
@@ -16,15 +14,11 @@ void add_own_ranks(CLI::App& command, OwnRanks& ranks) {
   command.add_flag("--ddp", ranks.ddp, "start --world_size ranks on this machine without torchrun");
   command.add_option("--world_size,--world-size", ranks.world_size, "ranks that --ddp starts")
       ->check(CLI::Range(1, 4096));
-  command.add_option("--ddp_port,--ddp-port", ranks.ddp_port, "port of --ddp's store [a free one]")
-      ->check(CLI::Range(1, 65535));
 }
 
 void check_own_ranks(const OwnRanks& ranks) {
   if (!ranks.ddp && ranks.world_size > 0)
     throw base::UsageError("--world_size is for --ddp; under torchrun it comes from --nproc_per_node");
-  if (!ranks.ddp && ranks.ddp_port > 0)
-    throw base::UsageError("--ddp_port is for --ddp; under torchrun it comes from --master_port");
   if (ranks.ddp && ranks.world_size == 0) throw base::UsageError("--ddp needs --world_size");
 }
 
@@ -43,9 +37,7 @@ std::optional<int> start_own_ranks(const OwnRanks& ranks, const std::vector<std:
         "--ddp: RANK and WORLD_SIZE are set in this shell; the ranks started here get their own");
   std::vector<std::string> again = {"snake_ddp"};
   again.insert(again.end(), arguments.begin(), arguments.end());
-  const std::optional<std::uint16_t> port =
-      ranks.ddp_port > 0 ? std::optional(static_cast<std::uint16_t>(ranks.ddp_port)) : std::nullopt;
-  return dist::launch_local_ranks(ranks.world_size, port, again);
+  return dist::launch_local_ranks(ranks.world_size, again);
 }
 
 }  // namespace snake_ddp::app

@@ -59,7 +59,6 @@ constexpr Alias kAliases[] = {
     {"opponent opponents", "opponent_mix team_b"},
     {"nproc nprocpernode numprocs numprocesses ranks nranks numranks", "world_size"},
     {"backend", "dist_backend"},
-    {"masterport port", "ddp_port"},
     {"timeout", "dist_timeout"},
     {"nthreads numthreads jobs ompnumthreads", "threads"},
     {"checkpoint ckpt ckptpath resumefrom resumefromcheckpoint restore continue loadcheckpoint", "resume"},

@@ -154,7 +154,7 @@ std::string port_taken_message(std::uint16_t port) {
   return fmt::format(
       "port {0} is taken on this machine: another job's rank 0, or a second process started with RANK=0. "
       "Take another "
-      "port (MASTER_PORT=, --ddp_port), or let one be found: torchrun --standalone and ./train_ddp.sh do",
+      "port (MASTER_PORT=), or let one be found: torchrun --standalone and ./train_ddp.sh do",
       port);
 }
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -250,15 +251,15 @@ class Ranks {
 
 }  // namespace
 
-int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
-                       const std::vector<std::string>& arguments, const LaunchLimits& limits) {
+int launch_local_ranks(int world_size, const std::vector<std::string>& arguments,
+                       const LaunchLimits& limits) {
   if (world_size < 1) throw base::UsageError(fmt::format("--world_size {}: must be at least 1", world_size));
   std::error_code error;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (error)
     throw base::DistError(
         fmt::format("cannot find this program's own path: {}; is /proc mounted?", error.message()));
-  std::uint16_t store_port = port.value_or(0);
+  std::uint16_t store_port = 0;
   const int store_fd = listen_at("127.0.0.1", store_port);
   std::signal(SIGCHLD, SIG_DFL);  // where the parent ignored it, ranks would end without a trace
   const HeldSignals signals;

@@ -74,10 +74,6 @@ config::Fields fields(PretrainOptions& o) {
            {"auto", "never"}),
       text("device", &o.device, "where the networks run", {"auto", "cpu", "cuda"}),
       text("dist_backend", &o.dist_backend, "communication between ranks", {"auto", "nccl", "gloo"}),
-      flag("shared_memory", &o.shared_memory,
-           "CPU ranks on one machine sum through shared memory, and one of them communicates with other "
-           "machines; "
-           "off: all through Gloo"),
       number("dist_timeout", &o.dist_timeout,
              "seconds that a collective may take; after that the run ends with an error", 0.1, 1e6),
       number("join_timeout", &o.join_timeout, "seconds that ranks wait for each other at the start", 0.1,

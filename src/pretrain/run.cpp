@@ -135,8 +135,7 @@ std::unique_ptr<Stage> make_stage(const PretrainOptions& o, at::Device device) {
 Run::Run(const PretrainOptions& options, const dist::World& world)
     : o_(options),
       world_(world),
-      ranks_(world, {o_.dist_backend, o_.device, o_.shared_memory, o_.join_timeout, o_.dist_timeout,
-                     running::build_text()}),
+      ranks_(world, {o_.dist_backend, o_.device, o_.join_timeout, o_.dist_timeout, running::build_text()}),
       stage_(
           (at::set_num_threads(running::threads(o_.threads, context_)), make_stage(o_, context_.device()))),
       gradients_(stage_->parameters().like()),

@@ -25,7 +25,7 @@ std::chrono::milliseconds seconds_to_ms(double seconds) {
 
 Ranks::Ranks(const dist::World& world, const RanksOptions& o)
     : context(world, {o.backend, o.device, seconds_to_ms(o.join_timeout_s), seconds_to_ms(o.timeout_s),
-                      o.build, o.shared_memory, stop_requested}),
+                      o.build, stop_requested}),
       watchdog(context.rank(), {seconds_to_ms(o.timeout_s) + o.patience, std::chrono::seconds(25)},
                stop_requested) {}
 

@@ -237,8 +237,8 @@ Session::Session(const TrainOptions& options, const dist::World& world_of, const
                  std::chrono::milliseconds patience)
     : world(world_of),
       watch(watch_of),
-      ranks(world, {options.dist_backend, options.device, options.shared_memory, options.join_timeout,
-                    options.dist_timeout, running::build_text(), patience}),
+      ranks(world, {options.dist_backend, options.device, options.join_timeout, options.dist_timeout,
+                    running::build_text(), patience}),
       all_settings(chosen(options, machine_of(context))),
       o(all_settings),
       choices(choices_text(options, all_settings)),

@@ -138,7 +138,7 @@ def test_two_machines_on_a_slow_network_can_be_measured(tmp_path):
     assert done.returncode == 0, done.stderr
     row, = json.loads((tmp_path / "nodes.json").read_text())
     assert row["round_trip_us"] > 2000
-    assert min(row[kind] for kind in ("apart", "flat", "nodes", "local")) > 0
+    assert min(row[kind] for kind in ("apart", "nodes", "local")) > 0
     done = script(DEV / "scaling_model.py", "compare", tmp_path / "nodes.json")
     assert done.returncode == 0 and done.stdout.count("\n") == 3, done.stdout
 
@@ -146,10 +146,9 @@ def test_two_machines_on_a_slow_network_can_be_measured(tmp_path):
 def test_the_scaling_model_of_machines_sends_one_message_between_two():
     assert scaling_model.machines_us(2, 1000, 2.0, 0.01) == pytest.approx(2.0 + 10)
     assert scaling_model.machines_us(3, 1000, 2.0, 0.01) == scaling_model.all_reduce_us(3, 1000, 2.0, 0.01)
-    row = {"ranks": 2, "delay_ms": 0.1, "gbit": 1.0, "round_trip_us": 300.0, "apart": 2000.0, "flat": 1.0, "nodes": 1.0}
+    row = {"ranks": 2, "delay_ms": 0.1, "gbit": 1.0, "round_trip_us": 300.0, "apart": 2000.0, "nodes": 1.0}
     (_, shares), = scaling_model.compared([row], 10_000, 2)
-    assert shares == {"flat": pytest.approx(2000 / (2000 + 2 * (6 * 300 + 1.5 * 80))),
-                      "nodes": pytest.approx(2000 / (2000 + 2 * (300 + 80)))}
+    assert shares == {"nodes": pytest.approx(2000 / (2000 + 2 * (300 + 80)))}
 
 
 def test_the_scaling_model_of_local_updates_counts_their_share_of_a_message_and_of_the_votes():

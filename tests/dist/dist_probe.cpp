@@ -39,7 +39,6 @@ struct Arguments {
   std::string folder;  // where each rank writes its process number
   long values = 1000;  // in each all-reduce of for-ever
   int launch = 0;      // > 0: start that many ranks first
-  std::optional<std::uint16_t> port;
   dist::LaunchLimits limits{.kill_after = 2s};
 };
 
@@ -58,7 +57,6 @@ Arguments parse(int argc, char** argv) {
       {"--folder", [&](const std::string& v) { a.folder = v; }},
       {"--values", [&](const std::string& v) { a.values = std::stol(v); }},
       {"--launch", [&](const std::string& v) { a.launch = std::stoi(v); }},
-      {"--port", [&](const std::string& v) { a.port = static_cast<std::uint16_t>(std::stoi(v)); }},
       {"--kill_after_ms", [&](const std::string& v) { a.limits.kill_after = milliseconds(std::stol(v)); }},
       {"--suspended_after_ms",
        [&](const std::string& v) { a.limits.suspended_after = milliseconds(std::stol(v)); }},
@@ -144,7 +142,7 @@ int stopped_early(dist::DistContext& group, const Arguments& a) {
 
 int run(const Arguments& a, int argc, char** argv) {
   if (a.launch > 0 && std::getenv("RANK") == nullptr)
-    return dist::launch_local_ranks(a.launch, a.port, {argv, argv + argc}, a.limits);
+    return dist::launch_local_ranks(a.launch, {argv, argv + argc}, a.limits);
   const dist::World world = dist::this_world();
   const bool here = world.rank == a.victim;
   write_pid(a, world.rank);

@@ -11,8 +11,8 @@ import subprocess
 
 import pytest
 
-from processes import (BINARY, PATIENCE_S, STARTER, TINY, clean_environment, fingerprint, flags, free_port, run_folder, served as call,
-                       starter, wait_until_listening)
+from processes import (BINARY, PATIENCE_S, STARTER, TINY, clean_environment, fingerprint, flags, free_port, ranks_by_hand, run_folder,
+                       served as call, starter, wait_until_listening)
 
 LEFT_OVER = [{"MASTER_PORT": 29500}, {"MASTER_ADDR": "localhost"}, {"MASTER_ADDR": "localhost", "MASTER_PORT": 29500},
              {"LOCAL_RANK": 0}, {"RANK": ""}, {"RANK": "", "WORLD_SIZE": ""}]
@@ -167,8 +167,7 @@ def test_a_working_directory_that_was_removed_is_named(tmp_path, line):
 def test_strangers_who_use_up_the_store_s_descriptors_do_not_end_a_run(start, tmp_path, limit):
     port = free_port()
     settings = TINY | {"runs_dir": tmp_path, "max_episodes": 60, "checkpoint_interval": 10, "num_envs": 1}
-    run = start(["sh", "-c", f'ulimit {limit}; exec "$@"', "sh", BINARY, "--ddp", "--world_size", 2, "--ddp_port", port,
-                 *flags(settings)])
+    run, other = ranks_by_hand(start, 2, "-c", f'ulimit {limit}; exec "$@"', "sh", BINARY, *flags(settings), program="sh", port=port)
     if limit == "-Sn 200":  # which is raised: the store takes them all
         wait_until_listening(port)
     else:
@@ -176,7 +175,7 @@ def test_strangers_who_use_up_the_store_s_descriptors_do_not_end_a_run(start, tm
     with contextlib.ExitStack() as guests:
         for _ in range(600):
             guests.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
-        assert run.wait() == 0, run.text()
+        assert [run.wait(), other.wait()] == [0, 0], run.text()
     assert "Training completed!" in run.text() and list((run_folder(run.text()) / "trained_model").iterdir())
 
 

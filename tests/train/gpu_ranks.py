@@ -13,14 +13,14 @@ import tempfile
 import time
 
 from chaos import bits, newest_checkpoint
-from processes import BINARY, BUILD, SOURCE, TINY, fingerprint, flags, free_port, ranks_by_hand, run_folder, starter, torchrun
+from processes import BINARY, BUILD, SOURCE, THROUGH_GLOO, TINY, fingerprint, flags, free_port, ranks_by_hand, run_folder, starter, torchrun
 
 ON_CPU = os.environ.get("SNAKE_DDP_RANKS_ON") == "cpu"
 PROBE = str(BUILD / "tests" / "train" / "train_probe")
 NCCL = os.environ.get("SNAKE_DDP_NCCL", "")
 SHARED = {"LD_PRELOAD": NCCL, "NCCL_MULTI_RANK_GPU_ENABLE": 1, "NCCL_DEBUG": os.environ.get("NCCL_DEBUG", "WARN")}
 DIST_TIMEOUT_S = 15
-PLACE = {"device": "cpu", "shared_memory=off": True} if ON_CPU else {"device": "cuda", "dist_backend": "nccl", "boards": "device", "cuda_graph": "on"}
+PLACE = {"device": "cpu"} if ON_CPU else {"device": "cuda", "dist_backend": "nccl", "boards": "device", "cuda_graph": "on"}
 # The same run with another way to add up: on a CPU through shared memory.
 OTHER_SUMS = {"device": "cpu"} if ON_CPU else {"device": "cuda", "dist_backend": "gloo", "boards": "device"}
 RUN = TINY | {"max_episodes": 16, "buffer_size": 600, "dist_timeout": DIST_TIMEOUT_S, "join_timeout": 60, "checkpoint_interval": 2,
@@ -39,7 +39,7 @@ def need(right, what):
 
 
 def variables(ranks):
-    return {} if ON_CPU else SHARED | ({"NCCL_MAX_CTAS": 1} if ranks > 2 else {})
+    return THROUGH_GLOO if ON_CPU else SHARED | ({"NCCL_MAX_CTAS": 1} if ranks > 2 else {})
 
 
 class Steps:
@@ -127,10 +127,10 @@ class Steps:
     def sums(self):
         """NCCL's sums against Gloo's: the same course of 200 updates."""
         courses = []
-        for place in (PLACE | {"cuda_graph": "off"}, OTHER_SUMS | {"cuda_graph": "off"}):
+        for place, found in ((PLACE, variables(self.ranks)), (OTHER_SUMS, {} if ON_CPU else variables(self.ranks))):
             kept = {name: value for name, value in RUN.items() if name not in PLACE}
-            line = flags(kept | place | {"max_episodes": 2, "log_every_episode": True, "runs_dir": self.folder / f"sums{len(courses)}"})
-            text = self.ends(ranks_by_hand(self.start, self.ranks, *line, **variables(self.ranks)), [0] * self.ranks).text()
+            line = flags(kept | place | {"cuda_graph": "off", "max_episodes": 2, "log_every_episode": True, "runs_dir": self.folder / f"sums{len(courses)}"})
+            text = self.ends(ranks_by_hand(self.start, self.ranks, *line, **found), [0] * self.ranks).text()
             updates = int(re.search(r"(\d+) updates in", text)[1])
             need(updates >= 200, f"{updates} updates")
             courses.append((fingerprint(text)["weights"], course(text)))

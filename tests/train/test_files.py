@@ -315,7 +315,7 @@ def test_the_settings_are_written_down(tmp_path):
     assert written["run"]["version"] == call("--version").stdout.strip()
     known = set(re.findall(r"^\s+--(\w+)", call("train", "--help").stdout, re.M))
     assert {"seed", "n_step", "eval_interval"} <= known
-    not_settings = {"help", "config", "check_settings", "ddp", "world_size", "ddp_port"}
+    not_settings = {"help", "config", "check_settings", "ddp", "world_size"}
     assert known - not_settings <= set(written)
 
 

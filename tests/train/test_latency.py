@@ -9,7 +9,7 @@ import time
 import pytest
 import torch
 
-from processes import TINY, call, fingerprint, flags, ranks_by_hand, run_folder, starter
+from processes import THROUGH_GLOO, TINY, call, fingerprint, flags, ranks_by_hand, run_folder, starter
 
 WAYS = {"local": {"local_updates": 6},
         "outer": {"local_updates": 25, "outer_momentum": 0.8}}
@@ -24,8 +24,8 @@ def start(tmp_path):
         yield begin
 
 
-def run_ranks(start, *more, count=2, code=0, stop=False, **settings):
-    ranks = ranks_by_hand(start, count, *flags(RUN | settings), *more)
+def run_ranks(start, *more, count=2, code=0, stop=False, variables={}, **settings):
+    ranks = ranks_by_hand(start, count, *flags(RUN | settings), *more, **variables)
     if stop:
         ranks[0].wait_for(r"\[Episode \d+\]")
         ranks[1].popen.send_signal(signal.SIGTERM)
@@ -62,10 +62,9 @@ def test_a_resumed_run_may_switch_on_and_off_what_hides_latency(start, tmp_path)
 @pytest.mark.parametrize("way", [{}, WAYS["local"]], ids=["now", "local"])
 def test_a_symmetric_network_stays_so_however_ranks_round_their_means(start, tmp_path, way):
     # Gloo's ring adds an element and its image in different orders.
-    settings = {"runs_dir": tmp_path, "algo": "dqn", "obs": "view", "mirror_symmetric": True,
-                "shared_memory=false": True, "check_consistency": 1} | way
-    run = run_folder(run_ranks(start, count=3, max_episodes=6, **settings))
-    assert "Resumed from" in run_ranks(start, "--resume", run, count=3, max_episodes=12, **settings)
+    settings = {"runs_dir": tmp_path, "algo": "dqn", "obs": "view", "mirror_symmetric": True, "check_consistency": 1} | way
+    run = run_folder(run_ranks(start, count=3, max_episodes=6, variables=THROUGH_GLOO, **settings))
+    assert "Resumed from" in run_ranks(start, "--resume", run, count=3, max_episodes=12, variables=THROUGH_GLOO, **settings)
 
 
 def test_one_rank_without_an_outer_step_is_the_run_without_local_updates(tmp_path):

@@ -60,7 +60,7 @@ class Silence {
 const Settings kShort = {
     {"hidden_size", "8"},     {"batch_size", "16"},     {"num_envs", "2"}, {"max_episodes", "2"},
     {"episode_length", "20"}, {"buffer_size", "100"},   {"threads", "1"},  {"checkpoint_interval", "0"},
-    {"rollout_steps", "8"},   {"sequence_length", "8"}, {"burn_in", "2"},  {"shared_memory", "off"}};
+    {"rollout_steps", "8"},   {"sequence_length", "8"}, {"burn_in", "2"}};
 
 // The fingerprint of a short run; "refused" if these settings contradict each other.
 std::string outcome(const std::string& algo, const Settings& changes) {

@@ -240,7 +240,6 @@ const std::vector<Row>& rows() {
       {SD_SET(cuda_graph, "on"), {}},
       {SD_SET(products, "bf16"), {}},
       {SD_SET(dist_backend, "nccl"), {}},
-      {SD_SET(shared_memory, false), {}},
       {SD_SET(dist_timeout, 9), {}},
       {SD_SET(join_timeout, 9), {}},
       {SD_SET(eval_interval, 9), {}},

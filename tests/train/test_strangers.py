@@ -12,10 +12,9 @@ import time
 
 import pytest
 
-from processes import BINARY, TINY, descendants, fingerprint, flags, free_port, starter, torchrun
+from processes import BINARY, THROUGH_GLOO, TINY, descendants, fingerprint, flags, free_port, starter, torchrun
 
 RUN = TINY | {"checkpoint_interval": 0, "max_episodes": 24}  # time for enough visits to rank 1
-GLOO = "--shared_memory=off"  # sums through its connections, which would be idle
 SILENT = 40  # connections at each port that stay and say little or nothing
 HTTP = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: curl/7.88.1\r\nAccept: */*\r\n\r\n"
 
@@ -102,8 +101,8 @@ def weights_of(processes):
 
 
 def by_hand(start, runs, port, ranks=(0, 1)):
-    return [start([BINARY, GLOO, *flags(RUN | {"runs_dir": runs})], RANK=rank, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-            for rank in ranks]
+    return [start([BINARY, *flags(RUN | {"runs_dir": runs})], RANK=rank, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+                  **THROUGH_GLOO) for rank in ranks]
 
 
 def test_strangers_neither_disturb_the_joining_nor_the_training(start, tmp_path):
@@ -122,8 +121,8 @@ def test_strangers_neither_disturb_the_joining_nor_the_training(start, tmp_path)
 def test_strangers_do_not_disturb_a_run_under_torchrun(start, tmp_path):
     # They do not connect to torchrun's own store: its one thread looks up the host name of each client, and a crowd
     # blocks it for as long as the resolver takes (PyTorch 2.11; docs/operations.md).
-    quiet = weights_of([torchrun(start, 2, BINARY, GLOO, *flags(RUN | {"runs_dir": tmp_path / "quiet"}))])
-    run = torchrun(start, 2, BINARY, GLOO, *flags(RUN | {"runs_dir": tmp_path / "loud"}))
+    quiet = weights_of([torchrun(start, 2, BINARY, *flags(RUN | {"runs_dir": tmp_path / "quiet"}), **THROUGH_GLOO)])
+    run = torchrun(start, 2, BINARY, *flags(RUN | {"runs_dir": tmp_path / "loud"}), **THROUGH_GLOO)
     with Strangers([run], seed=2) as strangers:
         assert weights_of([run]) == quiet
     visited = {place: n for place, n in strangers.visits.items() if n > SILENT}

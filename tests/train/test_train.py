@@ -14,7 +14,7 @@ import termios
 import pytest
 import torch
 
-from processes import (BINARY, BUILD, PATIENCE_S, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder,
+from processes import (BINARY, BUILD, PATIENCE_S, THROUGH_GLOO, TINY, call, fingerprint, flags, free_port, only_json, ranks_by_hand, run_folder,
                        starter, torchrun, wait_until_gone, wait_until_listening, worker_pids)
 
 PROBE = str(BUILD / "tests" / "train" / "train_probe")
@@ -131,13 +131,13 @@ def test_the_same_run_is_the_same_however_it_is_started(run_once, start, tmp_pat
     assert own.wait() == 0, own.text()
     assert fingerprint(own.text())["line"] == first
     # Two numbers have one sum, whichever way they came together.
-    gloo = start([BINARY, "--ddp", "--world_size", "2", "--shared_memory=off", *flags(TINY | {"runs_dir": tmp_path})])
+    gloo = start([BINARY, "--ddp", "--world_size", "2", *flags(TINY | {"runs_dir": tmp_path})], **THROUGH_GLOO)
     assert gloo.wait() == 0, gloo.text()
     assert fingerprint(gloo.text())["line"] == first
 
 
 def test_ranks_that_sum_through_gloo_under_torchrun_hold_the_same_weights(start, tmp_path):
-    run = torchrun(start, 4, BINARY, "--shared_memory=off", *flags(TINY | {"runs_dir": tmp_path}))
+    run = torchrun(start, 4, BINARY, *flags(TINY | {"runs_dir": tmp_path}), **THROUGH_GLOO)
     assert run.wait() == 0, run.text()
     assert len(set(fingerprint(run.text())["ranks"].values())) == 4
 
@@ -345,11 +345,9 @@ def test_a_taken_port_is_a_distributed_failure(start, tmp_path):
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        by_hand = start([BINARY, *line], RANK=0, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-        own = start([BINARY, "--ddp", "--world_size", "2", "--ddp_port", port, *line])
-        for run in (by_hand, own):
-            assert run.wait() == 3
-            assert f"port {port} is taken" in run.text()
+        run = start([BINARY, *line], RANK=0, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+        assert run.wait() == 3
+        assert f"port {port} is taken" in run.text()
 
 
 def test_a_master_out_of_reach_is_reported_within_the_join_timeout(start, tmp_path):

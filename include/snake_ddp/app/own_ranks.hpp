@@ -11,10 +11,9 @@ namespace snake_ddp::app {
 struct OwnRanks {
   bool ddp = false;
   int world_size = 0;
-  int ddp_port = 0;
 };
 
-/// --ddp, --world_size, --ddp_port. `ranks` must outlive the command.
+/// --ddp, --world_size. `ranks` must outlive the command.
 void add_own_ranks(CLI::App& command, OwnRanks& ranks);
 
 /// Throws  UsageError if the flags contradict each other.

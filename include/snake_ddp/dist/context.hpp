@@ -24,8 +24,8 @@ struct Options {
   std::chrono::milliseconds join_timeout{300'000};
   std::chrono::milliseconds timeout{600'000};
   std::string fingerprint;           // of the build; ranks with different builds are rejected
-  bool shared_memory = true;         // with Gloo, ranks of one machine sum floats through it
   std::function<bool()> stopping{};  // whether a stop was requested; joining then ends soon
+  bool shared_memory = true;         // with Gloo, ranks of one machine sum floats through it
 };
 
 /// What a rank computes on and communicates through.

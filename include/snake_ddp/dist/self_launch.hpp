@@ -2,8 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,16 +20,16 @@ struct LaunchLimits {
 /// When a rank fails, the others get SIGTERM, and SIGKILL `kill_after` later; when this process dies, they end
 /// with it. When a rank has succeeded, those that still run `finish_within` later are killed, except a rank 0 that
 /// is not stopped: it may wait for the reader of its output. After the third SIGINT all are killed, and those that are
-/// suspended `suspended_after` after the first request to stop. Rank 0's store is at `port`, or else at a free port,
+/// suspended `suspended_after` after the first request to stop. Rank 0's store is at a free port,
 /// held open from here on so that no other process can take it. `arguments` are each rank's, starting with the
 /// program's name. A child sees RANK: it must not launch again.
 /// Returns     0 if all returned 0; else the code of the rank that failed first. A rank ended by a signal
 ///             counts as 3, and any other code takes precedence over 3, which ranks that lost a peer return. If
 ///             none failed but some stopped resumable: 75.
 /// Threads     call it before starting any other thread.
-/// Throws      DistError if `port` is taken or a process cannot be started.
-int launch_local_ranks(int world_size, std::optional<std::uint16_t> port,
-                       const std::vector<std::string>& arguments, const LaunchLimits& limits = {});
+/// Throws      DistError if a process cannot be started.
+int launch_local_ranks(int world_size, const std::vector<std::string>& arguments,
+                       const LaunchLimits& limits = {});
 
 /// Whether launch_local_ranks started this process.
 bool is_own_rank();

@@ -46,7 +46,6 @@ struct PretrainOptions {
 
   std::string device = "auto";
   std::string dist_backend = "auto";
-  bool shared_memory = true;
   double dist_timeout = 600;
   double join_timeout = 300;
   std::int64_t threads = 0;

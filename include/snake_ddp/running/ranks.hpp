@@ -22,7 +22,6 @@ std::chrono::milliseconds seconds_to_ms(double seconds);
 
 struct RanksOptions {
   std::string backend, device;
-  bool shared_memory = true;
   double join_timeout_s = 300, timeout_s = 600;
   std::string build;                                             // ranks with another build are rejected
   std::chrono::milliseconds patience = std::chrono::minutes(1);  // of the watchdog, beyond timeout_s

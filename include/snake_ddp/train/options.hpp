@@ -47,7 +47,6 @@ struct TrainOptions : learners::LearnerFlags {
   std::string cuda_graph = "auto";
   std::string products = "auto";
   std::string dist_backend = "auto";
-  bool shared_memory = true;
   std::int64_t local_updates = 0;
   double outer_momentum = 0.0;
   double dist_timeout = 600;
