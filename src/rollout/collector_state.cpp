@@ -1,27 +1,15 @@
 // A collector's state as tensors, for checkpoints.
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include <cstring>
 
 #include "board_work.hpp"
 #include "show_boards.hpp"
-#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/game/position.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 
 namespace snake_ddp::rollout {
-namespace {
-
-const at::Tensor& find(const nets::NamedTensors& in, const std::string& name, const std::string& what) {
-  const at::Tensor* found = nets::find(in, name);
-  if (found == nullptr) throw base::FileError(fmt::format("{} has no \"{}\"", what, name));
-  return *found;
-}
-
-}  // namespace
-
 at::Tensor codes_of(const std::vector<agents::Rival>& rivals) {
   std::vector<std::int64_t> codes;
   for (const agents::Rival& rival : rivals) codes.push_back(agents::code_of(rival));
@@ -80,44 +68,35 @@ nets::NamedTensors Collector::state() const {
 
 bool Collector::restore(const nets::NamedTensors& state, const std::string& what) {
   const nets::NamedTensors own = this->state();
-  const auto of = [&](const std::string& name) {
-    const at::Tensor& there = find(state, name, what);
-    const at::Tensor& here = find(own, name, what);
-    if (there.dtype() != here.dtype() || there.sizes() != here.sizes())
-      throw base::FileError(
-          fmt::format("{}: \"{}\" has another shape or type than its layout says", what, name));
-    return there.contiguous();
-  };
-  if (!at::equal(of("layout"), find(own, "layout", what))) return false;
+  const nets::StateReader there(state, what);
+  const auto of = [&](const std::string& name) { return there.like(*nets::find(own, name), name); };
+  if (!at::equal(of("layout"), *nets::find(own, "layout"))) return false;
   for (const auto& [name, tensor] : own) of(name);
-  const auto refuse = [&](bool condition, const char* name) {
-    if (condition) throw base::FileError(fmt::format("{}: impossible values in \"{}\"", what, name));
-  };
   const auto check_between = [&](const at::Tensor& values, std::int64_t low, std::int64_t high,
                                  const char* name) {
-    refuse((values < low).logical_or(values > high).any().item<bool>(), name);
+    there.refuse((values < low).logical_or(values > high).any().item<bool>(), name);
   };
   const at::Tensor images = of("boards"), running = of("running").clone(), window = of("window"),
                    sizes = of("window_size"), next = of("window_next");
   for (std::int64_t b = 0; b < seats_.boards; ++b) {
     const auto* image =
         images.const_data_ptr<std::uint8_t>() + b * static_cast<std::int64_t>(sizeof(game::State));
-    refuse(!game::fault_of_image(image).empty(), "boards");
+    there.refuse(!game::fault_of_image(image).empty(), "boards");
     game::State board;
     std::memcpy(&board, image, sizeof board);
-    refuse(board.done(), "boards");  // one that is done starts a new game
+    there.refuse(board.done(), "boards");  // one that is done starts a new game
     auto* field = running.data_ptr<std::int64_t>() + b * play::kFields;
     std::int64_t& opponent = field[play::kOpponent];
-    refuse(opponent < agents::kLastFrozenCode ||
-               opponent >= static_cast<std::int64_t>(agents::kOpponents.size()),
-           "running");
+    there.refuse(opponent < agents::kLastFrozenCode ||
+                     opponent >= static_cast<std::int64_t>(agents::kOpponents.size()),
+                 "running");
     const bool by_board = !options_.rivals.empty();
     const std::int64_t own_opponent =
         by_board ? agents::code_of(options_.rivals[static_cast<std::size_t>(b)]) : opponent;
     if (by_board ? (opponent == agents::kSelfCode) != (own_opponent == agents::kSelfCode) : opponent < 0)
       return false;
     opponent = own_opponent;
-    refuse(field[play::kSteps] < 0 || field[play::kSteps] > game::kMaxSteps, "running");
+    there.refuse(field[play::kSteps] < 0 || field[play::kSteps] > game::kMaxSteps, "running");
   }
   check_between(sizes, 0, options_.n_step, "window_size");
   check_between(next, 0, options_.n_step - 1, "window_next");
@@ -126,12 +105,13 @@ bool Collector::restore(const nets::NamedTensors& state, const std::string& what
     const std::int64_t n = options_.n_step, size = sizes.const_data_ptr<std::int64_t>()[w];
     const float* rows = window.const_data_ptr<float>() + w * n * play::kWindowWidth;
     for (std::int64_t k = 1; k <= size; ++k)
-      refuse(!is_board(rows + (next.const_data_ptr<std::int64_t>()[w] - k + n) % n * play::kWindowWidth),
-             "window");
+      there.refuse(
+          !is_board(rows + (next.const_data_ptr<std::int64_t>()[w] - k + n) % n * play::kWindowWidth),
+          "window");
   }
   if (sources_[play::kBack] >= 0) {
     const at::Tensor since = of("rows_since");
-    refuse((since.masked_select(since != kNoRow) < 1).any().item<bool>(), "rows_since");
+    there.refuse((since.masked_select(since != kNoRow) < 1).any().item<bool>(), "rows_since");
     last_row_.copy_(at::where(since == kNoRow, since, replay_.appended() - since));
   }
   if (options_.memory > 0) memory_.copy_(of("memory").view(memory_.sizes()));

@@ -133,35 +133,29 @@ bool Rollout::fits(const nets::NamedTensors& state) const {
 }
 
 void Rollout::restore(const nets::NamedTensors& state, std::int64_t draws) {
-  const auto refuse = [](bool condition) {
-    if (condition) throw base::FileError("the checkpoint's part of a rollout has impossible values");
-  };
+  const nets::StateReader there(state, "the checkpoint's rollout");
   step_ = taken_ = 0;
   if (!state.empty()) {
-    const auto number = [&](const char* name) {
-      const at::Tensor* found = nets::find(state, name);
-      refuse(found == nullptr || found->numel() != 1 || found->scalar_type() != at::kLong);
-      return found->item<std::int64_t>();
-    };
-    const std::int64_t step = number("step"), taken = number("taken");
-    refuse(step < 1 || step > options_.steps || taken < 0 || taken >= options_.epochs * options_.batches ||
-           (taken > 0 && step < options_.steps));
-    refuse(!fits(state));
+    const auto step = there.number<std::int64_t>("step"), taken = there.number<std::int64_t>("taken");
+    there.refuse(step < 1 || step > options_.steps, "step");
+    there.refuse(
+        taken < 0 || taken >= options_.epochs * options_.batches || (taken > 0 && step < options_.steps),
+        "taken");
     const std::int64_t stored = step * arrays_.seats.count();
     for (const auto& [name, tensor] : tensors()) {
-      const at::Tensor there = nets::find(state, name)->contiguous();
-      refuse(there.scalar_type() != at::kFloat);
+      const at::Tensor saved = there.like(tensor, name);
       const bool boards = name == "board";
       for (std::int64_t row = 0; boards && row < stored; ++row)
-        refuse(!is_board(there.const_data_ptr<float>() + row * play::kBoardFloats));
-      tensor.copy_(there);
+        there.refuse(!is_board(saved.const_data_ptr<float>() + row * play::kBoardFloats), name);
+      tensor.copy_(saved);
     }
     // Only boards of games that were cut off are there.
     const at::Tensor discount = discount_.to(at::kCPU), cut = cut_board_.to(at::kCPU);
     for (std::int64_t row = 0, seats = arrays_.seats.count(); row < stored; ++row)
-      refuse(discount.const_data_ptr<float>()[row] < 0 &&
-             !is_board(cut.const_data_ptr<float>() +
-                       arrays_.cut_at(row / seats, row % seats) * play::kBoardFloats));
+      there.refuse(discount.const_data_ptr<float>()[row] < 0 &&
+                       !is_board(cut.const_data_ptr<float>() +
+                                 arrays_.cut_at(row / seats, row % seats) * play::kBoardFloats),
+                   "cut_board");
     at::Tensor seen = seen_.flatten(0, 1).narrow(0, 0, stored);
     show_boards(rules_.sight, board_, at::arange(stored, counter_.options()), seen);
     step_ = step, taken_ = taken;

@@ -72,11 +72,8 @@ class Weights final : public Averaging {
   }
 
   void restore(const nets::NamedTensors& state, const std::string& what) override {
-    const at::Tensor* velocity = nets::find(state, kVelocity);
-    if (velocity == nullptr) return;  // the run averaged gradients before
-    if (velocity->scalar_type() != at::kFloat || velocity->dim() != 1)
-      throw base::FileError(fmt::format("{}: \"{}\" is no momentum", what, kVelocity));
-    velocity_ = velocity->clone();
+    if (nets::find(state, kVelocity) == nullptr) return;  // the run averaged gradients before
+    velocity_ = nets::StateReader(state, what).of(at::kFloat, kVelocity).flatten().clone();
   }
 
  private:

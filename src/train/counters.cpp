@@ -3,10 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <map>
+#include <set>
 #include <type_traits>
-
-#include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -31,13 +29,6 @@ void each(AnyCounters& c, Visit visit) {
 // Jobs go by updates, or by the episode that rank 0 votes with. Only the weights' file is rank 0's own business.
 Whose whose(const std::string& job) { return job == "saved" ? Whose::kMain : Whose::kAll; }
 
-template <class Value>
-Value number(const at::Tensor& tensor, const std::string& name, const std::string& what) {
-  if (tensor.defined() && tensor.numel() == 1 && tensor.scalar_type() == kType<Value>)
-    return tensor.item<Value>();
-  throw base::FileError(fmt::format("{} has no counter \"{}\"", what, name));
-}
-
 }  // namespace
 
 nets::NamedTensors to_state(const Counters& counters) {
@@ -61,13 +52,15 @@ std::string equal_text(const Counters& counters) {
 }
 
 Counters counters_from(const nets::NamedTensors& state, const std::string& what) {
-  std::map<std::string, at::Tensor> left(state.begin(), state.end());
+  const nets::StateReader there(state, what);
   Counters counters;
+  std::set<std::string> own;
   each(counters, [&](const std::string& name, auto& value, Whose) {
-    value = number<std::remove_reference_t<decltype(value)>>(left[name], name, what);
-    left.erase(name);
+    value = there.number<std::remove_reference_t<decltype(value)>>(name);
+    own.insert(name);
   });
-  for (const auto& [name, tensor] : left) counters.jobs[name] = number<std::int64_t>(tensor, name, what);
+  for (const auto& [name, tensor] : state)
+    if (!own.contains(name)) counters.jobs[name] = there.number<std::int64_t>(name);
   return counters;
 }
 

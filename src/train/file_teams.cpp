@@ -83,17 +83,13 @@ std::string FileTeams::text() const {
 }
 
 void FileTeams::check(const nets::NamedTensors& state) const {
-  for (const Team& team : teams_) {
-    for (const auto& [path, hash] : state) {
-      if (path != team.path) continue;
-      if (hash.numel() == 1 && hash.scalar_type() == at::kLong &&
-          hash.item<std::int64_t>() == std::bit_cast<std::int64_t>(team.hash))
-        continue;
+  const nets::StateReader then(state, "the checkpoint");
+  for (const auto& [path, hash] : this->state()) {
+    if (nets::find(state, path) != nullptr && then.number<std::int64_t>(path) != hash.item<std::int64_t>())
       throw base::FileError(
           fmt::format("--opponent_mix file:{}: its weights are not those that the run began with; put the "
                       "file back, or name the new one by another path",
                       path));
-    }
   }
 }
 

@@ -16,8 +16,6 @@
 namespace snake_ddp::train {
 namespace {
 
-using base::FileError;
-
 constexpr double kLeastHardness = 0.05;
 
 double points(const play::MatchResult& r) {
@@ -218,46 +216,36 @@ nets::NamedTensors League::state() const {
 }
 
 void League::restore(const nets::NamedTensors& state, const std::string& what) {
-  const auto values = [&](const std::string& name, at::ScalarType type) {
-    const at::Tensor* found = nets::find(state, name);
-    if (found == nullptr || found->scalar_type() != type || found->dim() > 1)
-      throw FileError(fmt::format("{} has no list \"{}\"", what, name));
-    return found->contiguous();
-  };
-  const auto refuse = [&](bool condition, const char* name) {
-    if (condition) throw FileError(fmt::format("{}: impossible values in \"{}\"", what, name));
-  };
-  const at::Tensor places = values("places", at::kLong), episodes = values("episodes", at::kLong),
-                   hardness = values("hardness", at::kDouble), met = values("met", at::kLong),
-                   judgements = values("judgements", at::kLong);
-  const std::int64_t count = places.numel();
-  refuse(episodes.numel() != count, "episodes");
-  refuse(hardness.numel() != count, "hardness");
-  refuse(met.numel() % 5 != 0, "met");
-  refuse(judgements.numel() != 1 || judgements.item<std::int64_t>() < 0, "judgements");
+  const nets::StateReader there(state, what);
+  const at::Tensor places = there.of(at::kLong, "places"), episodes = there.of(at::kLong, "episodes"),
+                   hardness = there.of(at::kDouble, "hardness"), met = there.of(at::kLong, "met");
+  const auto judgements = there.number<std::int64_t>("judgements"), count = places.numel();
+  there.refuse(episodes.numel() != count, "episodes");
+  there.refuse(hardness.numel() != count, "hardness");
+  there.refuse(met.numel() % 5 != 0, "met");
+  there.refuse(judgements < 0, "judgements");
 
   std::vector<LeagueMember> then;
   std::vector<Frozen> frozen;
   for (std::int64_t k = 0; k < count; ++k) {
     const std::int64_t place = places.data_ptr<std::int64_t>()[k];
     LeagueMember member{{}, episodes.data_ptr<std::int64_t>()[k], hardness.data_ptr<double>()[k]};
-    refuse(!(member.hardness >= 0 && member.hardness <= 1), "hardness");
+    there.refuse(!(member.hardness >= 0 && member.hardness <= 1), "hardness");
     if (place < 0) {
-      refuse(-1 - place >= static_cast<std::int64_t>(agents::kOpponents.size()), "places");
+      there.refuse(-1 - place >= static_cast<std::int64_t>(agents::kOpponents.size()), "places");
       member.rival = {static_cast<agents::Opponent>(-1 - place)};
     } else if (place >= agents::Rival::kFirstFile) {
       member.rival = {std::nullopt, static_cast<int>(place)};
       for (const auto& [path, at] : nets::under(state, kFilePrefix))
-        if (at.numel() == 1 && at.scalar_type() == at::kLong && at.item<std::int64_t>() == place)
-          member.file = path;
-      refuse(member.file.empty(), "places");
+        if (there.number<std::int64_t>(kFilePrefix + path) == place) member.file = path;
+      there.refuse(member.file.empty(), "places");
     } else {
-      refuse(place >= count, "places");
+      there.refuse(place >= count, "places");
       member.rival = {std::nullopt, static_cast<int>(place)};
       if (frozen.size() <= static_cast<std::size_t>(place))
         frozen.resize(static_cast<std::size_t>(place) + 1);
       Frozen& into = frozen[static_cast<std::size_t>(place)];
-      refuse(into.policy != nullptr, "places");
+      there.refuse(into.policy != nullptr, "places");
       const std::string prefix = weights_prefix(static_cast<std::size_t>(place));
       for (const auto& [name, tensor] : nets::under(state, prefix))
         into.weights.emplace_back(name, tensor.contiguous());
@@ -266,11 +254,12 @@ void League::restore(const nets::NamedTensors& state, const std::string& what) {
     }
     then.push_back(member);
   }
-  for (const Frozen& team : frozen) refuse(team.policy == nullptr, "places");
+  for (const Frozen& team : frozen) there.refuse(team.policy == nullptr, "places");
   std::vector<Met> results;
   for (std::int64_t k = 0; k < met.numel(); k += 5) {
     const auto* m = met.data_ptr<std::int64_t>() + k;
-    refuse(m[0] < 0 || m[0] >= count || m[1] < 0 || m[1] >= count || m[2] < 0 || m[3] < 0 || m[4] < 0, "met");
+    there.refuse(m[0] < 0 || m[0] >= count || m[1] < 0 || m[1] >= count || m[2] < 0 || m[3] < 0 || m[4] < 0,
+                 "met");
     if (m[0] == m[1]) continue;
     results.push_back({name_of(then[static_cast<std::size_t>(m[0])]),
                        name_of(then[static_cast<std::size_t>(m[1])]), m[2], m[3], m[4]});
@@ -289,7 +278,7 @@ void League::restore(const nets::NamedTensors& state, const std::string& what) {
   std::erase_if(results, [&](const Met& m) { return !is_member(m.a) || !is_member(m.b); });
   met_ = std::move(results);
   frozen_ = std::move(frozen);
-  judgements_ = judgements.item<std::int64_t>();
+  judgements_ = judgements;
 }
 
 }  // namespace snake_ddp::train

@@ -40,13 +40,6 @@ using nlohmann::ordered_json;
 // Settings that determine the tensors of a checkpoint.
 constexpr std::array kFixed = {"game_name", "algo", "obs", "hidden_size", "output_activation", "layer_norm"};
 
-std::int64_t whole_number(const nets::NamedTensors& all, const std::string& name, const std::string& what) {
-  const at::Tensor* tensor = nets::find(all, name);
-  if (tensor == nullptr || tensor->numel() != 1 || tensor->scalar_type() != at::kLong)
-    throw FileError(fmt::format("{} has no number \"{}\"", what, name));
-  return tensor->item<std::int64_t>();
-}
-
 nets::NamedTensors read_part(const std::string& folder, const std::string& name,
                              const files::Manifest& manifest) {
   const records::Seal* seal = manifest.find(name);
@@ -66,11 +59,13 @@ struct StoredRows {
 StoredRows open_rows(const std::string& folder, int rank, const nets::NamedTensors& part,
                      const files::Manifest& manifest, const replay::Buffer& replay) {
   const std::string path = folder + "/" + replay_file(rank);
+  const nets::StateReader there(part, path);
+  const auto number = [&](const char* name) { return there.number<std::int64_t>(name); };
   StoredRows s{path,
-               whole_number(part, "replay.rows", path),
-               whole_number(part, "replay.capacity", path),
-               whole_number(part, "replay.next", path),
-               whole_number(part, "replay.appended", path),
+               number("replay.rows"),
+               number("replay.capacity"),
+               number("replay.next"),
+               number("replay.appended"),
                true,
                nullptr};
   const nets::NamedTensors columns = under(part, "replay.columns.");
@@ -323,10 +318,9 @@ Counters recounted(Counters counters, const files::Manifest& then, const ordered
 
 // Progress in games, of a rank whose part of the checkpoint does not have it.
 rollout::GameCount games_in(const nets::NamedTensors& state, const std::string& what) {
-  const at::Tensor* epsilon = nets::find(state, "epsilon");
-  if (epsilon == nullptr || epsilon->numel() != 1 || epsilon->scalar_type() != at::kDouble)
-    throw FileError(fmt::format("{} has no \"epsilon\"", what));
-  return {whole_number(state, "started", what), whole_number(state, "ended", what), epsilon->item<double>()};
+  const nets::StateReader there(state, what);
+  return {there.number<std::int64_t>("started"), there.number<std::int64_t>("ended"),
+          there.number<double>("epsilon")};
 }
 
 // What a rank needs that the checkpoint does not know, or knows with an older setting.

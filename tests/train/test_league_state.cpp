@@ -57,8 +57,7 @@ TEST_CASE("a league's state without a part, or with impossible values, is refuse
     CAPTURE(kept[k].first);
     NamedTensors without = kept;
     without.erase(without.begin() + static_cast<std::ptrdiff_t>(k));
-    CHECK_THROWS_WITH(league.restore(without, "state"),
-                      Catch::Contains("state has no list \"" + kept[k].first));
+    CHECK_THROWS_WITH(league.restore(without, "state"), Catch::Contains("state has no \"" + kept[k].first));
     NamedTensors shorter = kept;
     shorter[k].second = shorter[k].second.reshape({-1}).slice(0, 0, shorter[k].second.numel() - 1);
     CHECK_THROWS_AS(league.restore(shorter, "state"), base::FileError);

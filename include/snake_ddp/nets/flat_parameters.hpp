@@ -6,8 +6,11 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "snake_ddp/base/error.hpp"
 
 namespace snake_ddp::nets {
 
@@ -60,5 +63,40 @@ std::uint64_t add_to_hash(std::uint64_t hash, const at::Tensor& tensor);
 /// Throws  FileError with the first difference in names or shapes; nothing is copied then. `what` names the source in
 ///         the message.
 void copy_state(const NamedTensors& source, const NamedTensors& views, const std::string& what);
+
+/// Reads state by name and type. Each function throws a FileError that starts with `what` if the state cannot have been saved so.
+class StateReader {
+ public:
+  /// `state` must outlive it.
+  StateReader(const NamedTensors& state, std::string what) : state_(state), what_(std::move(what)) {}
+
+  void refuse(bool condition, const std::string& name) const {
+    if (condition) throw base::FileError(what_ + ": impossible values in \"" + name + "\"");
+  }
+  /// Contiguous, as the tensors of `like`.
+  [[nodiscard]] at::Tensor of(at::ScalarType type, const std::string& name) const {
+    const at::Tensor* found = find(state_, name);
+    if (found == nullptr || found->scalar_type() != type)
+      throw base::FileError(what_ + " has no \"" + name + "\" of type " + c10::toString(type));
+    return found->contiguous();
+  }
+  /// With the type and shape of `other`.
+  [[nodiscard]] at::Tensor like(const at::Tensor& other, const std::string& name) const {
+    const at::Tensor tensor = of(other.scalar_type(), name);
+    refuse(tensor.sizes() != other.sizes(), name);
+    return tensor;
+  }
+  /// An std::int64_t or a double.
+  template <class Value>
+  [[nodiscard]] Value number(const std::string& name) const {
+    const at::Tensor tensor = of(std::is_floating_point_v<Value> ? at::kDouble : at::kLong, name);
+    refuse(tensor.numel() != 1, name);
+    return tensor.item<Value>();
+  }
+
+ private:
+  const NamedTensors& state_;
+  std::string what_;
+};
 
 }  // namespace snake_ddp::nets
