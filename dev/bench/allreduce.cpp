@@ -14,7 +14,7 @@
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/replay/random_batch.hpp"
+#include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/running/build.hpp"
 #include "snake_ddp/train/plan.hpp"
 

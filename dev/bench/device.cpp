@@ -14,7 +14,7 @@
 
 #include "jobs.hpp"
 #include "products.hpp"
-#include "snake_ddp/agents/plan.hpp"
+#include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/cuda/kernels.hpp"
 #include "snake_ddp/dist/context.hpp"
@@ -23,7 +23,7 @@
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/nets/precision.hpp"
 #include "snake_ddp/play/turn.hpp"
-#include "snake_ddp/replay/random_batch.hpp"
+#include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/rollout/wanderers.hpp"
 #include "snake_ddp/train/plan.hpp"

@@ -10,7 +10,7 @@
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/nets/precision.hpp"
-#include "snake_ddp/replay/random_batch.hpp"
+#include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/train/plan.hpp"
 
 namespace snake_ddp::bench {

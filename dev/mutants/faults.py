@@ -157,7 +157,8 @@ TESTS = [
     catch("test_replay", "windows are consecutive rows of one game, and mark the rows that count",
           ("windows run into the game before", "sample_windows", "&& before != row", "")),
     catch("test_replay", "all rows come oldest first, before the ring is full and after it went round",
-          ("a ring's rows come by slot", "oldest_first", "(slots + next_slot()).remainder_(capacity_)", "slots")),
+          ("a full ring overwrites its last row only", "append", "(now[kNext] + 1) % capacity_",
+           "std::min(now[kNext] + 1, capacity_ - 1)")),
 
     catch("test_rollout", "n-step transitions equal the sums made from one-step ones",
           ("later rewards are all discounted once", "summed", "factor *=", "factor ="),

@@ -4,10 +4,9 @@
 #include <vector>
 
 #include "snake_ddp/app/command_line.hpp"
-#include "snake_ddp/app/own_ranks.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/world.hpp"
-#include "snake_ddp/pretrain/run.hpp"
+#include "snake_ddp/pretrain/options.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 
 namespace snake_ddp::app {

@@ -13,7 +13,6 @@
 #include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/game_log.hpp"
-#include "snake_ddp/records/output_file.hpp"
 #include "snake_ddp/records/verify_trace.hpp"
 
 namespace snake_ddp::app {

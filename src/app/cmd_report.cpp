@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "embedded.hpp"
-#include "page_data.hpp"
 #include "snake_ddp/app/command_line.hpp"
+#include "snake_ddp/app/replay_page.hpp"
 #include "snake_ddp/app/report_data.hpp"
 #include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/console.hpp"
@@ -17,7 +17,6 @@
 #include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/folders.hpp"
-#include "snake_ddp/records/output_file.hpp"
 
 namespace snake_ddp::app {
 namespace {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "snake_ddp/app/command_line.hpp"
-#include "snake_ddp/app/own_ranks.hpp"
 #include "snake_ddp/base/console.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/dist/context.hpp"

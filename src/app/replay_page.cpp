@@ -1,9 +1,11 @@
 #include "snake_ddp/app/replay_page.hpp"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "embedded.hpp"
-#include "page_data.hpp"
+#include "snake_ddp/base/check.hpp"
 
 namespace snake_ddp::app {
 namespace {
@@ -13,6 +15,32 @@ nlohmann::ordered_json board_json(const records::RecordedBoard& board) {
 }
 
 }  // namespace
+
+std::string with_data(std::string_view html, std::string_view id, const nlohmann::ordered_json& data) {
+  // Plain ASCII without the characters that are special in HTML, which only occur in strings.
+  std::string text;
+  for (const char c : data.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)) {
+    switch (c) {
+      case '<':
+        text += "\\u003c";
+        break;
+      case '>':
+        text += "\\u003e";
+        break;
+      case '&':
+        text += "\\u0026";
+        break;
+      default:
+        text += c;
+    }
+  }
+  constexpr std::string_view kNull = "null";
+  const std::string place = fmt::format("<script type=\"application/json\" id=\"{}\">{}", id, kNull);
+  std::string page(html);
+  const std::size_t at = page.find(place);
+  SD_CHECK(at != std::string::npos, "the page has no element for its data");
+  return page.replace(at + place.size() - kNull.size(), kNull.size(), text);
+}
 
 std::string replay_page(const records::RecordedGame& game, const PageNotes& notes) {
   nlohmann::ordered_json boards = {board_json(game.start)}, steps = nlohmann::ordered_json::array();

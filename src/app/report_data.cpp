@@ -1,19 +1,26 @@
 #include "snake_ddp/app/report_data.hpp"
 
+#include <ATen/Parallel.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <ctime>
 #include <filesystem>
+#include <future>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include "report_ladder.hpp"
+#include "snake_ddp/agents/opponents.hpp"
 #include "snake_ddp/app/replay_page.hpp"
+#include "snake_ddp/app/team.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/text.hpp"
 #include "snake_ddp/learners/registry.hpp"
@@ -21,13 +28,132 @@
 #include "snake_ddp/records/atomic_file.hpp"
 #include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/game_log.hpp"
+#include "snake_ddp/records/json_text.hpp"
 #include "snake_ddp/train/history.hpp"
 #include "snake_ddp/train/options.hpp"
 
 namespace snake_ddp::app {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::ordered_json;
+
+constexpr std::uint64_t kSeed = 1;
+constexpr std::string_view kActor = "actor_";
+
+std::string stamp(const fs::path& file) {
+  return fmt::format("{} {:016x}", file.filename().string(), records::hash_of_file(file.string()));
+}
+
+ordered_json row(const std::string& name, const Team& self, const Team& other, std::int64_t games) {
+  const play::MatchResult r = rollout::play_match(self.player, other.player, {games, kSeed});
+  const play::Interval ci = play::wilson_interval(r.wins, r.games);
+  ordered_json deaths;
+  for (const play::DeathGroup& group : play::kDeathGroups)
+    deaths[std::string(group.name)] = r.deaths_a.group(group.name).deaths;
+  return {{"team", name},        {"games", r.games},
+          {"wins", r.wins},      {"draws", r.draws},
+          {"losses", r.losses},  {"win_rate", r.win_rate()},
+          {"low", ci.low},       {"high", ci.high},
+          {"score", r.mean_a()}, {"opponents_score", r.mean_b()},
+          {"deaths", deaths}};
+}
+
+ordered_json play_all(const fs::path& actor, const std::string& champion, std::int64_t games) {
+  // One thread per row, with teams of its own, because the user waits for the page.
+  std::vector<std::future<ordered_json>> matches;
+  const auto begin = [&](const std::string& name, const std::string& spec) {
+    matches.push_back(std::async(std::launch::async, [actor, games, name, spec] {
+      at::set_num_threads(1);  // of this thread's products
+      return row(name, team_from_spec(actor.string()), team_from_spec(spec), games);
+    }));
+  };
+  for (const agents::OpponentEntry& entry : agents::kOpponents)
+    begin(std::string(entry.name), std::string(entry.name));
+  if (!champion.empty()) begin("champion", champion);
+  ordered_json rows = ordered_json::array();
+  for (std::future<ordered_json>& match : matches) rows.push_back(match.get());
+  return rows;
+}
+
+// Whether the page can show it.
+bool is_ladder(const ordered_json& ladder) {
+  const auto has_numbers = [](const ordered_json& object, std::initializer_list<const char*> names) {
+    return std::all_of(names.begin(), names.end(),
+                       [&](const char* name) { return object.contains(name) && object[name].is_number(); });
+  };
+  const auto has_text = [](const ordered_json& object, const char* name) {
+    return object.contains(name) && object[name].is_string();
+  };
+  const auto is_row = [&](const ordered_json& row) {
+    return row.is_object() && has_text(row, "team") &&
+           has_numbers(row, {"games", "wins", "draws", "losses", "win_rate", "low", "high", "score",
+                             "opponents_score"}) &&
+           row.contains("deaths") && row["deaths"].is_object() && !row["deaths"].empty() &&
+           std::all_of(row["deaths"].begin(), row["deaths"].end(),
+                       [](const ordered_json& count) { return count.is_number(); });
+  };
+  return ladder.is_object() && ladder.contains("of") && has_text(ladder, "actor") &&
+         has_numbers(ladder, {"games", "seed"}) && ladder.contains("rows") && ladder["rows"].is_array() &&
+         std::all_of(ladder["rows"].begin(), ladder["rows"].end(), is_row);
+}
+
+ordered_json stored(const std::string& path) {
+  try {
+    ordered_json ladder = records::parse_ordered_json(records::read_file(path));
+    if (is_ladder(ladder)) return ladder;
+  } catch (const base::FileError&) {  // missing or unusable: it is played again
+  }
+  return ordered_json::object();
+}
+
+// The weights that a run saved last; empty if there are none.
+fs::path last_actor(const std::string& folder) {
+  fs::path last;
+  std::int64_t last_episode = -1;  // the files' times are those of a copy or of an unpacked archive
+  for (const std::string& name : records::names_in(folder + "/trained_model")) {
+    const fs::path path = fs::path(folder) / "trained_model" / name;
+    if (!name.starts_with(kActor) || path.extension() != ".pth") continue;
+    const auto episode = base::try_number<std::int64_t>(path.stem().string().substr(kActor.size()));
+    if (!episode || *episode <= last_episode || !records::is_there(path.string()))
+      continue;  // a link to nothing
+    last = path;
+    last_episode = *episode;
+  }
+  return last;
+}
+
+// Plays it, or takes what an earlier call left in the folder's ladder.json for the same weights, games and champion.
+// While the run is still training nothing is played: only a stored ladder is shown, whatever weights it is of.
+// Returns  an object with `rows`, or with `why` there are none.
+ordered_json run_ladder(const std::string& folder, const std::string& champion, std::int64_t games,
+                        bool is_running) {
+  const std::string path = folder + "/ladder.json";
+  try {
+    const fs::path actor = last_actor(folder);
+    ordered_json known = stored(path);
+    if (actor.empty()) return {{"why", "No weights are saved yet."}};
+    const ordered_json of = {
+        {"actor", stamp(actor)}, {"champion", champion.empty() ? "" : stamp(champion)}, {"games", games}};
+    if (known.value("of", ordered_json()) == of || (is_running && known.contains("rows"))) return known;
+    if (is_running)
+      return {{"why", "The run is still active: the first report after its end plays its ladder."}};
+    if (games == 0) return {{"why", "Turned off (--ladder_games 0)."}};
+    ordered_json ladder = {{"of", of},
+                           {"actor", actor.filename().string()},
+                           {"games", games},
+                           {"seed", kSeed},
+                           {"rows", play_all(actor, champion, games)}};
+    try {
+      records::write_json(path, ladder);
+    } catch (const base::FileError&) {  // a read-only folder: it is played again each time
+    }
+    return ladder;
+  } catch (const base::Error& e) {  // weights from another version, or a file that is damaged
+    return {{"why", fmt::format("Could not be played: {}", e.what())}};
+  }
+}
+
 using train::Curve;
 using train::History;
 
@@ -35,25 +161,25 @@ constexpr std::size_t kMostEvaluations = 400, kMostNotes = 100;
 constexpr std::size_t kPointsOfAll = 480;  // per curve, over all runs together
 constexpr std::size_t kMostGameBytes = 600'000;
 
-/// Rounded to six digits.
+// Rounded to six digits.
 double tidy(double value) { return base::try_number<double>(fmt::format("{:.6g}", value)).value_or(value); }
 
 std::string clock_text(double time) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(time)));
 }
 
-/// Values of a run's files, which may be a stranger's. One of another kind than expected goes to `damage`.
+// Values of a run's files, which may be a stranger's. One of another kind than expected goes to `damage`.
 struct Said {
   std::vector<std::string>& damage;
 
-  /// Empty if it is missing or not text.
+  // Empty if it is missing or not text.
   std::string text(const ordered_json& object, const char* name) {
     const auto found = object.find(name);
     if (found == object.end()) return {};
     if (found->is_string()) return found->get<std::string>();
     return expected(name, *found, "a text"), std::string();
   }
-  /// `otherwise` if it is missing or not such a number.
+  // `otherwise` if it is missing or not such a number.
   double number(const ordered_json& object, const char* name, double otherwise, double least, double most) {
     const auto found = object.find(name);
     if (found == object.end()) return otherwise;
@@ -61,7 +187,7 @@ struct Said {
       return found->get<double>();
     return expected(name, *found, fmt::format("a number from {:g} to {:g}", least, most)), otherwise;
   }
-  /// The run's entry in config.json, with what the page shows of it as expected.
+  // The run's entry in config.json, with what the page shows of it as expected.
   ordered_json about(const ordered_json& settings) {
     const auto found = settings.find("run");
     if (found == settings.end()) return ordered_json::object();
@@ -82,12 +208,12 @@ struct Said {
 
 double minutes_of(const train::Moment& at) { return std::round(at.minutes * 1e4) / 1e4; }
 
-/// A point's place on the three axes.
+// A point's place on the three axes.
 ordered_json point_at(const train::Moment& at) {
   return {{"minutes", minutes_of(at)}, {"steps", at.steps}, {"episodes", at.episode}};
 }
 
-/// Means of neighbours if there are more than `most` points.
+// Means of neighbours if there are more than `most` points.
 ordered_json curve_json(const Curve& curve, std::size_t most) {
   const std::size_t count = curve.at.size(), places = std::min(count, most);
   ordered_json minutes = ordered_json::array(), steps = minutes, episodes = minutes, values = minutes;
@@ -116,7 +242,7 @@ const Curve* find(const History& history, const char* tag) {
   return found == history.curves.end() ? nullptr : &found->second;
 }
 
-/// The share of the time between two points that was spent on playing.
+// The share of the time between two points that was spent on playing.
 Curve playing_share(const History& history, double ranks) {
   Curve share;
   const Curve* played = find(history, "collect/play_seconds");
@@ -158,7 +284,7 @@ constexpr LineKind kLines[] = {{"[Episode ", "", ""},
                                {"Training completed! ", "", "end"},
                                {"Stopped by a signal ", "", "stopped"}};
 
-/// The mark of a line; nothing for a line of another kind, which is worth reading.
+// The mark of a line; nothing for a line of another kind, which is worth reading.
 std::optional<std::string> mark_of(const std::string& text) {
   for (const LineKind& kind : kLines)
     if (text.starts_with(kind.begin) && text.find(kind.holds) != std::string::npos) return kind.mark;
@@ -198,7 +324,7 @@ ordered_json league(const History& history) {
   return all;
 }
 
-/// Marks of the time line, lines worth reading, and how the run ended.
+// Marks of the time line, lines worth reading, and how the run ended.
 void add_log(const History& history, ordered_json& run) {
   ordered_json marks = ordered_json::array(), notes = ordered_json::array();
   std::string state = "died";
@@ -253,14 +379,14 @@ ordered_json differences(const ordered_json& settings, const ordered_json& base)
   return all;
 }
 
-/// The key that runs share if they differ only in their seed.
+// The key that runs share if they differ only in their seed.
 std::string settings_without_seed(ordered_json settings, const ordered_json& about) {
   const ordered_json ranks = about.value("world_size", ordered_json(1));
   for (const char* name : {"seed", "run", "runs_dir", "resume", "log_dir"}) settings.erase(name);
   return settings.dump() + ranks.dump();
 }
 
-/// Pages of the last evaluation's games, as far as they fit.
+// Pages of the last evaluation's games, as far as they fit.
 ordered_json games_of(const std::string& folder, std::size_t& room, std::vector<std::string>& damage) {
   ordered_json all = ordered_json::array();
   for (const char* name : {"best", "median", "worst"}) {

@@ -16,7 +16,7 @@
 #include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/search/mover.hpp"
 #include "snake_ddp/train/actor_record.hpp"
-#include "snake_ddp/train/tokens.hpp"
+#include "snake_ddp/train/plan.hpp"
 
 namespace snake_ddp::app {
 

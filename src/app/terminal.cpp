@@ -73,8 +73,8 @@ std::pair<int, int> needed_size(std::string_view frame) {
   return {columns, rows};
 }
 
-}  // namespace
-
+// Takes the first complete key off the terminal's input: arrows, WASD, hjkl, space, q. Other bytes are dropped; the
+// beginning of an arrow's sequence stays.
 std::optional<Key> take_key(std::string& sent) {
   for (; !sent.empty(); sent.erase(0, 1)) {
     const bool escape = sent[0] == '\x1b';
@@ -89,6 +89,8 @@ std::optional<Key> take_key(std::string& sent) {
   }
   return {};
 }
+
+}  // namespace
 
 Terminal::Terminal(const base::Abilities& abilities) : abilities_(abilities) {
   for (const auto& [descriptor, name] :

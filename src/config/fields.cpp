@@ -11,10 +11,8 @@
 
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/json_fault.hpp"
 #include "snake_ddp/base/printable.hpp"
 #include "snake_ddp/base/text.hpp"
-#include "snake_ddp/config/names.hpp"
 
 namespace snake_ddp::config {
 namespace {

@@ -1,4 +1,3 @@
-#include "snake_ddp/config/names.hpp"
 
 #include <fmt/format.h>
 

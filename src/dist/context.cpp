@@ -6,33 +6,57 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <exception>
 #include <future>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 #ifdef SD_HAVE_CUDA
 #include <c10/cuda/CUDAFunctions.h>
 #endif
 
-#include "bounded.hpp"
 #include "connect.hpp"
-#include "process_state.hpp"
 #include "rendezvous.hpp"
 #include "shared_sum.hpp"
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/console.hpp"
+#include "snake_ddp/base/deadline.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/base/text.hpp"
 #include "snake_ddp/base/wait.hpp"
-#include "snake_ddp/dist/stacks.hpp"
+#include "snake_ddp/dist/watchdog.hpp"
 
 namespace snake_ddp::dist {
 namespace {
+
+// Runs `work` on a thread of its own and waits for it.
+// Owner    `work` must own all it touches: after a false return its thread is still inside the call.
+// Returns  false if `deadline` passed first, or `give_up`, called ten times a second, returned true.
+// Throws   what `work` throws.
+template <typename Work, typename GiveUp>
+bool finishes_by(base::Deadline deadline, Work work, GiveUp give_up) {
+  constexpr std::chrono::milliseconds kLook{100};
+  auto task = std::make_shared<std::packaged_task<void()>>(std::move(work));
+  std::future<void> result = task->get_future();
+  std::thread([task] { (*task)(); }).detach();
+  while (result.wait_for(std::min(kLook, deadline.left())) != std::future_status::ready) {
+    if (deadline.passed() || give_up()) return false;
+  }
+  result.get();
+  return true;
+}
+
+template <typename Work>
+bool finishes_by(base::Deadline deadline, Work work) {
+  return finishes_by(deadline, std::move(work), [] { return false; });
+}
 
 using base::Deadline;
 using base::DistError;

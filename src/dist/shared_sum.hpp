@@ -14,6 +14,12 @@
 
 namespace snake_ddp::dist {
 
+/// "has ended", "is stopped by a signal", or "is alive but did not reach this call".
+std::string process_state(long pid);
+
+/// Also true of a process that its parent has not yet waited for.
+bool process_has_ended(long pid);
+
 /// A process that has the segment open. Lists of them are in the order of their places in it.
 struct Peer {
   int rank = 0;  // in the whole group, for messages

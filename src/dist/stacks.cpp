@@ -1,4 +1,4 @@
-#include "snake_ddp/dist/stacks.hpp"
+#include "snake_ddp/dist/watchdog.hpp"
 
 #include <cxxabi.h>
 #include <dlfcn.h>

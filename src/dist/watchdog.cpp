@@ -11,7 +11,6 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/dist/error_file.hpp"
-#include "snake_ddp/dist/stacks.hpp"
 
 namespace snake_ddp::dist {
 namespace {

@@ -1,15 +1,17 @@
 #include "snake_ddp/files/event_writer.hpp"
 
 #include <fcntl.h>
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <protozero/pbf_writer.hpp>
+#include <protozero/types.hpp>
+#include <string_view>
 
 #include "appended_file.hpp"
-#include "event_format.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/base/text.hpp"
 #include "snake_ddp/records/atomic_file.hpp"
@@ -18,6 +20,38 @@
 
 namespace snake_ddp::files {
 namespace {
+
+enum EventField : protozero::pbf_tag_type {
+  kWallTime = 1,
+  kStep = 2,
+  kFileVersion = 3,
+  kSummary = 5,
+  kSessionLog = 7
+};
+enum SummaryField : protozero::pbf_tag_type { kValue = 1 };
+enum SessionField : protozero::pbf_tag_type { kStatus = 1 };
+enum ValueField : protozero::pbf_tag_type { kTag = 1, kSimpleValue = 2 };
+constexpr std::int32_t kStart = 1;  // a session's status
+constexpr const char* kEventVersion = "brain.Event:2";
+
+// CRC-32C (RFC 3720, B.4): the polynomial 0x1EDC6F41, lowest bit first. Rotated and shifted, because the CRC of data that
+// contains CRCs is a poor checksum.
+std::uint32_t masked_crc(std::string_view bytes) {
+  static constexpr auto kOfByte = [] {
+    std::array<std::uint32_t, 256> table{};
+    for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
+      table[byte] = byte;
+      for (int bit = 0; bit < 8; ++bit)
+        table[byte] = table[byte] >> 1U ^ ((table[byte] & 1U) != 0 ? 0x82F63B78U : 0U);
+    }
+    return table;
+  }();
+  std::uint32_t value = 0xFFFFFFFFU;
+  for (const char byte : bytes)
+    value = value >> 8U ^ kOfByte[(value ^ static_cast<unsigned char>(byte)) & 0xFFU];
+  value = ~value;
+  return ((value >> 15U) | (value << 17U)) + 0xa282ead8U;
+}
 
 constexpr std::string_view kFilePrefix = "events.out.tfevents.";
 constexpr std::int64_t kLatest = 10'000'000'000;  // seconds since 1970, in names as long as today's

@@ -1,4 +1,4 @@
-#include "snake_ddp/pretrain/run.hpp"
+#include "snake_ddp/pretrain/options.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -24,7 +24,6 @@
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/data/import.hpp"
 #include "snake_ddp/data/loader.hpp"
-#include "snake_ddp/data/sampler.hpp"
 #include "snake_ddp/dist/self_launch.hpp"
 #include "snake_ddp/files/run_folder.hpp"
 #include "snake_ddp/files/state_dict.hpp"

@@ -15,7 +15,6 @@
 #include "snake_ddp/base/hash.hpp"
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/open_file.hpp"
-#include "snake_ddp/records/output_file.hpp"
 
 namespace snake_ddp::records {
 namespace {

@@ -49,12 +49,6 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-std::int64_t time_of_change(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return 0;
-  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-}
-
 std::string absolute_path(const std::string& path) {
   std::error_code error;
   const fs::path whole = fs::absolute(path, error);

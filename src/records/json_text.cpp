@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/base/json_fault.hpp"
 #include "snake_ddp/base/printable.hpp"
+#include "snake_ddp/base/text.hpp"
 
 namespace snake_ddp::records {
 namespace {

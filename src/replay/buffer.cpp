@@ -193,11 +193,6 @@ void Buffer::gather(const at::Tensor& indices, Batch& out) const {
   }
 }
 
-at::Tensor Buffer::oldest_first() const {
-  const at::Tensor slots = at::arange(size(), counters_.options());
-  return size() == capacity_ ? (slots + next_slot()).remainder_(capacity_) : slots;
-}
-
 at::Tensor& Buffer::drawn(std::int64_t count) {
   if (!indices_.defined() || indices_.size(0) != count) indices_ = at::empty({count}, counters_.options());
   return indices_;
@@ -238,6 +233,21 @@ void Buffer::sample_windows(std::int64_t count, std::int64_t length, std::uint64
   }
   gather(indices_, out);
   std::copy(counts.begin(), counts.end(), out.columns[back].data_ptr<float>());
+}
+
+Batch random_batch(const std::vector<Column>& columns, std::int64_t size, at::Device device) {
+  Batch batch;
+  for (const Column& column : columns) {
+    std::vector<std::int64_t> sizes = {size};
+    sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
+    at::Tensor values = at::rand(sizes, at::TensorOptions(device).dtype(at::kFloat));
+    if (column.name.ends_with("observation")) {
+      values.mul_(2).sub_(1);
+      values.select(-1, -1).fill_(1.0F);
+    }
+    batch.columns.push_back(values);
+  }
+  return batch;
 }
 
 }  // namespace snake_ddp::replay

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "rollout_work.hpp"
+#include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/agents/mix.hpp"
-#include "snake_ddp/agents/plan.hpp"
 #include "snake_ddp/base/chunk.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
 #include "snake_ddp/encode/survey.hpp"

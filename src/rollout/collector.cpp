@@ -28,22 +28,6 @@ std::int64_t records_of(const CollectorOptions& o, std::int64_t interval) {
   return o.num_envs * ((interval + 19) / std::min<std::int64_t>(20, o.episode_length) + 1);
 }
 
-}  // namespace
-
-bool is_board(const float* image) { return game::fault_of_image(image).empty(); }
-
-std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, const play::Sight& sight) {
-  if (play::kTeam * (sight.features() + 1) < 2 * play::kBoardFloats) return columns;
-  for (replay::Column& column : columns) {
-    if (!is_observation(column.name)) continue;
-    column.packing = {play::kBoardFloats, is_board,
-                      [sight](const at::Tensor& storage, const at::Tensor& indices, at::Tensor& out) {
-                        show_boards(sight, storage, indices, out);
-                      }};
-  }
-  return columns;
-}
-
 std::vector<FrozenRange> frozen_ranges(const CollectorOptions& o) {
   std::vector<FrozenRange> ranges;
   for (std::size_t b = 0; b < o.rivals.size(); ++b) {
@@ -60,10 +44,27 @@ std::vector<FrozenRange> frozen_ranges(const CollectorOptions& o) {
   return ranges;
 }
 
+// A board's own epsilon, if they form a ladder.
 double ladder_epsilon(const CollectorOptions& o, std::int64_t board) {
   if (o.num_envs == 1) return o.epsilon;
   const double place = static_cast<double>(board) / static_cast<double>(o.num_envs - 1);
   return o.epsilon_min * std::pow(o.epsilon / o.epsilon_min, place);
+}
+
+}  // namespace
+
+bool is_board(const float* image) { return game::fault_of_image(image).empty(); }
+
+std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, const play::Sight& sight) {
+  if (play::kTeam * (sight.features() + 1) < 2 * play::kBoardFloats) return columns;
+  for (replay::Column& column : columns) {
+    if (!is_observation(column.name)) continue;
+    column.packing = {play::kBoardFloats, is_board,
+                      [sight](const at::Tensor& storage, const at::Tensor& indices, at::Tensor& out) {
+                        show_boards(sight, storage, indices, out);
+                      }};
+  }
+  return columns;
 }
 
 Collector::Collector(CollectorOptions options, replay::Buffer& replay, Rollout* rollout,

@@ -11,6 +11,7 @@
 #include "snake_ddp/encode/mirror.hpp"
 #include "snake_ddp/encode/moves.hpp"
 #include "snake_ddp/nets/mlp.hpp"
+#include "snake_ddp/play/turn.hpp"
 
 namespace snake_ddp::rollout {
 namespace {

@@ -4,13 +4,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "evaluation_games.hpp"
 #include "session.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/base/host.hpp"
 #include "snake_ddp/base/text.hpp"
+#include "snake_ddp/game/rules.hpp"
 #include "snake_ddp/learners/learner.hpp"
+#include "snake_ddp/play/match.hpp"
+#include "snake_ddp/records/atomic_file.hpp"
+#include "snake_ddp/records/folders.hpp"
+#include "snake_ddp/records/game_log.hpp"
 #include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/judge.hpp"
 #include "snake_ddp/train/plan.hpp"
@@ -18,6 +27,66 @@
 
 namespace snake_ddp::train {
 namespace {
+
+// The best, the median and the worst game of an evaluation, as game logs.
+class EvaluationGames {
+ public:
+  // Follows the games of a match: sets `options.on_step`. The games are replayed from their moves, so `options.seed`
+  //         and `swap_sides` must be those of the match. Owner: `options` refers to this.
+  explicit EvaluationGames(play::MatchOptions& options);
+
+  // Writes `folder`/best.json, median.json and worst.json, by player a's lead at the end; of equal ones the first.
+  // Creates the folder if missing; without a game nothing is written.
+  // Throws  FileError.
+  void write(const std::string& folder, const std::string& a, const std::string& b) const;
+
+ private:
+  struct Game {
+    std::vector<game::Actions> moves;
+    int lead = 0;  // of team A
+  };
+  [[nodiscard]] bool swapped(std::int64_t number) const { return swap_sides_ && number % 2 == 1; }
+
+  std::uint64_t seed_;
+  bool swap_sides_;
+  std::map<std::int64_t, Game> games_;
+};
+
+EvaluationGames::EvaluationGames(play::MatchOptions& options)
+    : seed_(options.seed), swap_sides_(options.swap_sides) {
+  options.on_step = [this](std::int64_t number, const game::Actions& actions, const game::StepResult&,
+                           const game::State& after) {
+    Game& game = games_[number];
+    game.moves.push_back(actions);
+    game.lead = after.team_return(0) - after.team_return(1);
+  };
+}
+
+void EvaluationGames::write(const std::string& folder, const std::string& a, const std::string& b) const {
+  if (games_.empty()) return;
+  std::vector<std::pair<int, std::int64_t>> order;  // worst first
+  for (const auto& [number, game] : games_)
+    order.emplace_back(swapped(number) ? -game.lead : game.lead, number);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& x, const auto& y) { return x.first < y.first; });
+  const auto best = std::find_if(order.begin(), order.end(),
+                                 [&](const auto& one) { return one.first == order.back().first; });
+  const std::pair<const char*, std::int64_t> chosen[] = {
+      {"best", best->second}, {"median", order[order.size() / 2].second}, {"worst", order.front().second}};
+  records::make_own_folder(folder);
+  for (const auto& [name, number] : chosen) {
+    const game::Draws draws{seed_, static_cast<std::uint64_t>(number)};
+    game::State board = game::new_board(draws);
+    records::RecordedGame record = records::begin_record(board);
+    record.names = {a, b};
+    if (swapped(number)) std::swap(record.names[0], record.names[1]);
+    for (const game::Actions& actions : games_.at(number).moves) {
+      const game::StepResult result = game::advance(board, actions, draws);
+      records::add_step(record, actions, result, board);
+    }
+    records::write_file_atomically(folder + "/" + name + ".json", records::game_log_text(record));
+  }
+}
 
 bool is_late(const Session& s) { return s.o.max_minutes > 0 && s.seconds() > s.o.max_minutes * 60; }
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "snake_ddp/config/fields.hpp"
-#include "snake_ddp/train/collected.hpp"
 #include "snake_ddp/train/counters.hpp"
 
 namespace snake_ddp::train {

@@ -4,16 +4,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "snake_ddp/base/bf16.hpp"
 #include "snake_ddp/base/check.hpp"
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/encode/mirror.hpp"
+#include "snake_ddp/encode/snake_graph.hpp"
 #include "snake_ddp/files/run_folder.hpp"
+#include "snake_ddp/files/state_dict.hpp"
 #include "snake_ddp/learners/registry.hpp"
+#include "snake_ddp/play/sight.hpp"
+#include "snake_ddp/rollout/board_graphs.hpp"
 #include "snake_ddp/running/ranks.hpp"
 #include "snake_ddp/train/file_teams.hpp"
-#include "snake_ddp/train/tokens.hpp"
 
 namespace snake_ddp::train {
 namespace {
@@ -258,6 +262,19 @@ rollout::CollectorOptions collector_options(const Plan& o, int rank, const Leagu
   };
   c.memory = memory;
   return c;
+}
+
+learners::TokenSource token_source(const std::string& folder, int view_radius, at::Device device) {
+  const std::string tokenizer = folder + "/tokenizer_best.pth",
+                    predictor = folder + "/mask_predictor_best.pth";
+  nets::FrozenTokenizer first = nets::frozen_tokenizer(files::load_state_dict(tokenizer), device, tokenizer);
+  nets::TokenReader reader(std::move(first),
+                           nets::frozen_mask_predictor(files::load_state_dict(predictor), device, predictor),
+                           folder);
+  if (reader.graph_floats() != encode::kGraphsFloats)
+    throw base::FileError(folder + ": made for graphs of another version: run pretrain again");
+  return {std::move(reader), play::kBoardFloats,
+          [view_radius](const at::Tensor& boards) { return rollout::board_graphs(view_radius, boards); }};
 }
 
 }  // namespace snake_ddp::train

@@ -26,7 +26,6 @@
 #include "snake_ddp/running/signals.hpp"
 #include "snake_ddp/train/plan.hpp"
 #include "snake_ddp/train/resume.hpp"
-#include "snake_ddp/train/tokens.hpp"
 #include "weights.hpp"
 
 namespace snake_ddp::train {

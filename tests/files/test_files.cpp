@@ -18,7 +18,6 @@
 #include "snake_ddp/records/file_error.hpp"
 #include "snake_ddp/records/folders.hpp"
 #include "snake_ddp/records/log_file.hpp"
-#include "snake_ddp/records/output_file.hpp"
 #include "snake_ddp/records/sealed_file.hpp"
 #include "temporary_folder.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "snake_ddp/base/error.hpp"
-#include "snake_ddp/files/safetensors.hpp"
+#include "snake_ddp/files/other_formats.hpp"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/nets/net_mirror.hpp"
 #include "snake_ddp/nets/policy.hpp"
-#include "snake_ddp/replay/random_batch.hpp"
+#include "snake_ddp/replay/buffer.hpp"
 #include "witness.hpp"
 
 namespace {

@@ -8,7 +8,7 @@
 
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/replay/random_batch.hpp"
+#include "snake_ddp/replay/buffer.hpp"
 
 namespace {
 

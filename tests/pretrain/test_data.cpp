@@ -18,7 +18,6 @@
 #include "snake_ddp/data/board_set.hpp"
 #include "snake_ddp/data/import.hpp"
 #include "snake_ddp/data/loader.hpp"
-#include "snake_ddp/data/sampler.hpp"
 #include "snake_ddp/encode/hidden_view.hpp"
 #include "snake_ddp/encode/snake_graph.hpp"
 #include "snake_ddp/game/position.hpp"

@@ -13,7 +13,7 @@
 #include "snake_ddp/nets/mask_predictor.hpp"
 #include "snake_ddp/nets/token_reader.hpp"
 #include "snake_ddp/nets/tokenizer.hpp"
-#include "snake_ddp/replay/random_batch.hpp"
+#include "snake_ddp/replay/buffer.hpp"
 
 namespace sd = snake_ddp;
 using namespace snake_ddp::nets;

@@ -114,7 +114,7 @@ OPENS = {
     "src/files/event_writer.cpp": "new files (O_EXCL)", "src/files/run_folder.cpp": "locks: a folder, and a log without waiting",
     "src/files/checkpoint_folder.cpp": "folders to sync", "src/base/console.cpp": "/dev/null", "src/base/host.cpp": "/proc and /sys",
     "src/app/terminal.cpp": "the terminal", "src/dist/world.cpp": "/proc", "src/dist/stacks.cpp": "/proc",
-    "src/dist/process_state.cpp": "/proc", "src/dist/shared_sum.cpp": "another rank's memory", "src/dist/error_file.cpp": "torchrun's file",
+    "src/dist/shared_sum.cpp": "another rank's memory and state", "src/dist/error_file.cpp": "torchrun's file",
     "src/dist/self_launch.cpp": "a test's file, from the environment"}
 
 
@@ -125,7 +125,7 @@ def test_files_are_opened_in_one_place():
 
 def test_links_are_followed_only_for_what_the_user_typed():
     assert {line.split(":")[0] for line in lines_with(r"records::(?:write|check)_output\(", SOURCES)} <= {
-        f"src/app/{name}.cpp" for name in ("cmd_eval", "cmd_report", "cmd_replay", "cmd_play", "cmd_export", "actor_export")}
+        f"src/app/{name}.cpp" for name in ("cmd_eval", "cmd_report", "cmd_replay", "cmd_play", "cmd_export")}
 
 
 def test_text_reaches_the_terminal_only_where_it_is_escaped():

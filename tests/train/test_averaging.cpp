@@ -1,6 +1,5 @@
 // How ranks' updates come together, over every learner: two ranks are two threads of this process.
 #include "named_tensors.hpp"
-#include "snake_ddp/train/averaging.hpp"
 
 #include <ATen/ATen.h>
 
@@ -18,7 +17,8 @@
 #include "snake_ddp/base/error.hpp"
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
-#include "snake_ddp/replay/random_batch.hpp"
+#include "snake_ddp/replay/buffer.hpp"
+#include "snake_ddp/train/averaging.hpp"
 
 namespace {
 

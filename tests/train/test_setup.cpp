@@ -140,8 +140,8 @@ Places everything_from(const TrainOptions& options) {
   out["vote_interval"] = std::to_string(train::vote_interval(o));
   out["replay_capacity"] = std::to_string(train::replay_capacity(o));
   out["rollout_batches"] = std::to_string(train::rollout_batches(o));
-  out["feed"] =
-      fmt::format("rollouts {} windows {}", train::learns_from_rollouts(o), train::learns_from_windows(o));
+  out["feed"] = fmt::format("rollouts {} windows {}", train::learns_from_rollouts(o),
+                            o.learner.feed == learners::Feed::kWindows);
   out["threads"] = o.threads == 0 ? "a share" : std::to_string(running::threads(o.threads, alone));
   return out;
 }

@@ -30,7 +30,7 @@
 #include "snake_ddp/learners/learner.hpp"
 #include "snake_ddp/learners/registry.hpp"
 #include "snake_ddp/nets/policy.hpp"
-#include "snake_ddp/replay/random_batch.hpp"
+#include "snake_ddp/replay/buffer.hpp"
 #include "snake_ddp/train/judge.hpp"
 #include "snake_ddp/train/loop.hpp"
 #include "snake_ddp/train/options.hpp"

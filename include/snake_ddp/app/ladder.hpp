@@ -1,9 +1,12 @@
-// Every team against every other, and a rating of each from the results.
+// Every team against every other, and a rating of each from the results; a result as JSON.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
+
+#include "snake_ddp/play/match.hpp"
 
 namespace snake_ddp::app {
 
@@ -23,5 +26,8 @@ struct LadderOptions {
 /// Throws   UsageError for fewer than two teams, one that is listed twice, or an anchor that is none of them;
 ///          as team_from_spec; DistError.
 void play_ladder(const LadderOptions& options);
+
+/// {"games", "wins", "draws", "losses", "win_rate", "win_rate_ci95": [low, high], "score_a", "score_b"}, for team a.
+nlohmann::ordered_json result_json(const play::MatchResult& result);
 
 }  // namespace snake_ddp::app

@@ -1,9 +1,11 @@
-// A recorded game as a page for a browser.
+// Pages for a browser: with data, and of a recorded game.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "snake_ddp/records/game_log.hpp"
@@ -23,5 +25,8 @@ struct PageNotes {
 /// Cost  about 50 kB plus the snakes' bodies in each step: 200 steps stay below 300 kB for any game. Explanations add
 ///       up to 400 bytes per step and team.
 std::string replay_page(const records::RecordedGame& game, const PageNotes& notes);
+
+/// The page with `data` in place of the `null` in its element `id`. Nothing in the data is markup.
+std::string with_data(std::string_view html, std::string_view id, const nlohmann::ordered_json& data);
 
 }  // namespace snake_ddp::app

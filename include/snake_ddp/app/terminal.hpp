@@ -12,10 +12,6 @@ namespace snake_ddp::app {
 
 enum class Key { kUp, kDown, kLeft, kRight, kPause, kQuit };  // the first four are the game's moves
 
-/// Takes the first complete key off the terminal's input: arrows, WASD, hjkl, space, q. Other bytes are dropped; the
-/// beginning of an arrow's sequence stays.
-std::optional<Key> take_key(std::string& sent);
-
 /// Takes over the terminal at standard input and output, and restores it in the destructor and at a second signal.
 /// SIGINT, SIGTERM, SIGHUP and SIGQUIT request the end. Only one may exist.
 class Terminal {

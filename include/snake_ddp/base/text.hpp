@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,5 +34,11 @@ std::optional<Number> try_number(std::string_view text) {
   if (error != std::errc() || end != text.data() + text.size()) return {};
   return number;
 }
+
+/// Where a parser gave up: "line 2, column 7, after {"a": 1,,". `bytes` is how many it had read.
+std::string json_fault(std::string_view text, std::size_t bytes);
+
+/// The message of the JSON library's exception without the exception's name.
+std::string plain_json_error(std::string_view what);
 
 }  // namespace snake_ddp::base

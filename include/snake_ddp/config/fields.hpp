@@ -100,4 +100,12 @@ std::vector<std::string> without_effect(const Fields& fields, const Fields& usua
 /// differs).
 std::string nearest_name(const std::string& name, const std::vector<std::string>& known);
 
+/// What a user may have meant by an unknown setting: the known names for what other programs call so (`lr`,
+/// `total_timesteps`), otherwise the nearest name; empty when there is neither.
+std::vector<std::string> near_names(const std::string& name, const std::vector<std::string>& known);
+
+/// As "; did you mean --a or --b?", each name between `before` and `after`; empty without names.
+std::string did_you_mean(const std::vector<std::string>& names, std::string_view before = "",
+                         std::string_view after = "");
+
 }  // namespace snake_ddp::config

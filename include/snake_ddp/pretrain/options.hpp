@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "snake_ddp/base/error.hpp"
 #include "snake_ddp/config/fields.hpp"
+#include "snake_ddp/dist/world.hpp"
 
 namespace snake_ddp::pretrain {
 
@@ -60,5 +62,11 @@ void check_given(const PretrainOptions& options, const std::vector<std::string>&
 /// Checks conditions that ranges of single fields cannot express.
 /// Throws  UsageError.
 void check_together(const PretrainOptions& options);
+
+/// Trains until the epochs are done or a signal requests a stop.
+/// Collective  every rank of `world` calls it with the same options.
+/// Returns     kExitDone, or kExitResumable after an early stop outside torchrun.
+/// Throws      base::Error of each kind.
+base::ExitCode run_pretraining(const PretrainOptions& options, const dist::World& world);
 
 }  // namespace snake_ddp::pretrain

@@ -43,4 +43,16 @@ std::uint64_t hash_of_file(const std::string& path, const std::function<void()>&
 /// Throws  FileError, also for more than kMostFileBytes.
 std::string read_file(const std::string& path);
 
+/// Writes like write_file_atomically, but a link stays, and the file behind it is written. If that fails, the bytes are kept in
+/// a file of the folder for temporary ones, which the message names.
+/// Throws  FileError, also for a device or a pipe.
+void write_output(const std::string& path, std::string_view bytes);
+
+/// Whether write_output could write a file there, before the work that it is for. Changes no file.
+/// Throws  what that would throw.
+void check_output(const std::string& path);
+
+/// JSON as write_json writes it.
+std::string indented(const nlohmann::ordered_json& value);
+
 }  // namespace snake_ddp::records

@@ -1,7 +1,6 @@
 // What is in a folder. Nothing here throws the library's own errors, which name no remedy.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,9 +17,6 @@ bool is_link(const std::string& path);
 /// Names in a folder, sorted; none if it is missing.
 /// Throws  SystemError.
 std::vector<std::string> names_in(const std::string& folder);
-
-/// Nanoseconds since 1970 of the last change; 0 for what is missing or cannot be looked at.
-std::int64_t time_of_change(const std::string& path);
 
 /// Without links, "." and ".." taken off.
 /// Throws  SystemError if it is relative to a working directory that was deleted.

@@ -112,9 +112,6 @@ class Buffer {
   /// Shapes  indices [B] int64 on the device, each in 0..size-1.
   void gather(const at::Tensor& indices, Batch& out) const;
 
-  /// The indices of all rows, oldest first. Shapes  [size] int64.
-  [[nodiscard]] at::Tensor oldest_first() const;
-
   /// Draws `count` rows uniformly with replacement, counts the draw, and gathers them. The choice is a function of (seed,
   /// draws so far, size). Queued; there must be rows by the time it runs.
   void sample(std::int64_t count, std::uint64_t seed, Batch& out);
@@ -145,5 +142,8 @@ class Buffer {
   at::Tensor counters_, indices_;
   std::int64_t capacity_;
 };
+
+/// Observations in [-1, 1) with their constant 1, everything else in [0, 1). Draws from ATen's generator of that device.
+Batch random_batch(const std::vector<Column>& columns, std::int64_t size, at::Device device = at::kCPU);
 
 }  // namespace snake_ddp::replay

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/agents/mix.hpp"
-#include "snake_ddp/agents/plan.hpp"
 #include "snake_ddp/encode/reward.hpp"
 #include "snake_ddp/game/state.hpp"
 #include "snake_ddp/nets/flat_parameters.hpp"
@@ -55,9 +55,6 @@ struct CollectorOptions : play::TurnRules {
   std::int64_t memory = 0;  // floats of memory per snake, of the policy and of each frozen one that has any
 };
 
-/// A board's own epsilon, if they form a ladder.
-double ladder_epsilon(const CollectorOptions& options, std::int64_t board);
-
 /// A learner's columns as a collector fills them: if a board takes less than half the size of its observation, replay
 /// stores the board, 256 bytes, and `sight` recomputes the observation for the rows that are drawn.
 std::vector<replay::Column> with_boards(std::vector<replay::Column> columns, const play::Sight& sight);
@@ -68,8 +65,6 @@ struct FrozenRange {
   nets::Policy* policy;
   bool operator==(const FrozenRange&) const = default;
 };
-/// Throws  Bug for a frozen team that does not exist.
-std::vector<FrozenRange> frozen_ranges(const CollectorOptions& options);
 
 /// The opponents' codes. Shapes  [boards] int64.
 at::Tensor codes_of(const std::vector<agents::Rival>& rivals);

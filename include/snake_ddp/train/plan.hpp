@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "snake_ddp/agents/curriculum.hpp"
 #include "snake_ddp/agents/mix.hpp"
 #include "snake_ddp/dist/context.hpp"
 #include "snake_ddp/encode/reward.hpp"
 #include "snake_ddp/learners/registry.hpp"
+#include "snake_ddp/learners/with_tokens.hpp"
 #include "snake_ddp/nets/precision.hpp"
 #include "snake_ddp/rollout/collector.hpp"
 #include "snake_ddp/search/mover.hpp"
@@ -47,9 +49,6 @@ std::int64_t vote_interval(const Plan& plan);
 
 /// Whether its learner learns from whole rollouts, rather than from replay.
 inline bool learns_from_rollouts(const Plan& plan) { return plan.learner.feed == learners::Feed::kRollout; }
-
-/// Whether it learns from windows of consecutive transitions.
-inline bool learns_from_windows(const Plan& plan) { return plan.learner.feed == learners::Feed::kWindows; }
 
 /// Batches into which a rollout of this many steps is cut, equal on all ranks; with self-play they are larger.
 std::int64_t rollout_batches(const Plan& plan);
@@ -103,5 +102,9 @@ LeagueOptions league_options(const Plan& plan, const FileTeams* files = nullptr,
 /// Throws  Bug unless its learner learns from rollouts.
 rollout::RolloutOptions rollout_options(const Plan& plan, int rank);
 learners::LearnerOptions learner_options(const Plan& plan, at::Device device);
+
+/// The best tokenizer and mask predictor in `folder`, for observers with this view radius.
+/// Throws  FileError if the files are missing, damaged, or made for other observations.
+learners::TokenSource token_source(const std::string& folder, int view_radius, at::Device device);
 
 }  // namespace snake_ddp::train

@@ -15,7 +15,7 @@
 #include "snake_ddp/play/match.hpp"
 #include "snake_ddp/records/log_file.hpp"
 #include "snake_ddp/rollout/collector.hpp"
-#include "snake_ddp/train/collected.hpp"
+#include "snake_ddp/train/counters.hpp"
 #include "snake_ddp/train/league.hpp"
 #include "snake_ddp/train/live_view.hpp"
 
