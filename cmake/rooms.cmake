@@ -33,7 +33,7 @@ sd_may(train     ROOMS base cuda config game encode agents play search nets repl
 sd_may(pretrain  ROOMS base config game encode nets learners dist records files data running LIBRARIES torch json)
 sd_may(app       ROOMS base cuda config game encode agents play search nets replay rollout learners dist records files data running train pretrain
                  LIBRARIES torch json cuda system cli)
-sd_may(python    ROOMS base game encode agents play search nets LIBRARIES nanobind)  # of nets the actors' passes, which need no torch
+sd_may(python    ROOMS base kernels game encode agents play search nets LIBRARIES nanobind)  # of nets the shape of actors, which needs no torch
 
 # A header belongs to the first library whose pattern it matches.
 set(SD_LIBRARIES std fmt random123 c10d torch cuda json protozero zlib cli nanobind intrinsics system)

@@ -17,9 +17,10 @@ const Images kOne = {{0}};
 }  // namespace
 
 std::vector<MirroredBlock> mirrored_blocks(const Mlp& net, const base::Mirror& mirror) {
+  const auto& [inputs, outputs] = mirror;
   const MlpShape& shape = net.shape();
-  SD_CHECK(static_cast<std::int64_t>(mirror.inputs.size()) == shape.in, "an image for each input");
-  SD_CHECK(static_cast<std::int64_t>(mirror.outputs.size()) == shape.out, "an image for each output");
+  SD_CHECK(static_cast<std::int64_t>(inputs.size()) == shape.in, "an image for each input");
+  SD_CHECK(static_cast<std::int64_t>(outputs.size()) == shape.out, "an image for each output");
   const Images hidden = kernels::mirrored_units(shape.hidden);
   const NamedTensors named = net.named();
   const std::size_t per_layer = shape.layer_norm ? 4 : 2;
@@ -27,20 +28,20 @@ std::vector<MirroredBlock> mirrored_blocks(const Mlp& net, const base::Mirror& m
   for (std::size_t i = 0; i < named.size(); ++i) {
     const std::size_t layer = std::min(i / per_layer, kHiddenLayers);
     const bool weight = i == layer * per_layer;
-    blocks.push_back({named[i].second, layer == kHiddenLayers ? mirror.outputs : hidden,
+    blocks.push_back({named[i].second, layer == kHiddenLayers ? outputs : hidden,
                       !weight      ? kOne
-                      : layer == 0 ? mirror.inputs
+                      : layer == 0 ? inputs
                                    : hidden});
   }
   return blocks;
 }
 
 std::vector<MirroredBlock> mirrored_blocks(const DenseNet& net, const base::Mirror& mirror) {
+  auto [inputs, outputs] = mirror;
   const DenseShape& shape = net.shape();
-  SD_CHECK(static_cast<std::int64_t>(mirror.inputs.size()) == shape.in, "an image for each input");
-  Images inputs = mirror.inputs;
+  SD_CHECK(static_cast<std::int64_t>(inputs.size()) == shape.in, "an image for each input");
   if (shape.actions > 0) {
-    for (const auto& [of, sign] : mirror.outputs) inputs.push_back({static_cast<int>(shape.in) + of, sign});
+    for (const auto& [of, sign] : outputs) inputs.push_back({static_cast<int>(shape.in) + of, sign});
   }
   const Images hidden = kernels::mirrored_units(shape.hidden);
   std::vector<MirroredBlock> blocks;
@@ -49,7 +50,7 @@ std::vector<MirroredBlock> mirrored_blocks(const DenseNet& net, const base::Mirr
     blocks.push_back({tensor,
                       !last            ? hidden
                       : shape.out == 1 ? kOne
-                                       : mirror.outputs,
+                                       : outputs,
                       tensor.dim() == 1                   ? kOne
                       : name.starts_with("prev_dense.0.") ? inputs
                                                           : hidden});

@@ -208,7 +208,8 @@ config::Fields fields(TrainOptions& o) {
                   "Q-networks without memory; auto: what the machine has of these",
                   {"auto", "float32", "tf32", "bf16"})),
           number("threads", &o.threads,
-                 "threads of matrix products; 0: cores / ranks on this machine. At most sizes one is as fast: start a "
+                 "threads of matrix products; 0: cores / ranks on this machine. At most sizes one is as "
+                 "fast: start a "
                  "rank for each core",
                  0, 4096),
           text("dist_backend", &o.dist_backend, "communication between ranks", {"auto", "nccl", "gloo"}),

@@ -149,9 +149,9 @@ def test_torchscript_gives_our_outputs_without_our_code(actor, tmp_path):
     obs = torch.tensor([e[f"obs{features}"] for e in ENCODED])
     ours, total = our_answer(tmp_path, head, path, obs)
     with torch.no_grad():
-        assert distance(module(obs), ours, total) < 1e-6
+        assert distance(module(obs), ours, total) < 2e-6  # sums of raw features in another order
         if kind == "ddpg":  # each snake by itself
-            assert distance(module(obs.view(-1, features)), ours.view(-1, 4), total.view(-1, 1)) < 1e-6
+            assert distance(module(obs.view(-1, features)), ours.view(-1, 4), total.view(-1, 1)) < 2e-6
     weights = torch.load(path, weights_only=True)
     assert {name: value.shape for name, value in module.state_dict().items()} == {n: v.shape for n, v in weights.items()}
     assert all(torch.equal(value, weights[name]) for name, value in module.state_dict().items())
