@@ -73,7 +73,7 @@ def test_with_a_device_each_step_is_run_and_judged(tmp_path):
                 "one rank's run over NCCL": ("failed: exit code 1", "over NCCL, cuda_graph on: Fingerprint: weights 2"),
                 "bench: game": ("passed", "1 measurements"),
                 "bench: game, a million boards": ("passed", "1 measurements"),
-                "bench: update, dqn with layer norm, bf16": ("passed", "1 measurements"),
+                "bench: update, dqn with layer norm, tf32": ("passed", "1 measurements"),
                 "80 % against level 2": ("passed", "won 81 % after 0 s; the bar is 80 % in 60 s"),
                 "80 % against territory": ("failed: exit code 1", "won 79 % after 0 s; the bar is 80 % in 120 s"),
                 "sanitizer: memcheck": ("passed", "no errors"),
