@@ -9,7 +9,7 @@ void forward(const QLayers& net, std::int64_t rows, const float* from, std::int6
              const QRows& kept, float* q) {
   const std::int64_t width = net.hidden;
   const bool symmetric = net.inputs != nullptr, rounded = net.rounded_first != nullptr;
-  const bool dense = net.dense_rows_apart && !has_many_zeros(rows, net.in, from, from_row);
+  const bool dense = net.by_density && !has_many_zeros(rows, net.in, from, from_row);
   const auto activate = [&](std::size_t k, bool halved, float* sums) {
     const QLayers::Layer& layer = net.layer[k];
     if (layer.gain != nullptr) {

@@ -91,7 +91,7 @@ void Ddpg::update(const replay::Batch& batch, const Average& average) {
   critic_gradient(all);
   average(critic_.folded_gradient.flat);
   step(critic_);
-  actor_gradient(all);
+  actor_gradient(all.observation);
   average.post(actor_.folded_gradient.flat);
   critic_.refresh_target();
   average(actor_.folded_gradient.flat);
@@ -130,26 +130,26 @@ void Ddpg::critic_gradient(const Transitions& all) {
 }
 
 // L = -mean Q(s, mu(s)); only the actor's gradient is computed.
-void Ddpg::actor_gradient(const Transitions& all) {
+void Ddpg::actor_gradient(const at::Tensor& observations) {
   for (at::Tensor* t : {&actor_.folded_gradient.flat, &actor_loss_}) t->zero_();
-  const std::int64_t total = all.reward.size(0);
+  const std::int64_t total = observations.size(0);
   const double share = 1.0 / static_cast<double>(total);
   for_chunks(actor_.net.by_library(), total, [&](std::int64_t first, std::int64_t count) {
-    const Transitions t = all.part(first, count);
-    nets::forward(actor_.net, actor_.folded, t.observation, {}, actor_.pass);
+    const at::Tensor observation = observations.narrow(0, first, count);
+    nets::forward(actor_.net, actor_.folded, observation, {}, actor_.pass);
     const at::Tensor& action = actor_.pass.output;
     if (options_.expected_value) {
       // dL/da_i = -Q(s, e_i) / n: the critic is not differentiated at all.
-      nets::forward_moves(critic_.net, critic_.folded, t.observation, critic_.pass, d_action_);
+      nets::forward_moves(critic_.net, critic_.folded, observation, critic_.pass, d_action_);
       d_action_.mul_(-share);
       actor_loss_.add_(at::dot(d_action_.view(-1), action.view(-1)));
     } else {
-      nets::forward(critic_.net, critic_.folded, t.observation, action, critic_.pass);
+      nets::forward(critic_.net, critic_.folded, observation, action, critic_.pass);
       actor_loss_.sub_(critic_.pass.output.sum(), share);
       nets::backward_action(critic_.net, critic_.folded, at::full({count, 1}, -share, action.options()),
                             critic_.pass, d_action_);
     }
-    nets::backward_parameters(actor_.net, t.observation, {}, d_action_, actor_.pass, actor_.folded_gradient);
+    nets::backward_parameters(actor_.net, observation, {}, d_action_, actor_.pass, actor_.folded_gradient);
   });
 }
 

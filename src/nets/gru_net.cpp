@@ -248,7 +248,8 @@ void backward(const GruNet& net, const at::Tensor& input, const at::Tensor& ther
   product(library, gradients.block(kInput), first_layer.t(), d_input);
   // The states' gradients are done with.
   product(library, d_after, d_input, transposed(library, p.block(kInput), pass.transposed));
-  bias_relu_back(library, first_layer, d_after, gradients.block(kFirstBias));
+  at::Tensor first_bias = gradients.block(kFirstBias);
+  norm_relu_back(library, {}, {first_layer, first_layer, {}, {}}, d_after, first_bias.zero_(), {});
   sparse_product(library, gradients.block(kFirst), learned(input, first).narrow(1, 0, s.in).t(), d_after);
 }
 

@@ -36,7 +36,7 @@ void sparse_product(bool by_library, at::Tensor out, const at::Tensor& left, con
                     bool add) {
   const std::int64_t m = left.size(0), n = right.size(1), p = left.size(1);
   if (by_library) {
-    add ? void(out.addmm_(left, right)) : void(at::mm_out(out, left, right));
+    product(by_library, out, left, right, add);
   } else if (left.stride(0) == 1) {
     kernels::multiply_sparse_transposed(m, n, p, floats(left), left.stride(1), floats(right), floats(out),
                                         add);
@@ -119,16 +119,6 @@ void bias_relu(bool by_library, at::Tensor z, const at::Tensor& bias) {
     z.add_(bias).relu_();
   } else {
     kernels::bias_relu(z.size(0), z.size(1), floats(bias), floats(z));
-  }
-}
-
-void bias_relu_back(bool by_library, const at::Tensor& out, at::Tensor d, at::Tensor d_bias) {
-  if (by_library) {
-    d.mul_(out.gt(0));
-    at::sum_out(d_bias, d, {0});
-  } else {
-    d_bias.zero_();
-    kernels::bias_relu_backward(d.size(0), d.size(1), floats(out), floats(d), floats(d_bias));
   }
 }
 

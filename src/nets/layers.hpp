@@ -46,9 +46,6 @@ void softmax(bool by_library, at::Tensor logits);
 /// Shapes  z [R, width], contiguous; bias [width].
 void bias_relu(bool by_library, at::Tensor z, const at::Tensor& bias);
 
-/// `d` holds dL/d(out) and becomes dL/dz; d_bias is overwritten.
-void bias_relu_back(bool by_library, const at::Tensor& out, at::Tensor d, at::Tensor d_bias);
-
 /// out = hidden * weight^T + bias, for a handful of outputs.
 /// Shapes  hidden [R, width], weight [outputs, width], bias [outputs], out [R, outputs]; all contiguous.
 void few_outputs(bool by_library, const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,

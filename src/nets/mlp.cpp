@@ -193,7 +193,7 @@ void forward(const Mlp& net, const at::Tensor& input, MlpPass& pass, bool keep) 
     fit(pass.sums, {kept, shape.hidden}, input);
     all.inputs = halves;
   }
-  all.dense_rows_apart = net.skips_zeros() && !pass.row_by_row;
+  all.by_density = net.skips_zeros() && !pass.row_by_row;
   if (net.in_bf16()) {
     const auto weights = [&](std::size_t i) {
       return floats(halves != nullptr ? pass.layer[i].folded : layers[i].weight);

@@ -23,8 +23,8 @@ struct QLayers {
   /// Of a network in bfloat16.
   const RoundedFirst* rounded_first = nullptr;
   const RoundedSecond* rounded_second = nullptr;
-  /// Rows with few zeros have whole products in float32 in the first layer. A row's result then depends on its batch.
-  bool dense_rows_apart = false;
+  /// A batch with few zeros takes the whole product in float32 in the first layer. A row's result then depends on its batch.
+  bool by_density = false;
 };
 
 /// What is left of each hidden layer, for a backward pass. Where `normal` is `hidden` nothing is kept for one.

@@ -60,7 +60,7 @@ class Ddpg final : public Learner {
 
   void step(DdpgTrainee& trainee);
   void critic_gradient(const Transitions& all);
-  void actor_gradient(const Transitions& all);
+  void actor_gradient(const at::Tensor& observations);
   [[nodiscard]] at::Tensor next_values(const at::Tensor& next);
 
   LearnerOptions options_;
